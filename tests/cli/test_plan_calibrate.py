@@ -105,7 +105,7 @@ def test_steps_are_seen_by_the_trainer_library(calibrate):
         (AT_ONCE, PATTERN, "30 lines match --step-pattern, and they came all at once"),
         (SAYING.format(step=7), PATTERN, "30 lines match --step-pattern, and no step is larger"),
         (SAYING.format(step="100 - step"), PATTERN, "30 lines match --step-pattern, and no step"),
-        (SAYING.format(step="'one'"), WORDS, "their step is no whole number, such as 'one'"),
+        (SAYING.format(step="'one'"), WORDS, "their step is not a whole number, such as 'one'"),
         ("print('hello')", PATTERN, "no line matches --step-pattern"),
         ("open('task.py', 'a').write('#')\n" + STEPS, PATTERN, "the trainer changed while it was"),
     ],

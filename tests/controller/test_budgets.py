@@ -77,7 +77,7 @@ def test_an_attempt_that_somebody_else_has_stopped_counts_as_lost(make_world):
     go(controller, 2)
     assert (world.state(uid), world.job(uid).attempt) == (JobState.RUNNING, 2)
     assert world.job(uid).restarts == Restarts(infra=1)
-    assert "somebody else has stopped it" in world.messages(uid)
+    assert "another user or program has stopped it" in world.messages(uid)
 
 
 def test_an_engine_whose_older_attempt_is_still_there_is_asked_again(make_world):

@@ -113,7 +113,7 @@ def test_flags_win_over_the_job_s_address():
 def test_one_that_nobody_uses_ends_by_itself():
     with ReducerProcess("--idle-timeout", "0.2") as reducer:
         assert reducer.end() == 0
-        assert "nobody has reduced" in "\n".join(reducer.lines)
+        assert "no worker has reduced" in "\n".join(reducer.lines)
 
 
 def test_one_of_a_job_never_ends_for_having_nothing_to_do():
@@ -139,7 +139,7 @@ def test_a_port_that_is_taken_is_named():
         code, output = refused("--host", HOST, "--port", str(port))
     assert (code, output) == (
         2,
-        f"trainshed-reducer: port {port} of {HOST} is taken; choose another with --port\n",
+        f"trainshed-reducer: port {port} of {HOST} is in use; choose another with --port\n",
     )
 
 
@@ -148,11 +148,11 @@ def test_a_port_that_is_taken_is_named():
     [
         ((), {}, "no address to listen on: give --host and --port"),
         (("--host", HOST), {}, "no address to listen on"),
-        (("--host", "203.0.113.9", "--port", "2222"), {}, "203.0.113.9 is no address of this"),
+        (("--host", "203.0.113.9", "--port", "2222"), {}, "203.0.113.9 is not an address of this"),
         (("--host", "nowhere.invalid", "--port", "2222"), {}, "nowhere.invalid: "),
         (("--host", HOST, "--port", "65535", "--procs", "2"), {}, "2 ports from 65535"),
         ((), {"CLUSTER_SPEC": "{"}, "CLUSTER_SPEC is not JSON"),
-        ((), {"CLUSTER_SPEC": cluster_spec(["nowhere"], 0)}, "'nowhere' should be HOST:PORT"),
+        ((), {"CLUSTER_SPEC": cluster_spec(["nowhere"], 0)}, "'nowhere' must be HOST:PORT"),
         (("--host", HOST, "--port", "2222"), {"TRAINSHED_REDUCTION_TOKEN": ""}, "token"),
         (("--host", HOST, "--port", "2222"), {"TRAINSHED_REDUCTION_TOKEN": "short"}, "token"),
         (

@@ -40,9 +40,9 @@ def test_booleans_are_read_in_gclouds_spellings(text, value):
 
 
 def test_what_is_no_boolean_or_number_names_its_flag():
-    with pytest.raises(UsageFault, match="--flag takes true or false, not 'maybe'"):
+    with pytest.raises(UsageFault, match="--flag must be true or false, got 'maybe'"):
         read.boolean("--flag", "maybe")
-    with pytest.raises(UsageFault, match=r"--worker-count takes a whole number, not '2\.5'"):
+    with pytest.raises(UsageFault, match=r"--worker-count must be a whole number, got '2\.5'"):
         read.whole("--worker-count", "2.5")
 
 

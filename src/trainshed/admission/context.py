@@ -52,7 +52,7 @@ class RuleContext:
         return is_ml and self.submitted_spec.scale_tier is not ScaleTier.CUSTOM
 
     def device(self, group: ReplicaGroup) -> GroupDevices | None:
-        """What the group's machines carry; None for none, or for a name nobody knows."""
+        """The accelerators of the group's machines; None without any, or for an unknown name."""
         accelerator, machine = group.accelerator, self.machine(group)
         name, count = None, None
         if accelerator and accelerator.type and accelerator.type != UNSPECIFIED:
@@ -65,7 +65,7 @@ class RuleContext:
         return GroupDevices(enum_name=name, count=count, type=device_type)
 
     def egress_gbps(self, group: ReplicaGroup) -> float | None:
-        """What each of the group's machines can send, Gbit/s; None where nobody knows."""
+        """The bandwidth of each of the group's machines, Gbit/s; None if unknown."""
         machine, device = self.machine(group), self.device(group)
         if machine is None:
             return None

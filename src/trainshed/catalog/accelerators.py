@@ -36,9 +36,9 @@ class AcceleratorType:
     """The machine family it may be attached to; None where machines bring it with them."""
     memory_gib: float | None
     inside: str
-    """The link between those of one host, such as ``nvlink2``; empty where nobody knows."""
+    """The link between those of one host, such as ``nvlink2``; empty if unknown."""
     inside_gbytes: float
-    """Its nominal rate one way, GB/s; 0 where nobody knows."""
+    """Its nominal rate one way, GB/s; 0 if unknown."""
     network: str
     """How hosts that have them exchange: ``tcp``, or ``rdma`` where adapters write memory."""
     end_of_support: date | None

@@ -73,6 +73,6 @@ def edition_named(name: str) -> Edition:
 
 
 def newest_edition(dialect: Dialect) -> Edition:
-    """The edition that a job is judged by when nobody names one."""
+    """The default edition for judging a job."""
     product = PRODUCT_OF_DIALECT[dialect]
     return [e for e in editions() if e.product is product][-1]

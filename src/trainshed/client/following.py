@@ -145,7 +145,7 @@ class NativeTrials:
     def ask(self) -> Json:
         """The newest answer; an empty one from a server that has none.  Raises ServerRefusal.
 
-        A server that has gone is not waited for: whoever asks for the study itself does that.
+        It does not wait for an unreachable server: the request for the study does.
         """
         try:
             self._answer = self.server.call("GET", self.path) if self._is_here else self._answer

@@ -52,7 +52,7 @@ class Server:
         document: Any = None,
         query: Mapping[str, object] | None = None,
     ) -> Json:
-        """One call.  Raises ServerRefusal for an error, Unreachable where nobody answers."""
+        """Make a call.  Raises ServerRefusal for an error, Unreachable without an answer."""
         with self._open_connection(self.timeout_s) as connection:
             answer = self._send(connection, verb, path, document, query)
             return _read(answer.status, answer.read())

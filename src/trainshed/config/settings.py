@@ -137,7 +137,7 @@ class Settings:
     restarts_user: int = 0
     """How often a job whose program was ended by a signal is started again."""
     hang_s: float | None = 1800.0
-    """After so long without a sign of progress a replica hangs; None: nobody looks."""
+    """Seconds without progress after which a replica counts as hung; None: not checked."""
     hang_restart: bool = False
     """Whether a job that hangs is started again, within ``restarts_infra``."""
     hang_stacks: bool = True
@@ -149,7 +149,7 @@ class Settings:
     failed_sign_ins_a_minute: int = 60
     """Of an address, or with tokens that begin alike; 0 is no bound."""
     audit_rows_max: int = 100_000
-    """Kept entries of the audit log; a tenth as many of callers whom nobody knows."""
+    """Kept entries of the audit log; a tenth as many of unauthenticated calls."""
     audit_days_max: float = 365.0
     body_bytes_max: int = 8 << 20
     """The largest JSON body; uploads have no limit."""

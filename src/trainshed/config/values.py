@@ -27,7 +27,7 @@ _USER = re.compile(rf"[0-9]{{1,10}}(:[0-9]{{1,10}})?|{USER_OF_IMAGE}")
 _ORIGIN = re.compile(r"https?://[^/\s?#]+/?")
 
 
-#: Below are users of the machine; above, the word for nobody.
+#: Ids below are users of the machine; the one above means no user.
 _UID_MIN, _UID_MAX = 1000, (1 << 32) - 3
 _UIDS = f"[FIRST, LAST], two whole numbers from {_UID_MIN} to {_UID_MAX}"
 _VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
@@ -78,7 +78,7 @@ def aliases(value: Any) -> dict[str, str]:
 
 
 def table(value: Any) -> dict[str, Any]:
-    """A table that somebody else reads."""
+    """A table that an engine reads itself."""
     if not isinstance(value, dict):
         raise WrongValue("a table")
     return value

@@ -24,7 +24,7 @@ NOT_A_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, err
 Resolve = Callable[[int, str, int, int], int]
 
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY
-#: A named pipe would keep whoever opens it; for files and folders it means nothing.
+#: Opening a named pipe would block; for files and folders the flag has no effect.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _FILE_MODE: Final = 0o666
 _FOLDER_MODE: Final = 0o777
@@ -32,7 +32,7 @@ _FOLDER_MODE: Final = 0o777
 # from linux/openat2.h
 _OPENAT2: Final = 437
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
-#: The kernel gives up where somebody renames folders all the time; then it is done part by part.
+#: The kernel gives up while a program renames folders; then the path is walked part by part.
 _TRIES_MAX: Final = 16
 
 
@@ -87,7 +87,7 @@ class _How(ctypes.Structure):
 class Beneath:
     """A folder, held open; names below it are parts with slashes between them, "" is itself.
 
-    The folder's own path may lead over links: whoever made it is trusted.  Every call raises
+    The folder's own path may have links, because its creator is trusted.  Every call raises
     OSError; ELOOP where a part of the name is a link.
     """
 
@@ -193,7 +193,7 @@ class Beneath:
             try:
                 os.mkdir(leaf, _FOLDER_MODE if mode is None else mode, dir_fd=folder)
             except FileExistsError:
-                return  # somebody else was quicker
+                return  # another process was quicker
         if mode is not None:
             descriptor = self.open(name, _READ | os.O_DIRECTORY)
             try:
@@ -211,7 +211,7 @@ class Beneath:
 
 
 def give_mode(descriptor: int, mode: int) -> None:
-    """Set the mode of a file or folder of ours; what somebody else put there stays as it is."""
+    """Set the mode of a file or folder of ours; other users' files do not change."""
     status = os.fstat(descriptor)
     if status.st_uid == os.geteuid():
         os.fchmod(descriptor, mode | status.st_mode & stat.S_ISGID)

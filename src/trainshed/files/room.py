@@ -54,6 +54,6 @@ def hold(path: str, size: int, *, create: bool = True) -> None:
 
 
 def release(path: str) -> None:
-    """Give it back, to whoever writes next."""
+    """Release the space for the next writer."""
     with suppress(OSError):
         os.unlink(path)  # noqa: PTH108 - as above

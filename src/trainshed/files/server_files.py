@@ -18,7 +18,7 @@ from trainshed.model.faults import UsageFault
 
 #: Only its owner reads it.
 PRIVATE = 0o600
-#: Everybody may read it: certificates, addresses.
+#: The mode of files that every user may read: certificates, addresses.
 PUBLIC = 0o644
 
 _LOCK = "first-start.lock"
@@ -33,7 +33,7 @@ def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
 
 
 def write_first(path: Path, content: bytes, mode: int = PRIVATE) -> None:
-    """Put a file in its place, durably, unless there is one: whoever comes first has its way."""
+    """Write a file durably, unless it exists: the first writer wins."""
     with _draft(path, content, mode) as draft:
         with suppress(FileExistsError):
             path.hardlink_to(draft)
@@ -92,7 +92,7 @@ class RunningServer:
     def is_alive(self) -> bool:
         """Whether its process is there.
 
-        Nobody sends a token to the address of a dead one: the port may be somebody else's by now.
+        No token is sent to the address of a dead server: another program may have its port.
         """
         if self.pid <= 0:
             return False  # to os.kill that would be a whole group

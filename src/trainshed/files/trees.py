@@ -13,7 +13,7 @@ from typing import Final
 
 from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 
-#: Deeper ones take days to make; somebody adds to it while it is removed.
+#: Deeper trees take days to make: a program adds to the tree while it is removed.
 _DEPTH_MAX: Final = 1 << 16
 _ENTRIES_MAX: Final = 1 << 26
 _READ: Final = os.O_RDONLY | os.O_DIRECTORY
@@ -106,5 +106,5 @@ def _lift(tree: Beneath, folder: str, top: int) -> None:
     try:
         os.rmdir(folder, dir_fd=top)
     except OSError as error:
-        if error.errno != errno.ENOTEMPTY:  # somebody has put something in: the next look has it
+        if error.errno != errno.ENOTEMPTY:  # a program has added a file: the next pass removes it
             raise

@@ -26,7 +26,7 @@ COMMAND_FIELD: Final[Mapping[Dialect, str]] = {
     Dialect.AIPLATFORM_V1: "containerSpec.command",
 }
 
-#: The rule of a container whose start nobody knows; its image does.
+#: The rule of a container without a command, which its image has.
 NO_COMMAND: Final = "no-command"
 
 EntryPoints = Mapping[Role, tuple[str, ...]]

@@ -70,7 +70,7 @@ def _trial(context: Context, role: Role, index: int) -> Variables:
 
 
 def _metric_file(context: Context, role: Role, index: int) -> str:
-    """Give the primary the file itself, and everybody else one of their own beside it.
+    """Give the primary the file itself, and each other replica one of its own beside it.
 
     Each report rewrites the whole file (docs/sources/vertex.md 10.1), and replicas that share a
     machine would wipe out each other's lines.

@@ -12,10 +12,10 @@ from trainshed.launch.context import Context, Variables, program_of
 from trainshed.model.gateway import AUTHORITY, BOTO, BUNDLE, GatewaySight
 from trainshed.model.roles import Role
 
-#: Whoever looks for a metadata server reads one of them: google-auth, TensorFlow, gcloud, gsutil.
+#: Clients find a metadata server by one of them: google-auth, TensorFlow, gcloud, gsutil.
 METADATA: Final = ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT")
 
-#: Whoever trusts certificates of its own choice reads one of them.
+#: Clients find their CA bundle by one of them.
 CERTIFICATES: Final = (
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_FILE",
@@ -66,7 +66,7 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
 def _of_curl(context: Context, role: Role, sight: GatewaySight) -> Variables:
     """TensorFlow trusts ours alone; the command curl reads the same name, and gets all by a file.
 
-    Whoever sets the name means both.
+    A user who sets the name means both.
     """
     group = context.spec.group(role)
     program = program_of(context.spec, group) if group else None

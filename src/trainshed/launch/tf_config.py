@@ -52,7 +52,7 @@ def variables(context: Context, role: Role, index: int) -> Variables:
 
 
 def cluster(context: Context) -> dict[str, list[str]]:
-    """List the addresses of TensorFlow's cluster by task type; a role nobody plays is left out."""
+    """List the addresses of TensorFlow's cluster by task type; empty roles are left out."""
     groups = ((task_type_of(context.spec, role), context.members(role)) for role in IN_CLUSTER)
     return {task_type: members for task_type, members in groups if task_type and members}
 

@@ -37,7 +37,7 @@ TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.QUEUED, CancelRequested): S.CANCELLED,
     (S.ENQUEUED, Admitted): S.PREPARING,
     (S.ENQUEUED, HandOverRefused): S.QUEUED,
-    (S.ENQUEUED, AllReady): S.RUNNING,  # it was quick: nobody saw it start
+    (S.ENQUEUED, AllReady): S.RUNNING,  # its start was not observed
     (S.ENQUEUED, PrimarySucceeded): S.SUCCEEDED,
     (S.ENQUEUED, RestartGranted): S.QUEUED,
     (S.ENQUEUED, RestartOrdered): S.RESTARTING,
@@ -115,7 +115,7 @@ class Decision:
 
 
 def decide(state: S, event: Event) -> Decision:
-    """What an event means in a state.  Raises IllegalTransition for a pair that nobody foresaw."""
+    """Decide the effect of an event in a state.  Raises IllegalTransition for an illegal pair."""
     step = (state, type(event))
     if step in LATE:
         return Decision(state)

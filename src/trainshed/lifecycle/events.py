@@ -54,7 +54,7 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested:
-    """Somebody, or a time limit, wants the job to end."""
+    """A user or a time limit ends the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,7 @@ def restart_ordered(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judg
 def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
     """The same for a job that may not start again: it gets its notice and fails when it is gone.
 
-    The error is written with the order, so that whoever sees the end knows what it means.
+    The error is written with the order, so that the end can be attributed to it.
     """
     why = spent(cause, facts.scheduling, facts.budgets)
     error = JobError(code=UNAVAILABLE, message=f"{order.message.rstrip('.')}, and {why}.")
@@ -111,7 +111,7 @@ def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
 
 
 def hand_over_refused(why: Explanation) -> Judgement:
-    """The engine's queue takes the job not now; nobody's restart budget pays for it."""
+    """The engine's queue refuses the job for now; this uses no restart budget."""
     return Judgement(event=HandOverRefused(), reason=why.message)
 
 
@@ -137,7 +137,7 @@ def _ended(observation: Observation, facts: AttemptFacts) -> Judgement:
     if _succeeded(observation):
         return Judgement(event=PrimarySucceeded())
     if _was_interrupted(observation):
-        return _after_loss("somebody else has stopped it", Cause.INFRA, facts)
+        return _after_loss("another user or program has stopped it", Cause.INFRA, facts)
     granted = _another_try(observation, facts)
     if granted is None:
         return _failed(observation)

@@ -26,7 +26,7 @@ class AccessRole(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Somebody who was recognised.  ``name`` is for logs and events, never secret."""
+    """An authenticated caller.  ``name`` is for logs and events, never secret."""
 
     name: str
     project: str
@@ -45,5 +45,5 @@ class Caller:
         return self.role >= role and self.project in (ALL_PROJECTS, project)
 
     def may_use(self, bucket: str) -> bool:
-        """Whether a bucket is not beyond the caller's token, whoever owns it."""
+        """Whether the caller's token covers a bucket, regardless of its owner."""
         return self.bucket in (None, ALL_BUCKETS, bucket)

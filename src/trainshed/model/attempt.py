@@ -85,7 +85,7 @@ class ReplicaExit(NamedTuple):
     killed: bool = False
     """Whether it had to be killed because it did not end in its time of grace."""
     notice_s: float | None = None
-    """How long after its notice it ended; None if it got none, or nobody knows."""
+    """Seconds from its notice to its end; None without a notice, or if unknown."""
     oom: bool = False
     """Whether the kernel killed a process of it because memory ran out."""
     peak_memory_bytes: int | None = None
@@ -117,7 +117,7 @@ class Hang(NamedTuple):
     seconds: float
     """Since its last sign."""
     stacks: str = ""
-    """What its threads were doing, one frame a line; empty if nobody could look."""
+    """The stacks of its threads, one frame a line; empty if they could not be read."""
 
 
 class Observation(NamedTuple):

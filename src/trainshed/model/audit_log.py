@@ -9,7 +9,7 @@ class AuditEntry(NamedTuple):
     stamp_ns: int
     """When it was answered, in nanoseconds since 1970."""
     caller: str
-    """The name of a token or account; empty where nobody was recognised."""
+    """The name of a token or account; empty for an unauthenticated call."""
     credential: str
     """The id of the token or key; empty where there is none."""
     address: str
@@ -25,5 +25,5 @@ class AuditEntry(NamedTuple):
 
     @property
     def is_of_stranger(self) -> bool:
-        """Whether nobody was recognised."""
+        """Whether the call was unauthenticated."""
         return not self.credential

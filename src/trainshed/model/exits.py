@@ -6,7 +6,7 @@ from typing import Final
 from trainshed.model.attempt import Outcome, ReplicaExit
 from trainshed.model.texts import format_size
 
-#: What is mostly behind a signal, if nobody has measured it.
+#: The usual cause of a signal, if it was not measured.
 _HINTS: Final[dict[int, str]] = {
     signal.SIGKILL: "out of memory?",
     signal.SIGBUS: "is /dev/shm full?",
@@ -101,7 +101,7 @@ def _status(ended: ReplicaExit) -> str:
 
 
 def _hint(ended: ReplicaExit) -> str:
-    """Nobody guesses at the memory of a replica if it was watched."""
+    """Return the usual cause, unless the memory of the replica was measured."""
     is_known = ended.oom or (ended.signal == signal.SIGKILL and ended.peak_memory_bytes is not None)
     return "" if is_known or ended.signal is None else _HINTS.get(ended.signal, "")
 

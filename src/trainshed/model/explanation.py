@@ -28,7 +28,7 @@ class Reason(enum.Enum):
     ENGINE_AWAY = "ENGINE_AWAY"
     """Its engine does not answer; nothing is done about its jobs until it does."""
     HELD = "HELD"
-    """Somebody has held or suspended it at its engine."""
+    """A user or an administrator has held or suspended it at its engine."""
     NOT_STARTING = "NOT_STARTING"
     """It has places, and some of its replicas do not come up."""
     IMAGE = "IMAGE"

@@ -1,4 +1,4 @@
-"""Filters of lists as values: what the dialects' filter texts mean, whoever evaluates them."""
+"""Filters of lists as values, independent of dialects and of their evaluation."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -19,7 +19,7 @@ class GpuState(enum.Enum):
     HELD = "HELD"
     """An attempt of this installation has it."""
     FOREIGN = "FOREIGN"
-    """Somebody has it who does not ask the server."""
+    """A program uses it without asking the server."""
     FAULTY = "FAULTY"
     """Something is wrong with it; nothing new is placed on it."""
 

@@ -134,7 +134,7 @@ class LaunchPlan:
     metrics: MetricsPlan | None = None
     """Set for a trial."""
     owner: Owner | None = None
-    """Whose job it is; a local run is nobody's."""
+    """The job's project; empty for a local run."""
     reads: tuple[str, ...] = ()
     """Interpreters and folders of the server's that its programs use."""
     shown: tuple[str, ...] = ()

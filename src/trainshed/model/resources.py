@@ -84,14 +84,14 @@ class JobDemand:
 class Node:
     """One machine of the fleet.
 
-    ``gpus`` is how many it has by type, ``gpus_held`` how many of those somebody has who does not
-    ask the server: they are not given out, and they come back.  ``gpu_alias`` maps a type that is
-    asked for to one that the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at once,
-    under every policy.  ``region`` None serves all regions: one's own machines need not be where
-    Google's are.  ``isolation`` is how programs of jobs are kept apart on it, ``leftovers`` by what
-    means it is ended what a killed supervisor leaves, ``network`` which network jobs have (``job``,
-    or ``host`` and why); empty: not known.  ``devices`` are its GPUs one by one, for people:
-    placement counts ``gpus``.
+    ``gpus`` is how many it has by type, ``gpus_held`` how many of those a program uses that does
+    not ask the server: they are not given out, and they come back.  ``gpu_alias`` maps a type that
+    is asked for to one that the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at
+    once, under every policy.  ``region`` None serves all regions: one's own machines need not be
+    where Google's are.  ``isolation`` is how programs of jobs are kept apart on it, ``leftovers``
+    by what means it is ended what a killed supervisor leaves, ``network`` which network jobs have
+    (``job``, or ``host`` and why); empty: not known.  ``devices`` are its GPUs one by one, for
+    people: placement counts ``gpus``.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What was observed of a job: written by the controller only, read by everybody."""
+"""The observed state of a job, which only the controller writes."""
 
 import enum
 from collections.abc import Mapping

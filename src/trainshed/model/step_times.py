@@ -35,7 +35,7 @@ class StepTimes:
     """How long each of them waited for its input."""
     first_waits_s: tuple[float, ...] = ()
     samples: float = 0.0
-    """All that was trained on; 0 where nobody knows."""
+    """All samples that were trained on; 0 if unknown."""
     first_at: float = 0.0
     """When it was first heard of, in seconds since 1970."""
     last_at: float = 0.0

@@ -37,7 +37,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """The same in one line: nobody's text makes a line of its own where each line is one thing."""
+    """As ``visible``, in one line, so that no text adds a line of its own."""
     return text if text.isprintable() else text.translate(_LINE)
 
 

@@ -67,7 +67,7 @@ class Explainer:
         """Find a job that holds places, was just placed, or has the reservation."""
         job = self._held.get(uid) or self._done.placed_jobs.get(uid)
         if job is None:
-            assert self._done.reservation is not None, "nobody else takes room"  # noqa: S101 - ours
+            assert self._done.reservation is not None, "only the reserved job takes room"  # noqa: S101 - ours
             job = self._done.reservation.job
         return job
 

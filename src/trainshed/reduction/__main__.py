@@ -1,4 +1,4 @@
-"""``python -m trainshed.reduction``: a reducer where its console script is not on the path."""
+"""``python -m trainshed.reduction`` runs a reducer without its console script."""
 
 import sys
 

@@ -1,8 +1,8 @@
 """The command ``trainshed-reducer``: sums gradients for the workers of one job until it ends.
 
-A service starts it for every reducer of a job and ends it with the job.  By hand it runs on any
-machine that has the token of a job.  Whatever is wrong with its surroundings is one line on stderr
-and exit status 2, before any worker could connect.
+The service starts one for every reducer of a job and ends it with the job.  A user can start one on
+any machine with the token of a job.  A faulty setup gives one line on stderr and exit status 2,
+before a worker can connect.
 """
 
 import errno
@@ -28,7 +28,7 @@ _UNUSABLE: Final = 2
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
-    """Run a reducer to its end; its exit status."""
+    """Run a reducer to its end; return its exit status."""
     settings = settings_of(argv)
     try:
         return _run(settings, environ)
@@ -39,10 +39,10 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
 
 def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
     if importlib.util.find_spec("numpy") is None:
-        raise ReducerSetupError(f"{sys.executable} has no numpy, which sums: pip install numpy")
+        raise ReducerSetupError(f"{sys.executable} lacks numpy; install it with: pip install numpy")
     token = token_of(environ)
     place = settings.place(environ)
-    endings = Endings(children=settings.procs > 1)  # whoever can connect finds one that ends well
+    endings = Endings(children=settings.procs > 1)  # before workers can connect
     listeners = listeners_of(place, settings.procs)
     if settings.procs == 1:
         return serve(listeners[0], settings, token, endings=endings, index=place.index)
@@ -50,9 +50,9 @@ def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
 
 
 def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
-    """One listening socket a process, on neighbouring ports.  Raises ReducerSetupError.
+    """Open one listening socket a process, on neighbouring ports.  Raises ReducerSetupError.
 
-    All are bound before any process starts: a port that is taken is said with nothing to clean up.
+    All are bound before a process starts, so that a port in use leaves nothing to clean up.
     """
     if place.port + procs - 1 > PORT_MAX:
         raise ReducerSetupError(f"{procs} ports from {place.port} do not fit below {PORT_MAX + 1}")
@@ -79,7 +79,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 def _reason(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {host} is taken; choose another with --port"
+        return f"port {port} of {host} is in use; choose another with --port"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine; choose one with --host"
+        return f"{host} is not an address of this machine; choose one with --host"
     return f"cannot listen on port {port} of {host}: {error.strerror}"

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from trainshed.reduction.settings import ReducerSettings
 
-#: Signals that end a reducer.  A job's own end is SIGTERM, and no failure.
+#: Signals that end a reducer.  SIGTERM is the job's end, not a failure.
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _EVENT: Final = 0
 
@@ -31,15 +31,15 @@ class ExitReason(NamedTuple):
     status: int
     words: str
     is_patient: bool = False
-    """Whether those who reduce may finish: after SIGTERM a job saves what it has, and its
-    workers come to the end of their step only while their reducers serve them."""
+    """Whether workers may finish: after SIGTERM a job saves its state, and workers end their step
+    only while reducers serve them."""
 
 
 class Endings:
-    """Why a reducer ends: a signal, a time without work, or the end of who has started it.
+    """Waits for the end of a reducer: a signal, idle time, or the end of its starter.
 
-    All arrive at one place, in the main thread, which does nothing else: a handler that raised
-    would do so in the middle of whatever the thread does.  To be made there, before all else.
+    All arrive in the main thread, which does nothing else: an exception in a signal handler would
+    interrupt the thread's work anywhere.  To be made there, before all else.
     """
 
     def __init__(self, *, children: bool = False) -> None:
@@ -48,7 +48,7 @@ class Endings:
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         for signum in (*ENDING, *((signal.SIGCHLD,) if children else ())):
             signal.signal(signum, _nothing)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # whoever forked may have held them back
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # the parent may have blocked them
 
     def when(self, waited: Callable[[], object]) -> None:
         """Have the return of a function that waits end ``wait``."""
@@ -85,7 +85,7 @@ class Endings:
 
 
 def ending_of(number: int) -> ExitReason | None:
-    """What a signal makes of a process; None where it is not to end."""
+    """Return the exit reason of a signal; None if the process goes on."""
     if number not in ENDING:
         return None
     is_patient = number == signal.SIGTERM
@@ -94,7 +94,7 @@ def ending_of(number: int) -> ExitReason | None:
 
 
 def _nothing(_signum: int, _frame: FrameType | None) -> None:
-    """The byte in the pipe is what was wanted."""
+    """Do nothing: the byte in the pipe is enough."""
 
 
 #: A BLAS would start a thread for each core, each with its memory; nothing here needs one.
@@ -115,7 +115,7 @@ def serve(  # noqa: PLR0913 - what one process is made of
     index: int,
     starter: int | None = None,
 ) -> int:
-    """Sum for the workers that come, and say so; the exit status of the process.
+    """Serve workers until an end; return the exit status of the process.
 
     ``starter`` is the reading end of a pipe that the starting process holds open.
     """
@@ -140,7 +140,7 @@ def serve(  # noqa: PLR0913 - what one process is made of
     report(f"listening on {host}:{port}")
     if settings.idle_timeout_s:
         endings.when(partial(reducer.wait_idle, settings.idle_timeout_s))
-    ending = endings.wait(starter, "nobody has reduced for the time of --idle-timeout")
+    ending = endings.wait(starter, "no worker has reduced for the time of --idle-timeout")
     if ending.is_patient and not reducer.wait_over(0.0):
         report(f"{ending.words}; serves its workers until they leave")
         endings.when(partial(reducer.wait_over, math.inf))
@@ -151,7 +151,7 @@ def serve(  # noqa: PLR0913 - what one process is made of
 
 
 def say(line: str) -> None:
-    """Write a line at once, whole; nobody may be left to read it."""
+    """Write a whole line at once; the reader may be gone."""
     with suppress(OSError, ValueError):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
@@ -165,7 +165,7 @@ def run_all(
     endings: Endings,
     index: int,
 ) -> int:
-    """Start a process a socket and wait; the status of the one that ended first, or of a signal."""
+    """Start a process a socket and wait; return the status of the first end or of a signal."""
     starter, write_end = os.pipe2(os.O_CLOEXEC)
     pids: set[int] = set()
     # a signal that came between a fork and its own handlers would be heard by the wrong process
@@ -207,7 +207,7 @@ def _be_one(  # noqa: PLR0913, PLR0917 - what is different in each process
 
 
 def _wait(endings: Endings, pids: set[int], index: int) -> int:
-    """Until one of them ends; a signal is passed on, and its status is that of all."""
+    """Wait until one of them ends; pass signals on, whose status is that of all."""
     reason: ExitReason | None = None
     while True:
         for number in endings.heard(_LOOK_S):
@@ -218,7 +218,7 @@ def _wait(endings: Endings, pids: set[int], index: int) -> int:
             if reason:
                 return reason.status
             if status:
-                say(f"reducer {index}: process {pid} has ended with {status}; so do the others")
+                say(f"reducer {index}: process {pid} has ended with {status}; ending the others")
             return status
 
 
@@ -235,7 +235,7 @@ def _end(endings: Endings, pids: set[int]) -> None:
 
 
 def _ended(pids: set[int]) -> list[tuple[int, int]]:
-    """Those that have ended, with their exit statuses; they are ``pids`` no more."""
+    """Return ended processes with their exit statuses, and remove them from ``pids``."""
     statuses = []
     for pid in sorted(pids):
         ended, status = os.waitpid(pid, os.WNOHANG)

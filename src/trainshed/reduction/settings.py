@@ -1,7 +1,7 @@
 """A reducer's settings: its command line and its job's environment.
 
-Flags win.  A job names the address of each of its replicas in CLUSTER_SPEC, and this one's is the
-only address that a reducer listens on unless somebody says otherwise (docs/sources/reduction.md 6).
+Flags have priority.  A job names the address of each replica in CLUSTER_SPEC, and a reducer listens
+only on its own unless a flag names another (docs/sources/reduction.md 6).
 """
 
 import argparse
@@ -34,7 +34,7 @@ SIGTERM ends it when its workers have left, SIGINT at once.
 
 
 class ReducerSetupError(Exception):
-    """A reducer that cannot work here; its text says why, and what would help."""
+    """A reducer cannot start; the text tells why, and what helps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducerSettings:
-    """The command line.  Sizes are bytes, times seconds; an option that is not given is None."""
+    """The command line.  Sizes are bytes, times seconds; an absent option is None."""
 
     host: str | None = None
     port: int | None = None
@@ -60,7 +60,7 @@ class ReducerSettings:
     """0 is never."""
 
     def place(self, environ: Mapping[str, str]) -> ListenAddress:
-        """Where to listen.  Raises ReducerSetupError where nothing names an address."""
+        """Return where to listen.  Raises ReducerSetupError without an address."""
         named = _read_address(environ)
         host = self.host or (named and named.host)
         port = named.port if named and self.port is None else self.port
@@ -76,7 +76,7 @@ class ReducerSettings:
 
 
 def settings_of(argv: Sequence[str] | None) -> ReducerSettings:
-    """Read the command line; ends the process with a usage message where it makes no sense."""
+    """Parse the command line; ends the process with a usage message for an invalid one."""
     return ReducerSettings(**vars(_parser().parse_args(argv)))
 
 
@@ -91,7 +91,7 @@ def _read_address(environ: Mapping[str, str]) -> ListenAddress | None:
         return None
     host, _, port = peers[replica.index].rpartition(":")
     if not host or not port.isdigit():
-        raise ReducerSetupError(f"CLUSTER_SPEC: {peers[replica.index]!r} should be HOST:PORT")
+        raise ReducerSetupError(f"CLUSTER_SPEC: {peers[replica.index]!r} must be HOST:PORT")
     return ListenAddress(host=host.strip("[]"), port=int(port), index=replica.index)
 
 
@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
         default=3600.0,
         dest="idle_timeout_s",
         metavar="SECONDS",
-        help="ends when nobody has reduced for so long; 0 is never (default 3600)",
+        help="ends when no worker has reduced for so long; 0 is never (default 3600)",
     )
     return parser
 
@@ -143,19 +143,19 @@ def _parser() -> argparse.ArgumentParser:
 def _port(text: str) -> int:
     port = _count(text)
     if not 0 < port <= PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{text}: a port is 1 to {PORT_MAX}")
+        raise argparse.ArgumentTypeError(f"must be a port from 1 to {PORT_MAX}, got {text}")
     return port
 
 
 def _positive(text: str) -> int:
     if _count(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: at least 1")
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
     return int(text)
 
 
 def _count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
     return int(text)
 
 
@@ -169,11 +169,11 @@ def _size(text: str) -> int:
 def _seconds(text: str) -> float:
     seconds = _seconds_or_never(text)
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text}: more than 0")
+        raise argparse.ArgumentTypeError(f"must be more than 0, got {text}")
     return seconds
 
 
 def _seconds_or_never(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, got {text!r}")
     return float(text)

@@ -1,1 +1,1 @@
-"""Where gs:// lies: buckets are folders of this machine."""
+"""Storage behind gs://: buckets are folders of this machine."""

@@ -1,12 +1,12 @@
-"""Buckets as the storage API sees them: made, listed, deleted when empty.
+"""Makes, lists and deletes buckets for the storage API.
 
-Who a bucket belongs to is the store's business; whether there is one is a question to the disk,
-since jobs and administrators make folders too.
+The store knows the project of a bucket; the disk knows whether it exists, because jobs and
+administrators make folders too.
 
-What is known of an object besides its bytes is kept in small JSON files outside the bucket.  A
+The metadata of an object is kept in a small JSON file outside of the bucket.  A
 file's modification time in microseconds is its generation, so bytes and generation can never
 disagree, and a file that a job wrote by itself has one too.  A note belongs to one generation: it
-is ignored once somebody has written the file anew.  Checksums also want the same inode.
+is ignored once a program has written the file again.  Checksums also need the same inode.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from trainshed.storage.object_files import Walk, digest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What distinguishes two contents of one path."""
+    """Values that distinguish two contents of one path."""
 
     mtime_ns: int
     size: int
@@ -49,7 +49,7 @@ def fingerprint(stat: os.stat_result) -> Fingerprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMetadata:
-    """What was said and found out about one generation of an object."""
+    """The metadata of one generation of an object."""
 
     name: str
     fingerprint: Fingerprint
@@ -65,10 +65,10 @@ _NS_MAX = 1 << 63
 
 
 def note_of(data: bytes) -> ObjectMetadata:
-    """The note in a file.  Raises ValueError where it is half written, or none that we write."""
+    """Read the note in a file.  Raises ValueError for a torn or foreign one."""
     note = decode(ObjectMetadata, read_json(data))
     if max(abs(note.created_ns), abs(note.updated_ns), abs(note.fingerprint.mtime_ns)) >= _NS_MAX:
-        raise ValueError("its times are none")
+        raise ValueError("its times are out of range")
     return note
 
 
@@ -90,7 +90,7 @@ class MetadataStore:
     folder: Path
 
     def of_file(self, name: str, now: Fingerprint) -> ObjectMetadata:
-        """The note of a file as it is now; made up where there is none of this generation."""
+        """Return the note of the present file; a new one if this generation has none."""
         metadata = self.read(name)
         if metadata is None or metadata.fingerprint.generation != now.generation:
             return ObjectMetadata(
@@ -101,9 +101,10 @@ class MetadataStore:
         return metadata
 
     def read(self, name: str) -> ObjectMetadata | None:
-        """The note that was written last, whatever has become of the file.
+        """Return the last note, regardless of the file.
 
-        One that cannot be read is none: the object is there without it, and the doctor says so.
+        An unreadable note counts as missing: the object is listed without it, and the doctor
+        reports it.
         """
         try:
             note = note_of(self._path(name).read_bytes())
@@ -138,15 +139,15 @@ class BucketFolders:
     data_dir: Path
 
     def path(self, bucket: str) -> Path:
-        """Where a bucket lies; it need not be there."""
+        """Return the path of a bucket, which need not exist."""
         return buckets_of(self.data_dir).root / bucket
 
     def opened(self, bucket: str) -> Beneath:
-        """A bucket, to look below.  Raises OSError where there is none."""
+        """Open a bucket's folder.  Raises OSError if there is none."""
         return Beneath(self.path(bucket))
 
     def notes(self, bucket: str) -> MetadataStore:
-        """What is known of the bucket's objects."""
+        """Return the notes of the bucket's objects."""
         return MetadataStore(folder=self.data_dir / "objects" / bucket)
 
     def walk(self, bucket: str) -> Walk:
@@ -165,7 +166,7 @@ class BucketFolders:
         return sorted(name for name in names if self.has(name))
 
     def since(self, bucket: str) -> datetime:
-        """When the folder was made or last given a file, the best that a folder can tell."""
+        """Return the time of the folder's last change; its creation time is unknown."""
         return datetime.fromtimestamp(self.path(bucket).stat().st_mtime, UTC)
 
     def make(self, bucket: str) -> None:

@@ -1,7 +1,7 @@
-"""``gs://BUCKET/path`` with no cloud: a bucket is a folder under the data directory.
+"""Resolves ``gs://BUCKET/path``: a bucket is a folder in the data directory.
 
-Programs get the folder's real path, because most trainers open what they are given with ``open``;
-``GsPaths.URI`` leaves gs:// alone for those that bring a client of their own.
+Programs get the folder's path, because most trainers use ``open``; ``GsPaths.URI`` keeps gs:// for
+programs with a client of their own.
 """
 
 import enum
@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.model.faults import UsageFault
 
-#: What is stored in a bucket, and its folders there: jobs are other users.  Nobody else comes that
-#: far: the data directory is closed.
+#: Modes of files and folders in a bucket: jobs are other users.  Further users cannot reach them,
+#: because the data directory is private.
 FILE_MODE = 0o664
 FOLDER_MODE = 0o775
 
@@ -34,7 +34,7 @@ BUCKET_RULE = "1 to 63 lower-case letters, digits, - and _; dots only between su
 
 
 class GsPaths(enum.Enum):
-    """What a program sees of a gs:// directory: the folder's path, or the URI as it was written."""
+    """The form of a gs:// directory for programs: the folder's path, or the URI."""
 
     PATH = "path"
     URI = "uri"
@@ -71,7 +71,7 @@ def split(uri: str) -> tuple[str, str]:
     A name may not climb out of its bucket: ``..`` is legal in Cloud Storage and deadly in a folder.
     """
     if not uri.startswith(SCHEME):
-        raise UsageFault(f"{uri!r} is no gs:// URI")
+        raise UsageFault(f"{uri!r} is not a gs:// URI")
     bucket, _, name = uri.removeprefix(SCHEME).partition("/")
     if not is_bucket_name(bucket):
         raise UsageFault(f"{uri}: {bucket!r} is not a bucket name; it has {BUCKET_RULE}")
@@ -81,7 +81,7 @@ def split(uri: str) -> tuple[str, str]:
 
 
 def is_bucket_name(name: str) -> bool:
-    """Whether Cloud Storage would accept the name; a gs:// of any other is a typing mistake."""
+    """Whether Cloud Storage would accept the name."""
     labels = name.split(".")
     length_max = NAME_LENGTH_MAX if len(labels) > 1 else LABEL_LENGTH_MAX
     return (
@@ -96,7 +96,7 @@ DATA_DIR_VARIABLE: Final = "TRAINSHED_DATA_DIR"
 
 
 def data_dir(flag: str | None, environ: Mapping[str, str]) -> Path:
-    """Where Trainshed keeps things: the flag, TRAINSHED_DATA_DIR, or the XDG data folder."""
+    """Return the data directory: the flag, TRAINSHED_DATA_DIR, or the XDG data folder."""
     if chosen := flag or environ.get(DATA_DIR_VARIABLE):
         return Path(chosen).expanduser().absolute()
     shared = environ.get("XDG_DATA_HOME") or "~/.local/share"
@@ -104,7 +104,7 @@ def data_dir(flag: str | None, environ: Mapping[str, str]) -> Path:
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path | None:
-    """Where installed packages are kept: TRAINSHED_CACHE_DIR; None leaves it to the engine."""
+    """Return the cache of packages: TRAINSHED_CACHE_DIR; None: the engine's default."""
     chosen = environ.get("TRAINSHED_CACHE_DIR")
     return Path(chosen).expanduser().absolute() / "environments" if chosen else None
 

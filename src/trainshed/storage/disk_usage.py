@@ -1,4 +1,4 @@
-"""What folders take of the disk, by ``du``: it follows no link, and is lost in no depth."""
+"""Measures the disk usage of folders by ``du``, which follows no link and has no depth limit."""
 
 import subprocess
 from collections.abc import Sequence
@@ -13,10 +13,9 @@ _DU: Final = (
 
 
 def sizes(folders: Sequence[Path]) -> dict[Path, int]:
-    """Bytes of each folder with all that is below it; what went away meanwhile is left out.
+    """Return the bytes of each folder and all below it; removed ones are left out.
 
-    A file of several names counts once.  Raises OSError where there is no ``du``, or it takes too
-    long.
+    A file with several names counts once.  Raises OSError without ``du``, or if it takes too long.
     """
     if not folders:
         return {}

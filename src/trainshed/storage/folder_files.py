@@ -1,8 +1,9 @@
-"""A folder of this machine as a place where a bucket is kept, with the calls of an fsspec system.
+"""A bucket in another folder of this machine, with the calls of an fsspec file system.
 
-fsspec's own reaches files by their paths and follows links, as the server: a program that may write
-into the folder could read the server's secrets by a link.  Here no link is followed, only files and
-folders are objects, and the user of the bucket's project does it where projects have users.
+The local file system of fsspec follows links as the server's user: a program that may write into
+the folder could read the server's secrets by a link.  Here no link is followed, only files and
+folders are objects, and files are accessed as the user of the bucket's project if projects have
+users.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 from trainshed.files.copies import copy_file
 from trainshed.storage.object_files import IN_THE_WAY, RESERVED_PREFIX
 
-#: Returns the user as whom a bucket's files are reached; None: the server's.
+#: Returns the user that accesses a bucket's files; None: the server's.
 UserOf = Callable[[], int | None]
 
 _KINDS = {FileKind.FILE: "file", FileKind.FOLDER: "directory"}
@@ -34,7 +35,6 @@ class FolderFiles:
     async_impl = False
 
     def __init__(self, root: str, user_of: UserOf) -> None:
-        """Nothing is opened yet."""
         self._root = root
         self._user_of = user_of
 
@@ -112,7 +112,7 @@ class FolderFiles:
             except PermissionError as error:
                 if user is None or error.errno is None:
                     raise
-                why = f"user {user}, who is the bucket's project on this machine, may not do this"
+                why = f"user {user}, who is the bucket's project on this machine, has no permission"
                 raise PermissionError(f"{why} in its folder: {error.strerror}") from None
 
     @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""Folders that a job writes to, made and tried before anything is started.
+"""Makes the folders that a job writes to, and tests that they can be written.
 
-A trainer that fails after an hour because its job directory cannot be written to has wasted the
-hour; so the folder is created, and one small file is written and removed again.
+Else a trainer would fail after an hour because of its job directory.  So the folder is created, and
+a small file is written and removed.
 """
 
 import errno
@@ -14,7 +14,7 @@ from trainshed.model.faults import EngineFault, TransientFault, is_transient
 
 _PROBE_BYTES: Final = 4096
 
-#: What an errno means to the person who reads it.
+#: Explanations of errno values.
 REASON = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -30,10 +30,10 @@ REASON = {
 
 
 def make_all(places: Iterable[PathBeneath], mode: int | None = None) -> None:
-    """Create folders and make sure that they can be written to.
+    """Create folders and check that they can be written to.
 
-    ``mode`` is for those below roots, where jobs of other users are to write; None: as the umask
-    says.  Raises EngineFault, and of that TransientFault where the machine is at fault.
+    ``mode`` is for folders below roots, where jobs of other users write; None: by the umask.
+    Raises EngineFault, or its TransientFault if the machine is at fault.
     """
     for place in places:
         make(place, mode)
@@ -53,7 +53,7 @@ def make(place: PathBeneath, mode: int | None = None) -> None:
 
 
 def reason(error: OSError) -> str:
-    """The cause of a failed file operation, for a person."""
+    """Explain a failed file operation."""
     return REASON.get(error.errno or 0) or error.strerror or str(error)
 
 

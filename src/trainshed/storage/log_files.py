@@ -104,7 +104,7 @@ def _first_stamp(root: Path, name: str) -> int:
 
 
 class _Segment:
-    """The bytes of a file, read piece by piece: a map of one that somebody cuts short kills us."""
+    """The bytes of a file, read in pieces: mapping a truncated file would kill the server."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._descriptor = file.fileno()
@@ -143,7 +143,7 @@ def _open_segment(root: Path, name: str) -> Iterator[_Segment | None]:
 
 
 def _place(data: _Segment, end: int, stamp_ns: int) -> int:
-    """Where the first line begins whose stamp is not below ``stamp_ns``; ``end`` if there is none.
+    """Return the start of the first line with a stamp from ``stamp_ns`` on; ``end`` if none.
 
     Both ends of the search are always beginnings of lines.
     """
@@ -171,7 +171,7 @@ def _first_whole_line(data: _Segment, start: int, end: int) -> tuple[int, int | 
 
 
 def _needle(task: str | None) -> bytes:
-    """What every line of the task holds: a search for it is much faster than decoding."""
+    """Return the bytes that every line of the task has, for a search without decoding."""
     if task is None:
         return _NEWLINE
     return b" " + json.dumps(task, ensure_ascii=False).encode("utf-8", "backslashreplace") + b", "
@@ -286,7 +286,7 @@ class JobLog:
                 yield from segment.read(span)
 
     def prune(self, uid: JobUid, bytes_max: int) -> int:
-        """Remove the oldest segments until what is left fits; how many were removed.
+        """Remove the oldest segments until the rest fits; return how many were removed.
 
         The newest segment of every attempt stays, since it may still be written.
         """

@@ -1,13 +1,13 @@
-"""Files of objects: found without leaving the bucket, put in place whole or not at all.
+"""Finds and stores the files of objects, inside their bucket and atomically.
 
 An object is a file of the same path in its bucket's folder, so that jobs open it without a client.
-Cloud Storage takes names that no folder can hold (``a//b``, ``..``, ``a`` beside ``a/b``); they are
-refused, with the reason, instead of being stored under another name.
+Cloud Storage accepts names that a folder cannot hold (``a//b``, ``..``, ``a`` beside ``a/b``); they
+are refused, with the reason, instead of being stored under another name.
 
 Objects are listed in the order of the storage API: by the bytes of their whole names.  A folder
 sorts where its objects do, behind ``a-b`` and before ``a0``, which is why folders are sorted with
-their slash.  Links are no objects, and are not followed (files.beneath): whoever may write to the
-bucket may make them lead anywhere, at any moment.
+their slash.  Links are not objects and are not followed (files.beneath): a program that may write
+to the bucket can point them anywhere at any moment.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ NAME_BYTES_MAX = 1024
 PART_BYTES_MAX = 255
 """What a file system takes between two slashes."""
 
-#: Files of ours in somebody's bucket: half-written ones, and trials of a folder (folders.py).
+#: Our files in a bucket: unfinished ones, and tests of a folder (folders.py).
 RESERVED_PREFIX = ".trainshed-"
 
 
 _PIECE_BYTES = 1 << 20
 
 
-#: Why a name cannot be had, by what the system says.
+#: Why a name cannot be used, by errno.
 IN_THE_WAY = {
     errno.ELOOP: "a link is in the way",
     errno.ENOTDIR: "another object has the name of one of its folders",
@@ -52,7 +52,7 @@ IN_THE_WAY = {
 
 
 class NameRefused(Exception):
-    """No file can have this name; the message says why."""
+    """The name cannot be that of a file; the message has the reason."""
 
 
 def check_name(name: str) -> None:
@@ -78,7 +78,7 @@ def _problem(name: str) -> str:
     except UnicodeEncodeError:
         return "it is not UTF-8"
     if not 0 < size <= NAME_BYTES_MAX:
-        return f"it has {size} bytes; 1 to {NAME_BYTES_MAX} are accepted"
+        return f"it must have 1 to {NAME_BYTES_MAX} bytes, got {size}"
     if {"\0", "\r", "\n"}.intersection(name):
         return "it has a line end or a NUL character"
     return next(filter(None, map(_part_problem, name.removesuffix("/").split("/"))), "")
@@ -92,13 +92,13 @@ def _part_problem(part: str) -> str:
     if len(part.encode()) > PART_BYTES_MAX:
         return f"objects are files here: at most {PART_BYTES_MAX} bytes between slashes"
     if part.startswith(RESERVED_PREFIX):
-        return f"names that begin with {RESERVED_PREFIX} are kept for unfinished files"
+        return f"names that begin with {RESERVED_PREFIX} are reserved for unfinished files"
     return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Which names are wanted: with ``prefix``, from ``start`` on, before ``end`` if not empty.
+    """The range of names: with ``prefix``, from ``start`` on, before ``end`` if not empty.
 
     With ``folders`` nothing below a folder is listed that lies below the prefix; the folder stands
     for it (the delimiter ``/``).
@@ -163,7 +163,7 @@ class Walk:
         except OSError as error:
             if error.errno not in (*NOT_A_FILE, errno.EACCES, errno.EPERM):
                 raise
-            return []  # it went away meanwhile, or its owner keeps it to himself
+            return []  # it was removed, or the server may not read it
         ends = {FileKind.FILE: "", FileKind.FOLDER: "/"}
         names = (f"{folder}{name}{ends[kind]}" for name, kind in entries if kind in ends)
         return sorted(filter(is_object_name, names), key=os.fsencode)
@@ -175,7 +175,7 @@ class NoSuchObject(Exception):
 
 @contextlib.contextmanager
 def none_means(name: str) -> Iterator[None]:
-    """Raise NoSuchObject where a file turns out not to be there, or to be none."""
+    """Raise NoSuchObject for a missing file, or one that is not a regular file."""
     try:
         yield
     except OSError as error:
@@ -186,10 +186,10 @@ def none_means(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def room(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
-    """The folder of a new object, made if need be, and its name there.
+    """Return the folder of a new object, made if needed, and the name in it.
 
-    Raises NameRefused where something is in the way, also if it comes meanwhile; then nothing is
-    made.  Empty folders that are in the way are what is left of objects deleted before.
+    Raises NameRefused if a file blocks the path; then nothing is made.  Empty folders of deleted
+    objects are removed.
     """
     check_name(name)
     try:
@@ -286,10 +286,10 @@ def _copy(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> os
 
 
 def _share(file: int, folder: int) -> None:
-    """Give a file of ours to the group of its folder; it was made elsewhere, for us alone."""
+    """Give a file that was made privately elsewhere to the group of its folder."""
     group = os.fstat(folder).st_gid
     if os.fstat(file).st_gid != group:
-        with contextlib.suppress(PermissionError):  # it is a job's own, which is moved
+        with contextlib.suppress(PermissionError):  # a job's own file, which is moved
             os.fchown(file, -1, group)
     give_mode(file, FILE_MODE)
 
@@ -322,11 +322,11 @@ def exclusive(file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class ConditionFailed(Exception):
-    """Something that the caller wanted to be true is not; the message says what."""
+    """A condition of the caller does not hold; the message names it."""
 
 
 def check_conditions(conditions: Conditions, stored: StoredObject | None) -> None:
-    """Raise ConditionFailed, or NoSuchObject where another revision is meant."""
+    """Raise ConditionFailed, or NoSuchObject for another revision."""
     generation = stored.generation if stored else 0
     metageneration = stored.metageneration if stored else 0
     if conditions.revision not in (None, generation):

@@ -13,7 +13,7 @@ PIECE_BYTES = 1 << 20
 
 
 class HashMismatch(Exception):
-    """The bytes are not those that the caller meant; the message is for the caller."""
+    """The bytes do not have the caller's checksum; the message is for the caller."""
 
 
 class Hasher:
@@ -34,7 +34,7 @@ class Hasher:
 
 
 def crc32c_of(file: BinaryIO) -> str:
-    """The CRC32C of a file that somebody else wrote."""
+    """Return the CRC32C of a file that a program wrote without the API."""
     crc = 0
     for piece in pieces(file):
         crc = google_crc32c.extend(crc, piece)

@@ -14,12 +14,12 @@ PAGE_MAX = 1000
 
 
 class BadPageToken(Exception):
-    """A page token that no page has ended with."""
+    """A malformed page token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListQuery:
-    """What is to be listed: from ``start`` on and before ``end``, by name."""
+    """The range of a list by name: from ``start`` on and before ``end``."""
 
     prefix: str = ""
     delimiter: str = ""
@@ -43,7 +43,7 @@ def list_page(
 ) -> ObjectPage:
     """One page of a bucket.  Raises BadPageToken.
 
-    ``go_on`` is called for each name, and may raise where nobody wants the page any more.
+    ``go_on`` is called for each name, and may raise if the client has disconnected.
     """
     items: list[StoredObject] = []
     prefixes: list[str] = []
@@ -61,7 +61,7 @@ def list_page(
 
 
 def _find_object(objects: Objects, bucket: str, name: str) -> StoredObject | None:
-    """An object unless it went away meanwhile, or its owner keeps it to himself."""
+    """Return an object unless it was removed, or the server may not read it."""
     with contextlib.suppress(PermissionError):
         return objects.listed(bucket, name)
     return None
@@ -88,7 +88,7 @@ def _results(
 
 
 def _end_of_prefix(prefix: str) -> bytes:
-    """The first text that sorts behind everything that begins with the prefix."""
+    """Return the first text that sorts after every name with the prefix."""
     raw = prefix.encode()
     return raw[:-1] + bytes([raw[-1] + 1])  # UTF-8 has no 0xFF
 

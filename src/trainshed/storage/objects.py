@@ -1,7 +1,7 @@
-"""The objects of all buckets: files in folders, so that jobs and clients of the API see the same.
+"""The objects of all buckets: files in folders, the same for jobs and clients of the API.
 
-What a job has written without the API is an object like any other; what the API has stored is a
-file that ``open`` reads.  All calls block; several threads and several servers may make them.
+A file that a job has written is an object, and an object that the API has stored is a file.  All
+calls block; several threads and several servers may make them.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ from trainshed.storage.object_files import (
 from trainshed.storage.object_hashes import crc32c_of
 
 HASH_BYTES_MAX = 1 << 30
-"""Nobody waits for the checksum of a larger file that a job wrote; it is left out."""
+"""The checksum of a larger file that a job wrote is left out: computing it takes too long."""
 
 Change = Callable[[Attributes], Attributes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewObject:
-    """An object to be: the finished file, which is moved, and what is said about it."""
+    """A new object: its finished file, which is moved, and its metadata."""
 
     bucket: str
     name: str
@@ -61,7 +61,7 @@ class Objects:
     def get(
         self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
     ) -> StoredObject:
-        """An object; with ``hashes`` the CRC32C of what a job wrote is found out.
+        """Return an object; ``hashes`` computes the CRC32C of a file that a job wrote.
 
         Raises NoSuchObject and ConditionFailed.
         """
@@ -73,7 +73,7 @@ class Objects:
     def open(
         self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
     ) -> tuple[StoredObject, BinaryIO | None]:
-        """An object and its bytes, which stay these whatever is stored meanwhile.
+        """Return an object and its open bytes, which later writes do not change.
 
         None in place of bytes: a folder's placeholder.
         """
@@ -93,17 +93,17 @@ class Objects:
         return True
 
     def listed(self, bucket: str, name: str) -> StoredObject | None:
-        """An object that a listing has just come to; None where it has gone meanwhile."""
+        """Return an object of a listing; None if it was removed."""
         return self.find(bucket, name)
 
     def find(self, bucket: str, name: str) -> StoredObject | None:
-        """What is known of an object without reading it; None where there is none."""
+        """Return an object without reading its bytes; None if there is none."""
         with contextlib.suppress(NoSuchObject):
             return self.get(bucket, name, hashes=False)
         return None
 
     def commit(self, new: NewObject, conditions: Conditions = ALWAYS) -> StoredObject:
-        """Put an object in place, whole or not at all.
+        """Store an object atomically.
 
         Raises NameRefused, ConditionFailed, and OSError where the disk refuses.
         """
@@ -117,7 +117,7 @@ class Objects:
     def patch(
         self, bucket: str, name: str, change: Change, conditions: Conditions = ALWAYS
     ) -> StoredObject:
-        """Change what is said about an object; its bytes and its generation stay."""
+        """Change the metadata of an object; its bytes and its generation stay."""
         with self._locked(bucket, name):
             stored = self.get(bucket, name, conditions, hashes=False)
             note = replace(
@@ -132,7 +132,7 @@ class Objects:
     def delete(self, bucket: str, name: str, conditions: Conditions = ALWAYS) -> None:
         """Delete an object.  Raises NoSuchObject, ConditionFailed.
 
-        Folders stay, also empty ones: the job that made them may be about to write there.
+        Folders stay, also empty ones: the job that made them may be going to write there.
         """
         with self._locked(bucket, name):
             self.get(bucket, name, conditions, hashes=False)
@@ -211,12 +211,12 @@ class Objects:
         return stored_object(bucket, note), None
 
     def _with_hash(self, stored: StoredObject, file: BinaryIO) -> StoredObject:
-        """Find out the checksum of a file that a job wrote, and remember it."""
+        """Compute and store the checksum of a file that a job wrote."""
         mark = _mark(file)
         checksums = Checksums(crc32c=crc32c_of(file))
         file.seek(0)
         if _mark(file) != mark:
-            return stored  # it is being written to: a checksum would be of nothing in particular
+            return stored  # it is being written, so a checksum would be wrong
         with self._locked(stored.bucket, stored.name), contextlib.suppress(NoSuchObject, OSError):
             note = self._note(stored)
             if note.fingerprint == mark and not note.checksums.crc32c:

@@ -1,8 +1,8 @@
-"""A bucket that is kept elsewhere: at Google, in S3, on a share, wherever fsspec reaches.
+"""A bucket in another store: at Google, in S3, on a share, by fsspec.
 
-The credentials are the administrator's and stay in the server.  A program sees an ordinary bucket
-of its project; what it asks is asked there, and nothing is kept here in between.  What cannot be
-asked now is an error, never an empty answer.
+The credentials are the administrator's and stay in the server.  Programs use it as an ordinary
+bucket of their project; every request goes to the store, and nothing is cached.  A failed request
+is an error, never an empty result.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ from trainshed.storage.buckets import RemoteBucket
 from trainshed.storage.folder_files import FolderFiles, UserOf
 from trainshed.storage.object_files import NoSuchObject, is_object_name
 
-#: How long an answer may take; bytes have a second more for so many of them.
+#: The timeout of a call in seconds, and the bytes that extend it by a second.
 ANSWER_S: Final = 10.0
 _BYTES_PER_S: Final = 1 << 20
-#: Calls at once of one bucket, and how long others wait for their turn.
+#: Calls at the same time of one bucket, and how long others wait for their turn.
 _CALLS_MAX: Final = 16
 _TURN_S: Final = 5.0
-#: Who has not answered is not asked again so soon: clients try again, and each would wait.
+#: Seconds without calls after a timeout: clients retry, and each would wait for the timeout.
 _AWAY_S: Final = 5.0
-#: So much is asked for at once where a program reads on.
+#: Bytes of one request of a program that reads on.
 _BLOCK_BYTES: Final = 4 << 20
-#: How long what a listing has said of an object is good for the same listing.
+#: Seconds for which an object of a listing is remembered for the same listing.
 _LISTED_S: Final = 10.0
 _LISTED_MAX: Final = 10_000
 _MICROSECONDS: Final = 1_000_000
@@ -50,14 +50,14 @@ class RemoteFailed(Exception):
 
 
 class RemoteRefused(Exception):
-    """The store behind a bucket refuses, or cannot do it; the message names the bucket."""
+    """The store behind a bucket refuses a call; the message names the bucket."""
 
 
 class Remote:
     """One such bucket.  Thread-safe; calls block."""
 
     def __init__(self, name: str, bucket: RemoteBucket, user_of: UserOf) -> None:
-        """Nothing is asked yet.  Raises UsageFault where no package knows the URI's scheme."""
+        """Make no request.  Raises UsageFault if no package supports the URI's scheme."""
         self._name = name
         self._files, self._root = _open_filesystem(name, bucket, user_of)
         self._is_google = bucket.uri.partition("://")[0] in _GOOGLE
@@ -142,7 +142,7 @@ class Remote:
         if time.monotonic() < until:
             raise RemoteFailed(why)
         if not self._turns.acquire(timeout=_TURN_S):
-            raise RemoteFailed(self._sentence("has too many calls under way"))
+            raise RemoteFailed(self._sentence("has too many calls under way; try again later"))
         try:
             return getattr(self._files, what)(*arguments, **named)
         except (FileNotFoundError, NotADirectoryError) as error:

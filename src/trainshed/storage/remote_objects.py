@@ -1,7 +1,7 @@
-"""Objects of which some buckets are kept elsewhere; the storage API asks no differently.
+"""Objects of local buckets and of buckets in other stores, with one interface.
 
-Writes of one name wait for each other here, as those into folders do; what others do at the far
-side meanwhile is not prevented.
+Writes of one name wait for each other, as in folders; writes of other programs to the other store
+are not prevented.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class RemoteWalk(Walk):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketsWithRemotes(BucketFolders):
-    """All buckets; a folder of the name of one that is kept elsewhere is not looked at."""
+    """All buckets; a bucket in another store hides a folder of the same name."""
 
     remotes: Mapping[str, Remote]
 
@@ -69,7 +69,7 @@ class BucketsWithRemotes(BucketFolders):
         return sorted({*self.remotes, *BucketFolders.names(self)})
 
     def since(self, bucket: str) -> datetime:
-        """When it was made, or since when it is reached."""
+        """Return when it was made, or since when the server uses it."""
         if remote := self.remotes.get(bucket):
             return remote.since
         return BucketFolders.since(self, bucket)
@@ -119,7 +119,7 @@ class ObjectsWithRemotes(Objects):
         return stored, None if name.endswith("/") else remote.file(name, stored.size)
 
     def _placeholder(self, bucket: str, name: str) -> StoredObject:
-        """A folder by itself; stores have no room for one, so it is noted here."""
+        """Store a folder's placeholder as a note, because other stores have no folders."""
         note = self.buckets.notes(bucket).read(name)
         if note is None:
             raise NoSuchObject(f"No such object: {bucket}/{name}")
@@ -158,7 +158,7 @@ class ObjectsWithRemotes(Objects):
     def patch(
         self, bucket: str, name: str, change: Change, conditions: Conditions = ALWAYS
     ) -> StoredObject:
-        """Change what is said about an object."""
+        """Change the metadata of an object."""
         if bucket in self.remotes:
             message = f"The bucket {bucket} is kept elsewhere ([buckets] of the server)"
             raise RemoteRefused(f"{message}: what is said about its objects is not changed here")

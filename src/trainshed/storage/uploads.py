@@ -1,7 +1,7 @@
-"""Resumable uploads: sessions on the disk, so that they outlive a server and any server can go on.
+"""Resumable uploads: sessions on the disk, which any server can continue.
 
-A session is a folder with what is to become of the bytes and the bytes that are there; their number
-is the file's length, and nothing else counts them.  Its id is a secret: who has it may continue.
+A session is a folder with the target and the bytes so far; the file's length is their number.  Its
+id is a secret: a caller with the id may continue.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from trainshed.storage.objects import NewObject, Objects
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where bytes are to go, what is said about them, and on which conditions."""
+    """The object to write, its metadata and the conditions."""
 
     bucket: str
     name: str
@@ -37,7 +37,7 @@ class Target:
 
 @contextlib.contextmanager
 def part(data_dir: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file for bytes that may become an object; what is left of it goes at the end."""
+    """Yield a new file for the bytes of an object; it is removed at the end if it still exists."""
     folder = data_dir / "uploads" / "parts"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / secrets.token_hex(16)
@@ -62,7 +62,7 @@ def copy(
 def compose(
     objects: Objects, bucket: str, sources: Sequence[tuple[str, Conditions]], target: Target
 ) -> StoredObject:
-    """Put objects of a bucket one behind the other.  Raises NoSuchObject, ConditionFailed."""
+    """Concatenate objects of a bucket.  Raises NoSuchObject, ConditionFailed."""
     with part(objects.data_dir) as (path, out):
         hasher = Hasher()
         for name, conditions in sources:
@@ -100,12 +100,12 @@ class NoSuchUpload(Exception):
 
 
 class ConcurrentWrite(Exception):
-    """Another request has written to the session meanwhile."""
+    """Another request has written to the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadSession(Target):
-    """What is to become of the bytes.  ``total`` None: the size is not known yet."""
+    """The target of the bytes.  ``total`` None: the size is unknown."""
 
     checksums: Checksums = field(default_factory=Checksums)
     total: int | None = None
@@ -116,7 +116,7 @@ class Uploads:
     """All sessions of one data directory."""
 
     def __init__(self, objects: Objects, clock: Callable[[], float] = time.time) -> None:
-        """Sessions whose bytes become ``objects``; ``clock`` in seconds decides what is old."""
+        """``clock`` counts seconds, for the age of sessions."""
         self.objects = objects
         self._root = objects.data_dir / "uploads"
         self._clock = clock
@@ -158,7 +158,7 @@ class Uploads:
             data.write(piece)
 
     def finish(self, upload: str, claimed: Checksums) -> StoredObject:
-        """Turn the bytes into the object, or say again what they became.
+        """Turn the bytes into the object; a repeated call returns it again.
 
         Raises HashMismatch (and the bytes are gone), ConditionFailed, NameRefused, NoSuchUpload.
         """
@@ -182,7 +182,7 @@ class Uploads:
                 yield self.session(folder.name).bucket, (folder / "data").stat().st_size
 
     def sweep(self) -> None:
-        """Remove what nobody has continued for a week; looks at most once an hour."""
+        """Remove sessions that were idle for a week; runs at most once an hour."""
         now = self._clock()
         if now - self._swept < SWEEP_EVERY_S:
             return

@@ -115,7 +115,7 @@ def _describe(raw: BaseException) -> str:
 
 
 def _without_state(raw: BaseException) -> str:
-    """Where there is no server, nobody gives a code."""
+    """Return the code of an error without SQLSTATE, which a missing server cannot give."""
     return _OF_SERVERS["08"] if type(raw).__name__ == "OperationalError" else ""
 
 

@@ -102,7 +102,7 @@ class StoredStudies:
         that is taken, KeyError for a trial that is not there.
         """
         if step.state is JobState.QUEUED:
-            raise ValueError("a study is never QUEUED: nobody could place it")
+            raise ValueError("a study is never QUEUED: it cannot be placed")
         if step.new_trials:
             self._db.check_room()
         while True:

@@ -81,7 +81,7 @@ MARK_TRIALS: Final = (
 #: The kind is given, and whether they are hidden already is not asked: were that written out,
 #: PostgreSQL might go through all jobs of an index to find it.
 _GONE = given("gone", uid=BigInteger, kind=Text)
-#: Trials of Vertex have names that the store made; nobody will want those again.
+#: Trials of Vertex have names that the store made, which are not used again.
 HIDE_TRIALS: Final = (
     update(JOBS)
     .where(

@@ -162,7 +162,7 @@ COMMANDS = Table(
 #: ``server:NAME`` for each live server, and ``scheduler``.
 LEASES = Table("leases", METADATA, _key("name"), *_texts("holder"), *_numbers("until_ns"))
 
-#: Marks that ascend in the order of commits: whoever takes one holds its row until it commits.
+#: Marks that ascend in the order of commits: a write that takes one locks its row until it commits.
 #: Beside them, how the clock of this machine's servers stands (``store.steady_clock``).
 MARKS = Table("marks", METADATA, _key("name"), *_numbers("value"))
 
@@ -240,7 +240,7 @@ TOKENS = Table(
     *_texts("name", "project", "role"),
     *_numbers("create_ns"),
     *_integers("revoked"),
-    *_numbers("expire_ns", "used_ns", null=True),  # null: it does not end; nobody used it yet
+    *_numbers("expire_ns", "used_ns", null=True),  # null: it does not expire; it was never used
     *_texts("bucket", "parent", null=True),  # of a token for buckets: which, and whose it is
     Index("tokens_by_parent", "parent"),
 )

@@ -1,5 +1,5 @@
-"""From a study and its trials to what should happen next; pure functions.
+"""Decides the next steps of a study from its trials; pure functions.
 
-Nothing here reads a clock, a file or a database: what is the same is answered the same, so that a
-server that was killed goes on where it was.
+Nothing here reads a clock, a file or a database.  Equal inputs give equal results, so that a
+restarted server continues where it was.
 """

@@ -1,7 +1,7 @@
 """One step of a study: from the states of its trials to what happens next.
 
-A pure function of what it is given.  A server that was killed at any moment reads the same trials
-again and takes the same step, so no trial is made twice and none is lost.
+A pure function.  A server that was killed at any moment reads the same trials again and takes the
+same step, so that no trial is made twice and none is lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,10 +19,10 @@ from trainshed.tuning.stopping import predicted, to_stop
 from trainshed.tuning.study_step import Advance, StudyContext, TrialSnapshot
 from trainshed.tuning.suggest import suggest
 
-#: Why a trial has no result that was stopped together with its study.
+#: Reasons of trials without a result that were stopped with their study.
 ENDED_WITH_STUDY: Final = "The study ended while the trial ran."
 CANCELLED_WITH_STUDY: Final = "The study was cancelled while the trial ran."
-#: Why a study is over whose reason to end is gone.
+#: The reason of an ended study whose first reason does not hold any more.
 SUCCEEDED_EVEN_SO: Final = "The study has stopped its trials, and one of them succeeded even so"
 
 _OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})
@@ -46,7 +46,7 @@ class _Study:
 def advance(
     study: StudySpec, state: JobState, snapshots: Sequence[TrialSnapshot], context: StudyContext
 ) -> Advance:
-    """The next step of a study that is not over; one without news has an unchanged state."""
+    """Return the next step of an active study; without news the state is unchanged."""
     before = {snapshot.trial.number: snapshot.trial for snapshot in snapshots}
     draft = _Study(study, dict(before), state is JobState.CANCELLING)
     for snapshot in snapshots:
@@ -79,13 +79,13 @@ def _finish(
 
 
 def _ending(draft: _Study, context: StudyContext, *, exhausted: bool) -> StudyEnding | None:
-    """Trials that were stopped with the study are no failures of it."""
+    """Return the end of the study; trials stopped with it are not failures."""
     trials = [t for t in draft.trials.values() if t.infeasible_reason != ENDED_WITH_STUDY]
     return ended(draft.spec, trials, began=context.began, now=context.now, exhausted=exhausted)
 
 
 def _decided(draft: _Study) -> StudyEnding | None:
-    """A study that has stopped its trials is over, whatever one of them has brought even so."""
+    """Return the end of a study that has stopped its trials, also if one of them succeeded."""
     if any(map(_is_stopped_with_study, draft.trials.values())):
         return StudyEnding(reason=SUCCEEDED_EVEN_SO, asap=True)
     return None
@@ -153,7 +153,7 @@ def _final_of(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> Mea
     if trial.state is TrialState.STOPPING:
         return CANCELLED_WITH_STUDY if draft.is_cancelled else ENDED_WITH_STUDY
     word = "failed" if snapshot.job_state is JobState.FAILED else "was cancelled"
-    return f"Its job {word}: {snapshot.job_message or 'nobody said why'}"
+    return f"Its job {word}: {snapshot.job_message or 'the reason is unknown'}"
 
 
 def _stop_all(draft: _Study) -> None:
@@ -193,13 +193,13 @@ def _free_numbers(trials: Sequence[TrialRecord]) -> Iterator[int]:
 
 
 def trial_created(trial: TrialRecord) -> str:
-    """What is said of a trial that begins: its number and its values."""
+    """Describe a new trial: its number and its values."""
     values = ", ".join(f"{name}={text_of(value)}" for name, value in trial.values)
     return f"Trial {trial.number} begins with {values}." if values else _bare(trial)
 
 
 def trial_ended(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialRecord]) -> str:
-    """How a trial has ended; ``trials`` are the study's trials before."""
+    """Describe the end of a trial; ``trials`` are the study's earlier trials."""
     if trial.state is not TrialState.SUCCEEDED or trial.final is None:
         return f"Trial {trial.number} is infeasible: {trial.infeasible_reason}"
     values = ", ".join(f"{name} {value:.6g}" for name, value in trial.final.metrics)

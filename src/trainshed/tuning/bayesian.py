@@ -1,8 +1,8 @@
-"""DEFAULT: each point is chosen from what the trials before it have found.
+"""DEFAULT: each point is chosen from the results of earlier trials.
 
-The first trial is where the study says, or in the middle.  With one objective the Gaussian process
-goes on from there.  Optuna's TPE takes studies with several objectives or with limits, which it
-models as they are, after a start that fills the space evenly.
+The first trial has the study's defaults, or the middle.  With one objective the Gaussian process
+chooses the next points.  Studies with several objectives or with limits use Optuna's TPE, after a
+start that fills the space evenly.
 """
 
 import random
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from trainshed.tuning.gaussian import Surrogate
     from trainshed.tuning.tpe import ParzenTrees
 
-#: TPE tells good from bad only once so many trials are over, and so many of them have a result.
+#: TPE needs this many finished trials, and this many with a result.
 START_MAX: Final = 10
 START_RESULTS: Final = 2
 
-#: How far from the best safe trial it is looked while too few trials are safe.
+#: The distance from the best safe trial that is searched while too few trials are safe.
 SAFE_WIDTH: Final = 0.1
 
 
-#: How far from the wanted point it is looked for another, as shares of the scale, and how often.
+#: Distances from the proposed point at which others are tried, as shares of the scale, and tries.
 _WIDTHS: Final = tuple(2.0**-power for power in range(10, -1, -1))
 _TRIES: Final = 4
 
 
 class Bayesian:
-    """The points that are wanted for a study.  What is slow to load is loaded when it is used."""
+    """Proposes points for a study.  Slow libraries are loaded on use."""
 
     def __init__(self, study: StudySpec, space: Space, seed: int) -> None:
-        """Look at the study only; trials come with each question."""
+        """Take the study; trials come with each call."""
         self._study = study
         self._space = space
         self._seed = seed
@@ -95,7 +95,7 @@ def _best_safe_trial(limits: list[Safety], history: History) -> TriedPoint | Non
 
 
 def around(space: Space, center: Values, draw: random.Random) -> Iterator[Values]:
-    """The wanted point, and others farther and farther from it."""
+    """Yield the proposed point, and others at growing distances."""
     yield center
     for width in _WIDTHS:
         for _ in range(_TRIES):

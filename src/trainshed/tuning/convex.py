@@ -1,10 +1,9 @@
-"""The convex rule: a trial is stopped whose optimistic end is worse than the best one.
+"""The convex rule: stops a trial whose optimistic end is worse than the best trial.
 
 The rule needs more than minMeasurementCount completed trials.  It extrapolates a trial's slope to
 maxStepCount, stops the trial if even that is worse than the best one, and adds a predicted last
 measurement (docs/sources/vertex.md 8).  A learning curve flattens: a straight line along its
-present slope is above it.  What is predicted of a stopped trial is never better than the best one:
-nobody has seen it.
+present slope is above it.  The prediction for a stopped trial is never better than the best trial.
 """
 
 import math
@@ -33,7 +32,7 @@ RIDGE: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Baseline:
-    """What a trial is judged by; steps are seconds where the rule goes by time."""
+    """The baseline of the rule; steps are seconds if the rule uses time."""
 
     best: float
     """The best final value; more is better."""
@@ -101,10 +100,7 @@ def _stop_reason(
 
 
 def _optimistic_end(curve: TrialCurve, step_max: float) -> float | None:
-    """The most that a curve can reach if it goes on at its present slope; None if it is flat.
-
-    A curve on which nothing ever moved says nothing about where it will go.
-    """
+    """Return the most that a curve reaches at its present slope; None for a constant curve."""
     if len(set(curve.values)) == 1:
         return None
     left = max(step_max - curve.end, 0.0)
@@ -155,7 +151,7 @@ def _rates(rule: ConvexRule, trials: Sequence[TrialRecord]) -> Mapping[int, floa
 
 
 def _predicted_end(curve: TrialCurve, baseline: _Baseline, rates: Mapping[int, float]) -> float:
-    """Where a curve would have ended, as completed ones went on; never better than the best.
+    """Predict the end of a curve from completed ones; never better than the best.
 
     What they gained behind the same step is regressed on where they stood, on their slope there,
     and on their learning rate: by least squares, with a little weight on no difference at all.

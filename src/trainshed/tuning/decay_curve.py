@@ -1,4 +1,4 @@
-"""The decay-curve rule: a trial is stopped that is very unlikely to beat the best one.
+"""The decay-curve rule: stops a trial that is very unlikely to beat the best one.
 
 A Gaussian process predicts the final value from past curves and from the trial's own measurements
 (docs/sources/vertex.md 8).  A curve is the mean of the past ones, plus a constant of its own, plus
@@ -31,7 +31,7 @@ from trainshed.tuning.ranking import best, upward
 
 Array = NDArray[np.float64]
 
-#: Trials that must have ended by themselves before anything is learned of them.
+#: The least trials that ended by themselves, for the rule to apply.
 COMPLETED_MIN: Final = 3
 #: Measurements of a trial before it is judged.
 MEASUREMENTS_MIN: Final = 3
@@ -114,7 +114,7 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Past:
-    """What past curves teach; places are shares of the longest one."""
+    """The fit of past curves; places are shares of the longest one."""
 
     longest: float
     count: int

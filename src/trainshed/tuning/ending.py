@@ -1,7 +1,7 @@
 """When a study makes no further trials, and whether it has failed (docs/sources/vertex.md 8).
 
-Asked on every pass and answered from the trials alone.  So an ending can be taken back: a trial
-that still ran when there had been no progress may bring some, and then the study goes on.
+It is decided on every pass from the trials alone, and may be reverted: a running trial may still
+bring progress, and then the study goes on.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +58,7 @@ def ended(
     now: datetime,
     exhausted: bool,
 ) -> StudyEnding | None:
-    """Why a study makes no further trials; None where it goes on.
+    """Return why a study makes no further trials; None if it goes on.
 
     ``began`` is when the study began, None: it has not.  ``exhausted``: there is nothing left to
     try in its space.  A study whose trials have all ended without a success has failed.
@@ -77,7 +77,7 @@ def ended(
 
 
 def most_trials(study: StudySpec, *, began: datetime | None, now: datetime) -> int:
-    """How many trials may be made as things are now: the job's count, or the study's own.
+    """Return the present limit of trials: the job's count, or the study's own.
 
     The shortest time blocks the study's count, as it blocks all of its rules.
     """
@@ -115,7 +115,7 @@ def _last_failure(snapshot: _Snapshot) -> str:
 
 
 def _last_reason(snapshot: _Snapshot) -> str:
-    """Why the last trial has no result; one that a rule stopped says little of the others."""
+    """Describe why the last trial has no result, unless a rule stopped it."""
     ended = snapshot.failed or snapshot.over
     return _reason_of(ended[-1]) if ended else ""
 
@@ -262,5 +262,5 @@ def time_of(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text.strip().upper())
     except ValueError:
-        raise ValueError(f"{text!r} is no RFC 3339 time such as 2026-11-21T14:00:00Z") from None
+        raise ValueError(f"{text!r} is not an RFC 3339 time such as 2026-11-21T14:00:00Z") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The default algorithm's next point, by a Gaussian process (decision 0022).
+"""Proposes the default algorithm's next point by a Gaussian process (decision 0022).
 
 Matern 5/2 with a length per axis, expected improvement, and a region around the best point that
 shrinks while nothing better is found.  Pending points count as if they had the value that is
@@ -186,7 +186,7 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
 
 
 def forget() -> None:
-    """Drop what is remembered to be quick; for those who measure."""
+    """Empty the caches, for benchmarks."""
     _fitted.cache_clear()
 
 
@@ -227,7 +227,7 @@ def _improving(
 
 
 def _select_indexes(even: Array, most: int) -> NDArray[np.intp]:
-    """Which values count: the newest, and the best of the others; in the order they began."""
+    """Choose values: the newest, and the best of the others; in the order they began."""
     if len(even) <= most:
         return np.arange(len(even))
     newest = len(even) - most // 2
@@ -236,7 +236,7 @@ def _select_indexes(even: Array, most: int) -> NDArray[np.intp]:
 
 
 def _hyper(cube: Cube, trial_points: Array, values: Array, noise: Noise) -> Hyperparameters:
-    """Fitted to all but the last few values, so that the next questions find it again."""
+    """Fit to all but the last few values, so that the next calls use the cached fit."""
     count = len(values) - len(values) % max(1, len(values) // _REFIT)
     return _fitted(cube.axes, trial_points[:count].tobytes(), values[:count].tobytes(), noise)
 

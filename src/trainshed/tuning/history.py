@@ -1,4 +1,4 @@
-"""What the trials of a study have taught, in an order that does not depend on how they came."""
+"""The results of a study's trials, in an order independent of their arrival."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from trainshed.tuning.space import Space
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedPoint:
-    """A point and what came of it.
+    """A point and its result.
 
     ``losses`` are its objectives, less is better; None: the trial was infeasible.  ``excesses``
     say for each metric with a limit by how much it is broken: above 0 it is.
@@ -50,10 +50,10 @@ class History:
 def history_of(
     study: StudySpec, space: Space, trials: Sequence[TrialRecord], prior: Sequence[TrialRecord]
 ) -> History:
-    """What is known now.
+    """Return the present results.
 
-    Of an earlier study only results count: its other trials may have ended with it, and what made
-    them fail may have been put right.
+    Of an earlier study only successes count: its other trials may have ended with it, and the cause
+    of failures may have been corrected.
     """
     own = sorted((t for t in trials if t.state is not TrialState.REQUESTED), key=_number)
     earlier = sorted((t for t in prior if t.state is TrialState.SUCCEEDED), key=_order)
@@ -70,7 +70,7 @@ def pending_at(space: Space, values: Values) -> TriedPoint:
     """A point that has just been chosen.  Raises ValueError for one outside of the space."""
     chosen = space.chosen(values)
     if chosen is None:
-        raise ValueError(f"{values} is no point of the space")
+        raise ValueError(f"{values} is not a point of the space")
     return TriedPoint(chosen=chosen, values=space.point(chosen))
 
 
@@ -116,7 +116,7 @@ def _losses(goals: Sequence[Metric], trial: TrialRecord) -> tuple[float, ...] | 
 
 
 def _excess(metric: Metric, trial: TrialRecord) -> float:
-    """What is not known counts as broken, by little."""
+    """Return how far a limit is broken; an unknown value counts as slightly broken."""
     value = trial.final.value(metric.metric_id) if trial.final else None
     if metric.safety is None or value is None:
         return 1.0

@@ -1,7 +1,7 @@
-"""From what a trial's program has reported to measurements, and to the one that counts.
+"""Turns the reports of a trial's program into measurements, and selects the final one.
 
-A program reports (metric, value, step); we bring together what belongs to one step, and order it
-as the API wants it (docs/sources/vertex.md 8).  NaN and infinity are never in a measurement.
+A program reports (metric, value, step); the reports of one step become one measurement, in the
+API's order (docs/sources/vertex.md 8).  NaN and infinity are never in a measurement.
 """
 
 import math
@@ -132,7 +132,7 @@ def _forget(points: list[_Point], report: Report, since: int) -> None:
 
 
 def _missing(study: StudySpec, reports: Sequence[Report], failure: str) -> str | None:
-    """What to say of metrics that were never reported."""
+    """Describe metrics that were never reported."""
     counts = Counter(report.tag for report in reports)
     lacking = [metric for metric in study.metrics if metric.metric_id not in counts]
     if not lacking:
@@ -158,7 +158,7 @@ def _name_metric(metric: Metric) -> str:
 def _not_finite(
     study: StudySpec, trial_measurements: Sequence[Measurement], reports: Sequence[Report]
 ) -> str | None:
-    """What to say of metrics whose value is no number, by the study's selection."""
+    """Describe metrics without a finite value, by the study's selection."""
     last = {report.tag: report.value for report in reports}
     for name in (metric.metric_id for metric in study.metrics):
         if study.selection is Selection.LAST and not math.isfinite(last[name]):

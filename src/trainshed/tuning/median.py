@@ -1,10 +1,9 @@
-"""The median rule: a trial is stopped that is worse than the middle one was.
+"""The median rule: stops a trial that is worse than the median.
 
 A trial is stopped when its best value is strictly worse than the median of the running averages of
-the completed trials, up to the same step or time (docs/sources/vertex.md 8).  What that leaves open
-is decided here: how many trials make a median, and how young a trial is let be.  A trial that was
-stopped itself is left out of the median: it is there only because it was bad, and each such trial
-would make the rule milder for the next.
+the completed trials, up to the same step or time (docs/sources/vertex.md 8).  Two numbers are
+chosen here: the least trials of a median, and the least measurements of a judged trial.  Stopped
+trials are left out of the median, because each would make the rule milder.
 """
 
 import statistics

@@ -1,7 +1,7 @@
 """Which trial is better: goals, safety and the Pareto front (docs/sources/vertex.md 8).
 
-A metric with a safety limit is a limit and no objective.  A trial that breaks a limit, or of which
-nobody knows, is never the best, however good it is: where no trial is safe there is no best one.
+A metric with a safety limit is a limit, not an objective.  A trial that breaks a limit, or whose
+value is unknown, is never the best: without a safe trial there is no best one.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def pareto(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[TrialRecord
     rated = [(trial, rating) for trial in trials if (rating := _rating(study, goals, trial))]
     front: list[tuple[float, ...]] = []
     for one in sorted({rating for _, rating in rated}, reverse=True):
-        if not any(_beats(other, one) for other in front):  # who beats it was sorted before it
+        if not any(_beats(other, one) for other in front):  # better trials were sorted before it
             front.append(one)
     unbeaten = frozenset(front)
     front_trials = (trial for trial, rating in rated if rating in unbeaten)

@@ -1,6 +1,6 @@
-"""Where the values of one parameter lie between 0 and 1, by its scale.
+"""Maps the values of one parameter to positions between 0 and 1, by its scale.
 
-Samplers search the unit interval, so that kinds and scales are thought of once, here.
+Samplers search the unit interval; only this module knows kinds and scales.
 """
 
 import math

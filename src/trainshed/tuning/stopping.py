@@ -1,4 +1,4 @@
-"""Which trials are stopped before their time, and what is predicted of those that were.
+"""Selects trials to be stopped early, and predicts the results of stopped ones.
 
 The rules are those of docs/sources/vertex.md 8, one file each.  They judge ACTIVE trials only, by
 one objective: a study with several is never stopped early.  Whatever a rule says, the trial that

@@ -1,6 +1,6 @@
-"""What a step of a study is given, and what it says (``tuning.advance``).
+"""Inputs and results of a step of a study (``tuning.advance``).
 
-They need no numpy: a server that tunes nothing never imports it.
+This module needs no numpy, which a server without studies never imports.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class TrialSnapshot:
     job_end: datetime | None = None
     reports: tuple[Report, ...] = ()
     search_note: str = ""
-    """Where reports were looked for, and what was there (``engines.base.Measured``)."""
+    """Where the engine looked for reports, and what it found (``engines.base.Measured``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """What is to be written about a study."""
+    """The changes of a study to be written."""
 
     state: JobState
     error: str | None = None
@@ -40,13 +40,13 @@ class Advance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyContext:
-    """What beside its trials a study's next step depends on."""
+    """Inputs of a study's next step beside its trials."""
 
     now: datetime
     began: datetime | None
     """When its first trial began to run."""
     seed: int
     prior: tuple[TrialRecord, ...] = ()
-    """What an earlier study has found out; its numbers are not given again."""
+    """The trials of an earlier study, whose numbers are not used again."""
     has_news: bool = True
-    """Whether anything was reported or has ended since the last step, as far as is known."""
+    """Whether a report or an end is known since the last step."""

@@ -1,8 +1,8 @@
-"""What a study tries next, by the algorithm that it names.
+"""Suggests a study's next points by its algorithm.
 
-A pure function of the study, its trials and its seed: a server that was killed suggests the same
-again.  Each point of a batch is chosen as if those before it were running, so that a batch is what
-one call after the other would have been.
+A pure function of the study, its trials and its seed: a restarted server suggests the same points.
+Each point of a batch is chosen as if those before it were running, so that a batch is what one call
+after the other would have been.
 """
 
 import random
@@ -30,7 +30,7 @@ class Suggestions:
 
     values: tuple[Values, ...]
     exhausted: bool
-    """Behind these no point is left that was not tried: the space is finite."""
+    """Whether these are the last untried points of a finite space."""
 
 
 #: From what is known to the points that are wanted next, the best first.
@@ -95,7 +95,7 @@ def _default(study: StudySpec, space: Space, seed: int) -> Wanted:
 def first_untried(
     space: Space, wanted: Iterable[Values], tried: Collection[Values], draw: random.Random
 ) -> Values | None:
-    """The first wanted point that is new, or else any; None: there is none left.
+    """Return the first proposed point that is new, else any new point; None if there is none.
 
     The last resort goes through the space one by one, and so passes each tried point but once.
     """

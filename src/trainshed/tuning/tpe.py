@@ -35,7 +35,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class _Record(FrozenTrial):
-    """A trial that the storage may keep as it is: nobody else has it, and copies are dear."""
+    """A trial that the storage keeps without a copy, which is slow; it has no other user."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_Record":
         return self

@@ -1,4 +1,4 @@
-"""What a replica wrote last: shown where a short run fails, and read where it ends with figures."""
+"""Keeps the last lines of replicas, to show a failure and to read final figures."""
 
 import json
 import math

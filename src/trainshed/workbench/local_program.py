@@ -18,7 +18,7 @@ from trainshed.workbench.pool_flags import Pool
 #: The pool that may be a Reduction Server.
 REDUCER_POOL = 2
 
-#: What an image is called where nobody named one; nothing ever pulls it.
+#: The default name of an image, which is never pulled.
 NO_IMAGE = "local"
 
 
@@ -115,7 +115,7 @@ def _requirements(path: Path) -> tuple[str, ...]:
     requirements = tuple(line for line in lines if line and not line.startswith("#"))
     if option := next((line for line in requirements if line.startswith("-")), None):
         raise UsageFault(
-            f"{path}: {option!r} is an option of pip; only requirements are taken here"
+            f"{path}: {option!r} is an option of pip; the file must have requirements only"
         )
     return requirements
 

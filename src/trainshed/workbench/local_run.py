@@ -1,6 +1,6 @@
 """The use case of a local run: a judged job becomes a launch plan, and an engine runs it.
 
-``prepare`` only thinks: its result can be printed by ``--dry-run``.  ``start`` makes the folders
+``prepare`` has no effects: ``--dry-run`` prints its result.  ``start`` makes the folders
 and hands the plan to the local engine.
 """
 
@@ -51,7 +51,7 @@ ServeGateway = Callable[[Path, "LivingAttempt", AttemptAt], Serving]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalJob:
-    """A job that may run: its expanded spec, and where its program comes from.
+    """A valid job: its expanded spec, and the source of its program.
 
     ``say`` turns model paths into the caller's words.  ``entry_point`` starts containers that give
     no command: their images cannot be opened here.
@@ -69,7 +69,7 @@ class LocalJob:
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that replicas get instead of those that the launch plan would give them."""
     advice: tuple[str, ...] = ()
-    """What is wrong with the job elsewhere, a sentence each."""
+    """Violations that do not matter on this machine, a sentence each."""
     any_gpu_count: int = 0
     """GPUs for each that trains, of a job that names no machines, whatever their type is."""
 
@@ -87,7 +87,7 @@ class Host:
     gs_paths: GsPaths = GsPaths.PATH
     start_port: int | None = None
     runtime: Runtime | None = None
-    """What runs images; None: they are only names."""
+    """The container runtime; None: images are not run."""
     policy: FleetPolicy = FleetPolicy.BEST_EFFORT
     """``EXACT`` limits replicas to the memory and the CPUs of their machine types."""
     overlays: tuple[Path, ...] = ()
@@ -203,7 +203,7 @@ def _check_directories(spec: JobSpec, say: Say) -> None:
 
 
 def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) -> Environment:
-    """What is installed.  A job that writes into its own project does not change the package."""
+    """Return what is installed.  A job that writes into its project does not change the package."""
     environment = environment_of(spec, job.source, host.python, host.buckets, job.folder)
     outputs = (output, host.buckets.root)
     return replace(environment, ignored=tuple(str(folder) for folder in outputs if folder))
@@ -215,10 +215,10 @@ def numbered(host: Host) -> Host:
 
 
 def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListener:
-    """What the replicas of a run have of Google's; it is not open yet.
+    """Return the gateway of a run, which is not open yet.
 
     They are below this process, or in containers of the job; so is whatever else it has started.
-    ``serve`` is called when somebody connects, for it imports much.
+    ``serve`` is called at the first connection, because it imports much.
     """
     data_dir, own = host.buckets.root.parent, AttemptKey(host.uid or 0, 1)
     ancestors = {os.getpid(): own}
@@ -277,7 +277,7 @@ def _with_secret(prepared: Prepared, host: Host) -> AbstractContextManager[Launc
 
 
 def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[str, ...]:
-    """What a job asked for and will not get on this machine, a sentence each."""
+    """Return a sentence for each request of the job that this machine does not honour."""
     programs = [group.program for group in job.spec.groups if group.program]
     notes = [*job.advice]
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)

@@ -1,4 +1,4 @@
-"""What else the machine does while something is measured on it."""
+"""Measures the other load of the machine during a measurement."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""A job file as a job that is there to be measured: so many hosts, its label, a name of its own."""
+"""Makes a job for measurement from a job file: its hosts, its label, its name."""
 
 import copy
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ def _count_workers(path: str, document: Json, hosts: int) -> None:
     """Of AI Platform: the master is a host, and workers are the others."""
     training_input = document.get(spelled(document, "trainingInput"))
     if not isinstance(training_input, dict):
-        raise UsageFault(f"{path}: trainingInput is a mapping of fields")
+        raise UsageFault(f"{path}: trainingInput must be a mapping of fields")
     for name in _HELPS:
         training_input.pop(spelled(training_input, name), None)
     if hosts == 1 and training_input.get(spelled(training_input, "scaleTier")) != "CUSTOM":
@@ -83,7 +83,7 @@ def _pools(path: str, spec: Json, hosts: int) -> list[Json]:
     """Of Vertex: the first pool is one host, and the second has the others."""
     pools = listed(spec.get(spelled(spec, "workerPoolSpecs")))
     if not pools:
-        raise UsageFault(f"{path}: workerPoolSpecs is a list of pools")
+        raise UsageFault(f"{path}: workerPoolSpecs must be a list of pools")
     first, second = copy.deepcopy(pools[0]), copy.deepcopy((pools[1:_TRAINS] or pools[:1])[0])
     put(first, ("replicaCount",), 1)
     put(second, ("replicaCount",), hosts - 1)

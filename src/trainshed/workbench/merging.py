@@ -75,7 +75,7 @@ def own_flags(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
     """A document without its ``flags``, and these flags as text.  Raises UsageFault."""
     own = content.get(FLAGS_KEY) or {}
     if not isinstance(own, dict):
-        raise UsageFault(f"{FLAGS_KEY} is a mapping of flag names to values, not {own!r}")
+        raise UsageFault(f"{FLAGS_KEY} must be a mapping of flag names to values, got {own!r}")
     document = {key: value for key, value in content.items() if key != FLAGS_KEY}
     return document, {name.lstrip("-"): text_of(value) for name, value in own.items()}
 

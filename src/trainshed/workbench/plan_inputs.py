@@ -1,4 +1,4 @@
-"""What a plan is made from: a job file, calibrations, prices; each is read once, as it is then."""
+"""Reads the inputs of a plan: calibrations, measured curves, prices."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _CALIBRATION: Final = re.compile(r"^\[(?:training|\[run\])\]", re.MULTILINE)
 
 
 class NotPlannable(Exception):
-    """Why there can be no plan: the field that is at fault, and what would be accepted."""
+    """There can be no plan; has the field at fault, and the accepted values."""
 
     def __init__(self, refused: NoPrediction) -> None:
         self.refused = refused
@@ -49,7 +49,7 @@ def job_of(calibration: Calibration) -> PlannedJob:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """A calibration.  Raises UsageFault for no file, NotPlannable for what is no calibration."""
+    """Read a calibration.  Raises UsageFault without a file, NotPlannable for an invalid one."""
     text = _text(path)
     try:
         return read_calibration_text(text)
@@ -107,7 +107,7 @@ def _text(path: Path) -> str:
 
 
 def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None:
-    """All are of one training, and of the framework of the job's image.  Raises NotPlannable."""
+    """Check that all are of one training and of the image's framework.  Raises NotPlannable."""
     for calibration in calibrations[1:]:
         for name in ("model", "strategy", "precision", "stack"):
             one, other = (
@@ -120,17 +120,17 @@ def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None
                 )
     digests = {calibration.trainer_digest for calibration in calibrations} - {""}
     if len(digests) > 1:
-        raise _refuse_calibration("they are of two trainers: their files differ")
+        raise _refuse_calibration("they were measured with two trainers: their files differ")
     if calibrations and (why := misfit(calibrations[0], framework)):
         raise _refuse_calibration(why)
 
 
 def check_trainer(calibrations: Iterable[Calibration], trainer: Path) -> None:
-    """All were measured with the trainer as it is now.  Raises NotPlannable."""
+    """Check that all were measured with the present trainer.  Raises NotPlannable."""
     now = trainer_digest([trainer])
     if any(calibration.trainer_digest not in {"", now} for calibration in calibrations):
         raise _refuse_calibration(
-            f"it is of another trainer than {trainer}, or of what that was before"
+            f"it was measured with another trainer than {trainer}, or with an earlier version of it"
         )
 
 

@@ -1,4 +1,4 @@
-"""The job file of a plan, read as ``validate`` reads it, and machine types of its catalog."""
+"""Reads the job file of a plan as ``validate`` does, and machine types of its catalog."""
 
 import difflib
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class JobFile:
     catalog: Catalog
     region: str | None
     framework: str
-    """Of a prebuilt image; empty where nobody knows: packages bring any to a runtime version."""
+    """The framework of a prebuilt image; empty if unknown: packages may add any."""
     module: str
     """That its trainers run; empty where no field names one."""
 

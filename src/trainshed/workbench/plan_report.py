@@ -1,4 +1,4 @@
-"""A plan as a picture, and as one page that needs nothing else: no server, no network, no script.
+"""Draws a plan as a picture, and as one self-contained page without scripts.
 
 The picture is matplotlib's: throughput with its band beside what was measured and a straight line,
 and cost against time.  The page holds it as SVG; without matplotlib it holds the table alone.

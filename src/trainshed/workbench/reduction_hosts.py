@@ -1,7 +1,7 @@
-"""The hosts of an exchange as a command line names them: a job file, machine types or bare rates.
+"""Reads the hosts of an exchange from a job file, machine types or rates.
 
-Flags win over the file, and rates over machine types: whoever owns the machines knows their links
-better than any catalog.
+Flags have priority over the file, and rates over machine types, because the owner of the machines
+knows their links better than the catalog.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ class ExchangeHosts:
     reducer_type: str
     """Empty where only their links are known."""
     reducer_count: int
-    """How many reducers; 0 where nobody has said it."""
+    """The number of reducers; 0 if not given."""
     price: Price | None
 
 

@@ -1,6 +1,6 @@
-"""What a trainer left behind as its result: ``result.json`` in the job's output folder.
+"""Reads the result of a trainer: ``result.json`` in the job's output folder.
 
-Not a rule of either dialect: a habit of our examples, picked up when it is there.
+Neither dialect defines this file; our examples write it.
 """
 
 import json

@@ -71,7 +71,7 @@ class Bench:
     pattern: re.Pattern[str] | None = None
     """Of lines that tell steps, where neither library nor hooks do; ``step_lines.step_pattern``."""
     batch: float = 0.0
-    """Samples of one accelerator a step, where nobody else knows."""
+    """Samples of one accelerator a step, if they are not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +83,11 @@ class RunMeasurement:
 
 
 class Unmeasured(EngineFault):
-    """The trainer is at fault: it failed, or of its steps too little was seen."""
+    """The trainer failed, or too few of its steps were observed."""
 
 
 class NoSteps(Unmeasured):
-    """A run that ended well, and of whose steps nobody saw enough."""
+    """A successful run with too few observed steps."""
 
     def __init__(self, text: str, message: str) -> None:
         """``message`` is how it ended."""

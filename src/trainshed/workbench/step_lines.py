@@ -27,7 +27,9 @@ def step_pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise UsageFault(f"--step-pattern {text!r} is no regular expression: {error}") from None
+        raise UsageFault(
+            f"--step-pattern must be a regular expression, got {text!r}: {error}"
+        ) from None
     if "step" not in pattern.groupindex:
         raise UsageFault(
             f"--step-pattern {text!r} has no group named step; such as 'step (?P<step>[0-9]+)'"
@@ -54,7 +56,7 @@ class StepLines:
     ) -> None:
         """``task_name`` is the replica that is listened to; None for a pattern: no line tells.
 
-        ``clock`` counts seconds, for lines that nobody has stamped.
+        ``clock`` counts seconds, for lines without a stamp.
         """
         self._sink = sink
         self._pattern = pattern
@@ -137,7 +139,7 @@ class StepLines:
     @property
     def _fault(self) -> str:
         if not self._numbers:
-            return f"their step is no whole number, such as {self._word!r}"
+            return f"their step is not a whole number, such as {self._word!r}"
         if self._numbers == 1:
             return "one step alone has no time"
         if not self._rose:

@@ -73,14 +73,12 @@ def view_of(document: Json) -> StudyView:
     """Read a tuning job.  Raises UsageFault for a document that is none."""
     if not is_study(document):
         name = document.get("jobId") or document.get("name", "this")
-        raise UsageFault(f"{name} is no tuning job: it has neither a study nor hyperparameters")
+        raise UsageFault(f"{name} is not a tuning job: it has neither a study nor hyperparameters")
     read = vertex.read_study if "studySpec" in document else ml.read_study
     try:
         study, trials = read(document)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UsageFault(
-            f"the server's answer is no tuning job that can be read: {error!r}"
-        ) from error
+        raise UsageFault(f"cannot read the server's tuning job: {error!r}") from error
     return StudyView(
         name=str(document.get("jobId") or document.get("name", "")),
         title=str(document.get("displayName") or document.get("jobId") or document.get("name", "")),
@@ -101,7 +99,7 @@ def with_native(view: StudyView, native: Json) -> StudyView:
         by_number = {int(trial["number"]): trial for trial in native.get("trials", ())}
         trials = tuple(completed(trial, by_number.get(trial.number, {})) for trial in view.trials)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UsageFault(f"the server's answer on trials cannot be read: {error!r}") from error
+        raise UsageFault(f"cannot read the server's list of trials: {error!r}") from error
     return replace(view, trials=trials)
 
 

@@ -34,7 +34,7 @@ def pairs(flag: str, text: str) -> dict[str, str]:
     for word in words(text):
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise UsageFault(f"{flag} takes KEY=VALUE pairs separated by commas, not {word!r}")
+            raise UsageFault(f"{flag} must be KEY=VALUE pairs separated by commas, got {word!r}")
         if key in mapping:
             raise UsageFault(f"{flag} has {key} twice")
         mapping[key] = value
@@ -46,14 +46,14 @@ def whole(flag: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise UsageFault(f"{flag} takes a whole number, not {text!r}") from None
+        raise UsageFault(f"{flag} must be a whole number, got {text!r}") from None
 
 
 def boolean(flag: str, text: str) -> bool:
     """``true`` or ``false`` in any of the spellings that gcloud takes.  Raises UsageFault."""
     word = text.strip().lower()
     if word not in _TRUE | _FALSE:
-        raise UsageFault(f"{flag} takes true or false, not {text!r}")
+        raise UsageFault(f"{flag} must be true or false, got {text!r}")
     return word in _TRUE
 
 
@@ -66,7 +66,7 @@ def accelerator(flag: str, text: str) -> dict[str, Any]:
     """``count=4,type=nvidia-tesla-t4`` as an acceleratorConfig.  Both keys are required."""
     fields = pairs(flag, text)
     if set(fields) != {"count", "type"}:
-        raise UsageFault(f"{flag} takes count=NUMBER,type=TYPE, not {text!r}")
+        raise UsageFault(f"{flag} must be count=NUMBER,type=TYPE, got {text!r}")
     return {"count": whole(flag, fields["count"]), "type": choice(fields["type"])}
 
 

@@ -1,4 +1,4 @@
-"""Which trainer was measured: a digest of its files, so that another one is not planned with it."""
+"""Digests the files of a trainer, so that its calibration is not used for another one."""
 
 import hashlib
 import os
@@ -50,7 +50,7 @@ def digest_of(files: Sequence[CodeFile]) -> str:
 
 
 def changed(files: Iterable[CodeFile]) -> Path | None:
-    """The first that is not what it was.  New files do not count: a trainer may write some."""
+    """Return the first changed file.  New files do not count: a trainer may write some."""
     return next((file.path for file in files if not _is_as_it_was(file)), None)
 
 

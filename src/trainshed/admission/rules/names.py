@@ -1,4 +1,4 @@
-"""Rules about names that others read: whoever lists them sees all that is in them.
+"""Rules about names that other users can list and read.
 
 Ids, labels, images, regions and buckets have narrower rules of their own.
 """

@@ -34,7 +34,7 @@ class Sizing:
 
 
 def worker_links(context: RuleContext) -> WorkerLinks | None:
-    """The workers' side; None where a figure is unknown, or nobody works."""
+    """The workers' side; None if a figure is unknown, or there are no workers."""
     groups = [group for group in _workers(context) if group.count > 0]
     links = [(group.count, context.egress_gbps(group)) for group in groups]
     known_links = [(count, gbps) for count, gbps in links if gbps]

@@ -69,8 +69,8 @@ def remove(store: Store, key_id: str) -> Json:
 
 #: A warning about a key that Google knows as well.
 REPLAY: Final = (
-    "warning: a token that {email} signs for this server is good at Google too: whoever reads one, "
-    "here or on its way, can act as that account at Google for up to an hour; "
+    "warning: a token that {email} signs for this server is valid at Google too: a person who "
+    "reads one, here or on its way, can act as that account at Google for up to an hour; "
     "`trainshed keys create` makes a key that Google does not know"
 )
 _ACCOUNT = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")

@@ -200,7 +200,7 @@ class JobService:
 
 def _add_request_event(step: Step, requester: str) -> Step:
     event = NewEvent(
-        kind="CANCEL_REQUESTED", message=f"{requester or 'Somebody'} asked to cancel the job"
+        kind="CANCEL_REQUESTED", message=f"{requester or 'A user'} asked to cancel the job"
     )
     return replace(step, events=(event, *step.events))
 

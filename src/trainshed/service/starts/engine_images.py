@@ -132,7 +132,7 @@ def _asking(traits: Traits) -> Callable[[str], Installed] | None:
 
 
 def _ask_versions(traits: Traits, python: str) -> Installed:
-    assert traits.versions is not None  # noqa: S101 - asked for nobody else
+    assert traits.versions is not None  # noqa: S101 - called for such engines only
     versions = traits.versions(python)
     return installed_of(versions) if versions else UNKNOWN
 

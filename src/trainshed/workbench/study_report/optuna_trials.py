@@ -52,7 +52,7 @@ _NUMBER_MAX: Final = 10_000
 
 
 def shown(text: str) -> str:
-    """A text of somebody else's as plotly may show it."""
+    """Return a foreign text without markup, for plotly."""
     plain = "".join(sign if sign.isprintable() else "\ufffd" for sign in text).translate(_SIGNS)
     return plain if len(plain) <= _WORD_MAX else f"{plain[: _WORD_MAX - 1]}…"
 
