@@ -349,7 +349,7 @@ def test_a_bucket_that_is_not_understood_is_named_without_its_credentials(load, 
 
 
 def test_a_name_of_a_bucket_that_none_can_have_is_refused(load):
-    assert "buckets.No is no name of a bucket" in refused(load, '[buckets]\nNo = "gs://x"')
+    assert "buckets.No is not a valid bucket name" in refused(load, '[buckets]\nNo = "gs://x"')
 
 
 def test_the_gateway_s_words_are_read_and_wrong_ones_named(load):

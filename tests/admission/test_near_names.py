@@ -163,7 +163,7 @@ def test_ai_platform_has_the_same_rule_for_its_own_fields():
 @pytest.mark.parametrize(("name", "meant"), MODULES.items())
 def test_a_file_or_a_command_in_place_of_a_module(dialect, name, meant):
     message = message_of(dialect(group(program=program(module=name))), "python-module")
-    assert message.startswith(f"{name!r} is no name of a module")
+    assert message.startswith(f"{name!r} is not a valid module name")
     assert suggests(message, meant)
 
 

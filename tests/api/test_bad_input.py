@@ -46,7 +46,7 @@ WRONG = {
     "NaN": (post(b'{"a": NaN}'), 400, INVALID, "NaN is no JSON number"),
     "a number of 5000 digits": (post(b'{"a": ' + b"1" * 5000 + b"}"), 400, INVALID, "digits"),
     "one key twice": (post(b'{"a": 1, "a": 2}'), 400, INVALID, "'a' is given twice"),
-    "half a character": (post(b'{"a": "\\ud800"}'), 400, INVALID, "half of a surrogate pair"),
+    "half a character": (post(b'{"a": "\\ud800"}'), 400, INVALID, "unpaired surrogate"),
     "U+0000": (post(b'{"a": "\\u0000"}'), 400, INVALID, "the character U+0000"),
     "U+0000 behind a backslash": (post(b'{"a": "\\\\\\u0000"}'), 400, INVALID, "U+0000"),
     "101 levels": (post(b'{"a":' * 101 + b"1" + b"}" * 101), 400, INVALID, "100 deep"),

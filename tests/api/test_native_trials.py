@@ -135,7 +135,7 @@ def test_a_study_without_trials_and_a_job_that_is_none_say_so(edge, store):
     add(store, project="demo", kind=JobKind.ML_JOB, job_id="plain")
     assert refused(edge, "young/logs?trial=1")[1].endswith("has no trial 1; there are: none yet")
     assert refused(edge, "plain/logs?trial=1")[1] == (
-        "job plain has no trials: it is no tuning job"
+        "job plain has no trials: it is not a tuning job"
     )
 
 

@@ -41,7 +41,7 @@ LEFT_OUT = {
     "ai hp-tuning-jobs stream-logs": "there is no tuning job yet",
     "ai hp-tuning-jobs watch": "there is no tuning job yet; test_tuning_watch has it",
     "ai hp-tuning-jobs report": "there is no tuning job yet; test_tuning_report has it",
-    "ai-platform jobs report": "census_1 is no tuning job; test_tuning_report has one",
+    "ai-platform jobs report": "census_1 is not a tuning job; test_tuning_report has one",
     "plan achieved": "census_1 tells no steps; test_plan_achieved has a job that does",
     "plan calibrations": "no job of the example's server has taught; test_learning has some",
     "plan calibrate-jobs": "its jobs take a minute each; test_plan_calibrate_jobs has short ones",

@@ -172,7 +172,7 @@ def test_flags_that_trainers_have_too_reach_them(trainshed, trainer, flag):
             ("--epochs", "3"),
             "unrecognised argument --epochs; put the program's own arguments after a bare --;",
         ),
-        (("--worker-count", "two", "--distributed"), "--worker-count takes a whole number"),
+        (("--worker-count", "two", "--distributed"), "--worker-count must be a whole number"),
         (("--start-port", "x"), "--start-port"),
         (("--package-path", "absent"), "--package-path absent is not a folder"),
         (("--packages", "absent.whl"), "the package absent.whl does not exist"),

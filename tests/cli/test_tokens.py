@@ -319,7 +319,7 @@ def test_a_key_of_googles_is_registered_with_a_warning(trainshed, data, tmp_path
     assert data
     write_key_file(tmp_path / "sa.json", account)
     added = trainshed("keys", "add", "--key-file", "sa.json")
-    assert f"a token that {account.email} signs for this server is good at Google too" in added.err
+    assert f"a token that {account.email} signs for this server is valid at Google too" in added.err
 
 
 @pytest.mark.parametrize(

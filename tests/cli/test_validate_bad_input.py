@@ -112,7 +112,7 @@ def test_one_unreadable_file_does_not_hide_the_others(trainshed, written):
         (("--zone-snapshot", "x"), "there is no zone snapshot 'x'"),
         (("--overlay", "absent.toml"), "cannot read the catalog overlay absent.toml"),
         (("--edition", "vertex-2026-08"), "edition vertex-2026-08 is of product vertex"),
-        (("--worker-count", "two"), "--worker-count takes a whole number"),
+        (("--worker-count", "two"), "--worker-count must be a whole number"),
         (("--no-such-flag",), "unrecognised argument --no-such-flag"),
     ],
 )

@@ -86,7 +86,7 @@ def test_what_cannot_be_gone_on_from_is_refused(results, case):
 REFUSED = {
     "bounds": ("params[0].minValue", "minValue 2 is above maxValue 1"),
     "log": ("params[0].scaleType", "a logarithmic scale needs numbers above 0"),
-    "integral": ("params[0].maxValue", "maxValue 2.5 is no whole number"),
+    "integral": ("params[0].maxValue", "maxValue 2.5 is not a whole number"),
     "twice": ("params[1].parameterName", "parameter x: the name is given twice"),
     "grid": ("params[0].type", "GRID_SEARCH takes no DOUBLE parameter"),
     "lost": ("hyperparameterMetricTag", "reports of metrics have a key of that name already"),

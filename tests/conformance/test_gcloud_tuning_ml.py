@@ -201,7 +201,7 @@ REFUSED = {
     ),
     "integer bounds not integral": (
         {"params": params({**ANY, "type": "INTEGER", "minValue": 1, "maxValue": 2.5})},
-        f"{P}.params[1].maxValue", "maxValue 2.5 is no whole number",
+        f"{P}.params[1].maxValue", "maxValue 2.5 is not a whole number",
     ),
     "1,001 discrete values": (
         {"params": params({"parameterName": "d", "type": "DISCRETE",

@@ -48,7 +48,7 @@ REFUSED = {
     ),
     "a parent value that does not exist": (
         parent_of_nothing(), (),
-        f"{P.format(2)}.conditionalParameterSpecs[0]", "rmsprop is no value of its parent opt",
+        f"{P.format(2)}.conditionalParameterSpecs[0]", "rmsprop is not a value of its parent opt",
     ),
     "grid search over a double": (
         study(), ("--algorithm=grid-search",),

@@ -154,7 +154,7 @@ REFUSED = {
     "parallel": ("parallelTrialCount", "is 3, which is more than maxTrialCount, 2"),
     "parent": (
         "studySpec.parameters[1].conditionalParameterSpecs[0]",
-        "rmsprop is no value of its parent opt",
+        "rmsprop is not a value of its parent opt",
     ),
 }
 

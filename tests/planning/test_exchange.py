@@ -113,5 +113,5 @@ def test_a_gigabit_of_gradient_takes_its_time():
     ],
 )
 def test_what_is_no_link_is_refused(wrong):
-    with pytest.raises(ValueError, match="links above 0|rate of reducers"):
+    with pytest.raises(ValueError, match=r"links above 0|rate of reducers"):
         Links(**wrong)

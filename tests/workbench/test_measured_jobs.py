@@ -72,9 +72,9 @@ def test_a_scale_tier_is_one_host_or_refused(make_job):
     [
         ({"studySpec": {}}, "a HyperparameterTuningJob; an AI Platform Job or a CustomJob"),
         ({"what": 1}, "an AI Platform Job or a CustomJob is measured"),
-        ({"workerPoolSpecs": 3}, "workerPoolSpecs is a list of pools"),
+        ({"workerPoolSpecs": 3}, "workerPoolSpecs must be a list of pools"),
         ({"jobSpec": 3}, "jobSpec must be a mapping of fields"),
-        ({"trainingInput": 3}, "trainingInput is a mapping of fields"),
+        ({"trainingInput": 3}, "trainingInput must be a mapping of fields"),
     ],
 )
 def test_what_cannot_be_measured_is_a_sentence(make_job, content, reason):

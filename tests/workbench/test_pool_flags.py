@@ -46,7 +46,7 @@ def test_an_empty_flag_skips_its_pool_and_keeps_the_position():
         ([f"{CONTAINER},accelerator-count=2"], "accelerator-count without accelerator-type"),
         ([f"{CONTAINER},gpus=2"], "has no key gpus; it has accelerator-count"),
         ([CONTAINER, f"{CONTAINER},script=a.py"], "script is only for the first pool"),
-        (["n1-standard-4"], "takes KEY=VALUE pairs"),
+        (["n1-standard-4"], "must be KEY=VALUE pairs"),
     ],
 )
 def test_what_gcloud_refuses_is_refused(texts, message):
@@ -55,7 +55,7 @@ def test_what_gcloud_refuses_is_refused(texts, message):
 
 
 def test_a_replica_count_is_a_number():
-    with pytest.raises(UsageFault, match="replica-count takes a whole number"):
+    with pytest.raises(UsageFault, match="replica-count must be a whole number"):
         wire_pool(parse_pool(f"{CONTAINER},replica-count=two"), [])
 
 

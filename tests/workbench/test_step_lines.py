@@ -76,7 +76,7 @@ def test_lines_of_others_and_without_a_pattern_tell_nothing():
     ("steps", "words"),
     [
         ([], "no line matches --step-pattern"),
-        (["one", "two"], "2 lines match --step-pattern, and their step is no whole number"),
+        (["one", "two"], "2 lines match --step-pattern, and their step is not a whole number"),
         (["two"], "such as 'two'"),
         (["7"], "1 line matches --step-pattern, and one step alone has no time"),
         (["7", "7", "7"], "3 lines match --step-pattern, and no step is larger than the one"),

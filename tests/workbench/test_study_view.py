@@ -143,7 +143,7 @@ def test_what_is_no_finite_number_is_left_out(value):
 )
 def test_another_job_is_told_apart(document):
     assert not is_study(document)
-    with pytest.raises(UsageFault, match="is no tuning job"):
+    with pytest.raises(UsageFault, match="is not a tuning job"):
         view_of(document)
 
 

@@ -278,7 +278,7 @@ def _read_buckets(place: str, table: Any) -> dict[str, RemoteBucket]:
 
 def _bucket(place: str, name: str, value: Any) -> RemoteBucket:
     if not is_bucket_name(name):
-        raise UsageFault(f"{place} is no name of a bucket; it has {BUCKET_RULE}")
+        raise UsageFault(f"{place} is not a valid bucket name; it has {BUCKET_RULE}")
     table = value if isinstance(value, dict) else {"uri": value}
     uri, options = table.get("uri"), table.get("options", {})
     is_known = table.keys() <= {"uri", "options"} and isinstance(options, dict)

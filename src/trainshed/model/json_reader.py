@@ -99,7 +99,7 @@ def _check_characters(text: str) -> None:
     if match and match[0] == "\0":
         raise BadJson("A text holds the character U+0000")
     if match:
-        raise BadJson("A text holds half of a surrogate pair, which is no character")
+        raise BadJson("A text has an unpaired surrogate, which is not a character")
 
 
 def _count(data: bytes) -> None:

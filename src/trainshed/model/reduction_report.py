@@ -42,7 +42,7 @@ class ReductionReport:
 def report_of(document: object) -> ReductionReport:
     """Read the JSON of a report.  Raises ValueError for anything else."""
     if not isinstance(document, dict) or document.get("version") != VERSION:
-        raise ValueError("this is no report of reductions")
+        raise ValueError("this is not a report of reductions")
     links = document.get("reducer_link_mbps")
     if not isinstance(links, list) or len(links) > HOSTS_MAX:
         raise ValueError("reducer_link_mbps is a list of rates")

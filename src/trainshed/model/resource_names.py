@@ -49,7 +49,7 @@ class ResourceName:
         """Take a name apart.  Raises ValueError for any other text."""
         match = _NAME.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no name of a resource")
+            raise ValueError(f"{text!r} is not a valid resource name")
         project = ProjectId(match["project"])
         if match["job"]:
             return cls(project=project, collection=JOBS, id=match["job"])

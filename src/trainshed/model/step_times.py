@@ -49,7 +49,7 @@ class StepTimes:
 def step_times_of(document: object) -> StepTimes:
     """Read the JSON of the file.  Raises ValueError for anything else."""
     if not isinstance(document, dict) or document.get("version") != VERSION:
-        raise ValueError("this is no report of steps")
+        raise ValueError("this is not a report of steps")
     model = document.get("model", {})
     if not isinstance(model, dict):
         raise ValueError("model is an object")  # noqa: TRY004 - a file's

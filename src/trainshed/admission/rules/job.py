@@ -26,7 +26,7 @@ def job_id_is_well_formed(context: RuleContext) -> Iterator[Violation]:
     """An ml v1 job id: a letter, then letters, digits and underscores."""
     job_id = context.submitted_spec.job_id
     if context.submitted_spec.dialect is Dialect.ML_V1 and job_id and not JOB_ID.fullmatch(job_id):
-        message = f"{job_id!r} is no job id"
+        message = f"{job_id!r} is not a valid job id"
         accepted = "a letter, then up to 127 letters, digits and underscores"
         yield broken(None, Field.JOB_ID, "job-id", message, accepted)
 
@@ -106,7 +106,7 @@ def strategy_fits(context: RuleContext) -> Iterator[Violation]:
     if strategy == "SPOT":
         for group, device in context.devices():
             if device.type.is_tpu and device.count >= SLICE_CORES:
-                message = "a slice of a TPU pod cannot be had with strategy SPOT"
+                message = "a slice of a TPU pod cannot use strategy SPOT"
                 yield broken(group, Field.ACCELERATOR_COUNT, "spot", message, "8, or STANDARD")
 
 

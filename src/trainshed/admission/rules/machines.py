@@ -100,7 +100,7 @@ def _disk_type(context: RuleContext, group: ReplicaGroup, disk_type: str) -> Ite
     if context.catalog.product is Product.ML:
         types = [t for t in types if t.startswith("pd-")]
     if disk_type not in types:
-        message = f"{disk_type} is no boot disk type"
+        message = f"{disk_type} is not a boot disk type"
         yield broken(group, Field.DISK_TYPE, "boot-disk-type", message, join_or(types))
 
 

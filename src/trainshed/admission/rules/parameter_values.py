@@ -79,7 +79,7 @@ def _whole(
     parameter: ParameterSpec, place: StudyPlace, name: str, bound: float
 ) -> Iterator[Violation]:
     if not bound.is_integer():
-        message = f"{name} {bound:g} is no whole number"
+        message = f"{name} {bound:g} is not a whole number"
         yield _broken(parameter, "study-bounds", place, message, "whole numbers for INTEGER")
     elif abs(bound) > INTEGER_MAX:
         message = f"{name} {bound:g} is too large to be exact"
@@ -138,7 +138,7 @@ def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
     if not _has(parameter, value):
         text = value if isinstance(value, str) else f"{value:g}"
         message, place = (
-            f"defaultValue {text} is none of its values",
+            f"defaultValue {text} is not one of its values",
             StudyPlace(StudyField.DEFAULT, at),
         )
         yield _broken(parameter, "study-default", place, message, _values_text(parameter))

@@ -130,7 +130,7 @@ def _unmet(parent: ParameterSpec, condition: Condition, has: Has) -> Iterator[st
         yield f"parameter {child}: no values of {name} are given under which it exists"
     for value in condition.parent_values:
         if not has(value):
-            yield f"parameter {child}: {_render_value(value)} is no value of its parent {name}"
+            yield f"parameter {child}: {_render_value(value)} is not a value of its parent {name}"
 
 
 def _render_value(value: str | float) -> str:

@@ -99,7 +99,7 @@ def _module(group: ReplicaGroup, name: str) -> Iterator[Violation]:
     meant = name.rsplit(maxsplit=1)[-1].partition(":")[0] if name.split() else ""
     meant = meant.removesuffix(".py").strip("./").replace("/", ".")
     near = meant if _MODULE.fullmatch(meant) and not meant.startswith("-") else None
-    message = f"{name!r} is no name of a module{did_you_mean(near)}"
+    message = f"{name!r} is not a valid module name{did_you_mean(near)}"
     yield broken(
         group, Field.MODULE, "python-module", message, "a dotted name, such as trainer.task"
     )

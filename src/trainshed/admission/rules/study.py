@@ -140,7 +140,7 @@ def _limits(metric: Metric, index: int) -> Iterator[Violation]:
         yield broken_study("study-safety", at, message, "a finite number")
     if not 0 <= safety.fraction_min <= 1:
         at = StudyPlace(StudyField.SAFETY_FRACTION, (index,))
-        message = f"metric {name!r}: {safety.fraction_min:g} is no share of the trials"
+        message = f"metric {name!r}: {safety.fraction_min:g} is not a share of the trials"
         yield broken_study("study-safety", at, message, "a number from 0 to 1")
 
 

@@ -68,7 +68,7 @@ def _dates(rules: EndingRules, today: date) -> Iterator[Violation]:
             continue
         time = _time(limit)
         if time is None:
-            message = f"endTime {limit.until} is no time that there is"
+            message = f"endTime {limit.until} is not a time that exists"
             accepted = "a time of RFC 3339, such as 2026-11-21T00:02:39Z"
             yield _broken(field, message, accepted)
         elif field is StudyField.RUNTIME_MAX and time.date() < today:

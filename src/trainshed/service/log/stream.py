@@ -105,7 +105,7 @@ def check_trial(store: Store, record: JobRecord, trial: str | None) -> None:
         return
     job = record.job
     if not job.spec.is_study:
-        raise Refusal(Code.NOT_FOUND, f"job {job.job_id} has no trials: it is no tuning job")
+        raise Refusal(Code.NOT_FOUND, f"job {job.job_id} has no trials: it is not a tuning job")
     numbers = [row.number for row in store.trial_jobs(record.uid)]
     there = f"{numbers[0]} to {numbers[-1]}, {len(numbers)} in all" if numbers else "none yet"
     raise Refusal(

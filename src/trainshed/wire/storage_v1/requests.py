@@ -211,7 +211,7 @@ def _source(source: Any) -> tuple[str, Conditions]:
 
 
 def whole(query: Mapping[str, str], key: str) -> int | None:
-    """A number of a query, or None.  Raises BadStorageRequest for what is no whole number."""
+    """A number of a query, or None.  Raises BadStorageRequest for what is not a whole number."""
     text = query.get(key)
     if text is None:
         return None
