@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed.model.attempt import Outcome, ReplicaExit
-from trainshed.model.exits import failure, how, when_stopped
+from trainshed.model.exits import describe_exit, failure, when_stopped
 from trainshed.model.roles import Role
 
 SENTENCE = "The replica workerpool0-0 exited with a non-zero status of"
@@ -159,4 +159,4 @@ def test_a_supervisor_says_what_the_kernel_did(ended, facts, words):
     replica = ReplicaExit(
         role=Role.PRIMARY, index=0, task_name="workerpool0-0", seconds=0.1, **fields
     )
-    assert how(replica, **facts) == words
+    assert describe_exit(replica, **facts) == words

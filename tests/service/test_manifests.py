@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from trainshed.service.jobs.manifests import BLOT, blotted
+from trainshed.service.jobs.manifests import BLOT, mask_secrets
 
 PLAIN = {"WORD": "a 'b'\n\u00e9", "KEYBOARD": "qwerty", "TOKENIZER_PATH": "/x", "argv": ["a", "b"]}
 
 
 def blot_plan(value):
-    return json.loads(blotted("plan.json", json.dumps(value)))
+    return json.loads(mask_secrets("plan.json", json.dumps(value)))
 
 
 def test_all_else_is_as_it_was():
@@ -32,5 +32,5 @@ def test_the_name_of_a_secrets_file_is_none():
 @pytest.mark.parametrize("name", ["plan.json", "command"])
 def test_users_in_addresses(name):
     text = json.dumps({"PROXY": "http://me:s3cr3t@proxy:3128/"})
-    assert "s3cr3t" not in blotted(name, text)
-    assert f"http://{BLOT}@proxy:3128/" in blotted(name, text)
+    assert "s3cr3t" not in mask_secrets(name, text)
+    assert f"http://{BLOT}@proxy:3128/" in mask_secrets(name, text)

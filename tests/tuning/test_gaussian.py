@@ -12,7 +12,7 @@ from trainshed.model.study import Noise
 from trainshed.tuning import gaussian
 from trainshed.tuning.candidates import log_improvement, log_improvement_slopes
 from trainshed.tuning.cube import Cube, CubeAxis, Point
-from trainshed.tuning.gaussian import propose, standardized, trust_region_width
+from trainshed.tuning.gaussian import propose, standardize, trust_region_width
 from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, loss, posterior
 
 WORDS = (0.25, 0.75)
@@ -128,7 +128,7 @@ def test_a_failed_region_is_left():
 @example([0.0, 5e-324, 1.0])
 @given(st.lists(st.floats(-1e100, 1e100) | st.just(math.nan), min_size=1, max_size=40))
 def test_evened_values_keep_their_order(values):
-    even = standardized(np.array(values))
+    even = standardize(np.array(values))
     assert np.isfinite(even).all()
     pairs = [(value, own) for value, own in zip(values, even, strict=True) if not math.isnan(value)]
     ordered = sorted(pairs)

@@ -20,7 +20,7 @@ from trainshed.wire.storage_v1.requests import (
     content_range,
     error_json,
     header_checksums,
-    patched,
+    patch_attributes,
 )
 from trainshed.wire.storage_v1.resources import (
     bucket_json,
@@ -145,9 +145,11 @@ def test_every_header_of_a_download_can_be_sent():
 
 def test_a_patch_removes_with_null_and_leaves_what_it_does_not_name():
     before = Attributes(content_type="a/b", cache_control="no-store", metadata={"x": "1", "y": "2"})
-    after = patched(before, {"cacheControl": None, "metadata": {"x": None, "z": "3"}, "acl": []})
+    after = patch_attributes(
+        before, {"cacheControl": None, "metadata": {"x": None, "z": "3"}, "acl": []}
+    )
     assert after == Attributes(content_type="a/b", metadata={"y": "2", "z": "3"})
-    assert patched(before, {"metadata": None}).metadata == {}
+    assert patch_attributes(before, {"metadata": None}).metadata == {}
 
 
 def test_the_document_says_the_content_type_and_else_the_transfer():

@@ -21,8 +21,8 @@ from trainshed.store.records.steps import StoredCommand
 from trainshed.workbench.doctor.examine import (
     CHECKS,
     DoctorReport,
-    confirmed,
     examine,
+    keep_confirmed,
     results_of,
 )
 from trainshed.workbench.doctor.snapshot import (
@@ -372,8 +372,8 @@ def test_the_same_breach_of_another_subject_is_another_breach():
         CheckResult(check=check, findings=(DoctorFinding(subject=name, text="t", advice="a"),))
         for name in ("one", "two")
     )
-    assert confirmed([one], [one]) == (one,)
-    assert confirmed([one], [two])[0].word == "ok"
+    assert keep_confirmed([one], [one]) == (one,)
+    assert keep_confirmed([one], [two])[0].word == "ok"
 
 
 def test_networks_of_all_servers_have_a_line_of_their_own():

@@ -33,7 +33,7 @@ from trainshed.wire.storage_v1.requests import (
     byte_range,
     compose_sources,
     conditions_of,
-    patched,
+    patch_attributes,
     whole,
 )
 from trainshed.wire.storage_v1.resources import (
@@ -191,7 +191,7 @@ def download(call: StorageCall, _: dict[str, Any]) -> Response:
 
 def patch_object(call: StorageCall, document: dict[str, Any]) -> Response:
     """``PATCH .../o/NAME``: null removes, what is not named stays."""
-    return _change_attributes(call, lambda before: patched(before, document))
+    return _change_attributes(call, lambda before: patch_attributes(before, document))
 
 
 def update_object(call: StorageCall, document: dict[str, Any]) -> Response:
@@ -239,7 +239,7 @@ def _copy_object(
         target = Target(
             bucket=to[0],
             name=to[1],
-            attributes=patched(source.attributes, document),
+            attributes=patch_attributes(source.attributes, document),
             conditions=conditions_of(call.query),
         )
         call.access.take(to[0], source.size)

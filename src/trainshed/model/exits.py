@@ -13,7 +13,7 @@ _HINTS: Final[dict[int, str]] = {
 }
 
 
-def how(
+def describe_exit(
     ended: ReplicaExit,
     *,
     limit_bytes: int | None = None,
@@ -47,7 +47,7 @@ def when_stopped(ended: ReplicaExit, *, noticed: bool) -> str:
     """The same with its time; ``noticed``: what came of its notice counts."""
     after = f"after {ended.seconds:.1f} s"
     if not ended.stopped_by_us:
-        return f"{how(ended)} {after}"
+        return f"{describe_exit(ended)} {after}"
     if noticed:
         after = f"{_notice_s(ended)}after the notice"
     if ended.killed:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
-from trainshed.model.exits import how, signal_name
+from trainshed.model.exits import describe_exit, signal_name
 from trainshed.model.roles import Role
 
 _LAST_WORDS_MAX: Final = 200
@@ -81,7 +81,7 @@ def message(end: JobEnd, words: str = "", ending: str = "") -> str:
     if end.decider is None:
         return end.reason or f"stopped by {signal_name(end.signum or 0)}"
     decider = end.decider
-    text = f"{decider.task_name} {ending or how(decider)} after {decider.seconds:.1f} s"
+    text = f"{decider.task_name} {ending or describe_exit(decider)} after {decider.seconds:.1f} s"
     return f"{text}: {words}" if words and end.exit_code else text
 
 

@@ -208,7 +208,7 @@ def _improving(
     cube: Cube, trial_points: Array, values: Array, noise: Noise, rng: np.random.Generator
 ) -> Array:
     """Points by what they may improve."""
-    even = standardized(values)
+    even = standardize(values)
     indexes = _select_indexes(even, BELIEVED_MAX)
     points = trial_points[: len(values)][indexes]
     hyper = _hyper(cube, trial_points, values, noise)
@@ -247,7 +247,7 @@ def _fitted(
 ) -> Hyperparameters:
     """Remembered only to be quick: the same arguments are answered the same."""
     cube = _cube(axes)
-    even = standardized(np.frombuffer(values))
+    even = standardize(np.frombuffer(values))
     indexes = _select_indexes(even, FITTED_MAX)
     x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[indexes])
     # distances grow with the root of the dimensions, and so do the lengths that are believed in
@@ -293,7 +293,7 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def standardized(values: Array) -> Array:
+def standardize(values: Array) -> Array:
     """Values of mean 0 and deviation 1, in the same order; failed ones as bad as the worst.
 
     What is worse than the median is compressed: how bad a bad trial is says little about where

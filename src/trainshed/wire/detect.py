@@ -9,7 +9,7 @@ from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.spelling import letters_of, nearest_name
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.fields import table
-from trainshed.wire.jsonmap import described
+from trainshed.wire.jsonmap import describe_value
 from trainshed.wire.misplaced import MessageFields
 from trainshed.wire.ml_v1 import parse as ml_v1
 from trainshed.wire.parsed import Parsed, snake
@@ -57,7 +57,7 @@ def parse(document: Any) -> Parsed:
 def kind_of(document: Any) -> DocumentKind | Violation:
     """Return the kind of a document, or the violation of one that is not a job."""
     if not isinstance(document, Mapping):
-        message = f"a job must be an object of fields, not {described(document)}"
+        message = f"a job must be an object of fields, not {describe_value(document)}"
         return Violation(field="", rule="not-a-job", message=message, accepted=ACCEPTED)
     return _kind_by_keys(document) or _kind_by_fields(document) or _no_job(document)
 

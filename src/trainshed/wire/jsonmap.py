@@ -27,9 +27,9 @@ from trainshed.wire.misplaced import (
     PLACES_MAX,
     MessageFields,
     Move,
-    as_meant,
     dotted,
     is_guessed,
+    move_fields,
     steps_of,
 )
 from trainshed.wire.parsed import Note, hint, nearest_field
@@ -87,7 +87,7 @@ def read(
     for _ in range(ROUNDS_MAX):
         if not reader.moves:
             break
-        document = as_meant(document, reader.moves)
+        document = move_fields(document, reader.moves)
         reader = _MessageReader(table, root, document, at)
         value = reader.message(info, document, at, 0)
         violations += _only_new(reader.violations, violations, moves, at)
@@ -183,7 +183,7 @@ class _MessageReader:
         return self.message(self.table.messages[field.type], item, where, depth + 1)
 
     def _note_flag(self, item: bool, where: str) -> None:  # noqa: FBT001 - the caller's value
-        word = described(item)
+        word = describe_value(item)
         message = f"read as the string {word!r}; YAML reads {YAML_WORDS[item]} without quotes so"
         self.notes.append(Note(field=where, message=message))
 
@@ -194,7 +194,10 @@ class _MessageReader:
             if not isinstance(key, str):
                 accepted = f'a string: "{key}", in quotes'
                 self._add(
-                    where, "wrong-type", f"a key must be a string, not {described(key)}", accepted
+                    where,
+                    "wrong-type",
+                    f"a key must be a string, not {describe_value(key)}",
+                    accepted,
                 )
             else:
                 value = self._one(values, entry, where, depth)
@@ -215,7 +218,7 @@ class _MessageReader:
         else:
             return self._wrong(field, item, where, "", ", ".join(_usable_names(info)))
         names = _usable_names(info)
-        message = f"{described(item)} is not a value of {field.json_name}"
+        message = f"{describe_value(item)} is not a value of {field.json_name}"
         if isinstance(item, str) and len(self.violations) < HINTS_MAX:
             synonym = VALUES.get(letters_of(item[:SHOWN_MAX]), "")
             message += hint(synonym if synonym in info.names else item[:SHOWN_MAX], names)
@@ -346,9 +349,9 @@ class _MessageReader:
         self, field: FieldInfo, item: Any, where: str, noun: str = "", accepted: str = ""
     ) -> Any:
         expected = WANTED[field.kind]
-        message = f"{_last_word(where)} must be {noun or expected[0]}, not {described(item)}"
+        message = f"{_last_word(where)} must be {noun or expected[0]}, not {describe_value(item)}"
         if field.kind == "string" and isinstance(item, bool):
-            message += f"; YAML reads {YAML_WORDS[item]} without quotes as {described(item)}"
+            message += f"; YAML reads {YAML_WORDS[item]} without quotes as {describe_value(item)}"
         self._add(where, "wrong-type", message, accepted or accepted_value(field.kind, item))
         return WRONG
 
@@ -403,7 +406,7 @@ def _last_word(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def described(item: Any) -> str:
+def describe_value(item: Any) -> str:
     """A value as a sentence names it."""
     if isinstance(item, str):
         return f"the string {item[:SHOWN_MAX]!r}" + ("..." if len(item) > SHOWN_MAX else "")

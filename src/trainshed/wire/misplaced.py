@@ -189,7 +189,7 @@ def _holds(document: Any, path: Path) -> bool:
     return isinstance(document, Mapping) and bool(path)
 
 
-def as_meant(document: Mapping[Any, Any], moves: Sequence[Move]) -> dict[Any, Any]:
+def move_fields(document: Mapping[Any, Any], moves: Sequence[Move]) -> dict[Any, Any]:
     """The document with each value where it was meant; a place that is taken stays as it is."""
     meant: dict[Any, Any] = dict(document)
     for move in moves:

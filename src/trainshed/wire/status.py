@@ -78,7 +78,7 @@ def status_json(refusal: Refusal) -> dict[str, Any]:
     code = refusal.code
     error: dict[str, Any] = {
         "code": code.http,
-        "message": shortened(refusal.message, MESSAGE_BYTES_MAX),
+        "message": shorten_text(refusal.message, MESSAGE_BYTES_MAX),
         "status": code.name,
     }
     if refusal.violations:
@@ -98,7 +98,7 @@ def bad_request(violations: Sequence[Violation]) -> dict[str, Any]:
     return {"@type": BAD_REQUEST, "fieldViolations": rows}
 
 
-def shortened(text: str, bytes_max: int) -> str:
+def shorten_text(text: str, bytes_max: int) -> str:
     """A text for a person, cut where it would have more bytes as JSON in ASCII."""
     prefix = text[:bytes_max]
     while len(json.dumps(prefix)) > bytes_max:
@@ -113,6 +113,6 @@ def _violation(violation: Violation) -> dict[str, str]:
         text = f"{text.rstrip('.')}; accepted: {violation.accepted}"
     name = field.field.value if isinstance(field, FieldPath) else field
     return {
-        "field": shortened(name, FIELD_BYTES_MAX),
-        "description": shortened(text, TEXT_BYTES_MAX),
+        "field": shorten_text(name, FIELD_BYTES_MAX),
+        "description": shorten_text(text, TEXT_BYTES_MAX),
     }

@@ -10,18 +10,18 @@ from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
-from trainshed.service.jobs.judging import Accepted, Rulebook, accept, judge, unjudged
+from trainshed.service.jobs.judging import Accepted, Rulebook, accept, accept_unchecked, judge
 from trainshed.service.jobs.refusing import Merged
 from trainshed.storage.buckets import SCHEME
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.local_program import LocalProgram, installed_in, is_reducer, program_of
-from trainshed.workbench.merging import put, spelled
+from trainshed.workbench.merging import find_spelling, put
 from trainshed.workbench.pool_flags import (
     Pool,
     camel_keys,
-    listed,
+    list_pools,
     parse_pools,
     spread,
     wire_pool,
@@ -66,7 +66,9 @@ def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> Cu
             "nothing to run: give --script or --python-module, --worker-pool-spec or --config"
         )
     merged = _merge_flags(document, flags, flagged, program)
-    accepted = accept(judge(merged, rulebook), _DIALECT) if judged else unjudged(merged, _DIALECT)
+    accepted = (
+        accept(judge(merged, rulebook), _DIALECT) if judged else accept_unchecked(merged, _DIALECT)
+    )
     name = flags.words.get("display-name") or accepted.spec.display_name
     return CustomRun(
         accepted=replace(accepted, spec=replace(accepted.spec, display_name=name)),
@@ -83,7 +85,7 @@ def _merge_flags(
 ) -> Merged:
     content, spec = _job_spec(document)
     uris = submit_flags.words(flags.words.get("python-package-uris") or "")
-    key = spelled(spec, "workerPoolSpecs")
+    key = find_spelling(spec, "workerPoolSpecs")
     if flagged:
         spec[key] = [wire_pool(pool, uris) for pool in flagged]
     elif key not in spec:
@@ -101,7 +103,7 @@ def _merge_flags(
 
 def _job_spec(document: Json) -> tuple[Json, Json]:
     content = dict(document)
-    key = spelled(content, "jobSpec")
+    key = find_spelling(content, "jobSpec")
     if not isinstance(content.get(key), dict):
         return content, content
     content[key] = dict(content[key])
@@ -110,7 +112,7 @@ def _job_spec(document: Json) -> tuple[Json, Json]:
 
 def _pools(pool_list: Any, flags: CustomFlags, program: LocalProgram) -> Any:
     """The pools with program, command and args of the command line; malformed ones as they are."""
-    pools = listed(pool_list)
+    pools = list_pools(pool_list)
     if pools is None:
         return pool_list
     args = [*submit_flags.words(flags.words.get("args") or ""), *(flags.user_args or ())]

@@ -14,12 +14,12 @@ from trainshed.model.faults import UsageFault
 from trainshed.service.jobs.refusing import Merged, unchanged
 from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
-from trainshed.workbench.merging import merge, put, spelled, with_args
+from trainshed.workbench.merging import find_spelling, merge, put, with_args
 from trainshed.workbench.pool_flags import (
     FLAG,
     LOCAL_KEYS,
     camel_keys,
-    listed,
+    list_pools,
     parse_pools,
     spread,
     wire_pool,
@@ -82,20 +82,20 @@ def custom_job(pool_specs: Sequence[str], draft: Draft) -> Merged:
     Raises UsageFault.
     """
     document = draft.content()
-    if spelled(document, "jobSpec") not in document:
+    if find_spelling(document, "jobSpec") not in document:
         document = {"jobSpec": document}
-    spec = document[spelled(document, "jobSpec")]
+    spec = document[find_spelling(document, "jobSpec")]
     if not isinstance(spec, dict):
         raise UsageFault(f"{draft.config}: jobSpec must be a mapping of fields")
     flagged = _parse_pool_specs(pool_specs)
-    key = spelled(spec, "workerPoolSpecs")
+    key = find_spelling(spec, "workerPoolSpecs")
     if flagged:
         uris = submit_flags.words(draft.words.get("python-package-uris", ""))
         spec[key] = [wire_pool(pool, uris) for pool in flagged]
     elif not spec.get(key):
         raise UsageFault(f"a custom job needs worker pools: give {FLAG}, or a --config with them")
     spec[key] = _with_flags(spec[key], draft.words)
-    spec.update({spelled(spec, name): value for name, value in draft.spec.items()})
+    spec.update({find_spelling(spec, name): value for name, value in draft.spec.items()})
     _put_envelope(document, draft)
     return Merged(content=document, words=worder(pools_by_flag=bool(flagged)))
 
@@ -107,7 +107,7 @@ def tuning_job(draft: Draft) -> Merged:
         if flag in draft.words:
             put(document, (name,), submit_flags.whole(f"--{flag}", draft.words[flag]))
         else:
-            document.setdefault(spelled(document, name), 1)
+            document.setdefault(find_spelling(document, name), 1)
     if "algorithm" in draft.words:
         put(document, ("studySpec", "algorithm"), submit_flags.choice(draft.words["algorithm"]))
     for name, value in draft.spec.items():
@@ -130,7 +130,7 @@ def _parse_pool_specs(pool_specs: Sequence[str]) -> list[dict[str, str]]:
 
 def _with_flags(pool_list: Any, words: Mapping[str, str]) -> Any:
     """The pools with args, command and packages of the command line; malformed ones as they are."""
-    pools = listed(pool_list)
+    pools = list_pools(pool_list)
     if pools is None:
         return pool_list
     words_by_flag = {

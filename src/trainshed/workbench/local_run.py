@@ -209,7 +209,7 @@ def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) 
     return replace(environment, ignored=tuple(str(folder) for folder in outputs if folder))
 
 
-def numbered(host: Host) -> Host:
+def number_host(host: Host) -> Host:
     """The host with a number for the job, by which its containers are known."""
     return replace(host, uid=foreground.new_uid())
 

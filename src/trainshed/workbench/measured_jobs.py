@@ -8,8 +8,8 @@ from trainshed.model.faults import UsageFault, Violation
 from trainshed.model.plan_wishes import MEASURE, PLAN_LABEL
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
-from trainshed.workbench.merging import merge_any, put, spelled
-from trainshed.workbench.pool_flags import listed
+from trainshed.workbench.merging import find_spelling, merge_any, put
+from trainshed.workbench.pool_flags import list_pools
 
 Json = dict[str, Any]
 
@@ -41,10 +41,10 @@ def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
     elif kind in {DocumentKind.CUSTOM_JOB, DocumentKind.CUSTOM_JOB_SPEC}:
         document = document if kind is DocumentKind.CUSTOM_JOB else {"jobSpec": document}
         put(document, ("displayName",), name)
-        spec = document[spelled(document, "jobSpec")]
+        spec = document[find_spelling(document, "jobSpec")]
         if not isinstance(spec, dict):
             raise UsageFault(f"{path}: jobSpec must be a mapping of fields")
-        spec[spelled(spec, "workerPoolSpecs")] = _pools(path, spec, hosts)
+        spec[find_spelling(spec, "workerPoolSpecs")] = _pools(path, spec, hosts)
         put(spec, ("scheduling", "timeout"), f"{limit_s}s")
         group = "ai custom-jobs"
     else:
@@ -56,14 +56,14 @@ def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
 
 def _count_workers(path: str, document: Json, hosts: int) -> None:
     """Of AI Platform: the master is a host, and workers are the others."""
-    training_input = document.get(spelled(document, "trainingInput"))
+    training_input = document.get(find_spelling(document, "trainingInput"))
     if not isinstance(training_input, dict):
         raise UsageFault(f"{path}: trainingInput must be a mapping of fields")
     for name in _HELPS:
-        training_input.pop(spelled(training_input, name), None)
-    if hosts == 1 and training_input.get(spelled(training_input, "scaleTier")) != "CUSTOM":
+        training_input.pop(find_spelling(training_input, name), None)
+    if hosts == 1 and training_input.get(find_spelling(training_input, "scaleTier")) != "CUSTOM":
         return
-    master = training_input.get(spelled(training_input, "masterType"))
+    master = training_input.get(find_spelling(training_input, "masterType"))
     if master is None:
         raise UsageFault(f"{path}: several hosts need scaleTier CUSTOM and a masterType")
     put(training_input, ("workerCount",), str(hosts - 1))
@@ -74,14 +74,14 @@ def _count_workers(path: str, document: Json, hosts: int) -> None:
 def _copy_master(training_input: Json, *pairs: tuple[str, str]) -> None:
     """Workers as the master is, where the file has none."""
     for of_master, of_worker in pairs:
-        setting = training_input.get(spelled(training_input, of_master))
-        if setting is not None and spelled(training_input, of_worker) not in training_input:
+        setting = training_input.get(find_spelling(training_input, of_master))
+        if setting is not None and find_spelling(training_input, of_worker) not in training_input:
             put(training_input, (of_worker,), copy.deepcopy(setting))
 
 
 def _pools(path: str, spec: Json, hosts: int) -> list[Json]:
     """Of Vertex: the first pool is one host, and the second has the others."""
-    pools = listed(spec.get(spelled(spec, "workerPoolSpecs")))
+    pools = list_pools(spec.get(find_spelling(spec, "workerPoolSpecs")))
     if not pools:
         raise UsageFault(f"{path}: workerPoolSpecs must be a list of pools")
     first, second = copy.deepcopy(pools[0]), copy.deepcopy((pools[1:_TRAINS] or pools[:1])[0])

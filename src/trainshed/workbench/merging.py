@@ -65,7 +65,7 @@ def with_args(merged: Merged, user_args: Sequence[str] | None) -> Merged:
     if not user_args:
         return merged
     content = dict(merged.content)
-    key = spelled(content, "trainingInput")
+    key = find_spelling(content, "trainingInput")
     content[key] = dict(content[key]) if isinstance(content.get(key), dict) else {}
     put(content, ("trainingInput", "args"), list(user_args))
     return replace(merged, content=content)
@@ -107,13 +107,13 @@ def put(document: dict[str, Any], path: Path, value: Any) -> None:
     *parents, last = path
     place = document
     for parent in parents:
-        key = spelled(place, parent)
+        key = find_spelling(place, parent)
         if not isinstance(place.get(key), dict):
             place[key] = {}
         place = place[key]
-    place[spelled(place, last)] = value
+    place[find_spelling(place, last)] = value
 
 
-def spelled(place: Mapping[str, Any], key: str) -> str:
+def find_spelling(place: Mapping[str, Any], key: str) -> str:
     """The document's spelling of a key: snake case is legal, and one field has one spelling."""
     return snake(key) if snake(key) in place and key not in place else key

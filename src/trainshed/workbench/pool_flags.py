@@ -107,7 +107,7 @@ def _number(pool: Mapping[str, str], key: str) -> int:
     return submit_flags.whole(f"{FLAG} {key}", pool.get(key, "1"))
 
 
-def listed(written: Any) -> list[Pool] | None:
+def list_pools(written: Any) -> list[Pool] | None:
     """The pools of a document, also one that stands alone; None for what is malformed."""
     pools = [written] if isinstance(written, dict) else written
     if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):

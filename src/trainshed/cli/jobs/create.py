@@ -221,15 +221,15 @@ def _training(
 ) -> "Merged":
     """A job of AI Platform; its packages are uploaded first."""
     from trainshed.workbench.job_drafts import training_job
-    from trainshed.workbench.merging import put, spelled
+    from trainshed.workbench.merging import find_spelling, put
 
     words = dict(draft.words)
     packages = [word for word in words.pop("packages", "").split(",") if word]
     merged = training_job(job_id, replace(draft, words=words), user_args)
-    training_input = merged.content.get(spelled(merged.content, "trainingInput"))
+    training_input = merged.content.get(find_spelling(merged.content, "trainingInput"))
     if isinstance(training_input, dict):
         training_input.setdefault("region", region_of())
-        job_dir = training_input.get(spelled(training_input, "jobDir"))
+        job_dir = training_input.get(find_spelling(training_input, "jobDir"))
         if uris := _upload_packages(job_id, packages, code, job_dir, place):
             put(merged.content, ("trainingInput", "packageUris"), uris)
     return merged

@@ -17,7 +17,7 @@ from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.model.gateway import LABEL, OFF
 from trainshed.service.gateway.places import sight_of
-from trainshed.workbench.local_run import Host, LocalJob, gateway_of, numbered
+from trainshed.workbench.local_run import Host, LocalJob, gateway_of, number_host
 
 ON: Final = "on"
 
@@ -37,7 +37,7 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
     if args.dry_run or why_not(args.gateway, job, host, os.environ):
         yield host
         return
-    host = numbered(host)
+    host = number_host(host)
     listener = gateway_of(job, host, _serve)
     try:
         yield replace(host, gateway=sight_of(listener.open(), proxies=os.environ))

@@ -21,7 +21,7 @@ from trainshed.planning.job_outcome import JobOutcome, outcome_of, score
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.scaling.updating import updated
+from trainshed.planning.scaling.updating import add_run
 from trainshed.planning.stack import other_training
 from trainshed.wire.detect import parse
 from trainshed.workbench.plan_inputs import NotPlannable, read_calibration
@@ -98,7 +98,7 @@ def _learn(
     for job, outcome in outcomes.items():
         if isinstance(outcome, str):
             raise UsageFault(f"{job}: {outcome}")
-        calibration = updated(calibration, outcome.run)
+        calibration = add_run(calibration, outcome.run)
     text = written(calibration)
     try:
         read(text)

@@ -369,7 +369,7 @@ def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> mounts.
 
 def end_words(ended: ReplicaExit, usage: Usage, limits: ReplicaLimits) -> str:
     """How it ended, with what only its supervisor knows."""
-    return exits.how(
+    return exits.describe_exit(
         ended,
         limit_bytes=limits.memory_bytes,
         children_killed=usage.oom_kills,

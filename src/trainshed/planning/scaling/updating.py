@@ -18,7 +18,7 @@ FORGETTING: Final = 0.7
 JOBS_MAX: Final = 12
 
 
-def updated(calibration: Calibration, run: Run) -> Calibration:
+def add_run(calibration: Calibration, run: Run) -> Calibration:
     """Add a job to a calibration.  Raises ValueError for a run without a step.
 
     Clusters and batches of the newest jobs are remembered; what short runs measured is never lost.

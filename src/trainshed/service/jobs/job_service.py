@@ -23,7 +23,7 @@ from trainshed.service.jobs.open_jobs import OpenJobs
 from trainshed.service.jobs.paging import ListCall, one_page
 from trainshed.service.jobs.refusing import invalid, not_found
 from trainshed.service.jobs.story import place_in_queue
-from trainshed.service.jobs.studies import as_study, resuming, trial_views
+from trainshed.service.jobs.studies import as_study, parse_resumed, trial_views
 from trainshed.service.jobs.submission import (
     AdmittedJob,
     Parse,
@@ -102,7 +102,7 @@ class JobService:
         is_ml = kind is JobKind.ML_JOB
         has_bucket = buckets_of_project(self._store, project)
         region = None if is_ml else location
-        parse = partial(resuming, PARSE[kind], self._store, project) if is_ml else PARSE[kind]
+        parse = partial(parse_resumed, PARSE[kind], self._store, project) if is_ml else PARSE[kind]
         admitted = admit(document, region, self._rules, parse, has_bucket)
         if admitted.spec.study:
             admitted = as_study(self._store, project, admitted)

@@ -191,7 +191,7 @@ def accept(judgement: JudgedDocument, dialect: Dialect | None = None) -> Accepte
     )
 
 
-def unjudged(merged: Merged, dialect: Dialect) -> Accepted:
+def accept_unchecked(merged: Merged, dialect: Dialect) -> Accepted:
     """Parse the job of a document without machines; it is not checked against a catalog.
 
     Raises Fault for violations of the dialect.

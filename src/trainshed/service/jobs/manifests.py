@@ -55,7 +55,7 @@ class Manifests:
             raise Refusal(Code.UNAVAILABLE, message) from error
         if not texts:
             raise Refusal(Code.FAILED_PRECONDITION, _explain_missing(record, key.attempt, name))
-        parts = [{"name": part, "text": blotted(part, text)} for part, text in texts.items()]
+        parts = [{"name": part, "text": mask_secrets(part, text)} for part, text in texts.items()]
         return {"job": record.name, "attempt": key.attempt, "engine": name, "parts": parts}
 
 
@@ -78,7 +78,7 @@ def _explain_missing(record: JobRecord, attempt: int, name: str) -> str:
     )
 
 
-def blotted(name: str, text: str) -> str:
+def mask_secrets(name: str, text: str) -> str:
     """Mask the secrets of a text; in JSON each value is checked."""
     if not name.endswith(".json"):
         return _USER_OF_ADDRESS.sub(BLOT, text)

@@ -42,7 +42,7 @@ def as_study(store: Store, project: str, admitted: AdmittedJob) -> AdmittedJob:
     )
 
 
-def resuming(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:
+def parse_resumed(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:
     """Parse a job; one that continues a study and names no parameters gets those of that study.
 
     At Google the resumed study has them itself.  The response shows the copied parameters.

@@ -40,14 +40,14 @@ from trainshed.service.jobs.judging import (
     judge,
 )
 from trainshed.service.jobs.refusing import Merged, invalid
-from trainshed.service.starts.bucket_uris import HasBucket, refused_places
+from trainshed.service.starts.bucket_uris import HasBucket, check_places
 from trainshed.service.starts.images import Images, ImagesByEngine
 from trainshed.service.starts.stand_ins import missing_starts, notes_of
 from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind, NewJob
 from trainshed.store.records.steps import NewEvent
-from trainshed.wire.jsonmap import described
+from trainshed.wire.jsonmap import describe_value
 from trainshed.wire.parsed import Parsed
 from trainshed.wire.status import waiting
 
@@ -259,7 +259,7 @@ def admit(
 
 def _object(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
-        message = f"the body must be a JSON object, not {described(document)}"
+        message = f"the body must be a JSON object, not {describe_value(document)}"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     return document
 
@@ -274,7 +274,7 @@ def _violations(
         return
     fields = {violation.field for violation in reported}
     spec = judgement.question.spec
-    places = refused_places(spec, has_bucket)
+    places = check_places(spec, has_bucket)
     besides = (*_missing(spec), *places, *_missing_starts(spec, rules))
     for violation in first_causes(besides, reported, judgement.say):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet

@@ -12,7 +12,7 @@ from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.fitting import calibrated
-from trainshed.planning.scaling.updating import updated
+from trainshed.planning.scaling.updating import add_run
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
@@ -69,7 +69,7 @@ class Learning:
         stored = self.store.calibration(record.job.project, run.key)
         calibration = _read_calibration(record.job.project, stored) if stored else None
         outcome = self._outcome(record, run, calibration, event) if calibration else None
-        text = written(updated(calibration, run.run) if calibration else _first(run))
+        text = written(add_run(calibration, run.run) if calibration else _first(run))
         read(text)  # an invalid calibration is not stored: every later job would read it
         return Learned(
             project=record.job.project,

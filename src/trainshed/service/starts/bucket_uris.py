@@ -35,7 +35,7 @@ def buckets_of_project(store: "Store", project: str) -> HasBucket:
     return has
 
 
-def refused_places(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
+def check_places(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
     """Yield violations of places: malformed URIs, paths of the machine, foreign buckets.
 
     A local run may name any place of its machine.

@@ -49,7 +49,7 @@ def upload_request(document: Mapping[str, Any]) -> tuple[ModelDraft, tuple[Viola
     reading = read(table("aiplatform_v1"), "UploadModelRequest", document)
     violations = (
         *reading.violations,
-        *misnamed(document, reading.value),
+        *check_names(document, reading.value),
         *_gaps(document, reading.value),
     )
     return _draft(reading.value, reading.value.get("model", {})), violations
@@ -85,7 +85,7 @@ def _draft(value: Mapping[str, Any], model: Mapping[str, Any]) -> ModelDraft:
     )
 
 
-def misnamed(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Violation]:
+def check_names(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Violation]:
     """Yield violations of an invalid model id or parent name."""
     model_id, parent = value.get("modelId", ""), value.get("parentModel", "")
     if model_id and not MODEL_ID.fullmatch(model_id):

@@ -24,11 +24,11 @@ from trainshed.model.job import (
     Scheduling,
 )
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
-from trainshed.wire.aiplatform_v1.models import misnamed
+from trainshed.wire.aiplatform_v1.models import check_names
 from trainshed.wire.aiplatform_v1.study import VALUES, missing_values, study_of
 from trainshed.wire.aiplatform_v1.words import caller_words
 from trainshed.wire.fields import Table, table
-from trainshed.wire.jsonmap import NormalForm, described, read
+from trainshed.wire.jsonmap import NormalForm, describe_value, read
 from trainshed.wire.parsed import Parsed, as_written, compact, in_own_spelling, snake, without
 from trainshed.wire.times import seconds
 
@@ -190,7 +190,7 @@ def training_pipeline(document: Json) -> Parsed:
         task = NormalForm(value={}, violations=task_violations)
     else:
         task = read(_table(), "CustomJobSpec", inputs, at, root="TrainingPipeline")
-    around = (*_other_task(document, reading.value), *misnamed(document, reading.value))
+    around = (*_other_task(document, reading.value), *check_names(document, reading.value))
     violations = (*reading.violations, *around, *task.violations)
     whole = {**reading.value, "trainingTaskInputs": task.value}
     both = NormalForm(value=whole, violations=violations, notes=(*reading.notes, *task.notes))
@@ -245,7 +245,7 @@ def _scheduling(value: Json) -> Scheduling:
 def _region(value: Any) -> tuple[str | None, tuple[Violation, ...]]:
     if value is None or isinstance(value, str):
         return value, ()
-    message = f"region must be a text, not {described(value)}"
+    message = f"region must be a text, not {describe_value(value)}"
     accepted = "a region, such as us-central1"
     return None, (Violation(field="region", rule="wrong-type", message=message, accepted=accepted),)
 
@@ -271,7 +271,7 @@ def _too_many_pools(document: Json, value: Json, prefix: str) -> tuple[Violation
 
 
 def _not_inputs(at: str, inputs: Any) -> Violation:
-    message = f"trainingTaskInputs must be a CustomJobSpec, not {described(inputs)}"
+    message = f"trainingTaskInputs must be a CustomJobSpec, not {describe_value(inputs)}"
     accepted = "an object with workerPoolSpecs"
     return Violation(field=at, rule="wrong-type", message=message, accepted=accepted)
 

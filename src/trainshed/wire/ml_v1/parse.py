@@ -29,7 +29,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.study import StudySpec
 from trainshed.wire.fields import table
-from trainshed.wire.jsonmap import described, read
+from trainshed.wire.jsonmap import describe_value, read
 from trainshed.wire.ml_v1.study import misplaced, missing_types, study_of
 from trainshed.wire.ml_v1.words import FAMILY, HYPERPARAMETERS, caller_words
 from trainshed.wire.parsed import Parsed, as_written, compact, in_own_spelling, snake, without
@@ -127,7 +127,7 @@ def _kind(image: str | None, training: Json, config: Json) -> ProgramKind:
 STARTING: Final = ("containerCommand", "containerArgs")
 
 
-def misfits(training: Json, document: Json) -> Iterator[Violation]:
+def check_containers(training: Json, document: Json) -> Iterator[Violation]:
     """Yield violations of containers with args given twice, or a command without an image."""
     has_master_image = bool(training.get("masterConfig", {}).get("imageUri"))
     for family in dict.fromkeys(FAMILY.values()):
@@ -179,7 +179,7 @@ def job(document: Mapping[str, Any]) -> Parsed:
         spec = replace(spec, scale_tier=spec.scale_tier or _likely_tier(spec))
     words = in_own_spelling(partial(caller_words, spec=spec), document)
     needless = misplaced(training.get("hyperparameters"), document)
-    later = without(chain(misfits(training, document), needless), violations)
+    later = without(chain(check_containers(training, document), needless), violations)
     return Parsed(spec=spec, violations=(*violations, *later), words=words, notes=reading.notes)
 
 
@@ -256,7 +256,7 @@ def patch_of(document: Any, update_mask: str) -> Patch:
     Raises Refusal (INVALID_ARGUMENT) for a path that cannot be changed and for malformed values.
     """
     if not isinstance(document, Mapping):
-        message = f"the body must be a JSON object, not {described(document)}"
+        message = f"the body must be a JSON object, not {describe_value(document)}"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     paths = [path.strip() for path in update_mask.split(",") if path.strip()] or list(document)
     if fixed := [str(path) for path in paths if path not in CHANGEABLE]:
@@ -296,4 +296,6 @@ def _etag(value: Any) -> bytes | None:
 
 
 def _wrong(field: str, message: str, value: Any) -> Violation:
-    return Violation(field=field, rule="wrong-type", message=f"{message}, not {described(value)}")
+    return Violation(
+        field=field, rule="wrong-type", message=f"{message}, not {describe_value(value)}"
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainshed.model.json_reader import BadJson, read_object
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions
-from trainshed.wire.status import MESSAGE_BYTES_MAX, shortened
+from trainshed.wire.status import MESSAGE_BYTES_MAX, shorten_text
 
 #: The ``reason`` that Google gives with a status.
 REASONS = {
@@ -35,7 +35,7 @@ class BadStorageRequest(Exception):
 def error_json(code: int, message: str) -> dict[str, Any]:
     """An error in the storage API's own form, which its clients print the message of."""
     reason = REASONS.get(code, "invalid" if code < 500 else "backendError")  # noqa: PLR2004 -- HTTP
-    message = shortened(message, MESSAGE_BYTES_MAX)
+    message = shorten_text(message, MESSAGE_BYTES_MAX)
     return {
         "error": {
             "code": code,
@@ -136,7 +136,7 @@ _HASH_SIZES = {"crc32c": 4, "md5": 16}
 _WHOLE_DIGITS_MAX = 18
 
 
-def patched(before: Attributes, document: Mapping[str, Any]) -> Attributes:
+def patch_attributes(before: Attributes, document: Mapping[str, Any]) -> Attributes:
     """The attributes after a PATCH: null removes, what is not named stays.
 
     Fields that are not attributes (``size``, ``storageClass``, ``acl`` ...) are left alone: clients
@@ -153,7 +153,7 @@ def patched(before: Attributes, document: Mapping[str, Any]) -> Attributes:
 
 def attributes_of(document: Mapping[str, Any], content_type: str = "") -> Attributes:
     """The attributes of a new object; ``content_type`` is what the transfer said of the bytes."""
-    attributes = patched(Attributes(), document)
+    attributes = patch_attributes(Attributes(), document)
     return attributes if attributes.content_type else replace(attributes, content_type=content_type)
 
 

@@ -85,7 +85,7 @@ def examine(
             break
         pause(PAUSE_S)
         snapshot = look()
-        results = confirmed(results, results_of(snapshot))
+        results = keep_confirmed(results, results_of(snapshot))
     return DoctorReport(results=results, snapshot=snapshot)
 
 
@@ -102,7 +102,7 @@ def _is_at_rest(check: Check) -> bool:
     return check.parts.isdisjoint({CheckPart.PROCESSES, CheckPart.WORK})
 
 
-def confirmed(
+def keep_confirmed(
     before: Sequence[CheckResult], after: Sequence[CheckResult]
 ) -> tuple[CheckResult, ...]:
     """Return the later results, without findings that were not there before."""
