@@ -1,5 +1,5 @@
 """What every engine must do that runs real programs; see ``engine_contract``."""
-# ruff: noqa: D102, S101 - tests by name, made of asserts and expected numbers
+# ruff: noqa: S101 - tests by name, made of asserts and expected numbers
 
 import json
 import os
