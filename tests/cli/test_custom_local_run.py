@@ -217,7 +217,7 @@ def test_flags_of_gclouds_that_mean_nothing_here_are_named(trainshed):
 
 
 def test_a_gpu_that_is_not_there_is_said_not_to_be(trainshed, monkeypatch):
-    monkeypatch.setattr("trainshed.cli.local.custom_local_run.devices", lambda: ())
+    monkeypatch.setattr("trainshed.engines.local.devices.find.devices", lambda: ())
     run = trainshed(*RUN, "--script", "task.py", "--gpu")
     assert run.code == 2
     assert "--gpu: this machine has no NVIDIA GPU" in run.err

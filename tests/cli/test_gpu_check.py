@@ -16,7 +16,7 @@ def machine(monkeypatch):
 
     def having(count):
         gpus = tuple(GpuDevice(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
-        monkeypatch.setattr("trainshed.engines.local.devices.find.devices", lambda: gpus)
+        monkeypatch.setattr("trainshed.cli.check.gpu_check.list_gpus", lambda: gpus)
 
     return having
 

@@ -9,7 +9,7 @@ import pytest
 
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from engines.support import wait_until
-from trainshed.cli.local.local_options import RUNTIMES
+from trainshed.cli.local.local_flags import RUNTIMES
 from trainshed.engines import container_runtime
 
 RUN = ("ai", "custom-jobs", "local-run", "--container-runtime")

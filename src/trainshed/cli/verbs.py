@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 #: Modules that import much (engines, the catalog, the wire, cryptography), by the module that has
 #: a function of the same name for the command line in their place.
 SLOW = {
-    "local.local_options": ("local.local_train", "local.custom_local_run"),
     "plan.plan_options": ("plan.plan",),
     "plan.calibrate_options": ("plan.plan_calibrate",),
     "plan.calibrate_jobs_options": ("plan.plan_calibrate_jobs",),

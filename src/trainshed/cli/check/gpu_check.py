@@ -15,6 +15,7 @@ from trainshed.cli.terminal import answer, note, table
 from trainshed.model.faults import EngineFault, UsageFault
 
 if TYPE_CHECKING:
+    from trainshed.engines.local.devices.gpus import GpuDevice
     from trainshed.planning.scaling.devices_compared import Prices, Rate
     from trainshed.workbench.local_run import Host, LocalJob
 
@@ -72,13 +73,12 @@ def run(request: flags.Request) -> int:
     Raises UsageFault, and EngineFault when a run fails or tells neither steps nor seconds.
     """
     from trainshed.cli.local.run_job import host_of_job
-    from trainshed.engines.local.devices.find import devices
     from trainshed.planning.scaling.devices_compared import decision
 
     args, user_args = request
     if any(word.split("=")[0] == "--device" for word in user_args or ()):
         raise UsageFault("--device is what gpu-check itself gives the trainer; leave it out")
-    prices, gpus = _prices(args.cpu_price, args.gpu_price), devices()
+    prices, gpus = _prices(args.cpu_price, args.gpu_price), list_gpus()
     _refuse_absent(args.accelerator, [gpu.name for gpu in gpus])
 
     def measure_rate(device: str, count: int, name: str) -> "Rate":
@@ -94,6 +94,13 @@ def run(request: flags.Request) -> int:
     sentences = list(decision(cpu, rates, prices))
     answer(args.format, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
     return 0
+
+
+def list_gpus() -> "Sequence[GpuDevice]":
+    """The GPUs of this machine."""
+    from trainshed.engines.local.devices.find import devices
+
+    return devices()
 
 
 def _prices(cpu: float | None, gpu: float | None) -> "Prices | None":

@@ -1,52 +1,109 @@
 """``trainshed ai custom-jobs local-run``: gcloud's local-run, and all worker pools."""
 
-import argparse
 import os
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
+from trainshed.cli import flags
 from trainshed.cli.check.clusters import cluster_table, rulebook_of
-from trainshed.cli.flags import Request
-from trainshed.cli.local.local_options import WORDS
-from trainshed.cli.local.run_job import run_job, running_host_of
-from trainshed.engines.local.devices.find import devices
+from trainshed.cli.job_flags import add_pool_flags, words_of
+from trainshed.cli.local.local_flags import IDLE_WORDS, add_local_flags
 from trainshed.model.faults import UsageFault
-from trainshed.planning.reduction_forecast import advice_here
-from trainshed.workbench.custom_run import CustomFlags, CustomRun, custom_run
-from trainshed.workbench.local_run import LocalJob
+
+if TYPE_CHECKING:
+    from trainshed.workbench.custom_run import CustomRun
+    from trainshed.workbench.local_run import LocalJob
+
+#: Flags of the service that no trainer has.
+_NEVER_USER_ARGS = ("worker-pool-spec", "executor-image-uri", "local-package-path")
+
+#: Flags with one value that are not those of the pools.
+_WORDS = (
+    ("executor-image-uri", "URI", "Image that would run the code; here it is only a name"),
+    ("local-package-path", "DIR", "Folder of the code; default: the current one"),
+    ("script", "FILE", "Python file or shell script to run, relative to the folder"),
+    ("python-module", "MODULE", "Module to run, relative to the folder"),
+    ("requirements", "REQ,...", "Python dependencies to install"),
+    ("extra-packages", "FILE,...", "Python archives to install, relative to the folder"),
+    ("region", "REGION", "Region whose machines are checked"),
+    ("base-output-dir", "DIR", "Where AIP_MODEL_DIR and its sisters lie: a folder or gs://"),
+)
+
+_IDLE = (
+    "--extra-dirs",
+    "--output-image-uri",
+    "--service-account-key-file",
+    "--labels",
+    "--docker-run-options",
+    "--persistent-resource-id",
+    *IDLE_WORDS,
+)
+
+EXAMPLE = """\
+  trainshed ai custom-jobs local-run --script task.py --base-output-dir out -- --epochs 3
+  trainshed ai custom-jobs local-run --config job.yaml --python-module trainer.task
+  trainshed ai custom-jobs local-run --config job.yaml --python-module trainer.task --network job
+  trainshed ai custom-jobs local-run --python-module trainer.task \\
+      --worker-pool-spec machine-type=n1-standard-4,container-image-uri=img \\
+      --worker-pool-spec machine-type=n1-standard-4,replica-count=3,container-image-uri=img"""
 
 
-def run(request: Request) -> int:
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed ai custom-jobs local-run``."""
+    parser = flags.Parser(
+        prog,
+        summary="Runs a Vertex AI custom job on this machine: one program, or every replica of "
+        "a job's worker pools.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags] [-- ARGS ...]",
+    )
+    parser.own = _NEVER_USER_ARGS
+    add_pool_flags(parser, _WORDS)
+    parser.add_argument("--gpu", action="store_true", help="Let the program see all GPUs here")
+    add_local_flags(parser)
+    switches = ("--enable-web-access", "--enable-dashboard-access")
+    flags.add_idle(parser, words=_IDLE, switches=switches)
+    parser.add_argument_group("-- ARGS", "Everything after a bare -- goes to the program.")
+    return parser
+
+
+def run(request: flags.Request) -> int:
     """Run a Vertex AI custom job here; gives the job's exit code."""
+    from trainshed.cli.local.run_job import local_run_of, run_job, running_host_of
+    from trainshed.workbench.custom_run import CustomFlags, custom_run
+
     args, user_args = request
     custom_flags = CustomFlags(
-        words={name: getattr(args, f"word:{name}") for name, _, _ in WORDS},
-        pool_specs=args.worker_pool_spec,
-        user_args=user_args,
+        words=words_of(args), pool_specs=args.worker_pool_spec, user_args=user_args
     )
-    local_run = custom_run(args.config, custom_flags, rulebook_of(args))
-    cluster = cluster_table(local_run.accepted.cluster) if local_run.judged else ""
-    return run_job(args, _job(args, local_run), running_host_of(args), cluster=cluster)
+    custom = custom_run(args.config, custom_flags, rulebook_of(args))
+    cluster = cluster_table(custom.accepted.cluster) if custom.judged else ""
+    gpu_count = _count_gpus() if args.gpu and not custom.judged else 0
+    host = running_host_of(args)
+    return run_job(local_run_of(args), _job(custom, gpu_count), host, cluster=cluster)
 
 
-def _job(args: argparse.Namespace, local_run: CustomRun) -> LocalJob:
-    spec = local_run.accepted.spec
-    source = local_run.program.source()
+def _job(custom: "CustomRun", gpu_count: int) -> "LocalJob":
+    from trainshed.planning.reduction_forecast import advice_here
+    from trainshed.workbench.local_run import LocalJob
+
+    accepted, source = custom.accepted, custom.program.source()
+    spec = accepted.spec
     return LocalJob(
         spec=spec,
         job_id=spec.job_id or f"{datetime.now(tz=UTC):%Y%m%d%H%M%S}{os.getpid():07d}",
         source=source,
         folder=source.folder,
-        say=local_run.accepted.say,
-        advice=(*local_run.accepted.advice, *advice_here(spec, local_run.accepted.reduction)),
-        is_local_program=bool(local_run.program.command),
-        any_gpu_count=_gpu_count(args, local_run),
+        say=accepted.say,
+        advice=(*accepted.advice, *advice_here(spec, accepted.reduction)),
+        is_local_program=bool(custom.program.command),
+        any_gpu_count=gpu_count,
     )
 
 
-def _gpu_count(args: argparse.Namespace, local_run: CustomRun) -> int:
-    if not args.gpu or local_run.judged:
-        return 0
-    count = len(devices())
-    if not count:
-        raise UsageFault("--gpu: this machine has no NVIDIA GPU; leave the flag out")
-    return count
+def _count_gpus() -> int:
+    from trainshed.engines.local.devices.find import devices
+
+    if count := len(devices()):
+        return count
+    raise UsageFault("--gpu: this machine has no NVIDIA GPU; leave the flag out")

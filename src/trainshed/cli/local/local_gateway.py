@@ -4,7 +4,6 @@ A run of one's own has the whole of one's environment.  Where that has credentia
 ``gs://`` is Google's, and stays so unless the flag says otherwise.
 """
 
-import argparse
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,12 +28,12 @@ _NEEDED: Final = ("uvicorn", "starlette", "cryptography")
 
 
 @contextmanager
-def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterator[Host]:
+def with_gateway(setting: str, job: LocalJob, host: Host) -> Iterator[Host]:
     """The host with a gateway that is open meanwhile, where the run is to have one.
 
     Raises UsageFault where one is asked for and cannot be had.
     """
-    if args.dry_run or why_not(args.gateway, job, host, os.environ):
+    if why_not(setting, job, host, os.environ):
         yield host
         return
     host = number_host(host)

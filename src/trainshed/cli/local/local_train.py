@@ -1,72 +1,122 @@
 """``trainshed ai-platform local train``: gcloud's local train, and whole clusters from a config."""
 
-import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from trainshed.cli.flags import Request
-from trainshed.cli.job_flags import submit_flags_of
-from trainshed.cli.local.run_job import run_job, running_host_of
+from trainshed.cli import flags
+from trainshed.cli.check.clusters import cluster_table, rulebook_of
+from trainshed.cli.job_flags import add_cluster_flags, submit_flags_of
+from trainshed.cli.local.local_flags import IDLE_WORDS, add_local_flags
 from trainshed.model.faults import UsageFault
-from trainshed.service.starts.programs import Source, working_folder
-from trainshed.workbench.local_run import LocalJob
-from trainshed.workbench.plain_train import PlainJob, ignored_counts, plain_env, plain_spec, say
 from trainshed.workbench.submit_flags import MACHINE_FLAGS
 
+if TYPE_CHECKING:
+    from trainshed.service.jobs.judging import Rulebook
+    from trainshed.workbench.local_run import LocalJob
+    from trainshed.workbench.plain_train import PlainJob
 
-def run(request: Request) -> int:
+#: The flags that the guide says must stand before ``--``: after it they are a slip.  All
+#: others reach the trainer untouched.
+_NEVER_USER_ARGS = frozenset({"job-dir", "module-name", "package-path", "runtime-version"})
+
+EXAMPLE = """\
+  trainshed ai-platform local train --module-name trainer.task --package-path trainer \\
+      --config config.yaml --job-dir gs://my-bucket/out -- --epochs 3
+  trainshed ai-platform local train --config config.yaml --module-name trainer.task --network job"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed ai-platform local train``."""
+    parser = flags.Parser(
+        prog,
+        summary="Runs an AI Platform training job on this machine: one process, gcloud's "
+        "--distributed cluster, or every replica of a config.yaml.",
+        example=EXAMPLE,
+        usage=f"{prog} [JOB] [flags] [-- USER_ARGS ...]",
+    )
+    parser.own = _NEVER_USER_ARGS
+    parser.add_argument("job", metavar="JOB", nargs="?", help="Id of the job")
+    parser.add_argument("--config", metavar="FILE", help="Job file; flags win over its fields")
+    parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
+    parser.add_argument(
+        "--distributed",
+        action="store_true",
+        help="Without --config: 2 workers and 2 parameter servers, or as many as the counts say",
+    )
+    parser.add_argument(
+        "--start-port", metavar="PORT", type=int, help="First port of the cluster; default: free"
+    )
+    add_cluster_flags(parser, "they win over the file")
+    add_local_flags(parser)
+    switches = ("--stream-logs", "--async", "--enable-web-access")
+    flags.add_idle(parser, words=("--staging-bucket", *IDLE_WORDS), switches=switches)
+    parser.add_argument_group("-- USER_ARGS", "Everything after a bare -- goes to the trainer.")
+    return parser
+
+
+def run(request: flags.Request) -> int:
     """Run a job of AI Platform Training here; gives the job's exit code."""
+    from trainshed.cli.local.run_job import local_run_of, run_job, running_host_of
+    from trainshed.workbench.plain_train import PlainJob, ignored_counts
+
     args, user_args = request
-    flags = submit_flags_of(args)
+    submit_flags = submit_flags_of(args)
     remarks = []
     if args.config and args.distributed:
         remarks.append("--distributed adds nothing: the file describes the cluster.")
     host = running_host_of(args, start_port=args.start_port)
-    if args.config or MACHINE_FLAGS.intersection(flags):
-        job, cluster = cluster_job_of(args, flags, user_args)
-        return run_job(args, job, host, cluster=cluster, remarks=remarks)
-    if "module-name" not in flags:
+    local_run = local_run_of(args, package_path=args.package_path)
+    if args.config or MACHINE_FLAGS.intersection(submit_flags):
+        rulebook = rulebook_of(args)
+        job, cluster = cluster_job_of(
+            args.config, submit_flags, user_args, rulebook, args.package_path, job_id=args.job
+        )
+        return run_job(local_run, job, host, cluster=cluster, remarks=remarks)
+    if "module-name" not in submit_flags:
         raise UsageFault("--module-name is required, or a --config that names pythonModule")
     plain = PlainJob(
-        module=flags["module-name"],
+        module=submit_flags["module-name"],
         args=user_args or (),
         distributed=args.distributed,
-        flags=flags,
+        flags=submit_flags,
     )
-    ignored = [f"{flag} is ignored without --distributed." for flag in ignored_counts(plain)]
-    ignored += [f"{flag} says nothing without --config." for flag in _list_unused(args, flags)]
-    return run_job(args, _plain_job(args, plain), host, remarks=[*remarks, *ignored])
+    remarks += [f"{flag} is ignored without --distributed." for flag in ignored_counts(plain)]
+    # what describes a checked job says nothing in a run that checks none
+    unused = [name for name in ("labels", "use-chief-in-tf-config") if name in submit_flags]
+    unused += [name for name in ("edition", "overlay", "scope") if getattr(args, name)]
+    remarks += [f"--{name} says nothing without --config." for name in unused]
+    return run_job(local_run, _plain_job(plain, args.package_path, args.job), host, remarks=remarks)
 
 
-def _list_unused(args: argparse.Namespace, flags: dict[str, str]) -> list[str]:
-    """Flags that describe a checked job, in a run that checks none."""
-    unused = [f"--{name}" for name in ("labels", "use-chief-in-tf-config") if name in flags]
-    unused += [f"--{name}" for name in ("edition", "overlay", "scope") if getattr(args, name, None)]
-    return unused
-
-
-def cluster_job_of(
-    args: argparse.Namespace, flags: dict[str, str], user_args: Sequence[str] | None
-) -> tuple[LocalJob, str]:
+def cluster_job_of(  # noqa: PLR0913 - a file, what overrides it, and what judges it
+    config: str | None,
+    submit_flags: Mapping[str, str],
+    user_args: Sequence[str] | None,
+    rulebook: "Rulebook",
+    package_path: Path | None,
+    *,
+    job_id: str | None = None,
+) -> "tuple[LocalJob, str]":
     """The job of a file and flags, and the table of its cluster.  Raises Fault, UsageFault."""
-    # the catalog and the wire are only read when there is something to check
-    from trainshed.cli.check.clusters import cluster_table, rulebook_of
+    from trainshed.service.starts.programs import Source, working_folder
     from trainshed.workbench.cluster_train import cluster_job
+    from trainshed.workbench.local_run import LocalJob
 
     accepted = cluster_job(
-        args.config, flags, user_args, rulebook_of(args), has_package=bool(args.package_path)
+        config, submit_flags, user_args, rulebook, has_package=bool(package_path)
     )
     spec = accepted.spec
     program = spec.groups[0].program
     module = program.module if program else None
     if not module and not (program and program.image_uri):
         raise UsageFault("--module-name is required: the job names neither a module nor an image")
-    source = _source(args)
+    source = Source(folder=Path.cwd(), package_path=package_path)
     job = LocalJob(
         spec=spec,
-        job_id=getattr(args, "job", None) or spec.job_id or _new_id(),
+        job_id=job_id or spec.job_id or _new_id(),
         source=source,
         folder=working_folder(source, module),
         say=accepted.say,
@@ -76,20 +126,20 @@ def cluster_job_of(
     return job, cluster_table(accepted.cluster)
 
 
-def _plain_job(args: argparse.Namespace, plain: PlainJob) -> LocalJob:
-    source = _source(args)
+def _plain_job(plain: "PlainJob", package_path: Path | None, job_id: str | None) -> "LocalJob":
+    from trainshed.service.starts.programs import Source, working_folder
+    from trainshed.workbench.local_run import LocalJob
+    from trainshed.workbench.plain_train import plain_env, plain_spec, say
+
+    source = Source(folder=Path.cwd(), package_path=package_path)
     return LocalJob(
         spec=plain_spec(plain),
-        job_id=args.job or _new_id(),
+        job_id=job_id or _new_id(),
         source=source,
         folder=working_folder(source, plain.module),
         say=say,
         env=plain_env(plain),
     )
-
-
-def _source(args: argparse.Namespace) -> Source:
-    return Source(folder=Path.cwd(), package_path=args.package_path)
 
 
 def _new_id() -> str:

@@ -5,7 +5,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,14 @@ from trainshed.cli.terminal import out, out_json, table
 from trainshed.engines.network.kinds import HOST, JOB
 from trainshed.model import trainer_contract
 from trainshed.model.codec import encode
+from trainshed.model.gateway import OFF
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import FleetPolicy
 from trainshed.service.starts.programs import interpreter
 from trainshed.storage.buckets import GsPaths, buckets_of, cache_dir, data_dir
 from trainshed.workbench.local_python import PythonChoice, check_python, choose_python
-from trainshed.workbench.local_run import Host, LocalJob, prepare, runtime_of, start
+from trainshed.workbench.local_run import Host, LocalJob, Prepared, prepare, runtime_of, start
 from trainshed.workbench.results import metrics_of
 
 if TYPE_CHECKING:
@@ -63,8 +64,41 @@ def running_host_of(args: argparse.Namespace, *, start_port: int | None = None) 
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRun:
+    """How a job is run here, as the command line says."""
+
+    python: str | None
+    data_folder: str | None
+    gateway: str
+    calibration: Path | None
+    """What the plan of the job is made from; None: nothing is said of one."""
+    package_path: Path | None
+    dry_run: bool
+    as_json: bool
+    colour: str
+    ignored: tuple[str, ...]
+    """Flags that were given and mean nothing on this machine."""
+
+
+def local_run_of(args: argparse.Namespace, *, package_path: Path | None = None) -> LocalRun:
+    """How the command line has a job run."""
+    vpc = () if args.network in {None, HOST, JOB} else ("--network",)
+    return LocalRun(
+        python=args.python,
+        data_folder=args.data_dir,
+        gateway=OFF if args.dry_run else args.gateway,
+        calibration=None if args.no_plan else args.calibration,
+        package_path=package_path,
+        dry_run=args.dry_run,
+        as_json=args.format == "json",
+        colour=args.color,
+        ignored=(*idle_flags(args), *vpc),
+    )
+
+
 def run_job(
-    args: argparse.Namespace,
+    local_run: LocalRun,
     job: LocalJob,
     host: Host,
     *,
@@ -75,43 +109,35 @@ def run_job(
 
     ``cluster`` is the table of the expanded cluster, for people; empty where no machine was named.
 
-    Idle flags and ``remarks`` are said first; the engine says the notes of the plan.
+    Ignored flags and ``remarks`` are said first; the engine says the notes of the plan.
     """
-    choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
+    choice = choose_python(job.spec, local_run.python, local_run.data_folder, os.environ)
     host = _set_python(host, choice)
-    with with_gateway(args, job, host) as reachable_host:
-        return _run_job(args, job, reachable_host, cluster, remarks, choice)
+    with with_gateway(local_run.gateway, job, host) as reachable_host:
+        plan_notes = _plan_remarks(local_run, job)
+        prepared = prepare(job, reachable_host)
+        if cluster and not local_run.as_json:
+            out(f"{cluster}\n")
+        if local_run.dry_run:
+            plan = replace(prepared.plan, notes=(*prepared.plan.notes, *plan_notes))
+            _print_plan(plan, choice, as_json=local_run.as_json)
+            return 0
+        notes = [f"{flag} means nothing on this machine." for flag in local_run.ignored]
+        sink = _open_sink(local_run, prepared.plan, choice)
+        for text in (*notes, *remarks, *plan_notes):
+            sink.note(text)
+        return _run(prepared, reachable_host, sink, as_json=local_run.as_json)
 
 
-def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
-    args: argparse.Namespace,
-    job: LocalJob,
-    host: Host,
-    cluster: str,
-    remarks: Iterable[str],
-    choice: PythonChoice,
-) -> int:
-    as_json = args.format == "json"
-    plan_notes = _plan_remarks(args, job)
-    prepared = prepare(job, host)
-    if cluster and not as_json:
-        out(f"{cluster}\n")
-    if args.dry_run:
-        plan = replace(prepared.plan, notes=(*prepared.plan.notes, *plan_notes))
-        if as_json:
-            out_json(encode(plan))
-        else:
-            _print_plan(plan, choice)
-        return 0
-    sink = TerminalSink(prepared.plan.replicas, colour=args.color, to_stderr=as_json)
-    if not all(replica.container for replica in prepared.plan.replicas):
+def _open_sink(local_run: LocalRun, plan: LaunchPlan, choice: PythonChoice) -> TerminalSink:
+    sink = TerminalSink(plan.replicas, colour=local_run.colour, to_stderr=local_run.as_json)
+    if not all(replica.container for replica in plan.replicas):
         check_python(choice, os.environ)
         sink.note(choice.sentence)
-    vpc = [] if args.network in {None, HOST, JOB} else ["--network"]
-    for flag in (*idle_flags(args), *vpc):
-        sink.note(f"{flag} means nothing on this machine.")
-    for remark in (*remarks, *plan_notes):
-        sink.note(remark)
+    return sink
+
+
+def _run(prepared: Prepared, host: Host, sink: TerminalSink, *, as_json: bool) -> int:
     began = time.time()
     outcome, report, _ = start(prepared, host, sink)
     reduction = _evaluate_reduction(report) if report else None
@@ -123,12 +149,12 @@ def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
     return outcome.exit_code
 
 
-def _plan_remarks(args: argparse.Namespace, job: LocalJob) -> tuple[str, ...]:
-    if args.no_plan or not args.calibration:
+def _plan_remarks(local_run: LocalRun, job: LocalJob) -> tuple[str, ...]:
+    if local_run.calibration is None:
         return ()
-    from trainshed.cli.plan.plan_remark import plan_remarks
+    from trainshed.workbench.plan_remarks import plan_remarks
 
-    return tuple(plan_remarks(args, job.spec))
+    return tuple(plan_remarks(local_run.calibration, local_run.package_path, job.spec))
 
 
 def _evaluate_reduction(report: ReductionReport) -> "Achieved":
@@ -137,7 +163,10 @@ def _evaluate_reduction(report: ReductionReport) -> "Achieved":
     return achieved(report)
 
 
-def _print_plan(plan: LaunchPlan, choice: PythonChoice) -> None:
+def _print_plan(plan: LaunchPlan, choice: PythonChoice, *, as_json: bool) -> None:
+    if as_json:
+        out_json(encode(plan))
+        return
     rows = [
         (r.task_name, r.gpu_count, _describe_cluster(r), shlex.join(r.argv)) for r in plan.replicas
     ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.catalog.accelerators import known_accelerators
+from trainshed.cli.check.clusters import rulebook_of
 from trainshed.cli.failures import print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.local.local_train import cluster_job_of
@@ -176,7 +177,8 @@ def _job(request: Request) -> LocalJob:
     programs = [program for program in (args.module_name, args.script, args.config) if program]
     if args.config:
         flags = {"module-name": args.module_name} if args.module_name else {}
-        return cluster_job_of(args, flags, user_args)[0]
+        rulebook = rulebook_of(args)
+        return cluster_job_of(args.config, flags, user_args, rulebook, args.package_path)[0]
     if len(programs) > 1:
         raise UsageFault("at most one of --module-name and --script can be given")
     source = Source(folder=Path.cwd(), package_path=args.package_path)

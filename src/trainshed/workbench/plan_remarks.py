@@ -1,8 +1,8 @@
 """What the planner says of a run on this machine before it starts, where it is worth a word."""
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from trainshed.catalog.open import catalog_for
 from trainshed.model.faults import UsageFault
@@ -22,15 +22,15 @@ from trainshed.workbench.plan_inputs import (
 )
 
 
-def plan_remarks(args: argparse.Namespace, spec: JobSpec) -> Iterator[str]:
-    """One note, or none.  Raises UsageFault where ``--calibration`` is no calibration."""
+def plan_remarks(file: Path, package_path: Path | None, spec: JobSpec) -> Iterator[str]:
+    """One note, or none.  Raises UsageFault where the file of ``--calibration`` is none."""
     try:
-        calibration = read_calibration(args.calibration)
+        calibration = read_calibration(file)
     except NotPlannable as refusal:
         raise UsageFault(f"--calibration: {refusal}") from None
     try:
-        if package := getattr(args, "package_path", None):
-            check_trainer([calibration], package)
+        if package_path:
+            check_trainer([calibration], package_path)
     except NotPlannable as refusal:
         yield f"No plan: {refusal}."
         return
