@@ -9,7 +9,6 @@ The libraries, shtab and argparse-manpage, are asked here and nowhere else.
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,17 +97,10 @@ def _fill(parser: argparse.ArgumentParser, verbs: Sequence[Verb], depth: int) ->
         text = own[0].summary if own else f"commands of {word}"
         node = commands.add_parser(word, help=text, description=text)
         for verb in own:
-            _copy(_parser_of(verb), node, options_only=bool(deeper))
+            _copy(verb.parser(), node, options_only=bool(deeper))
         if deeper:
             _fill(node, deeper, depth + 1)
     return commands
-
-
-def _parser_of(verb: Verb) -> argparse.ArgumentParser:
-    options = import_module(verb.options)
-    name = "parser" if verb.options.endswith(f".{verb.module}") else verb.module.rpartition(".")[2]
-    parser: argparse.ArgumentParser = getattr(options, name)(f"trainshed {verb.text}")
-    return parser
 
 
 def _copy(

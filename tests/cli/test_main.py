@@ -77,7 +77,7 @@ def test_help_imports_next_to_nothing():
 )
 def test_the_help_of_a_verb_imports_only_its_command_line(verb):
     modules = modules_of(*verb.words, "--help")
-    assert verb.options in modules
+    assert verb.module in modules
     assert not modules & (HEAVY | {"trainshed.engines", "trainshed.launch", "subprocess"})
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from engines.support import wait_until
 from trainshed.cli.main import main
-from trainshed.cli.plan.calibrate_options import PRECISIONS
-from trainshed.cli.plan.plan_calibrate import sentences
+from trainshed.cli.plan.plan_calibrate import PRECISIONS, sentences
 from trainshed.planning.scaling import rates
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import read
@@ -123,8 +122,8 @@ def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, fla
     ("flags", "message"),
     [
         (("--gpus", "1000"), "run the same command on a machine that has it"),
-        (("--gpus", "0"), "--gpus: '0' is not a whole number above 0"),
-        (("--processes", "0"), "--processes: '0' is not a whole number above 0"),
+        (("--gpus", "0"), "--gpus: must be a whole number from 1 to 1000000, got '0'"),
+        (("--processes", "0"), "--processes: must be a whole number from 1 to"),
         (("--processes", "100000"), "--processes 100000: from 1 to"),
         (("--runs", "A,X"), "--runs X: of A, B, C, D"),
         (("--runs", "C"), "--runs C needs several"),

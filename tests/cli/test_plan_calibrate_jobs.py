@@ -83,8 +83,8 @@ def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--hosts", "0"), "counts from 1 to"),
-        (("--hosts", "1,many"), "counts from 1 to"),
+        (("--hosts", "0"), "must be a whole number from 1 to"),
+        (("--hosts", "1,many"), "must be a whole number from 1 to"),
         (("--out", "/nosuch/there.toml"), "--out /nosuch/there.toml"),
         (("--seconds", "0"), "--seconds"),
     ],

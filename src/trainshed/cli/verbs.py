@@ -8,43 +8,30 @@ if TYPE_CHECKING:
     from trainshed.cli import flags
 
 
-#: Modules that import much (engines, the catalog, the wire, cryptography), by the module that has
-#: a function of the same name for the command line in their place.
-SLOW = {
-    "plan.plan_options": ("plan.plan",),
-    "plan.calibrate_options": ("plan.plan_calibrate",),
-    "plan.calibrate_jobs_options": ("plan.plan_calibrate_jobs",),
-    "plan.achieved_options": ("plan.plan_achieved", "plan.plan_score"),
-}  # fmt: skip
-_OPTIONS = {name: options for options, names in SLOW.items() for name in names}
-
-
 class Verb:
-    """One verb.  A plain class: ``dataclasses`` would cost a tenth of the time of ``--help``."""
+    """One verb.  A plain class: ``dataclasses`` would cost a tenth of the time of ``--help``.
+
+    Its module has ``parser``, which makes its command line, and ``run``, which carries it out.  It
+    imports at its head what every help needs, and everything else where it is used.
+    """
 
     def __init__(self, text: str, module: str, summary: str, *, hidden: bool = False) -> None:
-        """Keep the verb's words and the name of its modules in this package."""
+        """Keep the verb's words and the name of its module in this package."""
         self.text = text
         self.words = tuple(text.split())
-        self.module = module
-        self.options = f"trainshed.cli.{_OPTIONS.get(module, module)}"
+        self.module = f"trainshed.cli.{module}"
         self.summary = summary
         self.hidden = hidden
 
-    def run(self, argv: list[str]) -> int:
-        """Read the words that follow the verb, and only then import what carries it out.
+    def parser(self) -> "flags.Parser":
+        """Make the command line."""
+        parser: flags.Parser = import_module(self.module).parser(f"trainshed {self.text}")
+        return parser
 
-        ``--help`` and a mistyped flag are answered at once: where the module imports much,
-        another one reads the command line. A flag may choose another module (``module``).
-        """
-        options = import_module(self.options)
-        name = self.module.rpartition(".")[2] if self.module in _OPTIONS else "parser"
-        parser: Callable[[str], flags.Parser] = getattr(options, name)
-        request = parser(f"trainshed {self.text}").request(argv)
-        chosen = getattr(request.args, "module", self.module)
-        module = import_module(f"trainshed.cli.{chosen}")
-        carry_out: Callable[[flags.Request], int] = module.run
-        return carry_out(request)
+    def run(self, argv: list[str]) -> int:
+        """Read the words that follow the verb, and carry it out."""
+        run: Callable[[flags.Request], int] = import_module(self.module).run
+        return run(self.parser().request(argv))
 
 
 def _ai_platform(*names: str) -> tuple[Verb, ...]:
@@ -71,7 +58,7 @@ def _resources(group: str, noun: str, *names: str) -> tuple[Verb, ...]:
         "list": f"list the {noun}s of a project",
         "describe": f"show a {noun}, and why it waits",
         "cancel": f"end a {noun}",
-        "delete": f"forget a {noun} that has ended",
+        "delete": f"delete a {noun} that has ended",
     }
     return tuple(Verb(f"{group} {name}", "jobs.resources", rows[name]) for name in names)
 
@@ -100,8 +87,10 @@ _SUBMIT_AND_WATCH = (
     Verb("run", "local.run", "run a program written for Google against a server, unchanged"),
     Verb("jobs watch", "jobs.watch", "show a job while it runs: state, replicas, last lines"),
     Verb("tensorboard", "jobs.tensorboard", "start TensorBoard on the folder of a job or a study"),
-    Verb("jobs explain", "jobs.job_story", "say why a job is where it is, and what would start it"),
-    Verb("jobs events", "jobs.job_story", "tell what happened to a job"),
+    Verb(
+        "jobs explain", "jobs.job_story", "say why a job waits or failed, and what would start it"
+    ),
+    Verb("jobs events", "jobs.job_story", "list what happened to a job"),
     Verb("jobs manifest", "jobs.job_story", "print what was sent for an attempt of a job"),
     Verb("explain-env", "check.explain_env", "print what one replica of a job would see"),
     *_resources("ai custom-jobs", "custom job", "list", "describe"),
@@ -132,12 +121,12 @@ _PLAN = (
     Verb("plan", "plan.plan", "say how a job will scale, what it will cost, and what to ask for"),
     Verb("plan calibrate", "plan.plan_calibrate", "measure a trainer in runs of some seconds"),
     Verb("plan calibrate-jobs", "plan.plan_calibrate_jobs", "measure it by short jobs on a server"),
-    Verb(
-        "plan achieved", "plan.plan_achieved", "compare jobs that are over with what was predicted"
-    ),
+    Verb("plan achieved", "plan.plan_achieved", "compare finished jobs with their predictions"),
     Verb("plan score", "plan.plan_score", "say how often a server's predictions have held"),
     Verb("plan calibrations", "plan.plan_calibrations", "list what a server's jobs have taught it"),
-    Verb("gpu-check", "check.gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),
+    Verb(
+        "gpu-check", "check.gpu_check", "run a few steps on CPU and GPU: is a GPU worth its price?"
+    ),
     Verb(
         "reduction plan", "plan.reduction_plan", "say how many reducers a job needs, and what for"
     ),
@@ -152,19 +141,25 @@ _ADMINISTER = (
     Verb("nodes resume", "admin.nodes_order", "let a node take replicas again"),
     Verb("quotas list", "admin.quotas", "list the accelerators a project may use, and uses now"),
     Verb("buckets", "admin.buckets", "make, list and adopt the folders that gs:// names mean"),
-    Verb("environments build", "admin.environments", "make a Python as a runtime version had it"),
+    Verb(
+        "environments build",
+        "admin.environments",
+        "make a Python environment like that of a runtime version",
+    ),
     Verb("tokens", "admin.tokens", "make, list and revoke tokens"),
     Verb("keys", "admin.keys", "make and register keys of service accounts"),
-    Verb("audit list", "admin.audit", "tell who changed what, and what was refused to whom"),
-    Verb("doctor", "admin.doctor", "check a data directory: does every promise hold?"),
+    Verb("audit list", "admin.audit", "list changes and refused calls, with their callers"),
+    Verb("doctor", "admin.doctor", "check a data directory against what Trainshed promises"),
     Verb(
         "backup", "admin.backup", "copy a data directory while its server works, and check the copy"
     ),
-    Verb("restore", "admin.backup", "put a backup in the place of a database"),
+    Verb("restore", "admin.backup", "restore a data directory from a backup"),
     Verb("completion", "completion", "print what lets bash, zsh or fish complete commands"),
     Verb("man", "completion", "show the manual page"),
     Verb(
-        "attempts fence", "admin.attempts_fence", "say that nothing of an unreachable attempt lives"
+        "attempts fence",
+        "admin.attempts_fence",
+        "confirm that an unreachable attempt has no running processes",
     ),
 )
 

@@ -101,3 +101,10 @@ def _job_in_tf_config(job: PlainJob) -> dict[str, object]:
     job_dir = job.flags.get("job-dir")
     args = [*job.args, *(("--job-dir", job_dir) if job_dir else ())]
     return {"job_name": job.module, "args": args}
+
+
+def command_spec(command: tuple[str, ...]) -> JobSpec:
+    """The spec of one program that is started by a command."""
+    program = Program(kind=ProgramKind.CONTAINER, command=command)
+    group = ReplicaGroup(role=Role.PRIMARY, program=program)
+    return JobSpec(dialect=Dialect.AIPLATFORM_V1, groups=(group,))

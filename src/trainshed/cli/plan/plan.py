@@ -4,180 +4,328 @@ Exit codes: 0 with a plan, 2 for what cannot be read, 3 for a question that has 
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trainshed.cli import flags
+from trainshed.cli.check.clusters import rulebook_of
 from trainshed.cli.failures import print_error
-from trainshed.cli.flags import Request
-from trainshed.cli.plan.plan_tables import (
-    HEADERS,
-    as_csv,
-    as_json,
-    refused_json,
-    rows_of,
-    table_text,
-)
 from trainshed.cli.terminal import out, out_json
-from trainshed.model.faults import UsageFault
-from trainshed.planning.clusters_asked import PlannedJob, Question, global_batch
-from trainshed.planning.job_plan import JobPlan, PlanWishes, plan_of
-from trainshed.planning.plan_words import head, recommendations, remarks
-from trainshed.planning.prices import Interruptions, PriceList
-from trainshed.planning.scaling.calibration import Calibration
-from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.scaling.targets import ToTarget, two_runs
-from trainshed.planning.stack import other_module
-from trainshed.planning.what_ifs import BatchRule, PlanLimits, TrainingWork
-from trainshed.workbench.plan_inputs import (
-    NotPlannable,
-    check_hosts,
-    check_trainer,
-    check_trainings,
-    job_of,
-    read_calibration,
-    read_measured,
-    read_prices,
-)
+from trainshed.model.durations import FORM, seconds_of
 
 if TYPE_CHECKING:
-    from trainshed.workbench.plan_job_file import JobFile
+    from trainshed.planning.scaling.prediction import NoPrediction
+    from trainshed.workbench.plan_job import PlanAnswer, PlanRequest
 
 EXIT_REFUSED: Final = 3
-_STEPS: Final = 1000
-#: docs/sources/planner.md 3: what a worker adds is as old as the others are slow.
-_NO_RECIPE: Final = NoPrediction(
-    field="critical_batch",
-    message="workers do not wait for each other: how many samples such a training needs is unknown",
-    accepted="a --target without --critical-batch and --finished",
-)
+
+EXAMPLE: Final = """\
+  trainshed plan job.yaml --calibration calibration.toml
+  trainshed plan job.yaml --calibration calibration.toml --what-if gpus=8,16,32 \\
+      --target samples=117000000 --deadline 12h --budget 500
+  trainshed plan --calibration calibration.toml --what-if hosts=1,2,4 --format csv
+  trainshed plan job.yaml --calibration calibration.toml --png plan.png --html plan.html"""
+
+COUNTS: Final = ("gpus", "hosts")
+TARGETS: Final = ("samples", "epochs", "steps")
+#: No job trains longer, in samples, epochs or steps.
+_TARGET_MAX: Final = 1e18
+#: Finished runs that tell the critical batch.
+_RUNS: Final = 2
+_MODEL_PARALLEL: Final = "model-parallel"
 
 
-def run(request: Request) -> int:
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed plan``."""
+    parser = flags.Parser(
+        prog,
+        summary="Says how a job will scale, how long it will take and what it will cost: the job "
+        "as its file has it and other clusters, from short runs (trainshed plan calibrate). Exit "
+        "code: 0 with a plan, 2 for a command line or file that cannot be read, 3 if refused.",
+        example=EXAMPLE,
+        usage=f"{prog} [FILE] [flags]",
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="Job file, either dialect")
+    parser.add_argument(
+        "--calibration",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="What trainshed plan calibrate wrote; repeatable, one for each machine type",
+    )
+    parser.add_argument(
+        "--trainer",
+        metavar="PATH",
+        type=Path,
+        help="The trainer's script or package: what was measured of another one is refused",
+    )
+    parser.add_argument(
+        "--measured",
+        metavar="TABLE",
+        type=Path,
+        help="Curves that you measured, a TOML file of [[series]] with points of accelerators, "
+        "hosts and samples/s",
+    )
+    parser.add_argument("--series", metavar="ID", help="Which of its curves, if it has several")
+    _add_what_ifs(parser)
+    _add_work(parser)
+    _add_money(parser)
+    _add_output(parser)
+    flags.add_catalog_flags(parser)
+    parser.check = _check
+    return parser
+
+
+def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("other clusters")
+    group.add_argument(
+        "--what-if",
+        metavar="gpus=N,N,... | hosts=N,N,...",
+        type=_counts,
+        action="append",
+        default=[],
+        help="Numbers of accelerators or of hosts; default: 1, 2, 4 ... up to twice the job's",
+    )
+    group.add_argument(
+        "--machine-types",
+        metavar="TYPE,TYPE,...",
+        type=_names,
+        default=(),
+        help="Other machine types for the hosts that train",
+    )
+    group.add_argument(
+        "--reducers",
+        metavar="auto|N",
+        type=_reducers,
+        help="Reducers beside the workers; default: auto, those that make a difference",
+    )
+    group.add_argument(
+        "--parameter-servers",
+        metavar="N",
+        type=flags.whole_number(0),
+        help="default: as in the file",
+    )
+    group.add_argument(
+        "--batch",
+        choices=("keep-local", "keep-global"),
+        default="keep-local",
+        help="What stays: samples a step of one accelerator (default), or of the whole job",
+    )
+    group.add_argument(
+        "--largest-batch",
+        metavar="N",
+        type=flags.above_zero,
+        default=math.inf,
+        help="The most samples that fit the memory of an accelerator",
+    )
+    group.add_argument(
+        "--model-parallel",
+        metavar="N",
+        type=flags.whole_number(1),
+        default=1,
+        help="Accelerators that hold one copy of the model, as it was measured; default: 1",
+    )
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is to be done")
+    group.add_argument(
+        "--target",
+        metavar="samples=N | epochs=N | steps=N",
+        type=_target,
+        help="How long the job trains; default: the time of 1,000 steps is given",
+    )
+    group.add_argument(
+        "--epoch-samples",
+        metavar="N",
+        type=flags.above_zero,
+        default=0.0,
+        help="Samples of an epoch, for epochs=N",
+    )
+    group.add_argument(
+        "--critical-batch",
+        metavar="B",
+        type=flags.above_zero,
+        default=0.0,
+        help="Batch of the whole job from which twice the samples are needed for the same quality",
+    )
+    group.add_argument(
+        "--finished",
+        metavar="BATCH=SAMPLES",
+        type=_finished,
+        action="append",
+        default=[],
+        help="A finished run: the batch of the whole job, and the samples to the same quality; two "
+        "of them tell the critical batch",
+    )
+    group.add_argument(
+        "--deadline", metavar="TIME", type=_time, default=math.inf, help="Such as 6h or 1h30m"
+    )
+
+
+def _add_money(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what it costs")
+    group.add_argument("--budget", metavar="AMOUNT", type=flags.above_zero, default=math.inf)
+    group.add_argument("--region", metavar="REGION", help="Region whose prices are taken")
+    group.add_argument(
+        "--prices",
+        metavar="FILE",
+        type=Path,
+        help="TOML: currency, date, and a [[machine]] for each of your own, with its name and "
+        "per_hour; or watts, per_kwh, bought_for, years and use",
+    )
+    group.add_argument(
+        "--spot",
+        metavar="RATE",
+        type=flags.above_zero,
+        help="Spot prices; RATE: interruptions of a machine in an hour, such as 0.05",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        metavar="TIME",
+        type=_time,
+        help="Between the job's checkpoints, with --spot: half of it is lost each time",
+    )
+    group.add_argument(
+        "--restart",
+        metavar="TIME",
+        type=_time,
+        default=300.0,
+        help="From an interruption to the next step; default: 5m",
+    )
+    group.add_argument(
+        "--worth",
+        metavar="SHARE",
+        type=flags.above_zero,
+        default=0.5,
+        help="More throughput that a doubling of price must bring; default: 0.5",
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the answer")
+    group.add_argument(
+        "--format", choices=("table", "json", "csv"), default="table", help="default: table"
+    )
+    group.add_argument(
+        "--png", metavar="FILE", type=Path, help="A picture: throughput, and cost against time"
+    )
+    group.add_argument(
+        "--html", metavar="FILE", type=Path, help="A page that needs no network: the same, whole"
+    )
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    if fault := next(chain(_check_inputs(args), _check_work(args), _check_files(args)), None):
+        parser.error(fault)
+
+
+def _check_inputs(args: argparse.Namespace) -> Iterator[str]:
+    if not (args.file or args.calibration or args.measured):
+        yield "a FILE, a --calibration or --measured is needed: there is nothing to plan"
+    if args.trainer and not args.trainer.exists():
+        yield f"--trainer {args.trainer}: there is no such file or folder"
+    if args.series and not args.measured:
+        yield "--series names a curve of --measured TABLE, which is not given"
+
+
+def _check_work(args: argparse.Namespace) -> Iterator[str]:
+    if args.target and args.target[0] == "epochs" and not args.epoch_samples:
+        yield "--target epochs: --epoch-samples N is needed, the samples of one epoch"
+    if args.finished and args.critical_batch:
+        yield "give --critical-batch, or two --finished that tell it"
+    if len(args.finished) not in {0, _RUNS}:
+        yield f"--finished: two runs tell the critical batch, not {len(args.finished)}"
+    if args.spot and not args.checkpoint_every:
+        yield "--spot: --checkpoint-every TIME is needed, the time between the job's checkpoints"
+    if args.checkpoint_every and not args.spot:
+        yield "--checkpoint-every counts with --spot RATE, which is not given"
+
+
+def _check_files(args: argparse.Namespace) -> Iterator[str]:
+    for flag, path in (("--png", args.png), ("--html", args.html)):
+        if path and (not path.parent.is_dir() or (path.exists() and not path.is_file())):
+            yield f"{flag} must be a file in a folder that exists, got {path}"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if not names:
+        raise argparse.ArgumentTypeError(f"must be names of machine types, got {text!r}")
+    return names
+
+
+def _counts(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, numbers = text.partition("=")
+    if name == _MODEL_PARALLEL:
+        return name, (flags.whole_number(1)(numbers),)
+    if name not in COUNTS or not numbers:
+        raise argparse.ArgumentTypeError(f"must be such as gpus=1,2,4 or hosts=1,2,4, got {text!r}")
+    return name, tuple(flags.whole_number(1)(number) for number in numbers.split(","))
+
+
+def _target(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    if name not in TARGETS or not value:
+        raise argparse.ArgumentTypeError(f"must be samples=N, epochs=N or steps=N, got {text!r}")
+    amount = flags.above_zero(value)
+    if amount > _TARGET_MAX:
+        raise argparse.ArgumentTypeError(f"must be at most {_TARGET_MAX:g} {name}, got {text!r}")
+    return name, amount
+
+
+def _finished(text: str) -> tuple[float, float]:
+    batch, _, samples = text.partition("=")
+    if not batch or not samples:
+        raise argparse.ArgumentTypeError(f"must be BATCH=SAMPLES, such as 1024=5e7, got {text!r}")
+    return flags.above_zero(batch), flags.above_zero(samples)
+
+
+def _reducers(text: str) -> int | None:
+    return None if text == "auto" else flags.whole_number(0)(text)
+
+
+def _time(text: str) -> float:
+    try:
+        seconds = seconds_of(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"must be {FORM}, above 0, got {text!r}")
+    return seconds
+
+
+def run(request: flags.Request) -> int:
     """Print the plan, and write its pictures.  Raises UsageFault, Fault."""
+    from trainshed.cli.plan.plan_tables import refused_json
+    from trainshed.workbench.plan_inputs import NotPlannable
+    from trainshed.workbench.plan_job import plan_job
+
     args = request.args
     try:
-        plan, calibrations, notes = _plan(args)
+        answer = plan_job(_request_of(args))
     except NotPlannable as refusal:
-        return _refuse(args, refusal.refused)
-    if not plan.refused:
-        _draw(args, plan, calibrations, notes)
-    _print(args, plan, calibrations, notes)
-    return _say(plan.refused) if plan.refused else 0
+        if args.format == "json":
+            out_json(refused_json(refusal.refused))
+        return _refuse(refusal.refused)
+    if not answer.plan.refused:
+        _draw(answer, args.png, args.html)
+    _print(answer, args.format)
+    return _refuse(answer.plan.refused) if answer.plan.refused else 0
 
 
-def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[str]]:
-    calibrations = [read_calibration(path) for path in args.calibration]
-    if args.trainer:
-        check_trainer(calibrations, args.trainer)
-    job_file, notes = _job_file(args), list[str]()
-    warnings = _warn_of_module(calibrations, job_file)
-    if args.measured:
-        host = job_file.job.host if job_file else None
-        curve, offending = read_measured(args.measured, args.series, host)
-        calibrations.append(curve)
-        notes += offending
-    check_trainings(calibrations, job_file.framework if job_file else "")
-    job = job_file.job if job_file else job_of(calibrations[0])
-    notes += check_hosts(calibrations, job)
-    if (args.critical_batch or args.finished) and any(
-        calibration.training.asynchronous for calibration in calibrations
-    ):
-        raise NotPlannable(_NO_RECIPE)
-    work = _work(args, job, calibrations)
-    question = _question(args, _kinds(args, job, job_file))
-    plan = plan_of(job, question, calibrations, work, _wishes(args, job_file))
-    plan = replace(plan, warnings=warnings)
-    return plan, calibrations, [*notes, *_warn_of_batch(args, plan)]
+def _request_of(args: argparse.Namespace) -> "PlanRequest":
+    from trainshed.planning.prices import Interruptions
+    from trainshed.planning.what_ifs import BatchRule, PlanLimits
+    from trainshed.workbench.plan_job import PlanRequest
 
-
-def _warn_of_module(
-    calibrations: Sequence[Calibration], job_file: "JobFile | None"
-) -> tuple[str, ...]:
-    """The calibration of another module than the job's may be of another training."""
-    reasons = [
-        other_module(calibration, job_file.module) for calibration in calibrations if job_file
-    ]
-    return tuple(f"mind the calibration: {why}" for why in dict.fromkeys(filter(None, reasons)))
-
-
-def _job_file(args: argparse.Namespace) -> "JobFile | None":
-    if not args.file:
-        return None
-    from trainshed.cli.check.clusters import rulebook_of
-    from trainshed.workbench.plan_job_file import read_job
-
-    return read_job(args.file, rulebook_of(args), args.region)
-
-
-def _kinds(
-    args: argparse.Namespace, job: PlannedJob, job_file: "JobFile | None"
-) -> dict[HostKind, tuple[int, ...]]:
-    """Hosts of other machine types, and how many accelerators each may carry.  Raises Fault."""
-    if not args.machine_types and (job_file or not args.region):
-        return {}
-    from trainshed.cli.check.clusters import rulebook_of
-    from trainshed.planning.host_kinds import counts_of
-    from trainshed.workbench import plan_job_file
-
-    catalog = job_file.catalog if job_file else plan_job_file.newest_catalog(rulebook_of(args))
-    if args.region and not job_file:
-        plan_job_file.check_region(args.region, catalog)
-    kinds = plan_job_file.kinds_of(args.machine_types, job, catalog)
-    return {kind: counts_of(kind, catalog) for kind in kinds}
-
-
-def _question(args: argparse.Namespace, kinds: dict[HostKind, tuple[int, ...]]) -> Question:
     counts: dict[str, tuple[int, ...]] = {}
-    for name, listed in args.what_if:
-        counts[name] = (*counts.get(name, ()), *listed)
-    return Question(
-        accelerators=counts.get("gpus", ()),
-        hosts=counts.get("hosts", ()),
-        kinds=tuple(kinds),
-        fitting=kinds,
-        reducers=args.reducers,
-        servers=args.parameter_servers,
-        batch=BatchRule(args.batch),
-        largest_batch=args.largest_batch,
-        model_parallel=args.model_parallel,
-        model_parallel_asked=next(iter(counts.get("model-parallel", ())), None),
-    )
-
-
-def _work(
-    args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Calibration]
-) -> TrainingWork:
-    batch = global_batch(job, calibrations[0]) if calibrations else 1.0
-    kind, count = args.target or ("steps", _STEPS)
-    samples_per_unit = {"samples": 1.0, "epochs": args.epoch_samples or 0.0, "steps": batch}[kind]
-    words = f"for {count:,.0f} steps of {batch:,.12g} samples"
-    if args.target:
-        amount = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.12g}"
-        words = f"for {amount} {kind}" if kind != "steps" else words
-    return TrainingWork(
-        samples=count * samples_per_unit,
-        global_batch=batch,
-        words=words,
-        critical_batch=_critical_batch(args),
-    )
-
-
-def _critical_batch(args: argparse.Namespace) -> float:
-    """As it was given, or as two finished runs tell it; 0 where nobody knows.  UsageFault."""
-    if not args.finished:
-        return float(args.critical_batch)
-    first, second = (ToTarget(batch=batch, amount=samples) for batch, samples in args.finished)
-    try:
-        return two_runs(first, second).critical_batch
-    except ValueError as error:
-        raise UsageFault(f"--finished: {error}") from None
-
-
-def _wishes(args: argparse.Namespace, job_file: "JobFile | None") -> PlanWishes:
-    region = job_file.region if job_file else args.region
-    own = read_prices(args.prices) if args.prices else None
+    for name, numbers in args.what_if:
+        counts[name] = (*counts.get(name, ()), *numbers)
     interruptions = None
     if args.spot:
         interruptions = Interruptions(
@@ -185,46 +333,44 @@ def _wishes(args: argparse.Namespace, job_file: "JobFile | None") -> PlanWishes:
             checkpoint_every_s=args.checkpoint_every,
             restart_s=args.restart,
         )
-    return PlanWishes(
-        worth=args.worth,
-        limits=PlanLimits(deadline_s=args.deadline, budget=args.budget),
-        prices=PriceList(own=own, region=region, spot=bool(args.spot)),
+    return PlanRequest(
+        rulebook=rulebook_of(args),
+        file=args.file,
+        calibrations=tuple(args.calibration),
+        trainer=args.trainer,
+        measured=args.measured,
+        series=args.series,
+        machine_types=args.machine_types,
+        counts=counts,
+        reducers=args.reducers,
+        servers=args.parameter_servers,
+        batch=BatchRule(args.batch),
+        largest_batch=args.largest_batch,
+        model_parallel=args.model_parallel,
+        target=args.target,
+        epoch_samples=args.epoch_samples,
+        critical_batch=args.critical_batch,
+        finished=tuple(args.finished),
+        region=args.region,
+        prices=args.prices,
         interruptions=interruptions,
+        limits=PlanLimits(deadline_s=args.deadline, budget=args.budget),
+        worth=args.worth,
     )
 
 
-def _warn_of_batch(args: argparse.Namespace, plan: JobPlan) -> Iterator[str]:
-    """What nobody knows of larger batches."""
-    if args.batch == "keep-local" and not plan.work.critical_batch and args.target:
-        yield (
-            "the batch grows with the accelerators: whether the model then needs more samples is "
-            "not known (--critical-batch or --finished), and no time to a quality is given"
-        )
-    calibrations = [
-        option.what_if.calibration for option in plan.options if option.what_if.calibration
-    ]
-    most = max(
-        (calibration.training.batch_per_accelerator for calibration in calibrations), default=0.0
-    )
-    if any(option.what_if.batch_per_accelerator > most for option in plan.options) and (
-        args.largest_batch == float("inf")
-    ):
-        yield "larger batches than were measured may not fit the accelerators' memory"
+def _print(answer: "PlanAnswer", form: str) -> None:
+    from trainshed.cli.plan.plan_tables import as_csv, as_json, table_text
+    from trainshed.planning.plan_words import head, recommendations, remarks
 
-
-def _print(
-    args: argparse.Namespace,
-    plan: JobPlan,
-    calibrations: Sequence[Calibration],
-    notes: Sequence[str],
-) -> None:
-    if args.format == "json":
-        out_json(as_json(plan, calibrations, notes))
-    elif args.format == "csv":
+    plan = answer.plan
+    if form == "json":
+        out_json(as_json(plan, answer.calibrations, answer.notes))
+    elif form == "csv":
         out(as_csv(plan).rstrip("\n"))
     else:
         parts = [head(plan), *recommendations(plan), "", table_text(plan), ""]
-        parts += map(_sentence, notes)
+        parts += map(_sentence, answer.notes)
         out("\n".join([*parts, *remarks(plan)]))
 
 
@@ -232,30 +378,22 @@ def _sentence(note: str) -> str:
     return f"{note[0].upper()}{note[1:]}."
 
 
-def _refuse(args: argparse.Namespace, refused: NoPrediction) -> int:
+def _refuse(refused: "NoPrediction") -> int:
     """Say why there is no plan."""
-    if args.format == "json":
-        out_json(refused_json(refused))
-    return _say(refused)
-
-
-def _say(refused: NoPrediction) -> int:
     print_error(f"{refused.field}: {refused.message} (accepted: {refused.accepted})")
     return EXIT_REFUSED
 
 
-def _draw(
-    args: argparse.Namespace,
-    plan: JobPlan,
-    calibrations: Sequence[Calibration],
-    notes: Sequence[str],
-) -> None:
-    if not (args.png or args.html):
+def _draw(answer: "PlanAnswer", png: Path | None, html: Path | None) -> None:
+    if not (png or html):
         return
+    from trainshed.cli.plan.plan_tables import HEADERS, rows_of
+    from trainshed.planning.plan_words import head, recommendations
     from trainshed.workbench.plan_report import write_page, write_picture
 
-    if args.png:
-        write_picture(args.png, plan, calibrations)
-    if args.html:
-        words = [head(plan), *recommendations(plan), *map(_sentence, notes)]
-        write_page(args.html, plan, calibrations, words, (HEADERS, rows_of(plan)))
+    plan = answer.plan
+    if png:
+        write_picture(png, plan, answer.calibrations)
+    if html:
+        words = [head(plan), *recommendations(plan), *map(_sentence, answer.notes)]
+        write_page(html, plan, answer.calibrations, words, (HEADERS, rows_of(plan)))

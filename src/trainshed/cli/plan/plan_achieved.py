@@ -1,30 +1,25 @@
 """``trainshed plan achieved``: jobs that ran beside what was to be expected of them."""
 
 import argparse
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.failures import print_error
-from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer, out_json
 from trainshed.client.collections import native_path
 from trainshed.client.faults import Json
-from trainshed.files.server_files import PUBLIC, write_file
 from trainshed.model.faults import UsageFault
-from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
 from trainshed.model.step_times import STEPS
-from trainshed.model.texts import count_noun
-from trainshed.planning.job_outcome import JobOutcome, outcome_of, score
-from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
-from trainshed.planning.scaling.calibration_file import read, written
-from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.scaling.updating import add_run
-from trainshed.planning.stack import other_training
-from trainshed.wire.detect import parse
-from trainshed.workbench.plan_inputs import NotPlannable, read_calibration
+
+if TYPE_CHECKING:
+    from trainshed.model.job import JobSpec
+    from trainshed.planning.job_outcome import JobOutcome
+    from trainshed.planning.scaling.calibration import Calibration, Run
 
 _WORKERS: Final = frozenset({Role.PRIMARY.value, Role.WORKER.value})
 EXIT_REFUSED: Final = 3
@@ -34,17 +29,68 @@ _REASON: Final = "reason"
 TELLS: Final = "its trainer calls progress(step), or TRAINSHED_STEPS=hooks is in its environment"
 
 
-def run(request: Request) -> int:
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Says what a calibration predicted of jobs that are over, and what they came to; "
+        "of several also how many their intervals have held. Their trainers reported steps: by "
+        "progress(step), or by hooks.",
+        example=f"  {prog} census_1 --calibration calibration.toml --update",
+        usage=f"{prog} JOB ... [flags]",
+    )
+    parser.add_argument(
+        "job",
+        metavar="JOB",
+        nargs="+",
+        help="AI Platform job id, Vertex job number, or full name of either",
+    )
+    parser.add_argument(
+        "--calibration",
+        metavar="FILE",
+        type=Path,
+        help="What trainshed plan calibrate wrote for these jobs' trainer and machines; without "
+        "it, what the server had predicted",
+    )
+    parser.add_argument(
+        "--gpus",
+        metavar="N",
+        type=int,
+        help="Accelerators of each job; default: all that its hosts have by the calibration",
+    )
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="Let the calibration learn from the jobs, the last one named counting most",
+    )
+    flags.add_client_flags(parser)
+    parser.check = _check
+    return parser
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    flag = "--update" if args.update else "--gpus" if args.gpus is not None else ""
+    if flag and not args.calibration:
+        parser.error(f"{flag} needs --calibration FILE: the server's own learns by itself")
+
+
+def run(request: flags.Request) -> int:
     """Compare, and update the file where that is asked.  Raises UsageFault, Fault."""
+    from trainshed.planning.job_outcome import score
+
     args = request.args
     place = place_of(args)
     if args.calibration is None:
         outcomes = [_read_prediction(place, job) for job in args.job]
     else:
-        outcomes = _compare_all(args, place)
+        outcomes = _compare_all(place, args.job, args.calibration, args.gpus, update=args.update)
     predicted = [outcome for outcome in outcomes if _REASON not in outcome]
     if not predicted:
-        return _refuse_all(args, outcomes)
+        if args.format == "json":
+            out_json(outcomes)
+        for outcome in outcomes:
+            print_error(_line(outcome))
+        return EXIT_REFUSED
     answer(args.format, outcomes, "\n".join([*map(_line, outcomes), *score(predicted)]))
     return 0
 
@@ -56,15 +102,6 @@ def _line(outcome: Json) -> str:
     return f"{outcome['job']}: {sentence}"
 
 
-def _refuse_all(args: argparse.Namespace, outcomes: list[Json]) -> int:
-    """Nothing was predicted of any of them."""
-    if args.format == "json":
-        out_json(outcomes)
-    for outcome in outcomes:
-        print_error(_line(outcome))
-    return EXIT_REFUSED
-
-
 def _read_prediction(place: ServerPlace, job: str) -> Json:
     """What the server had predicted before the job taught it more."""
     outcome = place.server.call("GET", native_path(job, place.project)).get("outcome")
@@ -74,15 +111,19 @@ def _read_prediction(place: ServerPlace, job: str) -> Json:
     return {"job": job, _REASON: f"{why} {TELLS}; --calibration FILE compares it with that"}
 
 
-def _compare_all(args: argparse.Namespace, place: ServerPlace) -> list[Json]:
+def _compare_all(
+    place: ServerPlace, jobs: Sequence[str], file: Path, gpus: int | None, *, update: bool
+) -> list[Json]:
     """What a calibration says of each of them, which may then learn from all.  UsageFault."""
+    from trainshed.workbench.plan_inputs import NotPlannable, read_calibration
+
     try:
-        calibration = read_calibration(args.calibration)
+        calibration = read_calibration(file)
     except NotPlannable as refusal:
         raise UsageFault(str(refusal)) from None
-    outcomes = {job: _compare_job(args, place, job, calibration) for job in args.job}
-    if args.update:
-        _learn(args, calibration, outcomes)
+    outcomes = {job: _compare_job(place, job, calibration, gpus) for job in jobs}
+    if update:
+        _learn(file, calibration, outcomes)
     return [
         {"job": job, _REASON: outcome}
         if isinstance(outcome, str)
@@ -92,9 +133,13 @@ def _compare_all(args: argparse.Namespace, place: ServerPlace) -> list[Json]:
 
 
 def _learn(
-    args: argparse.Namespace, calibration: Calibration, outcomes: Mapping[str, JobOutcome | str]
+    file: Path, calibration: "Calibration", outcomes: "Mapping[str, JobOutcome | str]"
 ) -> None:
     """Nothing is written if one of them is not of this training.  Raises UsageFault."""
+    from trainshed.files.server_files import PUBLIC, write_file
+    from trainshed.planning.scaling.calibration_file import read, written
+    from trainshed.planning.scaling.updating import add_run
+
     for job, outcome in outcomes.items():
         if isinstance(outcome, str):
             raise UsageFault(f"{job}: {outcome}")
@@ -103,14 +148,18 @@ def _learn(
     try:
         read(text)
     except ValueError as error:  # a trainer may report whatever it likes
-        raise UsageFault(f"{args.calibration} stays as it is: {error}") from None
-    write_file(args.calibration, text.encode(), PUBLIC)
+        raise UsageFault(f"{file} stays as it is: {error}") from None
+    write_file(file, text.encode(), PUBLIC)
 
 
 def _compare_job(
-    args: argparse.Namespace, place: ServerPlace, job: str, calibration: Calibration
-) -> JobOutcome | str:
+    place: ServerPlace, job: str, calibration: "Calibration", gpus: int | None
+) -> "JobOutcome | str":
     """What it came to; why it cannot be compared.  Raises UsageFault."""
+    from trainshed.planning.job_outcome import outcome_of
+    from trainshed.planning.scaling.prediction import NoPrediction
+    from trainshed.planning.stack import other_training
+
     path = native_path(job, place.project)
     event = reported(place, path)
     if event is None:
@@ -118,16 +167,18 @@ def _compare_job(
     view = place.server.call("GET", path)
     spec = _spec(place, view)
     if spec and (why := other_training(calibration, spec, event["data"])):
-        return f"{args.calibration} is of another training: {why}"
-    job_run = _run(args, view, event["data"], calibration)
+        return f"the calibration is of another training: {why}"
+    job_run = _run(view, event["data"], calibration, gpus)
     outcome = outcome_of(job, calibration, job_run, event["data"].get("goodput"))
     if isinstance(outcome, NoPrediction):
         return f"{outcome.field}: {outcome.message} (accepted: {outcome.accepted})"
     return outcome
 
 
-def _spec(place: ServerPlace, view: Json) -> JobSpec | None:
+def _spec(place: ServerPlace, view: Json) -> "JobSpec | None":
     """The job as it was asked for; None where that cannot be read any more."""
+    from trainshed.wire.detect import parse
+
     name = view.get("name")
     return parse(place.server.call("GET", f"/v1/{quote(name)}")).spec if name else None
 
@@ -141,12 +192,13 @@ def reported(place: ServerPlace, path: str) -> Json | None:
     return reported
 
 
-def _run(
-    args: argparse.Namespace, job: Json, data: dict[str, Any], calibration: Calibration
-) -> Run:
+def _run(job: Json, data: dict[str, Any], calibration: "Calibration", gpus: int | None) -> "Run":
     """The job as a run; samples are those of one replica.  Raises UsageFault."""
+    from trainshed.model.texts import count_noun
+    from trainshed.planning.scaling.calibration import Run, RunKind
+
     hosts = sum(replica.get("role") in _WORKERS for replica in job["replicas"]) or 1
-    count = args.gpus if args.gpus is not None else hosts * calibration.host.per_host
+    count = gpus if gpus is not None else hosts * calibration.host.per_host
     if count < hosts:
         raise UsageFault(f"--gpus {count}: the job had {count_noun(hosts, 'host')}, each with one")
     batch = data["samples_per_s"] * data["step_s"] * hosts / count

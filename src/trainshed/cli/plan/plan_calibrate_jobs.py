@@ -1,18 +1,15 @@
 """``trainshed plan calibrate-jobs``: a trainer measured where it will run, by short jobs of it."""
 
-import argparse
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from trainshed.admission import equipped
-from trainshed.catalog.catalog import Catalog
+from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
-from trainshed.cli.flags import Request
-from trainshed.cli.jobs.resource_texts import why_it_waits
 from trainshed.cli.plan.plan_achieved import TELLS, reported
 from trainshed.cli.plan.plan_calibrate import check_out, show
 from trainshed.cli.terminal import note
@@ -20,16 +17,63 @@ from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collectio
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed
 from trainshed.model.faults import Fault, UsageFault
-from trainshed.model.job import JobSpec
 from trainshed.model.texts import count_noun
-from trainshed.planning.host_kinds import kind_of
-from trainshed.planning.job_runs import HELPS, JobRun, job_run
-from trainshed.planning.planned_jobs import trainers_of
-from trainshed.planning.scaling.calibration import Run, RunKind
-from trainshed.planning.scaling.fitting import calibrated
-from trainshed.service.jobs.judging import Rulebook, judge
-from trainshed.service.jobs.refusing import Merged
-from trainshed.workbench.measured_jobs import MeasuredJob, measured_job
+
+if TYPE_CHECKING:
+    from trainshed.catalog.catalog import Catalog
+    from trainshed.model.job import JobSpec
+    from trainshed.planning.job_runs import JobRun
+    from trainshed.planning.scaling.calibration import Run
+    from trainshed.workbench.measured_jobs import MeasuredJob
+
+EXAMPLE = """\
+  {prog} job.yaml
+  {prog} job.yaml --hosts 1,2 --seconds 90 --out cluster.toml"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed plan calibrate-jobs``."""
+    parser = flags.Parser(
+        prog,
+        summary="Measures a trainer where it will run, on whatever engine a server has: for each "
+        "count of hosts a short job of the file, which is cancelled when it has trained for "
+        "--seconds. Hooks or progress() see its steps. Writes a file that trainshed plan reads.",
+        example=EXAMPLE.format(prog=prog),
+        usage=f"{prog} FILE [flags]",
+    )
+    parser.add_argument("file", metavar="FILE", help="Job file, either dialect")
+    parser.add_argument(
+        "--hosts",
+        metavar="N,N",
+        type=_counts,
+        default=(1,),
+        help="Hosts of each job; default: 1. Of 2 the plan learns how the stack uses the network",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=flags.above_zero,
+        default=60.0,
+        help="How long a job may run, its start included; default: 60",
+    )
+    parser.add_argument(
+        "--start-seconds",
+        metavar="S",
+        type=flags.above_zero,
+        default=600.0,
+        help="And how long it may wait before it runs; default: 600",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, default=Path("calibration.toml"), help="File to write"
+    )
+    flags.add_client_flags(parser, located=True)
+    return parser
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    read_count = flags.whole_number(1)
+    return tuple(dict.fromkeys(read_count(word.strip()) for word in text.split(",")))
+
 
 #: A job that is asked to end has as long for its grace and its last words, in seconds.
 _END_S: Final = 120.0
@@ -40,42 +84,62 @@ class _PlannedJob:
     """A job to be made, and as the catalog of this machine reads it."""
 
     hosts: int
-    job: MeasuredJob
-    spec: JobSpec
-    catalog: Catalog
+    job: "MeasuredJob"
+    spec: "JobSpec"
+    catalog: "Catalog"
 
 
-def run(request: Request) -> int:
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """How long a job may run, and how long it may wait before."""
+
+    seconds: float
+    start_seconds: float
+
+
+def run(request: flags.Request) -> int:
     """Make the jobs one by one, and write the file.  Raises UsageFault, Fault."""
+    from trainshed.planning.scaling.fitting import calibrated
+
     args = request.args
     check_out(args.out)
     place = place_of(args)
-    planned_jobs = [_plan_job(args, hosts) for hosts in args.hosts]
-    job_runs = [run for planned in planned_jobs if (run := _measure_job(args, place, planned))]
+    times = _Times(args.seconds, args.start_seconds)
+    planned_jobs = [_plan_job(args.file, hosts, args.seconds) for hosts in args.hosts]
+    job_runs = [run for planned in planned_jobs if (run := _measure_job(place, planned, times))]
     if not job_runs:
         raise UsageFault("--hosts: no job ran on as many machines as it has hosts; 1 always does")
     runs = [_convert_run(measured.run) for measured in job_runs]
     calibration = calibrated(job_runs[0].training, job_runs[0].host, runs)
-    show(args, replace(calibration, date=_day()))
+    show(replace(calibration, date=_day()), args.out, args.format)
     return 0
 
 
-def _plan_job(args: argparse.Namespace, hosts: int) -> _PlannedJob:
+def _plan_job(file: str, hosts: int, seconds: float) -> _PlannedJob:
     """Everything is read before anything is made.  Raises UsageFault, Fault."""
+    from trainshed.admission import equipped
+    from trainshed.service.jobs.judging import Rulebook, judge
+    from trainshed.service.jobs.refusing import Merged
+    from trainshed.workbench.measured_jobs import measured_job
+
     name = f"calibrate_{datetime.now(tz=UTC):%Y%m%d_%H%M%S}_{hosts}"
-    limit_s = int(args.seconds + _END_S) + 1  # for a command that is killed
-    job = measured_job(args.file, hosts, name, limit_s)
+    limit_s = int(seconds + _END_S) + 1  # for a command that is killed
+    job = measured_job(file, hosts, name, limit_s)
     judgement = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
     spec = equipped(judgement.question) if judgement.question else None
     if spec is None or judgement.question is None or judgement.misread:
         raise Fault(judgement.violations)
     if why := _explain_mismatch(spec, judgement.question.catalog, hosts):
-        raise UsageFault(f"{args.file}: {why}")
+        raise UsageFault(f"{file}: {why}")
     return _PlannedJob(hosts=hosts, job=job, spec=spec, catalog=judgement.question.catalog)
 
 
-def _explain_mismatch(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
+def _explain_mismatch(spec: "JobSpec", catalog: "Catalog", hosts: int) -> str:
     """Why steps of a job would not be those of so many hosts of one kind; empty if they are."""
+    from trainshed.planning.host_kinds import kind_of
+    from trainshed.planning.job_runs import HELPS
+    from trainshed.planning.planned_jobs import trainers_of
+
     groups = trainers_of(spec)
     host_count = sum(group.count for group in groups)
     if len({kind_of(group, catalog) for group in groups}) > 1:
@@ -88,13 +152,13 @@ def _explain_mismatch(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
     return ""
 
 
-def _measure_job(
-    args: argparse.Namespace, place: ServerPlace, planned: _PlannedJob
-) -> JobRun | None:
+def _measure_job(place: ServerPlace, planned: _PlannedJob, times: _Times) -> "JobRun | None":
     """What a job's steps came to; None if its hosts were one machine's.
 
     Raises UsageFault for one that reported nothing.
     """
+    from trainshed.planning.job_runs import job_run
+
     collection = collection_of(planned.job.group)
     job = place.server.call(
         "POST", collection.parent(place.project, place.region), planned.job.document
@@ -102,11 +166,9 @@ def _measure_job(
     try:
         name = job["name"] if collection.located else job["jobId"]
         path = native_path(name, place.project)
-        note(
-            f"{count_noun(planned.hosts, 'host')}: {name} trains for {args.seconds:g} s; "
-            "Ctrl-C ends it"
-        )
-        _wait_for_training(args, Followed(place.server, path, note))
+        hosts = count_noun(planned.hosts, "host")
+        note(f"{hosts}: {name} trains for {times.seconds:g} s; Ctrl-C ends it")
+        _wait_for_training(Followed(place.server, path, note), times)
     finally:
         if not _has_ended(
             place, f"{collection.path(name, place.project, place.region)}:cancel", path
@@ -116,7 +178,7 @@ def _measure_job(
     measurement = event and job_run(planned.spec, event["data"], planned.catalog, _day())
     if not measurement:
         raise UsageFault(
-            f"{name} reported no steps that could be used in {args.seconds:g} s: {TELLS}; see "
+            f"{name} reported no steps that could be used in {times.seconds:g} s: {TELLS}; see "
             f"trainshed jobs explain {name}"
         )
     return measurement if _is_spread(place.server.call("GET", path), planned.hosts) else None
@@ -134,7 +196,7 @@ def _is_spread(job: Json, hosts: int) -> bool:
     return False
 
 
-def _wait_for_training(args: argparse.Namespace, followed: Followed) -> None:
+def _wait_for_training(followed: Followed, times: _Times) -> None:
     """Until the job has run for long enough, or is over.  Raises UsageFault if it does not run."""
     began, running_since = time.monotonic(), 0.0
     why = ""
@@ -144,17 +206,19 @@ def _wait_for_training(args: argparse.Namespace, followed: Followed) -> None:
             why = _report_wait(job, why)
         elif job["state"] == "RUNNING":
             running_since = running_since or now
-        if running_since and now - running_since > args.seconds:
+        if running_since and now - running_since > times.seconds:
             return
-        if not running_since and now - began > args.start_seconds:
+        if not running_since and now - began > times.start_seconds:
             raise UsageFault(
-                f"{job['name']} has not run after {args.start_seconds:g} s and is cancelled: "
-                f"{why or 'nobody said why'} (--start-seconds)"
+                f"{job['name']} has not run after {times.start_seconds:g} s and is cancelled: "
+                f"{why or 'the server gave no reason'} (--start-seconds)"
             )
 
 
 def _report_wait(job: Json, last_message: str) -> str:
     """Say why it waits where that has changed."""
+    from trainshed.cli.jobs.resource_texts import why_it_waits
+
     waiting = job.get("waiting") or {}
     message = str(waiting.get("message", ""))
     if message and message != last_message and waiting.get("reason") != "NOT_LOOKED_AT":
@@ -180,8 +244,10 @@ def _pauses(seconds: float) -> Iterator[None]:
         time.sleep(0.5)
 
 
-def _convert_run(run: Run) -> Run:
+def _convert_run(run: "Run") -> "Run":
     """A short job is the short run of as many hosts."""
+    from trainshed.planning.scaling.calibration import RunKind
+
     several = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
     return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else several)
 

@@ -4,11 +4,26 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.terminal import answer, note
 from trainshed.client.collections import pages, path_of
-from trainshed.planning.job_outcome import score
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Says how many of a project's jobs took as long as their 80 % intervals said, by "
+        "the kind of question, and which did not. A server predicts every job whose trainer and "
+        "machines an earlier job has taught it.",
+        example=f"  {prog} --project demo",
+        usage=f"{prog} [flags]",
+    )
+    flags.add_client_flags(parser)
+    return parser
 
 
 def run(request: flags.Request) -> int:
     """Count all that the server keeps."""
+    from trainshed.planning.job_outcome import score
+
     args = request.args
     place = place_of(args)
     path = path_of("trainshed", "v1", "projects", place.project, "outcomes")

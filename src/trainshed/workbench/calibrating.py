@@ -1,0 +1,272 @@
+"""The calibration of a trainer: short runs of it on this machine, and what they are fitted to."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from trainshed.catalog.accelerators import known_accelerators
+from trainshed.engines.local.devices.find import devices
+from trainshed.engines.local.machine import accelerator_of
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.workbench.last_lines import LastLines
+from trainshed.workbench.local_run import Host, LocalJob
+from trainshed.workbench.short_runs import (
+    Bench,
+    RunLimits,
+    RunMeasurement,
+    Unmeasured,
+    measure,
+    with_batch,
+)
+from trainshed.workbench.step_lines import step_pattern
+from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, digest_of
+
+#: Bytes that a parameter's gradient has where no hook has seen it.
+_BYTES: Final = 4.0
+_GIGA: Final = 1e9
+#: Later than this no run is made again for the sake of a quieter machine, in seconds.
+_REPEATS_S: Final = 20.0
+RUN_NAMES: Final = {
+    RunKind.COMPUTE: "compute",
+    RunKind.INPUT: "input alone",
+    RunKind.HOST: "whole host",
+    RunKind.NO_EXCHANGE: "no exchange",
+}
+#: Those without which there is nothing to plan with, and those of several accelerators.
+_STEPS: Final = frozenset({RunKind.COMPUTE, RunKind.HOST})
+_SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrateRequest:
+    """What the command line says of a calibration; empty and 0: the runs tell it."""
+
+    gpus: int | None
+    processes: int | None
+    """GPUs or CPU processes of a host; both None: all GPUs, or one process."""
+    runs: str
+    """Letters of runs, with commas between them; empty: all that tell something."""
+    limits: RunLimits
+    step_pattern: str | None
+    batch: float
+    batch_flag: str
+    """The trainer's own flag for its batch, for a run with half of it."""
+    model: str
+    code: tuple[Path, ...]
+    """Where the trainer's code lies."""
+    parameters: float
+    precision: str
+    strategy: Strategy
+    asynchronous: bool
+    stack: str
+    machine_type: str
+    network: str
+    network_gbps: float
+    stream_gbps: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Accelerators:
+    """Those of a host that train."""
+
+    count: int
+    is_gpu: bool
+
+
+def calibrate(
+    request: CalibrateRequest, job: LocalJob, host: Host, note: Callable[[str], None]
+) -> Calibration:
+    """Make the runs; each is noted.  What can be refused is refused before the first of them.
+
+    Raises UsageFault, EngineFault, and Unmeasured where the runs do not tell what a plan needs.
+    """
+    accelerators = _choose_accelerators(request)
+    kinds = _choose_runs(request.runs, accelerators.count)
+    pattern = request.step_pattern
+    bench = Bench(
+        job=job,
+        host=host,
+        limits=request.limits,
+        is_gpu=accelerators.is_gpu,
+        pattern=None if pattern is None else step_pattern(pattern),
+        batch=request.batch,
+    )
+    code = code_files(request.code)
+    runs = _Runs(bench, accelerators.count, note)
+    measurements = runs.make(kinds, request.batch_flag)
+    _check_unchanged(code)
+    calibration = calibrated(
+        _training(request, measurements),
+        _describe_host(request, accelerators),
+        [*(measurement.run for measurement in measurements), *_link(request.stream_gbps)],
+    )
+    return replace(
+        calibration, trainer_digest=digest_of(code), date=f"{datetime.now(tz=UTC):%Y-%m-%d}"
+    )
+
+
+def _check_unchanged(code: Sequence[CodeFile]) -> None:
+    if (path := changed(code)) is not None:
+        raise Unmeasured(
+            f"the trainer changed while it was measured: {path} is not what it was; nothing is "
+            "written, run it again"
+        )
+
+
+def _choose_accelerators(request: CalibrateRequest) -> _Accelerators:
+    """Raises UsageFault for more than this machine has."""
+    cpus = os.cpu_count() or 1
+    gpus, processes = request.gpus, request.processes
+    gpu_count = len(devices()) if gpus is not None or processes is None else 0
+    if gpus is not None:
+        if gpus > gpu_count:
+            raise UsageFault(
+                f"--gpus {gpus}: this machine has {gpu_count or 'no'} GPUs; a GPU that is not "
+                "at hand is not guessed: run the same command on a machine that has it"
+            )
+        return _Accelerators(gpus, is_gpu=True)
+    if processes is not None:
+        if processes > cpus:
+            raise UsageFault(f"--processes must be from 1 to the {cpus} CPUs here, got {processes}")
+        return _Accelerators(processes, is_gpu=False)
+    return _Accelerators(gpu_count or 1, is_gpu=bool(gpu_count))
+
+
+def _choose_runs(words: str, count: int) -> tuple[RunKind, ...]:
+    """Raises UsageFault for runs that tell nothing."""
+    kinds = {kind.value: kind for kind in RUN_NAMES}
+    letters = (words or ",".join(kinds)).upper().split(",")
+    if unknown := sorted(set(letters) - set(kinds)):
+        raise UsageFault(
+            f"--runs must be of {', '.join(kinds)}, with commas between them, got {unknown[0]}"
+        )
+    requested = {kinds[letter] for letter in letters}
+    if not requested & _STEPS:
+        raise UsageFault(
+            f"--runs {words} needs A or C: without timed steps there is nothing to plan with"
+        )
+    if words and count == 1 and (needs := _SEVERAL & requested):
+        names = ", ".join(sorted(kind.value for kind in needs))
+        raise UsageFault(f"--runs {names} needs several: --processes or --gpus of 2 and more")
+    return tuple(
+        kind for kind in RUN_NAMES if kind in requested and (count > 1 or kind not in _SEVERAL)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    bench: Bench
+    count: int
+    """Accelerators of the host."""
+    note: Callable[[str], None]
+
+    def make(self, kinds: Sequence[RunKind], batch_flag: str) -> list[RunMeasurement]:
+        """The runs; those of steps must succeed, the others may fail with a note."""
+        measurements: list[RunMeasurement] = []
+        began = time.monotonic()
+        for kind in kinds:
+            if kind is RunKind.NO_EXCHANGE and not measurements[0].times.stack.startswith("torch"):
+                self.note(
+                    "run D is left out: exchange can be switched off in PyTorch's trainers alone"
+                )
+                continue
+            count = self.count if kind in _SEVERAL else 1
+            self.note(f"run {kind.value}, {RUN_NAMES[kind]}: {count} of {self.count}")
+            may_repeat = time.monotonic() - began < _REPEATS_S
+            try:
+                measurements.append(self._measure(self.bench, kind, count, may_repeat=may_repeat))
+            except EngineFault as fault:
+                if kind in _STEPS:
+                    raise
+                self.note(f"{fault}")
+            if kind is RunKind.COMPUTE and batch_flag:
+                batch = measurements[-1].run.batch_per_accelerator
+                measurements += self._measure_half_batch(batch_flag, batch)
+        return measurements
+
+    def _measure(
+        self, bench: Bench, kind: RunKind, count: int, *, may_repeat: bool
+    ) -> RunMeasurement:
+        """A run; where it fails, its last lines are noted."""
+        last_lines = LastLines()
+        try:
+            return measure(bench, kind, count, last_lines, may_repeat=may_repeat)
+        except EngineFault:
+            for line in last_lines.lines:
+                self.note(line)
+            raise
+
+    def _measure_half_batch(self, flag: str, batch: float) -> list[RunMeasurement]:
+        """Compute with half the batch, which tells how much of a step does not shrink with it."""
+        half = int(batch / 2)
+        if half < 1:
+            self.note(f"{flag}: the size of the batch is 1, or was not reported; give --batch")
+            return []
+        self.note(f"run A, compute: {flag}={half}")
+        bench = with_batch(self.bench, flag, half)
+        try:
+            measurement = self._measure(bench, RunKind.COMPUTE, 1, may_repeat=False)
+        except EngineFault as fault:
+            self.note(f"{fault}")
+            return []
+        if measurement.run.batch_per_accelerator >= batch:
+            self.note(f"{flag}={half} has not changed the batch: that run is left out")
+            return []
+        return [measurement]
+
+
+def _link(stream_gbps: float) -> Iterator[Run]:
+    """A link that was measured by other means."""
+    if stream_gbps:
+        link_bytes = stream_gbps * _GIGA / 8
+        yield Run(kind=RunKind.LINK, accelerators=2, hosts=2, link_bytes=link_bytes)
+
+
+def _describe_host(request: CalibrateRequest, accelerators: _Accelerators) -> HostKind:
+    """The host; its link between GPUs is the data sheet's, for runs say what it is worth."""
+    count = accelerators.count
+    name = accelerator_of(devices()[0]) if accelerators.is_gpu else "CPU"
+    matches = (
+        accelerator
+        for accelerator in known_accelerators()
+        if name in accelerator.enum_by_product.values()
+    )
+    gpu = next(matches, None) if count > 1 else None
+    return HostKind(
+        machine_type=request.machine_type,
+        accelerator=name,
+        per_host=count,
+        cpus=os.cpu_count() or 0,
+        inside=gpu.inside if gpu else "",
+        inside_bytes=gpu.inside_gbytes * _GIGA if gpu else 0.0,
+        network=request.network,
+        network_gbps=request.network_gbps,
+    )
+
+
+def _training(request: CalibrateRequest, measurements: Sequence[RunMeasurement]) -> Training:
+    kinds = {measurement.run.kind for measurement in measurements}
+    first = next(m for m in measurements if m.run.kind is not RunKind.INPUT)
+    times = first.times
+    parameters = request.parameters or times.parameters
+    is_fed = RunKind.INPUT in kinds or first.run.wait_share > 0
+    return Training(
+        model=request.model,
+        parameters=parameters,
+        largest=times.largest,
+        gradient_bytes=times.gradient_bytes or parameters * _BYTES,
+        batch_per_accelerator=first.run.batch_per_accelerator or 1.0,
+        precision=request.precision,
+        strategy=request.strategy,
+        stack=request.stack or times.stack,
+        data="real" if is_fed else "synthetic",
+        asynchronous=request.asynchronous,
+    )

@@ -1,0 +1,228 @@
+"""The plan of a job: what it is made from is read, and the planner is asked."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from trainshed.catalog.catalog import Catalog
+from trainshed.model.faults import UsageFault
+from trainshed.planning.clusters_asked import PlannedJob, Question, global_batch
+from trainshed.planning.host_kinds import counts_of
+from trainshed.planning.job_plan import JobPlan, PlanWishes, plan_of
+from trainshed.planning.prices import Interruptions, PriceList
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.prediction import NoPrediction
+from trainshed.planning.scaling.targets import ToTarget, two_runs
+from trainshed.planning.stack import other_module
+from trainshed.planning.what_ifs import BatchRule, PlanLimits, TrainingWork
+from trainshed.service.jobs.judging import Rulebook
+from trainshed.workbench.plan_inputs import (
+    NotPlannable,
+    check_hosts,
+    check_trainer,
+    check_trainings,
+    job_of,
+    read_calibration,
+    read_measured,
+    read_prices,
+)
+from trainshed.workbench.plan_job_file import (
+    JobFile,
+    check_region,
+    kinds_of,
+    newest_catalog,
+    read_job,
+)
+
+_STEPS: Final = 1000
+#: docs/sources/planner.md 3: what a worker adds is as old as the others are slow.
+_NO_RECIPE: Final = NoPrediction(
+    field="critical_batch",
+    message="workers do not wait for each other: how many samples such a training needs is unknown",
+    accepted="a --target without --critical-batch and --finished",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What the command line says of a plan."""
+
+    rulebook: Rulebook
+    file: str | None
+    """The job file."""
+    calibrations: tuple[Path, ...]
+    trainer: Path | None
+    """The code that the calibrations must be of."""
+    measured: Path | None
+    """A user's table of curves."""
+    series: str | None
+    """The curve of the table."""
+    machine_types: tuple[str, ...]
+    """Other machine types for the hosts that train."""
+    counts: Mapping[str, tuple[int, ...]]
+    """Numbers of ``gpus``, ``hosts`` or ``model-parallel`` that are asked about."""
+    reducers: int | None
+    servers: int | None
+    batch: BatchRule
+    largest_batch: float
+    model_parallel: int
+    target: tuple[str, float] | None
+    """An amount of ``samples``, ``epochs`` or ``steps``."""
+    epoch_samples: float
+    critical_batch: float
+    """0: unknown."""
+    finished: tuple[tuple[float, float], ...]
+    """Two finished runs that tell the critical batch: batch and samples; or none."""
+    region: str | None
+    prices: Path | None
+    interruptions: Interruptions | None
+    """Of spot machines; None: spot prices are not asked for."""
+    limits: PlanLimits
+    worth: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAnswer:
+    """A plan, what it was made from, and what to mind."""
+
+    plan: JobPlan
+    calibrations: Sequence[Calibration]
+    notes: Sequence[str]
+
+
+def plan_job(request: PlanRequest) -> PlanAnswer:
+    """Make the plan.  Raises UsageFault, Fault, and NotPlannable where there can be none."""
+    calibrations = [read_calibration(path) for path in request.calibrations]
+    if request.trainer:
+        check_trainer(calibrations, request.trainer)
+    job_file = _read_job_file(request)
+    warnings = _warn_of_module(calibrations, job_file)
+    notes: list[str] = []
+    if request.measured:
+        host = job_file.job.host if job_file else None
+        curve, offending = read_measured(request.measured, request.series, host)
+        calibrations.append(curve)
+        notes += offending
+    check_trainings(calibrations, job_file.framework if job_file else "")
+    job = job_file.job if job_file else job_of(calibrations[0])
+    notes += check_hosts(calibrations, job)
+    work = _work(request, job, calibrations)
+    question = _question(request, _list_kinds(request, job, job_file))
+    region = job_file.region if job_file else request.region
+    plan = plan_of(job, question, calibrations, work, _wishes(request, region))
+    notes += _warn_of_batch(request, plan)
+    return PlanAnswer(plan=replace(plan, warnings=warnings), calibrations=calibrations, notes=notes)
+
+
+def _read_job_file(request: PlanRequest) -> JobFile | None:
+    return read_job(request.file, request.rulebook, request.region) if request.file else None
+
+
+def _warn_of_module(
+    calibrations: Sequence[Calibration], job_file: JobFile | None
+) -> tuple[str, ...]:
+    """The calibration of another module than the job's may be of another training."""
+    reasons = [
+        other_module(calibration, job_file.module) for calibration in calibrations if job_file
+    ]
+    return tuple(f"mind the calibration: {why}" for why in dict.fromkeys(filter(None, reasons)))
+
+
+def _list_kinds(
+    request: PlanRequest, job: PlannedJob, job_file: JobFile | None
+) -> dict[HostKind, tuple[int, ...]]:
+    """Hosts of other machine types, and how many accelerators each may carry.  Raises Fault."""
+    if not request.machine_types and (job_file or not request.region):
+        return {}
+    catalog = job_file.catalog if job_file else _newest_catalog(request)
+    kinds = kinds_of(request.machine_types, job, catalog)
+    return {kind: counts_of(kind, catalog) for kind in kinds}
+
+
+def _newest_catalog(request: PlanRequest) -> Catalog:
+    catalog = newest_catalog(request.rulebook)
+    if request.region:
+        check_region(request.region, catalog)
+    return catalog
+
+
+def _question(request: PlanRequest, kinds: dict[HostKind, tuple[int, ...]]) -> Question:
+    counts = request.counts
+    return Question(
+        accelerators=counts.get("gpus", ()),
+        hosts=counts.get("hosts", ()),
+        kinds=tuple(kinds),
+        fitting=kinds,
+        reducers=request.reducers,
+        servers=request.servers,
+        batch=request.batch,
+        largest_batch=request.largest_batch,
+        model_parallel=request.model_parallel,
+        model_parallel_asked=next(iter(counts.get("model-parallel", ())), None),
+    )
+
+
+def _work(
+    request: PlanRequest, job: PlannedJob, calibrations: Sequence[Calibration]
+) -> TrainingWork:
+    """How long the job trains.  Raises UsageFault, NotPlannable."""
+    if (request.critical_batch or request.finished) and any(
+        calibration.training.asynchronous for calibration in calibrations
+    ):
+        raise NotPlannable(_NO_RECIPE)
+    batch = global_batch(job, calibrations[0]) if calibrations else 1.0
+    kind, count = request.target or ("steps", _STEPS)
+    samples_per_unit = {"samples": 1.0, "epochs": request.epoch_samples, "steps": batch}[kind]
+    words = f"for {count:,.0f} steps of {batch:,.12g} samples"
+    if kind != "steps":
+        amount = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.12g}"
+        words = f"for {amount} {kind}"
+    return TrainingWork(
+        samples=count * samples_per_unit,
+        global_batch=batch,
+        words=words,
+        critical_batch=_critical_batch(request),
+    )
+
+
+def _critical_batch(request: PlanRequest) -> float:
+    """As it was given, or as two finished runs tell it; 0 where it is unknown.  UsageFault."""
+    if not request.finished:
+        return request.critical_batch
+    first, second = (ToTarget(batch=batch, amount=samples) for batch, samples in request.finished)
+    try:
+        return two_runs(first, second).critical_batch
+    except ValueError as error:
+        raise UsageFault(f"--finished: {error}") from None
+
+
+def _wishes(request: PlanRequest, region: str | None) -> PlanWishes:
+    own = read_prices(request.prices) if request.prices else None
+    spot = request.interruptions is not None
+    return PlanWishes(
+        worth=request.worth,
+        limits=request.limits,
+        prices=PriceList(own=own, region=region, spot=spot),
+        interruptions=request.interruptions,
+    )
+
+
+def _warn_of_batch(request: PlanRequest, plan: JobPlan) -> Iterator[str]:
+    """What is not known of larger batches."""
+    if request.batch is BatchRule.KEEP_LOCAL and not plan.work.critical_batch and request.target:
+        yield (
+            "the batch grows with the accelerators: whether the model then needs more samples is "
+            "not known (--critical-batch or --finished), and no time to a quality is given"
+        )
+    calibrations = [
+        option.what_if.calibration for option in plan.options if option.what_if.calibration
+    ]
+    most = max(
+        (calibration.training.batch_per_accelerator for calibration in calibrations), default=0.0
+    )
+    if any(option.what_if.batch_per_accelerator > most for option in plan.options) and (
+        request.largest_batch == float("inf")
+    ):
+        yield "larger batches than were measured may not fit the accelerators' memory"
