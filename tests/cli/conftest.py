@@ -8,8 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
+from cli.planned import job_document
+from planning.test_what_ifs import CALIBRATION
 from server_process import ServerProcess
 from trainshed.cli.main import main
+from trainshed.planning.scaling.calibration_file import written as calibration_text
 
 #: What stands in for the images and runtime versions that the tests name.
 CONFIG = f"""\
@@ -206,3 +209,16 @@ def created(server):
         return job["name"]
 
     return create
+
+
+@pytest.fixture
+def plan(trainshed, written):
+    """``trainshed plan`` of four hosts of eight V100, which were measured up to two."""
+    written("job.json", job_document())
+    written("calibration.toml", calibration_text(CALIBRATION))
+
+    def run(*words, file="job.json", calibration="calibration.toml"):
+        options = ("--calibration", calibration) if calibration else ()
+        return trainshed("plan", *((file,) if file else ()), *options, *words)
+
+    return run

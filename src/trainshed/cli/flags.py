@@ -4,13 +4,19 @@ import argparse
 import difflib
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from trainshed.cli.terminal import write
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import GsPaths
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 #: The largest count that a flag may have: no cluster has as many of anything.
 COUNT_MAX: Final = 1_000_000
@@ -115,6 +121,12 @@ class Parser(argparse.ArgumentParser):
         if "--args" in self._option_string_actions:
             return f"{hint}; the program's own arguments go into --args=ARG,ARG"
         return hint
+
+
+def typed(kind: type[T], args: argparse.Namespace, **computed: object) -> T:
+    """A dataclass of the flags that are called like its fields, and of what is computed."""
+    names = [field.name for field in fields(kind) if field.name not in computed]
+    return kind(**{name: getattr(args, name) for name in names}, **computed)
 
 
 def _refuse_own_flags(user_args: Iterable[str], own: Iterable[str]) -> None:

@@ -60,7 +60,7 @@ class CalibrateRequest:
     batch_flag: str
     """The trainer's own flag for its batch, for a run with half of it."""
     model: str
-    code: tuple[Path, ...]
+    code: Sequence[Path]
     """Where the trainer's code lies."""
     parameters: float
     precision: str

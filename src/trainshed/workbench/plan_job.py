@@ -52,14 +52,14 @@ class PlanRequest:
     rulebook: Rulebook
     file: str | None
     """The job file."""
-    calibrations: tuple[Path, ...]
+    calibrations: Sequence[Path]
     trainer: Path | None
     """The code that the calibrations must be of."""
     measured: Path | None
     """A user's table of curves."""
     series: str | None
     """The curve of the table."""
-    machine_types: tuple[str, ...]
+    machine_types: Sequence[str]
     """Other machine types for the hosts that train."""
     counts: Mapping[str, tuple[int, ...]]
     """Numbers of ``gpus``, ``hosts`` or ``model-parallel`` that are asked about."""
@@ -73,7 +73,7 @@ class PlanRequest:
     epoch_samples: float
     critical_batch: float
     """0: unknown."""
-    finished: tuple[tuple[float, float], ...]
+    finished: Sequence[tuple[float, float]]
     """Two finished runs that tell the critical batch: batch and samples; or none."""
     region: str | None
     prices: Path | None

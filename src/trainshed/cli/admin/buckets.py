@@ -90,10 +90,9 @@ def run(request: flags.Request) -> int:
     elif args.renew:
         _renew_token(place, args.renew, args.expires, args.format)
     else:
-        bucket = ALL_BUCKETS if args.all else name
         lifetime = {"expires": args.expires} if args.expires else {}
-        body = {"bucket": bucket, "readOnly": args.read_only, **lifetime}
-        _make_token(place, body, args.format)
+        wish = {"bucket": ALL_BUCKETS if args.all else name, "readOnly": args.read_only}
+        _make_token(place, {**wish, **lifetime}, args.format)
     return 0
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.cli.flags import idle_flags
+from trainshed.cli.flags import idle_flags, typed
 from trainshed.cli.local.endings import ending_json, print_ending
 from trainshed.cli.local.local_gateway import with_gateway
 from trainshed.cli.local.sink import TerminalSink
@@ -69,30 +69,32 @@ class LocalRun:
     """How a job is run here, as the command line says."""
 
     python: str | None
-    data_folder: str | None
+    data_dir: str | None
     gateway: str
     calibration: Path | None
     """What the plan of the job is made from; None: nothing is said of one."""
     package_path: Path | None
     dry_run: bool
-    as_json: bool
-    colour: str
+    format: str
+    color: str
     ignored: tuple[str, ...]
     """Flags that were given and mean nothing on this machine."""
+
+    @property
+    def as_json(self) -> bool:
+        """Whether results are printed as JSON."""
+        return self.format == "json"
 
 
 def local_run_of(args: argparse.Namespace, *, package_path: Path | None = None) -> LocalRun:
     """How the command line has a job run."""
     vpc = () if args.network in {None, HOST, JOB} else ("--network",)
-    return LocalRun(
-        python=args.python,
-        data_folder=args.data_dir,
+    return typed(
+        LocalRun,
+        args,
         gateway=OFF if args.dry_run else args.gateway,
         calibration=None if args.no_plan else args.calibration,
         package_path=package_path,
-        dry_run=args.dry_run,
-        as_json=args.format == "json",
-        colour=args.color,
         ignored=(*idle_flags(args), *vpc),
     )
 
@@ -111,7 +113,7 @@ def run_job(
 
     Ignored flags and ``remarks`` are said first; the engine says the notes of the plan.
     """
-    choice = choose_python(job.spec, local_run.python, local_run.data_folder, os.environ)
+    choice = choose_python(job.spec, local_run.python, local_run.data_dir, os.environ)
     host = _set_python(host, choice)
     with with_gateway(local_run.gateway, job, host) as reachable_host:
         plan_notes = _plan_remarks(local_run, job)
@@ -130,7 +132,7 @@ def run_job(
 
 
 def _open_sink(local_run: LocalRun, plan: LaunchPlan, choice: PythonChoice) -> TerminalSink:
-    sink = TerminalSink(plan.replicas, colour=local_run.colour, to_stderr=local_run.as_json)
+    sink = TerminalSink(plan.replicas, colour=local_run.color, to_stderr=local_run.as_json)
     if not all(replica.container for replica in plan.replicas):
         check_python(choice, os.environ)
         sink.note(choice.sentence)

@@ -51,6 +51,7 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument("file", metavar="FILE", nargs="?", help="Job file, either dialect")
     parser.add_argument(
         "--calibration",
+        dest="calibrations",
         metavar="FILE",
         type=Path,
         action="append",
@@ -105,6 +106,7 @@ def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--parameter-servers",
+        dest="servers",
         metavar="N",
         type=flags.whole_number(0),
         help="default: as in the file",
@@ -225,7 +227,7 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
 
 
 def _check_inputs(args: argparse.Namespace) -> Iterator[str]:
-    if not (args.file or args.calibration or args.measured):
+    if not (args.file or args.calibrations or args.measured):
         yield "a FILE, a --calibration or --measured is needed: there is nothing to plan"
     if args.trainer and not args.trainer.exists():
         yield f"--trainer {args.trainer}: there is no such file or folder"
@@ -333,29 +335,14 @@ def _request_of(args: argparse.Namespace) -> "PlanRequest":
             checkpoint_every_s=args.checkpoint_every,
             restart_s=args.restart,
         )
-    return PlanRequest(
+    return flags.typed(
+        PlanRequest,
+        args,
         rulebook=rulebook_of(args),
-        file=args.file,
-        calibrations=tuple(args.calibration),
-        trainer=args.trainer,
-        measured=args.measured,
-        series=args.series,
-        machine_types=args.machine_types,
         counts=counts,
-        reducers=args.reducers,
-        servers=args.parameter_servers,
         batch=BatchRule(args.batch),
-        largest_batch=args.largest_batch,
-        model_parallel=args.model_parallel,
-        target=args.target,
-        epoch_samples=args.epoch_samples,
-        critical_batch=args.critical_batch,
-        finished=tuple(args.finished),
-        region=args.region,
-        prices=args.prices,
         interruptions=interruptions,
         limits=PlanLimits(deadline_s=args.deadline, budget=args.budget),
-        worth=args.worth,
     )
 
 

@@ -75,7 +75,9 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
     count.add_argument(
         "--gpus", metavar="N", type=flags.whole_number(1), help="GPUs of a host, one a process"
     )
-    group.add_argument("--runs", metavar="A,B,C,D", help="Which to make; default: all that tell")
+    group.add_argument(
+        "--runs", metavar="A,B,C,D", default="", help="Which to make; default: all that tell"
+    )
     group.add_argument(
         "--seconds",
         metavar="S",
@@ -114,7 +116,12 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         help="The program's own, such as --batch-size: A is made with half of it too",
     )
     group.add_argument(
-        "--params", metavar="N", type=flags.above_zero, default=0.0, help="Trained parameters"
+        "--params",
+        dest="parameters",
+        metavar="N",
+        type=flags.above_zero,
+        default=0.0,
+        help="Trained parameters",
     )
     group.add_argument("--precision", choices=PRECISIONS, default="fp32", help="Of its compute")
     group.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="Of exchange")
@@ -184,25 +191,13 @@ def _request_of(args: argparse.Namespace) -> "CalibrateRequest":
     if args.module_name and not args.package_path:
         name = args.module_name.split(".")[0]
         code += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
-    return CalibrateRequest(
-        gpus=args.gpus,
-        processes=args.processes,
-        runs=args.runs or "",
+    return flags.typed(
+        CalibrateRequest,
+        args,
         limits=RunLimits(steps_s=args.seconds, start_s=args.start_seconds),
-        step_pattern=args.step_pattern,
-        batch=args.batch,
-        batch_flag=args.batch_flag,
         model=args.module_name or (args.script.name if args.script else ""),
-        code=tuple(code),
-        parameters=args.params,
-        precision=args.precision,
+        code=code,
         strategy=Strategy(args.strategy),
-        asynchronous=args.asynchronous,
-        stack=args.stack,
-        machine_type=args.machine_type,
-        network=args.network,
-        network_gbps=args.network_gbps,
-        stream_gbps=args.stream_gbps,
     )
 
 

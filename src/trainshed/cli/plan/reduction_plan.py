@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from math import isclose, nan
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,8 +104,7 @@ def run(request: flags.Request) -> int:
     from trainshed.workbench.reduction_hosts import Given, hosts_of
 
     args = request.args
-    inputs = Given(**{field.name: getattr(args, field.name) for field in fields(Given)})
-    exchange = hosts_of(inputs, rulebook_of(args))
+    exchange = hosts_of(flags.typed(Given, args), rulebook_of(args))
     reducer_plan = plan(exchange.hosts, exchange.reducer_count, args.gradient_mb * _MEGA)
     text = "\n".join(
         [*_head(exchange), "", _table(reducer_plan), "", *_remarks(exchange, reducer_plan)]
