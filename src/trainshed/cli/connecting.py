@@ -146,7 +146,7 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
         )
     _check_url(target.url)
     if target.running and not target.running.is_alive:
-        # its token is not shown to whoever may have its port by now
+        # another process may have its port by now, and must not get its token
         raise Unreachable(
             f"the server of {target.folder} has ended; start it with: trainshed serve"
         )

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         err("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # whoever read our output has gone: nothing is wrong, and nobody is left to read
+        # the reader of our output has ended: nothing is wrong, and there is nothing to print to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  # the last line of defence: one line, not a trace

@@ -1,4 +1,4 @@
-"""``trainshed attempts fence``: an administrator's word that nothing of an attempt lives."""
+"""``trainshed attempts fence``: confirms that an unreachable attempt has no processes."""
 
 import argparse
 import re
@@ -11,11 +11,11 @@ from trainshed.client.collections import native_path
 _KEY = re.compile(r"(.+)/([1-9][0-9]{0,8})")
 
 _SUMMARY = (
-    "Says that nothing of an attempt lives any more, though its engine cannot know it: its node is "
-    "switched off, or has been started anew. The attempt counts as lost, and its job starts again "
-    "where it may. Say it only of what you have seen: if the attempt does live, two of them run, "
-    "and only programs that save with trainshed_trainer keep the older one out. For administrators "
-    "of all projects; it is in the job's story and in the audit log, with your name."
+    "Confirms that an attempt has no running processes, where its engine cannot know: its node is "
+    "switched off, or was restarted. The attempt counts as lost, and its job starts again where it "
+    "may. Confirm only what you have seen: if the attempt still runs, two of them run, and only "
+    "programs that save with trainshed_trainer keep the older one out. For administrators of all "
+    "projects; it is in the events of the job and in the audit log, with your name."
 )
 _EXAMPLE = """\
   trainshed attempts fence 4611686018427387904/1
@@ -41,13 +41,13 @@ def parser(prog: str) -> flags.Parser:
 def _key(text: str) -> tuple[str, str]:
     match = _KEY.fullmatch(text)
     if match is None:
-        message = f"{text!r} is no attempt; it takes UID/ATTEMPT, such as 4611686018427387904/1"
+        message = f"must be UID/ATTEMPT, such as 4611686018427387904/1, got {text!r}"
         raise argparse.ArgumentTypeError(message)
     return match[1], match[2]
 
 
 def run(request: flags.Request) -> int:
-    """Say it, and what comes of it."""
+    """Confirm it, and print what follows."""
     args = request.args
     job, attempt = args.attempt
     place = place_of(args)

@@ -1,4 +1,4 @@
-"""``trainshed audit list``: who changed what, and what was refused to whom."""
+"""``trainshed audit list``: changes and refused calls, with their callers."""
 
 from typing import Any
 

@@ -26,7 +26,7 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Makes and lists buckets: folders of the server that gs:// names mean. "
-        "Administrators give a folder that is nobody's to a project with adopt. For storage "
+        "With adopt an administrator gives a folder that belongs to no project to one. For storage "
         "clients that cannot send a header, token makes a token for one bucket, or with --all for "
         "every bucket that you may use, and prints the address with it: the value of "
         "STORAGE_EMULATOR_HOST.",

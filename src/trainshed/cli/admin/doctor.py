@@ -1,4 +1,4 @@
-"""``trainshed doctor``: whether every promise holds."""
+"""``trainshed doctor``: checks a data directory against what Trainshed promises."""
 
 import os
 import sys
@@ -43,7 +43,7 @@ def parser(prog: str) -> flags.Parser:
         summary="Checks a data directory, its database and its processes against everything that "
         "Trainshed promises, whether its server runs or not, and changes nothing. Prints each "
         "promise with ok or FAILED, what is at fault and what to do. Exit code: 0 if all hold, 1 "
-        "if one fails, 2 if something cannot be looked at.",
+        "if one fails, 2 if something cannot be checked.",
         example=DOCTOR_EXAMPLE,
     )
     parser.add_argument(

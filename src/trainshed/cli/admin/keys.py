@@ -143,5 +143,5 @@ def _read_public_key(email: str, path: Path) -> Json:
     except (OSError, ValueError) as error:
         raise UsageFault(f"cannot read the key {path}: {error}") from error
     if "PRIVATE KEY" in pem:
-        raise UsageFault(f"{path} is a private key; nobody but its owner may have it")
+        raise UsageFault(f"{path} is a private key; only its owner may have it")
     return {"email": email, "publicKey": pem}

@@ -20,8 +20,8 @@ def parser(prog: str) -> flags.Parser:
     """The command line."""
     parser = flags.Parser(
         prog,
-        summary="Lists the machines of the fleet as they were last seen, and their GPUs: who has "
-        "each and what it does now, where the server that answers sees it. The tables fit 80 "
+        summary="Lists the machines of the fleet as they were last seen, and their GPUs: which "
+        "job has each and what it does now, where the server sees it. The tables fit 80 "
         "columns; --wide has all columns. Administrators take a machine out of service with nodes "
         "drain and nodes maintain, and back with nodes resume.",
         example=EXAMPLE,

@@ -73,7 +73,7 @@ def _notice(text: str) -> float:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if notice_s > NOTICE_S_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is more than a day; it takes {FORM}")
+        raise argparse.ArgumentTypeError(f"{text!r} is more than a day; must be {FORM}")
     return notice_s
 
 

@@ -80,7 +80,7 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument("--database", metavar="URL", help="SQLAlchemy URL (SQLite in DIR)")
     parser.add_argument("--config", metavar="FILE", help="Settings (config.toml in DIR)")
     parser.add_argument(
-        "--anonymous", action="store_true", help="Ask nobody for a token; on loopback only"
+        "--anonymous", action="store_true", help="Ask for no token; on loopback only"
     )
     parser.add_argument(
         "--insecure-http",
@@ -105,7 +105,7 @@ def parser(prog: str) -> flags.Parser:
         metavar="NAME",
         help="Run with this one of the engines of the settings; may be repeated; default: all",
     )
-    parser.add_argument("--verbose", action="store_true", help="Log what only developers read")
+    parser.add_argument("--verbose", action="store_true", help="Log details for developers")
     flags.add_format(parser)
     return parser
 

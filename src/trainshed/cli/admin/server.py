@@ -156,7 +156,7 @@ def _tls(application: Application) -> ServerTls | None:
 
 
 def _say_goodbye(application: Application) -> None:
-    """Whoever stops the server wants to know what becomes of the jobs."""
+    """Say how many jobs go on without the server."""
     living = ("ENQUEUED", "PREPARING", "RUNNING", "RESTARTING", "CANCELLING")
     counts = application.store.counts().items()
     running = sum(count for (_, state), count in counts if state in living)

@@ -48,8 +48,8 @@ def parser(prog: str) -> flags.Parser:
 def _custom_parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
-        summary="Submits a Vertex AI custom job to a server: gcloud's command, for those who do "
-        "not have it.",
+        summary="Submits a Vertex AI custom job to a server: gcloud's command, for machines "
+        "without gcloud.",
         example=EXAMPLE.format(prog=prog),
         usage=f"{prog} --display-name NAME (--worker-pool-spec ... | --config FILE) [flags]",
     )
@@ -63,7 +63,7 @@ def _tuning_parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Submits a Vertex AI hyperparameter tuning job to a server: gcloud's command, for "
-        "those who do not have it.",
+        "machines without gcloud.",
         example=TUNING_EXAMPLE.format(prog=prog),
         usage=f"{prog} --display-name NAME --config FILE [flags]",
     )
@@ -92,8 +92,8 @@ TRAINING_EXAMPLE = """\
 def _training_parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
-        summary="Submits an AI Platform training job to a server: gcloud's command, for those who "
-        "do not have it. Flags win over the file; a field of the file that no flag was given for "
+        summary="Submits an AI Platform training job to a server: gcloud's command, for machines "
+        "without gcloud. Flags win over the file; a field of the file that no flag was given for "
         "stays, packageUris and enableWebAccess included, which gcloud overwrites.",
         example=TRAINING_EXAMPLE.format(prog=prog),
         usage=f"{prog} JOB [flags] [-- USER_ARGS ...]",

@@ -11,8 +11,8 @@ from trainshed.cli.terminal import answer, table
 from trainshed.client.faults import Json
 
 _SUMMARIES = {
-    "events": "Tells the story of a job: what happened to it, and when.",
-    "explain": "Says why a job is where it is: what it waits for, its place in the queue, and the "
+    "events": "Lists what happened to a job, and when.",
+    "explain": "Says why a job waits or failed: what it waits for, its place in the queue, and the "
     "one change that would let it start now.",
     "manifest": "Prints what was sent for an attempt of a job, without secrets: the plan, and on a "
     "cluster the script and the command line.",

@@ -100,7 +100,7 @@ def role_colour(task: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """A text of somebody else's as one line of a screen."""
+    """A text of another user as one line of a screen."""
     return " ".join(visible(text).expandtabs(4).split("\n"))
 
 

@@ -28,7 +28,7 @@ _SUMMARIES = {
     "list": "Lists the {noun}s of a project, newest first.",
     "describe": "Shows a {noun} as the server has it, and why it waits if it does.",
     "cancel": "Ends a {noun}; one that has ended stays as it is.",
-    "delete": "Forgets a {noun} that has ended.",
+    "delete": "Deletes a {noun} that has ended.",
 }
 
 

@@ -154,7 +154,7 @@ class _Tail:
                 self.lines.append(line)
                 self.grown.set()
         except (ServerRefusal, Unreachable):
-            pass  # whoever asks for the job itself gets the error
+            pass  # the caller that asks for the job itself gets the error
         finally:
             self.is_over = True
             self.grown.set()

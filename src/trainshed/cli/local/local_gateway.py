@@ -20,7 +20,7 @@ from trainshed.workbench.local_run import Host, LocalJob, gateway_of, number_hos
 
 ON: Final = "on"
 
-#: Who sets one of these has a gs:// of his own.
+#: A user who sets one of these uses Google's gs://.
 _CREDENTIALS: Final = ("GOOGLE_APPLICATION_CREDENTIALS", "STORAGE_EMULATOR_HOST")
 _LOGIN: Final = "application_default_credentials.json"
 #: Of the extra ``server``, what answers.
