@@ -1,8 +1,9 @@
 """``trainshed backup`` and ``trainshed restore``: a data directory, whole and checked."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainshed.cli import flags
 from trainshed.cli.terminal import answer
@@ -78,7 +79,7 @@ def run(request: flags.Request) -> int:
 
 def _back_up(
     settings: "Settings", folder: Path, *, buckets: bool
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[Mapping[str, object], list[str]]:
     from trainshed.workbench import backups
 
     if not settings.data_dir.is_dir():
@@ -95,7 +96,7 @@ def _back_up(
     ]
 
 
-def _restore(settings: "Settings", folder: Path) -> tuple[dict[str, Any], list[str]]:
+def _restore(settings: "Settings", folder: Path) -> tuple[Mapping[str, object], list[str]]:
     from trainshed.workbench import backups
 
     backup, old_database, remarks = backups.restore(folder, settings.data_dir, settings.store_url)

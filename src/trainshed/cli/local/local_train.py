@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: others reach the trainer untouched.
 _NEVER_USER_ARGS = frozenset({"job-dir", "module-name", "package-path", "runtime-version"})
 
+#: Flags that describe a job which is checked, or say how.
+_CHECKS = ("labels", "use-chief-in-tf-config", "edition", "overlay", "scope")
+
 EXAMPLE = """\
   trainshed ai-platform local train --module-name trainer.task --package-path trainer \\
       --config config.yaml --job-dir gs://my-bucket/out -- --epochs 3
@@ -84,9 +87,7 @@ def run(request: flags.Request) -> int:
         flags=submit_flags,
     )
     remarks += [f"{flag} is ignored without --distributed." for flag in ignored_counts(plain)]
-    # what describes a checked job says nothing in a run that checks none
-    unused = [name for name in ("labels", "use-chief-in-tf-config") if name in submit_flags]
-    unused += [name for name in ("edition", "overlay", "scope") if getattr(args, name)]
+    unused = [name for name in _CHECKS if name in submit_flags or getattr(args, name, None)]
     remarks += [f"--{name} says nothing without --config." for name in unused]
     return run_job(local_run, _plain_job(plain, args.package_path, args.job), host, remarks=remarks)
 

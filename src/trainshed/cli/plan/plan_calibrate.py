@@ -1,7 +1,6 @@
 """``trainshed plan calibrate``: short runs of a trainer, in words and in the file they make."""
 
 import argparse
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -244,6 +243,8 @@ def _command(script: Path | None, user_args: Sequence[str]) -> tuple[str, ...]:
 
 def check_out(path: Path) -> None:
     """Refuse a file that could not be written after the runs.  Raises UsageFault."""
+    import tempfile
+
     from trainshed.storage.folders import reason
 
     try:
