@@ -286,7 +286,7 @@ def test_a_trainer_that_was_changed_since_is_not_planned(trainshed, trainer, wri
     words = (*TRAIN, "--config", written("c.json", LARGE), "--dry-run", "--package-path", folder)
     run = trainshed(*words, "--calibration", calibration)
     assert run.code == 0, run.err
-    assert "No plan: it is of another trainer" in run.out
+    assert "No plan: it was measured with another trainer" in run.out
 
 
 @pytest.mark.parametrize("text", ["", "schema = 1", None])

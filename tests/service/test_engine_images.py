@@ -91,4 +91,4 @@ def test_a_file_that_cannot_be_read_leaves_the_environments_and_is_logged_once(
     for _ in range(3):
         assert images.of("").stand_in(program("corp/x")).python == "/first"
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "cannot read environments anew" in caplog.text
+    assert "cannot read the environments again" in caplog.text

@@ -62,7 +62,7 @@ def test_every_uri_lies_below_its_bucket_or_is_refused(name):
 
 
 def test_what_is_no_gs_uri_cannot_be_split():
-    with pytest.raises(UsageFault, match="no gs:// URI"):
+    with pytest.raises(UsageFault, match="not a gs:// URI"):
         split("s3://abc/x")
 
 

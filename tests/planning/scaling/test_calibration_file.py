@@ -44,7 +44,7 @@ def test_a_file_is_read_as_it_was_written():
         ("[host]", "[[host]]", "host must be a table"),
         ('machine_type = ""', "machine_type = 3", "host.machine_type must be a text, got 3"),
         ("[[run]]", "[run]", "run must be at most 64 tables [[run]]"),
-        ("batch_per_accelerator = 32.0", "batch_per_accelerator = 0", "training: a step trains on"),
+        ("batch_per_accelerator = 32.0", "batch_per_accelerator = 0", "training: a step must have"),
         (
             "parameters = 0.0",
             "parameters = nan",

@@ -248,7 +248,7 @@ def test_another_accelerator_is_refused_and_another_host_with_the_same_is_not():
     assert (refusal.field, refusal.message) == ("machine_type", "P100 was measured, not V100")
     smaller = Cluster(host=replace(DGX, per_host=4), accelerators=8, hosts=2)
     prediction = predict(calibration, smaller)
-    assert "links of hosts that were not measured" in " ".join(prediction.warnings)
+    assert "links of unmeasured hosts" in " ".join(prediction.warnings)
 
 
 @pytest.mark.parametrize("batch", [0.0, -1.0, float("nan"), float("inf")])
