@@ -34,5 +34,12 @@ def make(context: EngineContext) -> LocalEngine:
             warn_of_loopback(variables.of_builders(os.environ, options.get("pass_env") or ()))
         if isolation.has_users:
             containers = containers.for_projects()
-    places = {"buckets": context.buckets, "cache_dir": context.cache_dir}
-    return LocalEngine(context.jobs_dir, LocalOptions(**places, containers=containers, **options))
+    return LocalEngine(
+        context.jobs_dir,
+        LocalOptions(
+            buckets=context.buckets,
+            cache_dir=context.cache_dir,
+            containers=containers,
+            **options,
+        ),
+    )
