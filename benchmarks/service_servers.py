@@ -73,9 +73,11 @@ def simulated(*, gpus: int, database: str | None = None) -> Iterator[Server]:
 def simulated_at(folder: Path, *, gpus: int, database: str | None = None) -> Iterator[Server]:
     """The same on a data directory that is there, so that it can be started again."""
     flags = ["--gpus", str(gpus), *(["--database", database] if database else [])]
+    is_first = not (folder / "admin-token").exists()
     with _running([sys.executable, str(HERE / "simulated_server.py"), *flags], folder) as server:
-        with server.client() as client:  # a second start finds it there
-            client.answer("POST", f"/storage/v1/b?project={PROJECT}", {"name": BUCKET})
+        if is_first:
+            with server.client() as client:
+                client.answer("POST", f"/storage/v1/b?project={PROJECT}", {"name": BUCKET})
         yield server
 
 
