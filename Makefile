@@ -116,25 +116,15 @@ check: $(VENV)/.test
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -m "not slow"
 
+# all that take minutes, then one table; build/benchmarks.json has every value
 bench: $(VENV)/.test
-	$(BIN)/python benchmarks/launch.py
-	$(BIN)/python benchmarks/service.py
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/job_cost.py
-	$(BIN)/python benchmarks/connections.py
-	$(BIN)/python benchmarks/storage.py
-	$(BIN)/python benchmarks/bodies.py
-	$(BIN)/python benchmarks/logs.py
-	$(BIN)/python benchmarks/recovery.py
-	$(BIN)/python benchmarks/reduction.py
-	$(BIN)/python benchmarks/slurm.py
+	$(BIN)/python -m benchmarks --json build/benchmarks.json
 
 # an hour and more; searches are kept, so that it may be stopped and started again
 bench-tuning: $(VENV)/.test
 	$(PIP) cmaes
-	$(BIN)/python benchmarks/studies.py
-	$(BIN)/python benchmarks/early_stopping.py
-	$(BIN)/python benchmarks/tuning.py --keep build/tuning-searches.jsonl
+	$(BIN)/python -m benchmarks early-stopping
+	$(BIN)/python -m benchmarks tuning --keep build/tuning-searches.jsonl
 
 # new versions and their hashes, after a change of constraints.txt, pyproject.toml or a list of Google's clients
 lock: $(VENV)/.demo

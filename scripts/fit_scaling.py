@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(ROOT))
 FILE = ROOT / "src/trainshed/planning/data/scaling_fit.toml"
 
 HEAD = """\
@@ -23,9 +23,9 @@ date = "{date}"
 
 def main() -> None:
     """Fit and write."""
-    from planning_fit import tables_of  # noqa: PLC0415 - below the path
-    from planning_questions import questions  # noqa: PLC0415
-    from planning_rows import curves  # noqa: PLC0415
+    from benchmarks.planning.fit import tables_of  # noqa: PLC0415 - below the path
+    from benchmarks.planning.questions import questions  # noqa: PLC0415
+    from benchmarks.planning.rows import curves  # noqa: PLC0415
 
     rows = curves()
     tables = tables_of(rows, questions(rows))

@@ -1,4 +1,4 @@
-"""Writes what published trainings took to target: planning/data/targets_fit.toml.
+"""Writes what published trainings took to target: benchmarks/planning/targets_fit.toml.
 
 Usage: ``python scripts/fit_targets.py`` (seconds), from ``benchmarks/scaling/mlperf-*.toml``.
 """
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
-FILE = ROOT / "src/trainshed/planning/data/targets_fit.toml"
+sys.path.insert(0, str(ROOT))
+FILE = ROOT / "benchmarks/planning/targets_fit.toml"
 
 HEAD = """\
 # Written by scripts/fit_targets.py from benchmarks/scaling/mlperf-*.toml: do not edit.
@@ -34,10 +34,9 @@ def workloads() -> str:
 
 
 def _rows() -> Iterator[str]:
-    from planning_frame import PUBLISHED, tables_of  # noqa: PLC0415 - below the path
-    from planning_targets import to_target  # noqa: PLC0415
-
-    from trainshed.planning.scaling.targets import recipe_of  # noqa: PLC0415 - with them
+    from benchmarks.planning.frame import PUBLISHED, tables_of  # noqa: PLC0415 - below the path
+    from benchmarks.planning.goals_targets import to_target  # noqa: PLC0415
+    from benchmarks.planning.targets import recipe_of  # noqa: PLC0415
 
     for name, runs in to_target(tables_of(PUBLISHED).results).items():
         if len({run.batch for run in runs}) >= 3:  # noqa: PLR2004 - fewer are no curve

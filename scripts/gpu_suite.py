@@ -2,7 +2,7 @@
 
 Nothing is fetched.  It runs in ``.venv-gpu``, which sees all packages of the Python that it was
 started with; what that lacks is taken from wheels in a folder.  The tests of ``tests/gpu`` come
-first, then the figures of ``benchmarks/gpu.py``; both are cut off when their time is over, and say
+first, then the figures of ``benchmarks/gpu``; both are cut off when their time is over, and say
 what was not run.
 
     python scripts/gpu_suite.py [--wheels FOLDER] [--out FOLDER] [--seconds N] [--only WORDS]
@@ -204,7 +204,7 @@ def _files() -> list[str]:
 
 def _figures(python: Path, out: Path, seconds: int) -> int:
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    argv = (python, "benchmarks/gpu.py", "--out", out, "--seconds", str(seconds))
+    argv = (python, "-m", "benchmarks", "gpu", "--out", out, "--seconds", str(seconds))
     try:
         # each measure looks at the clock itself; the bound is for one that hangs
         return subprocess.run(

@@ -1,12 +1,12 @@
 """The demo of plans, and the check that hosts behind links do what was planned."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.reduction import shaped_network
 
 from examples.cluster import EXAMPLES, needs
 
@@ -45,20 +45,10 @@ def test_the_demo_measures_plans_and_draws(tmp_path):
 
 
 def test_hosts_behind_links_are_drawn_beside_the_plan(tmp_path):
-    if reason := links().why_not():
+    if reason := shaped_network.why_not():
         pytest.skip(reason)
     output = called(
         sys.executable, "check.py", "--hosts", "1,2", "--seconds", "3", "--out", tmp_path
     )
     assert "PLANNED SAMPLES/S" in output
     assert (tmp_path / "planned-and-measured.png").read_bytes().startswith(PNG)
-
-
-def links():
-    """The shaped network of the benchmarks, which says why it cannot be had here."""
-    file = EXAMPLES.parent / "benchmarks" / "shaped_network.py"
-    spec = importlib.util.spec_from_file_location("shaped_network", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module

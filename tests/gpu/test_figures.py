@@ -1,4 +1,4 @@
-"""``benchmarks/gpu.py`` goes through on any machine, and leaves its figures in a file.
+"""``benchmarks/gpu/figures.py`` goes through on any machine, and leaves its figures in a file.
 
 Its rehearsal is tried here: no figure of it means anything, and none is looked at.
 """
@@ -13,27 +13,25 @@ import pytest
 
 from gpu import card as cards
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG"
 BROKEN = """
 import sys, types
-sys.path.insert(0, {path!r})
-sys.modules["gpu_start"] = types.ModuleType("gpu_start")
+broken = sys.modules["benchmarks.gpu.start"] = types.ModuleType("benchmarks.gpu.start")
 def measure(bench):
     yield {{"name": "first", "value": 1.0}}
     raise ValueError("the card is on fire")
-sys.modules["gpu_start"].measure = measure
-sys.argv[1:] = ["--out", {out!r}, "--into", {out!r} + "/rows", "--only", "start", "--dry"]
-import gpu
-gpu.main()
+broken.measure = measure
+from benchmarks.__main__ import main
+main(["gpu", "--out", {out!r}, "--into", {out!r} + "/rows", "--only", "start", "--dry"])
 """
 pytestmark = pytest.mark.slow
 
 
 def rehearsed(out, *words):
-    command = [sys.executable, BENCHMARKS / "gpu.py", "--out", out, "--dry", *words]
+    command = [sys.executable, "-m", "benchmarks", "gpu", "--out", out, "--dry", *words]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     return done, json.loads((out / "gpu-figures.json").read_text())
 
 
@@ -57,8 +55,8 @@ def test_when_the_time_is_over_no_measure_begins_and_each_is_named(tmp_path):
 
 
 def test_a_measure_that_fails_says_why_and_keeps_what_it_had(tmp_path):
-    code = BROKEN.format(path=str(BENCHMARKS), out=str(tmp_path))
-    subprocess.run([sys.executable, "-c", code], check=True)
+    code = BROKEN.format(out=str(tmp_path))
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     outcome = json.loads((tmp_path / "rows").read_text())
     assert [row["name"] for row in outcome["rows"]] == ["first"]
     assert outcome["reason"] == "ValueError: the card is on fire"

@@ -1,14 +1,13 @@
 """Whatever dies, stands still or is cut off: every survivor hears of it, and whose fault it was."""
 
 import contextlib
-import importlib.util
 import signal
 import socket
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from benchmarks.reduction import shaped_network as shaped
 
 from reduction.stage import ACTOR, FULL, Actor, cast, nursery, some_random
 
@@ -111,20 +110,9 @@ def test_one_that_is_killed_while_the_group_is_formed_is_no_reason_to_hang(fork,
             assert end["culprit"] == name or "not every worker has come" in end["error"]
 
 
-def links():
-    """The shaped network of the benchmarks, and why it cannot be had here."""
-    file = Path(__file__).parents[2] / "benchmarks" / "shaped_network.py"
-    spec = importlib.util.spec_from_file_location("shaped_network", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("cut", [1, pytest.param(4, marks=pytest.mark.full)])
 def test_a_link_that_is_cut_is_heard_of_when_the_timeout_is_over(cut):
     """Host 1 is a worker's, host 4 a reducer's; the worker that is cut off must not hang either."""
-    shaped = links()
     if reason := shaped.why_not():
         pytest.skip(reason)
     with shaped.network(5, 1000) as net, contextlib.ExitStack() as stack:

@@ -1,6 +1,5 @@
 """The network of the benchmarks: links of a known rate that leave nothing behind."""
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -10,16 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-FILE = Path(__file__).parents[2] / "benchmarks" / "shaped_network.py"
-SPEC = importlib.util.spec_from_file_location("shaped_network", FILE)
-shaped = importlib.util.module_from_spec(SPEC)
-sys.modules["shaped_network"] = shaped
-SPEC.loader.exec_module(shaped)
+from benchmarks.reduction import shaped_network as shaped
 
 REFUSED = shaped.why_not()
 needs_links = pytest.mark.skipif(bool(REFUSED), reason=REFUSED or "never")
 
+ROOT = Path(__file__).parents[2]
 RATE_MBIT = 20.0
 BURST = 128 << 10
 #: Each says when it was over, by the clock that all processes of a machine share.
@@ -48,9 +43,8 @@ except OSError:
     sys.exit(1)
 """
 BUILDS = """\
-import os, sys, time
-sys.path.insert(0, sys.argv[1])
-from shaped_network import network
+import os, time
+from benchmarks.reduction.shaped_network import network
 with network(2, 100) as net:
     child = net.start(1, ["sleep", "1000"])
     print(child.pid, *(os.fstat(each).st_ino for each in [*net.hosts, net.switch]), flush=True)
@@ -190,8 +184,8 @@ def test_nothing_is_left_after_an_error():
 @needs_links
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_after_a_signal(number):
-    command = [sys.executable, "-c", BUILDS, str(FILE.parent)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as builder:
+    command = [sys.executable, "-c", BUILDS]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as builder:
         pid, *inodes = map(int, builder.stdout.readline().split())
         assert alive(pid)
         builder.send_signal(number)

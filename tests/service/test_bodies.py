@@ -1,22 +1,15 @@
 """Whatever a body holds, what it costs is bounded, and grows as it does."""
 
-import importlib.util
 import os
 import sys
-from pathlib import Path
 
 import pytest
+from benchmarks.service import bodies
 
 from trainshed.api.documents import refusal_response
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.wire.status import VIOLATIONS_MAX, status_json
-
-FILE = Path(__file__).parents[2] / "benchmarks" / "bodies.py"
-SPEC = importlib.util.spec_from_file_location("bodies", FILE)
-bodies = importlib.util.module_from_spec(SPEC)
-sys.modules["bodies"] = bodies
-SPEC.loader.exec_module(bodies)
 
 #: What of the largest body is tried; all of it in `make test-full`.
 FACTOR = 1 if os.environ.get("TRAINSHED_CHAOS") == "full" else 1 / 8

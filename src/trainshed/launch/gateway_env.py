@@ -25,7 +25,7 @@ CERTIFICATES: Final = (
 )
 
 #: TensorFlow opens a connection for each object, and for each it reads all of this file:
-#: 170 authorities cost it 7 ms, three times all the rest (benchmarks/storage.py).
+#: 170 authorities cost it 7 ms, three times all the rest (benchmarks/service/storage.py).
 _TENSORFLOW: Final = "CURL_CA_BUNDLE"
 
 #: Where every bucket here says that it is.

@@ -15,9 +15,8 @@ FILE = ROOT / "src/trainshed/planning/data/scaling_fit.toml"
 
 
 @pytest.fixture
-def benchmark(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return lambda name: importlib.import_module(f"planning_{name}")
+def benchmark():
+    return lambda name: importlib.import_module(f"benchmarks.planning.{name}")
 
 
 def flat(tables):

@@ -1,12 +1,11 @@
 """Jobs that wait for their input."""
 
-import importlib
-from pathlib import Path
-
 import pytest
+from benchmarks.planning import frame, goals_input
+from benchmarks.planning.goals_input import is_input_bound, real_rate
 
 from trainshed.planning.scaling.calibration import Run, RunKind
-from trainshed.planning.scaling.input_bound import is_input_bound, of_run, real_rate, seen_in
+from trainshed.planning.scaling.input_bound import of_run, seen_in
 
 
 def test_the_slower_of_two_decides_and_more_hosts_deliver_more():
@@ -40,11 +39,9 @@ def test_a_run_is_judged_by_what_its_host_delivers():
     assert of_run(run, 0.0, 32) is None
 
 
-def test_the_goals_of_input_are_met(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    frame, goals = (importlib.import_module(f"planning_{n}") for n in ("frame", "input"))
+def test_the_goals_of_input_are_met():
     tables = frame.tables_of(frame.PUBLISHED)
-    lines = goals.input_bound(frame.Data(ours=tables, tested=tables)).lines
+    lines = goals_input.input_bound(frame.Data(ours=tables, tested=tables)).lines
     assert [
-        f"{li.name} {li.figures}" for li in lines if not all(f.holds(1) for f in li.figures)
+        f"{li.name} {li.goals}" for li in lines if not all(goal.holds for goal in li.goals)
     ] == []

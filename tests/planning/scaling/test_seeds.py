@@ -4,27 +4,18 @@ The measured step with a ring and with reducers, one hour on 256 and the refusal
 ``test_predict.py``; a model that gains nothing from a GPU is in the tests of gpu-check.
 """
 
-import importlib
-from pathlib import Path
-
 import pytest
-
-from trainshed.planning.scaling.curve import fixed_share
-
-
-@pytest.fixture
-def seeds(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    return importlib.import_module("planning_seeds")
+from benchmarks.planning import goals_seeds as seeds
+from benchmarks.planning.goals_seeds import fixed_share
 
 
-def test_every_figure_is_answered(seeds):
+def test_every_figure_is_answered():
     lines = seeds.seeds(None).lines
     assert len(lines) == 6
-    assert [line.name for line in lines if not all(f.holds(1.0) for f in line.figures)] == []
+    assert [line.name for line in lines if not all(g.holds for g in line.goals)] == []
 
 
-def test_a_step_that_gains_more_than_the_count_is_named_and_fitted(seeds):
+def test_a_step_that_gains_more_than_the_count_is_named_and_fitted():
     curve = seeds.alexnet()
     assert max(abs(point.error) for point in curve.points) < 0.06
     assert len(curve.points) == 4
@@ -32,13 +23,13 @@ def test_a_step_that_gains_more_than_the_count_is_named_and_fitted(seeds):
     assert "from 2 to 4 accelerators" in sentence
 
 
-def test_two_figures_are_a_curve_with_its_efficiency(seeds):
+def test_two_figures_are_a_curve_with_its_efficiency():
     curve = seeds.curve_of(seeds.times({1: 1.0, 1024: 256 / 2.2}))
     assert curve.points[-1].efficiency == pytest.approx(0.11, abs=0.005)
     assert not curve.offending
 
 
-def test_an_hour_has_its_interval_and_its_efficiency(seeds):
+def test_an_hour_has_its_interval_and_its_efficiency():
     prediction = seeds.one_hour()
     assert 0.95 <= seeds.hours(prediction) <= 1.10
     assert prediction.samples_per_s.holds(90 * 1_281_167 / 3600)
@@ -58,7 +49,7 @@ def test_no_share_makes_more_than_the_count(accelerators, speedup):
         fixed_share(accelerators, speedup)
 
 
-def test_a_curve_that_falls_is_fitted_and_said(seeds):
+def test_a_curve_that_falls_is_fitted_and_said():
     curve = seeds.curve_of(seeds.times({8: 1531.9, 16: 546.9}))
     assert curve.offending == ("from 8 to 16 accelerators throughput falls to 0.36 of what it was",)
     one = seeds.curve_of(seeds.times({4: 10.0}))

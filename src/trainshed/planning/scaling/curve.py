@@ -16,8 +16,6 @@ from trainshed.planning.scaling.tables import Point, Series
 
 #: A step that gains this much more than in proportion is not a rounding error.
 _NOISE: Final = 1.01
-#: No job has more accelerators.
-_MOST: Final = 1 << 20
 #: With fewer points there is nothing to fit two losses to.
 _BOTH: Final = 3
 
@@ -114,27 +112,3 @@ def _offending(points: Sequence[Point]) -> Iterator[str]:
             yield f"{step} grows {gain:.2f} times, more than the {ideal:.2g} times of the count"
         elif gain < 1:
             yield f"{step} falls to {gain:.2f} of what it was"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedShare:
-    """A job of which a share of the time on one accelerator does not shrink with more of them."""
-
-    share: float
-
-    def speedup(self, accelerators: float) -> float:
-        return 1 / (self.share + (1 - self.share) / accelerators)
-
-    def worth_until(self, worth: float = 0.5) -> int:
-        """The largest count whose last doubling returns that share of its price or more."""
-        count = 1
-        while count < _MOST and self.speedup(2 * count) >= self.speedup(count) * (1 + worth):
-            count *= 2
-        return count
-
-
-def fixed_share(accelerators: int, speedup: float) -> FixedShare:
-    """What share explains a speed-up.  Raises ValueError for one that none explains."""
-    if not 1 <= speedup <= accelerators or accelerators < 2:  # noqa: PLR2004 - one is no speed-up
-        raise ValueError(f"no fixed share makes {speedup:g} times on {accelerators} accelerators")
-    return FixedShare(share=(1 / speedup - 1 / accelerators) / (1 - 1 / accelerators))

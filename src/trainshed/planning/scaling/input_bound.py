@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed.planning.scaling.calibration import Run
-from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
 
-#: The cost of real data on a fast host: copies to the accelerators.
-COPIES: Final = 0.99
 #: Input that takes this share of a step is the bottleneck.
 FULL: Final = 0.9
 #: Real data make a step slower by this: a tenth of the throughput is lost to the input.
@@ -26,16 +23,6 @@ class InputBound:
 
     evidence: str
     help: str = "more loader workers, data cached on the host, or more hosts"
-
-
-def real_rate(synthetic: float, input_per_s: float, hosts: int = 1) -> float:
-    """Samples/s with real data, from those with data made up in memory and R_in of one host."""
-    return COPIES / smooth_maximum(1 / synthetic, 1 / (input_per_s * hosts), INPUT_OVERLAP)
-
-
-def is_input_bound(synthetic: float, input_per_s: float, hosts: int = 1) -> bool:
-    """Whether a job of that rate would wait for hosts that deliver R_in each."""
-    return synthetic * FULL >= input_per_s * hosts
 
 
 def seen_in(

@@ -1,0 +1,1 @@
+"""What Trainshed costs and gains; ``python -m benchmarks --help`` lists all benchmarks."""

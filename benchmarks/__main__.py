@@ -1,0 +1,88 @@
+"""Run benchmarks: one with options of its own, or several that end with one table.
+
+    python -m benchmarks NAME [OPTION ...]
+    python -m benchmarks [NAME NAME ...] [--dry] [--json FILE]
+
+Without a name all run that take minutes: neither ``tuning`` and ``early-stopping``, which take an
+hour, nor ``gpu``, which needs a GPU.  ``--dry`` runs each with its smallest sizes, in seconds.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from benchmarks.harness import ROOT, Json, has_missed, run, table_lines
+
+#: Each has a ``BENCHMARK`` in its module.
+MODULES: Final = {
+    "launch": "launch.local_run",
+    "startup": "launch.server_start",
+    "isolation": "launch.isolation",
+    "service": "service.submits",
+    "job-cost": "service.job_cost",
+    "connections": "service.connections",
+    "storage": "service.storage",
+    "bodies": "service.bodies",
+    "logs": "service.logs",
+    "recovery": "service.recovery",
+    "studies": "service.studies",
+    "slurm": "slurm.submits",
+    "reduction": "reduction.rings",
+    "planning": "planning.accuracy",
+    "planning-hosts": "planning.hosts",
+    "planning-speed": "planning.speed",
+    "tuning": "tuning.regret",
+    "early-stopping": "tuning.early_stopping",
+    "gpu": "gpu.figures",
+}
+ON_REQUEST: Final = ("tuning", "early-stopping", "gpu")
+
+
+def main(words: Sequence[str]) -> int:
+    """Run what the words name; 1 if a goal is missed or a benchmark does not run."""
+    if words and words[0] in MODULES and not set(words[1:]) & MODULES.keys():
+        benchmark = import_module(f"benchmarks.{MODULES[words[0]]}").BENCHMARK
+        return run(words[0], benchmark, words[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [name for name in MODULES if name not in ON_REQUEST]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODULES))
+    parser.add_argument("--dry", action="store_true", help="the smallest sizes; judges nothing")
+    parser.add_argument("--json", type=Path, default=ROOT / "build" / "benchmarks.json")
+    args = parser.parse_args(words)
+    if unknown := set(args.names) - MODULES.keys():
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(MODULES)}")
+    documents = [_run_alone(name, dry=args.dry) for name in args.names or names]
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    machine = {"date": datetime.now(UTC).date().isoformat(), "processors": os.cpu_count()}
+    args.json.write_text(json.dumps({**machine, "benchmarks": documents}, indent=1) + "\n")
+    print("\n", *table_lines(documents), f"\n  all values: {args.json}", sep="\n")
+    return int(any(has_missed(one) or "failed" in one["left_out"] for one in documents))
+
+
+def _run_alone(name: str, *, dry: bool) -> Json:
+    """Run one in a process of its own; its document, or one that says that it failed."""
+    print(f"\n{name}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "report.json")
+        command = [sys.executable, "-m", "benchmarks", name, "--json", str(file)]
+        done = subprocess.run([*command, *(["--dry"] if dry else [])], cwd=ROOT, check=False)
+        if file.exists():
+            return dict(json.loads(file.read_text()))
+    reason = {"failed": f"it ended with {done.returncode} and no value"}
+    return {"benchmark": name, "dry": dry, "goals": [], "left_out": reason}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

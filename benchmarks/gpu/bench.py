@@ -1,0 +1,72 @@
+"""What every measure of ``figures.py`` is given, and how one says that it could not be taken.
+
+A measure is a function ``measure(bench)`` in a module of this folder that gives rows, as a list
+or one after the other.  Ratios are of two things measured in turns in one run, so that a busy
+moment hits both.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypedDict
+
+Device = Literal["cuda", "cpu"]
+
+
+class Row(TypedDict):
+    """One figure."""
+
+    name: str
+    value: float
+    unit: str
+    goal: float | None
+    better: Literal["more", "less"]
+    """Whether the goal is the least or the most that the figure may be."""
+    of: str
+    """What was measured and over what it is a ratio, in one line."""
+
+
+class Unmeasured(Exception):
+    """Why a figure cannot be taken here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Where a measure runs, and how long it may take."""
+
+    device: Device
+    dry: bool
+    """A rehearsal on the CPU: tiny sizes, fake devices, figures that mean nothing."""
+    folder: Path
+    """An empty folder of this measure's own."""
+    until: float = field(default_factory=lambda: time.monotonic() + 600.0)
+    """When the time is over, on the monotonic clock."""
+
+    def seconds_left(self) -> float:
+        """How many seconds are left; 0 when the time is over."""
+        return max(0.0, self.until - time.monotonic())
+
+    def tell(self, text: str) -> None:
+        """Say what goes on, as it goes."""
+        print(f"        {text}", flush=True)
+
+
+def in_turns(
+    first: Callable[[], float], second: Callable[[], float], pairs: int
+) -> list[tuple[float, float]]:
+    """So many pairs, each begun by the one that ended the pair before: A B, B A, A B."""
+    timings = []
+    for turn in range(pairs):
+        if turn % 2:
+            later = second()
+            timings.append((first(), later))
+        else:
+            timings.append((first(), second()))
+    return timings
+
+
+def median_ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    """The median of first over second, pair by pair: a drift of the machine cancels out."""
+    return statistics.median(first / second for first, second in pairs)

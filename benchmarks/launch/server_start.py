@@ -1,0 +1,87 @@
+"""The server's start, beside the imports that no server of its kind does without.
+
+    python -m benchmarks startup [--rounds 7]
+
+A start is what every restart costs: from the process to the first answer of ``/healthz``.  It is
+compared with ``import fastapi, sqlalchemy, uvicorn, grpc`` on the same machine, the two in turns.
+``trainshed serve --run -- true`` is a throw-away server from its start to its end.
+Both read compiled modules; the first start, which may compile them, is not counted.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.harness import TRAINSHED, Benchmark, Report, at_most
+from benchmarks.service.servers import local
+
+BARE = "import fastapi, sqlalchemy, uvicorn, grpc"
+SHARE_MAX = 1.5
+#: Seconds that a throw-away server may take for a command that does nothing.
+THROW_AWAY_S_MAX = 2.5
+
+
+def measure(args: argparse.Namespace) -> Report:
+    """The server's start in turns with the imports; then throw-away servers."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        if not args.dry:  # there what is compiled already will do
+            os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
+        bare, serve = measured(Path(folder) / "data", args.rounds, args.warm)
+        throw_away = [throw_away_s() for _ in range(args.warm + args.rounds)][args.warm :]
+    share = statistics.median(serve) / statistics.median(bare)
+    median = statistics.median(throw_away)
+    return Report(
+        goals=[
+            at_most("start over imports", share, SHARE_MAX, "times"),
+            at_most("serve --run -- true", median, THROW_AWAY_S_MAX, "s"),
+        ],
+        lines=[
+            f"  {BARE:<42} {spread(bare)}",
+            f"  {'trainshed serve, to its first answer':<42} {spread(serve)}",
+            f"  {'trainshed serve --run -- true':<42} {spread(throw_away)}",
+        ],
+        data={"bare_s": bare, "start_s": serve, "throw_away_s": throw_away},
+    )
+
+
+def throw_away_s() -> float:
+    """What a throw-away server takes, with a command that does nothing."""
+    began = time.monotonic()
+    subprocess.run([TRAINSHED, "serve", "--run", "--", "true"], check=True)
+    return time.monotonic() - began
+
+
+def measured(folder: Path, rounds: int, warm: int) -> tuple[list[float], list[float]]:
+    """So many times of each, in turns, on a data directory that is there."""
+    folder.mkdir()
+    pairs = [(imports_s(), start_s(folder)) for _ in range(warm + rounds)][warm:]
+    return [bare for bare, _ in pairs], [serve for _, serve in pairs]
+
+
+def imports_s() -> float:
+    """What the imports take, the interpreter's start included."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", BARE], check=True)
+    return time.monotonic() - began
+
+
+def start_s(folder: Path) -> float:
+    """What a server takes to answer."""
+    with local(folder) as server:
+        return server.started_s
+
+
+def spread(times: list[float]) -> str:
+    """The median, the fastest and the slowest."""
+    return f"{statistics.median(times):6.3f} s  ({min(times):.3f} to {max(times):.3f})"
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, measure=measure, sizes={"rounds": (7, 1), "warm": (1, 0)}
+)

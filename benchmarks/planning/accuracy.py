@@ -1,0 +1,120 @@
+"""How well the planner predicts what was measured: every goal beside its baselines.
+
+    python -m benchmarks planning [--short] [--goals G8,G9] [--tables DIR] [--png FILE]
+
+The goals of docs/sources/planner.md 11 leave rows out, fit the shipped model
+(``trainshed.planning``) to the others, and predict the rows that were left out.  With --tables the
+rows of that folder are predicted instead, from fits to ours.  The dry form has no fit.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+from benchmarks import charts
+from benchmarks.harness import Benchmark, Goal, Report, tell
+from benchmarks.planning import goals_input, goals_seeds, goals_steps, goals_targets
+from benchmarks.planning.frame import PUBLISHED, SLACK, Data, Line, Measure, Outcome, tables_of
+
+GOALS: Final[Mapping[str, Measure]] = {
+    **goals_input.GOALS,
+    **goals_targets.GOALS,
+    **goals_seeds.GOALS,
+}
+#: Predictions of steps are made once for all of these.
+STEPS: Final = ("G1", "G2", "G3", "G4", "G5", "G6", "G7", "G11", "G12")
+SHORT: Final = ("G1", "G3", "G8", "G13")
+DRY: Final = ("G8", "G13")
+WORST: Final = 10
+
+
+def measure(args: argparse.Namespace) -> Report:
+    """All goals, or those that are named."""
+    chosen = args.goals or (DRY if args.dry else SHORT if args.short else (*STEPS, *GOALS))
+    report, worst = Report(), list[str]()
+    rows: list[tuple[str, Line]] = []
+    if any(name in STEPS for name in chosen):
+        answers = goals_steps.answers_of(args.tables, short=args.short)
+        rows += [(name, line) for name, line in goals_steps.lines_of(answers) if name in chosen]
+        worst += goals_steps.worst([answer for answer in answers if answer.goal in chosen])
+        if args.png and (reason := charts.draw_efficiencies(answers, args.png)):
+            report.left_out["picture"] = reason
+    data = _data(args.tables)
+    for name in (name for name in GOALS if name in chosen):
+        outcome = GOALS[name](data)
+        rows += [(name, line) for line in outcome.lines if line.count]
+        worst += _worst(name, outcome)
+    rows = [(name, _with_slack(line, data.slack)) for name, line in sorted(rows, key=_number)]
+    report.lines = [*_table(rows), "", "worst rows", *(f"  {line}" for line in worst), ""]
+    report.goals = [
+        replace(goal, name=f"{name} {line.name} {goal.name}".rstrip())
+        for name, line in rows
+        for goal in line.goals
+        if goal.limit is not None
+    ]
+    report.data = {"rows": [{"goal": name, **asdict(line)} for name, line in rows], "worst": worst}
+    return report
+
+
+def _number(row: tuple[str, Line]) -> int:
+    return int(row[0].strip("G"))
+
+
+def goal_names(text: str) -> list[str]:
+    """Goals by name, with commas between them."""
+    names = text.split(",")
+    if unknown := set(names) - {*STEPS, *GOALS}:
+        raise argparse.ArgumentTypeError(f"there is no goal {', '.join(unknown)}")
+    return names
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Which goals, of which rows."""
+    parser.add_argument("--short", action="store_true", help=f"{', '.join(SHORT)} alone")
+    parser.add_argument("--goals", help=", ".join((*STEPS, *GOALS)), type=goal_names)
+    parser.add_argument("--tables", type=Path, help="rows kept elsewhere, of the same format")
+    parser.add_argument("--png", type=Path, help="draw predicted against measured here")
+
+
+def _data(folder: Path | None) -> Data:
+    ours = tables_of(PUBLISHED)
+    if folder is None:
+        return Data(ours=ours, tested=ours)
+    tested = tables_of(folder).over(ours)
+    for fault in tested.faults:
+        tell(f"left out: {fault}")
+    return Data(ours=ours, tested=tested, slack=SLACK)
+
+
+def _with_slack(line: Line, slack: float) -> Line:
+    """The same line with its limits that much wider."""
+    return replace(line, goals=tuple(_widened(goal, slack) for goal in line.goals))
+
+
+def _widened(goal: Goal, slack: float) -> Goal:
+    if goal.limit is None:
+        return goal
+    return replace(goal, limit=goal.limit / slack if goal.is_least else goal.limit * slack)
+
+
+def _worst(name: str, outcome: Outcome) -> Iterator[str]:
+    for miss in sorted(outcome.misses, key=lambda miss: -miss.error)[:WORST]:
+        values = f"{miss.predicted:.4g} predicted, {miss.measured:.4g} measured"
+        limit = f" ({miss.limit})" if miss.limit else ""
+        yield f"{name} {100 * miss.error:.0f} % {miss.row}: {values}{limit}"
+
+
+def _table(rows: Sequence[tuple[str, Line]]) -> Iterator[str]:
+    """Values of ours, then the same of each baseline."""
+    for name, line in rows:
+        values = " / ".join(f"{goal.value:.3g}" for goal in line.goals)
+        peers = (
+            f"{peer} {' / '.join(f'{value:.3g}' for value in of_peer)}"
+            for peer, of_peer in line.baselines.items()
+        )
+        yield f"{name:4} {line.name[:50]:50} {line.count:5} {values:20} {', '.join(peers)}"
+
+
+BENCHMARK = Benchmark(description=__doc__, measure=measure, add_options=add_options)

@@ -1,0 +1,150 @@
+"""Answers of the planner to the questions of G1 to G7, by the code that ships.
+
+Each comes from ``fitting.calibrated`` and ``posterior`` with parameters that were fitted without
+any row of its system (G6: of its model), and each has the baselines' answers beside it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.planning.baselines import Baselines
+from benchmarks.planning.left_out import by_model, by_system
+from benchmarks.planning.questions import Question
+from benchmarks.planning.rows import Curve, Point
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.parameters import Parameters
+from trainshed.planning.scaling.posterior import posterior
+from trainshed.planning.scaling.reach import Extrapolation, factors
+
+Fits = Mapping[str, Parameters]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What was said of one point, and what was measured."""
+
+    goal: str
+    curve: Curve
+    base: Point
+    """The smallest known: efficiencies are against it."""
+    point: Point
+    reach: Extrapolation
+    step_s: float
+    low_s: float
+    high_s: float
+    baselines: Mapping[str, float]
+    """Signed errors of throughput."""
+
+    @property
+    def error(self) -> float:
+        """Of throughput: predicted over measured, less one."""
+        return self.point.step_s / self.step_s - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the interval holds what was measured."""
+        return self.low_s <= self.point.step_s <= self.high_s
+
+    def efficiency(self, step_s: float) -> float:
+        """Of a step at this point."""
+        ratio = self.point.batch / self.base.batch
+        return self.base.step_s * ratio / step_s
+
+
+def on_systems(
+    curves: Sequence[Curve],
+    questions: Iterable[Question],
+    fits: Fits,
+    pooled: Sequence[Curve] | None = None,
+) -> Iterator[Answer]:
+    """Answers on systems of which nothing is in the fit.
+
+    ``pooled``: the baselines' curves, where they are not all others of ``curves``.
+    """
+    baselines = _baselines(curves, fits, by_system, pooled)
+    for question in questions:
+        name = by_system(curves[question.curve])
+        yield from _answers(curves, question, fits[name], (), baselines[id(fits[name])])
+
+
+def on_models(
+    curves: Sequence[Curve],
+    questions: Iterable[Question],
+    fits: Fits,
+    pooled: Sequence[Curve] | None = None,
+) -> Iterator[Answer]:
+    """Answers on models of which nothing is in the fit; other jobs on their systems are known."""
+    baselines = _baselines(curves, fits, by_model, pooled)
+    whole: dict[tuple[int, int], Calibration] = {}
+    for question in questions:
+        curve = curves[question.curve]
+        parameters = fits[by_model(curve)]
+        shared = [
+            i
+            for i, other in enumerate(curves)
+            if other.system == curve.system and by_model(other) != by_model(curve)
+        ]
+        for i in shared:
+            if (id(parameters), i) not in whole:
+                whole[id(parameters), i] = _whole(curves[i], parameters)
+        calibrations = [whole[id(parameters), i] for i in shared]
+        if calibrations:
+            of_models = replace(question, goal="G6")
+            yield from _answers(
+                curves, of_models, parameters, calibrations, baselines[id(parameters)]
+            )
+
+
+def _whole(curve: Curve, parameters: Parameters) -> Calibration:
+    curve = curve.with_steps_of(dict(parameters.unprinted))
+    runs = [point.run() for point in curve.points]
+    return calibrated(curve.training, curve.host, runs, constants=parameters)
+
+
+def _baselines(
+    curves: Sequence[Curve],
+    fits: Fits,
+    key: Callable[[Curve], str],
+    pooled: Sequence[Curve] | None,
+) -> dict[int, Baselines]:
+    """Pooled over the curves that a fit has seen."""
+    names: dict[int, set[str]] = {}
+    for name, parameters in fits.items():
+        names.setdefault(id(parameters), set()).add(name)
+    return {
+        fit: Baselines(pooled or [curve for curve in curves if key(curve) not in left])
+        for fit, left in names.items()
+    }
+
+
+def _answers(
+    curves: Sequence[Curve],
+    question: Question,
+    parameters: Parameters,
+    others: Sequence[Calibration],
+    baselines: Baselines,
+) -> Iterator[Answer]:
+    curve = curves[question.curve].with_steps_of(dict(parameters.unprinted))
+    base_points = [curve.points[i] for i in question.observed]
+    targets = [curve.points[i] for i in question.targets]
+    runs = [point.run() for point in base_points]
+    calibration = calibrated(curve.training, curve.host, runs, others=others, constants=parameters)
+    estimate = posterior(calibration, parameters)
+    rates = baselines.rates(base_points, targets)
+    for i, point in enumerate(targets):
+        cluster = point.cluster(curve.host)
+        step = estimate.step(cluster, point.batch)
+        around = factors(estimate, calibration, cluster, point.batch).times(step)
+        rate = point.accelerators * point.batch / point.step_s
+        yield Answer(
+            goal=question.goal,
+            curve=curve,
+            base=base_points[0],
+            point=point,
+            reach=question.reach(curves, question.targets[i]),
+            step_s=step,
+            low_s=around.low,
+            high_s=around.high,
+            baselines={name: float(values[i]) / rate - 1 for name, values in rates.items()},
+        )

@@ -1,0 +1,107 @@
+"""What goals of the planner are made of: rows, errors, values beside limits and baselines."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from benchmarks.harness import ROOT, Goal, at_most
+from trainshed.planning.scaling.tables import Tables, read
+
+PUBLISHED: Final = ROOT / "benchmarks" / "scaling"
+#: How much worse rows may be that were kept elsewhere (docs/sources/planner.md 11).
+SLACK: Final = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """The rows that fits may see, and those that are predicted.
+
+    They are the same rows, unless the second are kept elsewhere.  Either way a goal takes no row
+    of what it leaves out (system, model, round) into the fit that predicts it.
+    """
+
+    ours: Tables
+    tested: Tables
+    slack: float = 1.0
+    """By what goals are multiplied, or divided where more is better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Miss:
+    """One prediction that was wrong, for the list of the worst."""
+
+    row: str
+    predicted: float
+    measured: float
+    limit: str = ""
+    """What bounds it, or why it is missed."""
+
+    @property
+    def error(self) -> float:
+        """Share of what was measured."""
+        return abs(self.predicted / self.measured - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of the table: values of ours, and the same of each baseline."""
+
+    name: str
+    count: int
+    goals: tuple[Goal, ...]
+    baselines: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a goal's function comes to."""
+
+    lines: Sequence[Line]
+    misses: Sequence[Miss] = ()
+    """All predictions of the goal's own row; the worst are printed."""
+
+
+Measure = Callable[[Data], Outcome]
+
+
+def tables_of(folder: Path) -> Tables:
+    """All tables of a folder."""
+    return read({path.name: path.read_text() for path in sorted(folder.glob("*.toml"))})
+
+
+def quantile(values: Iterable[float], share: float) -> float:
+    """With straight lines between neighbours; NaN of nothing."""
+    ordered = sorted(values)
+    if not ordered:
+        return float("nan")
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def spread(errors: Iterable[float]) -> tuple[float, float]:
+    """Median and 90th percentile, in per cent."""
+    values = list(errors)
+    if not values:
+        return float("nan"), float("nan")
+    return 100 * statistics.median(values), 100 * quantile(values, 0.9)
+
+
+def errors_line(
+    name: str,
+    misses: Sequence[Miss],
+    goal: tuple[float, float] | None = None,
+    baselines: Mapping[str, Sequence[float]] | None = None,
+) -> Line:
+    """Median and 90th percentile of errors beside their goals, and the same of the baselines."""
+    median, high = spread(miss.error for miss in misses)
+    of_median, of_high = goal or (None, None)
+    return Line(
+        name=name,
+        count=len(misses),
+        goals=(at_most("median", median, of_median, "%"), at_most("p90", high, of_high, "%")),
+        baselines={peer: spread(errors) for peer, errors in (baselines or {}).items()},
+    )

@@ -1,0 +1,82 @@
+"""G8: throughput with real data from that without and R_in, and which jobs wait for their input."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from benchmarks.harness import at_least
+from benchmarks.planning.frame import Data, Line, Miss, Outcome, errors_line
+from trainshed.planning.scaling.input_bound import FULL, seen_in
+from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
+from trainshed.planning.scaling.tables import Pair
+
+_SLOW = 0.9
+#: What real data cost even where the host is quick enough: copies to the accelerators.
+COPIES = 0.99
+
+
+def real_rate(synthetic: float, input_per_s: float, hosts: int = 1) -> float:
+    """Samples/s with real data, from those with data made up in memory and R_in of one host."""
+    return COPIES / smooth_maximum(1 / synthetic, 1 / (input_per_s * hosts), INPUT_OVERLAP)
+
+
+def is_input_bound(synthetic: float, input_per_s: float, hosts: int = 1) -> bool:
+    """Whether a job of that rate would wait for hosts that deliver R_in each."""
+    return synthetic * FULL >= input_per_s * hosts
+
+
+def input_bound(data: Data) -> Outcome:
+    """R_in of a host is what its lightest model gets; every other model is predicted from it."""
+    hosts: dict[tuple[str, str], list[Pair]] = defaultdict(list)
+    for pair in data.tested.pairs:
+        hosts[pair.cpu, pair.preprocessing].append(pair)
+    misses, plain, timed, foreseen = [], [], [], []
+    for pairs in hosts.values():
+        lightest = max(pairs, key=lambda pair: pair.synthetic)
+        rate = max(pair.real for pair in pairs if pair.model == lightest.model)
+        slower = [pair for pair in pairs if pair.model != lightest.model]
+        misses += [_miss(pair, real_rate(pair.synthetic, rate)) for pair in slower]
+        plain += [abs(min(pair.synthetic, rate) / pair.real - 1) for pair in slower]
+        timed += [(_is_seen(pair), _is_slow(pair)) for pair in pairs]
+        foreseen += [(is_input_bound(pair.synthetic, rate), _is_slow(pair)) for pair in pairs]
+    peers = {"plain minimum": plain}
+    lines = [
+        errors_line("real data from synthetic and R_in", misses, (1.9, 8.5), peers),
+        _detection("input-bound, from timed steps: recall, precision", timed, (0.95, 0.90)),
+        _detection("input-bound, from R_in alone", foreseen, (None, None)),
+    ]
+    return Outcome(lines=lines, misses=misses)
+
+
+def _miss(pair: Pair, predicted: float) -> Miss:
+    row = f"{pair.cpu} {pair.model} {pair.strategy} {pair.preprocessing}"
+    limit = "the host's input" if _is_slow(pair) else "compute"
+    return Miss(row=row, predicted=predicted, measured=pair.real, limit=limit)
+
+
+def _is_slow(pair: Pair) -> bool:
+    return pair.real < _SLOW * pair.synthetic
+
+
+def _is_seen(pair: Pair) -> bool:
+    """As calibration sees it: a step with real data beside one with a batch that is there."""
+    return seen_in(1 / pair.real, cached_step_s=1 / pair.synthetic) is not None
+
+
+def _detection(
+    name: str, detections: Sequence[tuple[bool, bool]], goal: tuple[float | None, float | None]
+) -> Line:
+    """How many of the slow ones are named, and how many of the named are slow."""
+    right = sum(flagged and slow for flagged, slow in detections)
+    recall = right / max(1, sum(slow for _, slow in detections))
+    precision = right / max(1, sum(flagged for flagged, _ in detections))
+    return Line(
+        name=name,
+        count=len(detections),
+        goals=(
+            at_least("recall", recall, goal[0], ""),
+            at_least("precision", precision, goal[1], ""),
+        ),
+    )
+
+
+GOALS = {"G8": input_bound}

@@ -1,0 +1,121 @@
+"""G13: the examples of the source documents, each answered by what ships (tests do the same)."""
+
+from dataclasses import dataclass
+
+from benchmarks.harness import at_most
+from benchmarks.planning.frame import Data, Line, Outcome
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.curve import ScalingCurve, curve_of
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.predict import predict
+from trainshed.planning.scaling.prediction import Prediction
+from trainshed.planning.scaling.tables import Point, Series
+from trainshed.planning.scaling.training import Training
+from trainshed.planning.sizing import Hosts
+
+#: No job has more accelerators.
+_MOST = 1 << 20
+
+
+def alexnet() -> ScalingCurve:
+    """1.7, 3.5 and 6.2 times on 2, 4 and 8."""
+    return curve_of(times({1: 1.0, 2: 1.7, 4: 3.5, 8: 6.2}))
+
+
+def times(points: dict[int, float]) -> Series:
+    """A curve of speed-ups."""
+    curve = tuple(Point(accelerators=n, hosts=1, throughput=v) for n, v in points.items())
+    return Series(id="speed-ups", points=curve, metric="times one GPU")
+
+
+def one_hour() -> Prediction:
+    """ResNet-50 on 256 P100 from the 29 hours that it takes on 8."""
+    training = Training(
+        model="resnet50",
+        parameters=25.56e6,
+        largest=2.36e6,
+        gradient_bytes=4 * 25.56e6,
+        batch_per_accelerator=32,
+        data="synthetic",
+    )
+    host = HostKind(
+        accelerator="P100",
+        per_host=8,
+        inside="nvlink1",
+        inside_bytes=80e9,
+        network="rdma",
+        network_gbps=50,
+    )
+    step = 29 * 3600 * 256 / (90 * 1_281_167)
+    run = Run(kind=RunKind.HOST, accelerators=8, steps=50, step_s=step)
+    prediction = predict(
+        calibrated(training, host, [run]), Cluster(host=host, accelerators=256, hosts=32)
+    )
+    assert isinstance(prediction, Prediction)  # noqa: S101 - the table has no line for a refusal
+    return prediction
+
+
+def hours(prediction: Prediction) -> float:
+    """Of 90 epochs."""
+    return 90 * 1_281_167 / prediction.samples_per_s.point / 3600
+
+
+def reducers(workers: int) -> int:
+    """How many reducers of 32 Gbit/s match so many hosts of 100."""
+    hosts = Hosts(workers=workers, worker_gbps=100.0, total_gbps=workers * 100.0, reducer_gbps=32.0)
+    return hosts.sufficient
+
+
+def seeds(_: Data) -> Outcome:
+    """A line each; those that are refusals or words are tests alone."""
+    tpu = curve_of(times({1: 1.0, 1024: 256 / 2.2}))
+    lines = [
+        _line("AlexNet: worst point of the fit, %", _worst(alexnet()), 6.0),
+        _line("29 h on 8: hours on 256, off by", abs(hours(one_hour()) - 1.025), 0.075),
+        _line("1,024 TPUs: efficiency, off by", abs(tpu.points[-1].efficiency - 0.1136), 0.005),
+        _line("46.5 on 512: share in %, off by", abs(_share() - 1.96), 0.02),
+        _line("16 reducers, off by", abs(reducers(5) - 16), 0.0),
+        _line("25 reducers, off by", abs(reducers(8) - 25), 0.0),
+    ]
+    return Outcome(lines=lines)
+
+
+def _share() -> float:
+    return 100 * fixed_share(512, 46.5).share
+
+
+def _worst(curve: ScalingCurve) -> float:
+    return 100 * max(abs(point.error) for point in curve.points)
+
+
+def _line(name: str, value: float, goal: float) -> Line:
+    return Line(name=name, count=1, goals=(at_most("", value, goal, ""),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedShare:
+    """A job of which a share of the time on one accelerator does not shrink with more of them."""
+
+    share: float
+
+    def speedup(self, accelerators: float) -> float:
+        """Times one accelerator."""
+        return 1 / (self.share + (1 - self.share) / accelerators)
+
+    def worth_until(self, worth: float = 0.5) -> int:
+        """The largest count whose last doubling returns that share of its price or more."""
+        count = 1
+        while count < _MOST and self.speedup(2 * count) >= self.speedup(count) * (1 + worth):
+            count *= 2
+        return count
+
+
+def fixed_share(accelerators: int, speedup: float) -> FixedShare:
+    """What share explains a speed-up.  Raises ValueError for one that none explains."""
+    if not 1 <= speedup <= accelerators or accelerators < 2:
+        raise ValueError(f"no fixed share makes {speedup:g} times on {accelerators} accelerators")
+    return FixedShare(share=(1 / speedup - 1 / accelerators) / (1 - 1 / accelerators))
+
+
+GOALS = {"G13": seeds}

@@ -1,0 +1,203 @@
+"""G1 to G7, G11 and G12 of docs/sources/planner.md 11: how well steps are predicted.
+
+Rows are left out with their whole system (G6, G12: model), in groups; in the short form in fewer.
+Rows that are kept elsewhere are predicted with the parameters of the release, which never saw them;
+a model or a system that only they name stands in a ``models.toml`` or ``systems.toml`` beside them.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness import at_least, at_most
+from benchmarks.planning.answers import Answer, on_models, on_systems
+from benchmarks.planning.baselines import NAMES
+from benchmarks.planning.frame import PUBLISHED, Line
+from benchmarks.planning.left_out import GROUPS, by_model, by_system, left_out
+from benchmarks.planning.questions import GOALS, questions
+from benchmarks.planning.rows import curves
+from trainshed.planning.scaling.parameters import parameters
+from trainshed.planning.scaling.reach import Extrapolation
+
+_SHORT = frozenset({"G1", "G3"})
+_SHORT_GROUPS = 3
+#: G7 by family: median and 90th percentile.
+_FAMILIES = {"tf2017": (3.5, 11.0), "torch-ddp": (3.0, 5.0), "horovod2017": (13.0, 50.0)}
+_INSIDE = (75.0, 88.0)
+_CLASS = 40
+_WIDTHS = {Extrapolation.FROM_HOST: 1.12, Extrapolation.FROM_INSIDE: 1.12, Extrapolation.REAL: 1.6}
+_ORDERED, _APART = 88.0, 0.10
+_UNORDERED = frozenset({"dle", "csc", "rossum"})
+_TENTH = 1.1
+
+
+def lines_of(answers: Sequence[Answer]) -> Iterator[tuple[str, Line]]:
+    """Each line that the answers show, with its goal."""
+    for goal in GOALS:
+        for line in _accuracy(goal, answers):
+            yield goal, line
+    for line in _coverage(answers):
+        yield "G11", line
+    for line in _order(answers):
+        yield "G12", line
+
+
+def answers_of(tables: Path | None = None, *, short: bool = False) -> list[Answer]:
+    """All answers: exact leave-outs, or of rows that the release's fit never saw."""
+    return _kept_back(tables) if tables else _left_out(short=short)
+
+
+def worst(answers: Sequence[Answer], count: int = 10) -> list[str]:
+    """The rows with the largest errors, one of a curve, and what is known of them."""
+    by_curve: dict[str, Answer] = {}
+    for answer in sorted(answers, key=lambda answer: -abs(answer.error)):
+        by_curve.setdefault(answer.curve.name, answer)
+    return [_describe(answer) for answer in itertools.islice(by_curve.values(), count)]
+
+
+def _left_out(*, short: bool) -> list[Answer]:
+    every = curves()
+    selected = [q for q in questions(every) if not short or q.goal in _SHORT]
+    groups = _SHORT_GROUPS if short else GROUPS
+    answers = list(on_systems(every, selected, left_out(every, by_system, groups)))
+    if not short:
+        of_models = [question for question in selected if question.goal == "G7"]
+        answers += on_models(every, of_models, left_out(every, by_model, groups))
+    return answers
+
+
+def _kept_back(tables: Path) -> list[Answer]:
+    held_back, ours, constants = curves(tables, PUBLISHED), curves(), parameters()
+    selected = questions(held_back)
+    answers = list(
+        on_systems(held_back, selected, {by_system(c): constants for c in held_back}, ours)
+    )
+    of_models = [question for question in selected if question.goal == "G7"]
+    fits = {by_model(c): constants for c in held_back}
+    return [*answers, *on_models([*held_back, *ours], of_models, fits, ours)]
+
+
+def _accuracy(goal: str, answers: Sequence[Answer]) -> Iterator[Line]:
+    of_goal = [answer for answer in answers if answer.goal == goal]
+    if not of_goal:
+        return
+    yield _errors("all", of_goal, GOALS[goal])
+    families: dict[str, list[Answer]] = defaultdict(list)
+    for answer in of_goal:
+        families[answer.curve.family].append(answer)
+    for family, of_family in sorted(families.items()):
+        limits = _FAMILIES.get(family) if goal == "G7" else None
+        yield _errors(family, of_family, limits, against_best=goal == "G1")
+
+
+def _errors(
+    name: str,
+    answers: Sequence[Answer],
+    limits: tuple[float, float] | None,
+    *,
+    against_best: bool = False,
+) -> Line:
+    median, tail = _quantiles([answer.error for answer in answers])
+    errors_of_peers = {name: _quantiles([a.baselines[name] for a in answers]) for name in NAMES}
+    of_median, of_tail = limits or (None, None)
+    if against_best:
+        of_median = _TENTH * min(errors[0] for errors in errors_of_peers.values())
+    goals = at_most("median", median, of_median, "%"), at_most("p90", tail, of_tail, "%")
+    return Line(name=name, count=len(answers), goals=goals, baselines=errors_of_peers)
+
+
+def _quantiles(errors: Sequence[float]) -> tuple[float, float]:
+    """Median and 90th percentile of absolute errors, per cent."""
+    median, tail = np.quantile(100 * np.abs(errors), (0.5, 0.9)).tolist()
+    return median, tail
+
+
+def _coverage(answers: Sequence[Answer]) -> Iterator[Line]:
+    classes: dict[Extrapolation, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        if answer.goal != "G6":
+            classes[answer.reach].append(answer)
+    for reach, of_class in sorted(classes.items()):
+        inside = 100 * float(np.mean([answer.inside for answer in of_class]))
+        width = float(np.median([answer.high_s / answer.low_s for answer in of_class]))
+        least, most, widest = (*_INSIDE, _WIDTHS.get(reach))
+        if len(of_class) < _CLASS:
+            least = most = widest = None
+        yield Line(
+            name=reach.value,
+            count=len(of_class),
+            goals=(
+                at_least("inside", inside, least, "%"),
+                at_most("inside", inside, most, "%"),
+                at_most("width", width, widest, ""),
+            ),
+        )
+
+
+def _order(answers: Sequence[Answer]) -> Iterator[Line]:
+    of_models = [answer for answer in answers if answer.goal == "G6"]
+    main = [answer for answer in of_models if answer.curve.family not in _UNORDERED]
+    if main:
+        yield _ordered("without dle, csc, rossum", main, _ORDERED)
+        yield _ordered("all", of_models, None)
+
+
+def _ordered(name: str, answers: Sequence[Answer], least: float | None) -> Line:
+    places: dict[tuple[str, int, int], list[Answer]] = defaultdict(list)
+    for answer in answers:
+        point = answer.point
+        places[answer.curve.system, point.accelerators, point.hosts].append(answer)
+    right, claimed, claimed_right, count = 0, 0, 0, 0
+    for answer, other in (p for at in places.values() for p in itertools.combinations(at, 2)):
+        if by_model(answer.curve) == by_model(other.curve):
+            continue
+        apart = answer.efficiency(answer.point.step_s) - other.efficiency(other.point.step_s)
+        if abs(apart) <= _APART:
+            continue
+        count += 1
+        correct = apart * (answer.efficiency(answer.step_s) - other.efficiency(other.step_s)) > 0
+        right += correct
+        if _disjoint(answer, other):
+            claimed, claimed_right = claimed + 1, claimed_right + correct
+    return Line(
+        name=name,
+        count=count,
+        goals=(
+            at_least("pairs in order", 100 * right / max(1, count), least, "%"),
+            at_least("of the claimed", 100 * claimed_right / max(1, claimed), None, "%"),
+        ),
+    )
+
+
+def _disjoint(a: Answer, b: Answer) -> bool:
+    ends = [(x.efficiency(x.high_s), x.efficiency(x.low_s)) for x in (a, b)]
+    return ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]
+
+
+def _describe(answer: Answer) -> str:
+    curve, point = answer.curve, answer.point
+    measured, predicted = (answer.efficiency(s) for s in (point.step_s, answer.step_s))
+    return (
+        f"{answer.goal} {100 * answer.error:+.0f} % {curve.name} "
+        f"{answer.base.accelerators} -> {point.accelerators}: efficiency {measured:.2f}, "
+        f"predicted {predicted:.2f} ({_why(answer)})"
+    )
+
+
+def _why(answer: Answer) -> str:
+    """What the row is known to be limited by, as far as its table tells."""
+    curve, point = answer.curve, answer.point
+    if answer.error < 0:
+        return "quicker than such links and hosts mostly are"
+    if curve.family == "rossum":
+        return "a box of consumer GPUs whose code copies through the host"
+    if point.batch < answer.base.batch:
+        return "the batch of an accelerator shrinks until a step is all overhead"
+    if point.hosts > answer.base.hosts:
+        return "the stack uses a small part of the network"
+    if curve.training.data == "real":
+        return "the host cannot feed its accelerators"
+    return "loss inside the host"

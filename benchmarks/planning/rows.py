@@ -1,0 +1,144 @@
+"""The published curves (``benchmarks/scaling``) as trainings, hosts and short runs of the planner.
+
+A curve whose source prints no batch, or prints it in another unit than the rate, has no step time:
+it gets one from its gradient's size (``unprinted``), and nothing else is taken from that figure.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.planning.frame import PUBLISHED, tables_of
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.measured import host_of, training_of
+from trainshed.planning.scaling.tables import Series, Tables
+from trainshed.planning.scaling.training import Training
+
+#: Not data parallel.
+_LEFT_OUT = frozenset({"partial-fc", "model-parallel"})
+#: A step outside of this shows that batch and rate are in different units, seconds.
+_STEPS = (0.005, 60.0)
+#: The sequence of the benchmark that prints tokens/s and a batch in sequences.
+_SEQUENCE = {"torchtitan": 8192}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One measured count of a curve."""
+
+    accelerators: int
+    hosts: int
+    batch: float
+    step_s: float
+
+    def run(self) -> Run:
+        """As a short run."""
+        return Run(
+            kind=RunKind.JOB,
+            accelerators=self.accelerators,
+            hosts=self.hosts,
+            batch_per_accelerator=self.batch,
+            step_s=self.step_s,
+            steps=100,
+        )
+
+    def cluster(self, host: HostKind) -> Cluster:
+        """Where it ran."""
+        return Cluster(host=host, accelerators=self.accelerators, hosts=self.hosts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One job on one system at several counts."""
+
+    name: str
+    family: str
+    system: str
+    training: Training
+    host: HostKind
+    points: tuple[Point, ...]
+    unprinted: bool
+    """Its steps are in units of an unknown length."""
+
+    def with_steps_of(self, unprinted: dict[str, float]) -> "Curve":
+        """The same with the step that is assumed where none is known."""
+        if not self.unprinted:
+            return self
+        size = max(self.training.gradient_bytes, 1e6) / 1e8
+        first = unprinted["step_s"] * size ** unprinted["power"]
+        factor = first / self.points[0].step_s
+        points = tuple(replace(one, step_s=one.step_s * factor) for one in self.points)
+        return replace(self, points=points)
+
+
+def curves(tables: Path = PUBLISHED, cards: Path = PUBLISHED) -> list[Curve]:
+    """Every curve that may be used for goals, in the order of its files.
+
+    ``cards``: where models and systems are described, if not beside the tables.
+    """
+    source = tables_of(tables)
+    with_cards = source.over(tables_of(cards))
+    return [
+        _curve(series, with_cards)
+        for series in source.series
+        if not series.suspect and series.strategy not in _LEFT_OUT
+    ]
+
+
+def _curve(series: Series, tables: Tables) -> Curve:
+    batches, unprinted = _batches(series)
+    batched = zip(series.points, batches, strict=True)
+    series = replace(series, points=tuple(replace(one, batch=batch) for one, batch in batched))
+    training = training_of(series, tables)
+    if training is None:
+        raise ValueError(f"{series.id}: there is no strategy {series.strategy}")
+    points = tuple(
+        Point(
+            accelerators=one.accelerators,
+            hosts=one.hosts,
+            batch=one.batch,
+            step_s=one.accelerators * one.batch / one.throughput,
+        )
+        for one in series.points
+    )
+    return Curve(
+        name=series.id,
+        family=series.family,
+        system=series.system,
+        training=training,
+        host=host_of(series, tables),
+        points=points,
+        unprinted=unprinted,
+    )
+
+
+def _batches(series: Series) -> tuple[list[float], bool]:
+    """The batch of each point, and whether its unit is unknown."""
+    points = series.points
+    batches = [point.batch for point in points]
+    noted = dict(_micro_batches(series.note))
+    if all(point.accelerators in noted for point in points):
+        batches = [noted[point.accelerators] for point in points]
+    if series.metric == "tokens/s":
+        tokens = re.search(r"seq (\d+)", series.note)
+        sequence = int(tokens[1]) if tokens else _SEQUENCE.get(series.family, 1)
+        batches = [batch * sequence for batch in batches]
+    rate = points[0].per_accelerator
+    if _STEPS[0] <= batches[0] / rate <= _STEPS[1]:
+        return batches, False
+    first = batches[0] or 1.0
+    return [(batch or 1.0) / first * rate for batch in batches], True
+
+
+def _micro_batches(note: str) -> Iterator[tuple[int, float]]:
+    """Samples of a step by count, where a note has ``count:micro batch x accumulation``."""
+    for count, micro, accumulated in re.findall(r"(\d+):(\d+)x(\d+)", note):
+        yield int(count), float(micro) * float(accumulated)
+
+
+def doublings(point: Point) -> tuple[float, float]:
+    """Inside a host, and of hosts."""
+    return math.log2(max(1.0, point.accelerators / point.hosts)), math.log2(point.hosts)

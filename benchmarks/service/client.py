@@ -1,0 +1,139 @@
+"""Clients that keep their connection, lean enough to leave the machine to the server."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlsplit
+
+from benchmarks.harness import Json
+
+TIMEOUT_S = 120.0
+
+
+class Client:
+    """One connection; not for several threads at once."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """Connect."""
+        parts = urlsplit(url)
+        self._host = parts.netloc
+        self._token = token
+        self._socket = socket.create_connection(
+            (parts.hostname or "", parts.port or 0), timeout=TIMEOUT_S
+        )
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        """Stay connected for a block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def call(self, verb: str, path: str, document: Json | None = None) -> Json:
+        """One request; the answer's document.  Raises SystemExit for any other status than 200."""
+        return dict(json.loads(self.answer(verb, path, document)))
+
+    def lines(self, path: str) -> Iterator[Json]:
+        """The objects of a streamed answer, each as it comes."""
+        self._send("GET", path, None)
+        self._until(b"\r\n\r\n")
+        while size := int(self._until(b"\r\n"), 16):
+            yield from map(json.loads, self._exactly(size + 2).decode().split("\n")[:-2])
+
+    def answer(self, verb: str, path: str, document: Json | None = None) -> bytes:
+        """The same unread, for those who only load the server."""
+        self._send(verb, path, document)
+        head = self._until(b"\r\n\r\n").decode("latin-1")
+        body = self._exactly(_length(head))
+        if not head.startswith("HTTP/1.1 200"):
+            raise SystemExit(f"{verb} {path}: {head.splitlines()[0]}\n{body[:2000].decode()}")
+        return body
+
+    def _send(self, verb: str, path: str, document: Json | None) -> None:
+        body = b"" if document is None else json.dumps(document).encode()
+        head = (
+            f"{verb} {path} HTTP/1.1\r\nHost: {self._host}\r\n"
+            f"Authorization: Bearer {self._token}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        self._socket.sendall(head.encode() + body)
+
+    def _until(self, mark: bytes) -> bytes:
+        while mark not in self._rest:
+            self._rest += self._more()
+        part, _, self._rest = self._rest.partition(mark)
+        return part
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._rest) < size:
+            self._rest += self._more()
+        part, self._rest = self._rest[:size], self._rest[size:]
+        return part
+
+    def _more(self) -> bytes:
+        chunk = self._socket.recv(1 << 16)
+        if not chunk:
+            raise SystemExit("the server has hung up")
+        return chunk
+
+
+def _length(head: str) -> int:
+    for line in head.splitlines():
+        name, _, value = line.partition(":")
+        if name.lower() == "content-length":
+            return int(value)
+    raise SystemExit(f"an answer without a length:\n{head}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What many clients saw: seconds in all, and of each call."""
+
+    wall_s: float
+    call_s: Sequence[float]
+
+    @property
+    def per_s(self) -> float:
+        """Calls a second."""
+        return len(self.call_s) / self.wall_s
+
+    def quantile_ms(self, share: float) -> float:
+        """How long all but the slowest calls took."""
+        ranked = sorted(self.call_s)
+        return 1000 * ranked[min(len(ranked) - 1, int(share * len(ranked)))]
+
+
+def together(
+    url: str, token: str, clients: int, calls: int, call: Callable[[Client, int], object]
+) -> Load:
+    """Let `clients` make `calls` calls in all, each numbered."""
+    numbers = iter(range(calls))
+    durations: list[float] = []
+    faults: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with Client(url, token) as client:
+                for number in numbers:
+                    began = time.perf_counter()
+                    call(client, number)
+                    durations.append(time.perf_counter() - began)
+        except BaseException as fault:  # noqa: BLE001  # told by the main thread
+            faults.append(fault)
+
+    threads = [threading.Thread(target=run) for _ in range(clients)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise SystemExit(str(faults[0])) from faults[0]
+    return Load(wall_s=time.perf_counter() - began, call_s=durations)

@@ -1,0 +1,132 @@
+"""What a job costs beside its program: CPU in its supervisor and in the server, and jobs a second.
+
+Jobs whose program does nothing are submitted in a burst to a real server; the time ends with the
+last of them.  Whatever the server's processes use counts, also what ended meanwhile.  The machine
+must be quiet for the jobs a second; CPU is right on any.
+
+    python -m benchmarks job-cost [--jobs 100] [--against SRC]
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness import Benchmark, Json, Report, at_least, at_most
+from benchmarks.service.client import Client, together
+from benchmarks.service.documents import CPU_IMAGE, VERTEX
+from benchmarks.service.servers import Server, local
+
+CLIENTS = 4
+WAIT_S_MAX = 300.0
+LOOK_S = 0.1
+SUCCEEDED = "trainshed_jobs{"
+SUPERVISOR_MS_MAX, SERVER_MS_MAX, JOBS_PER_S_MIN = 60.0, 10.0, 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """One job's share of a burst."""
+
+    supervisor_ms: float
+    """CPU of its supervisor, its program included, and of what starts supervisors."""
+    server_ms: float
+    jobs_per_s: float
+
+
+def measure(args: argparse.Namespace) -> Report:
+    """One burst."""
+    cost = measured(args.jobs, args.warm, args.against)
+    return Report(
+        goals=[
+            at_most("CPU of a supervisor", cost.supervisor_ms, SUPERVISOR_MS_MAX, "ms"),
+            at_most("CPU of the server for a job", cost.server_ms, SERVER_MS_MAX, "ms"),
+            at_least("jobs in a burst", cost.jobs_per_s, JOBS_PER_S_MIN, "/s"),
+        ],
+    )
+
+
+def measured(jobs: int, warm: int, source: Path | None) -> Cost:
+    """A burst of so many jobs, on a server that has run some."""
+    with tempfile.TemporaryDirectory() as name, local(Path(name), source=source) as server:
+        folder = Path(name)
+        folder.chmod(0o711)
+        burst(server, folder, warm)
+        before, server_s, began = tree_cpu_s(server.pid), server.cpu_s(), time.monotonic()
+        burst(server, folder, jobs)
+        wall_s = time.monotonic() - began
+        server_s = server.cpu_s() - server_s
+        rest_s = tree_cpu_s(server.pid) - before - server_s
+    return Cost(
+        supervisor_ms=1000 * rest_s / jobs,
+        server_ms=1000 * server_s / jobs,
+        jobs_per_s=jobs / wall_s,
+    )
+
+
+def burst(server: Server, folder: Path, jobs: int) -> None:
+    """Submit so many at once, and wait until none is left.
+
+    The files say when it is worth asking: the server pays for each question.
+    """
+    target = ended(server) + jobs
+    deadline = time.monotonic() + WAIT_S_MAX
+    together(server.url, server.token, CLIENTS, jobs, nothing)
+    while recorded(folder) < target or ended(server) < target:
+        if time.monotonic() > deadline:
+            raise SystemExit("the jobs did not end")
+        time.sleep(LOOK_S)
+
+
+def recorded(folder: Path) -> int:
+    """How many attempts have told their end."""
+    records = (folder / "jobs").glob("*/*/records.jsonl")
+    return sum(b'"Ended"' in path.read_bytes() for path in records)
+
+
+def nothing(client: Client, number: int) -> None:
+    """Submit a job that does nothing."""
+    program = {"imageUri": CPU_IMAGE, "command": ["/bin/true"]}
+    one = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": program}
+    spec: Json = {"workerPoolSpecs": [{**one, "replicaCount": "1"}]}
+    client.answer("POST", VERTEX, {"displayName": f"nothing-{number}", "jobSpec": spec})
+
+
+def ended(server: Server) -> int:
+    """How many jobs have succeeded."""
+    with server.client() as client:
+        metrics = client.answer("GET", "/trainshed/v1/metrics").decode()
+    lines = [line for line in metrics.splitlines() if line.startswith(SUCCEEDED)]
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines if '"SUCCEEDED"' in line)
+
+
+def tree_cpu_s(root: int) -> float:
+    """CPU of a process and all below it, also of those that have ended and were waited for."""
+    return sum(map(cpu_s, below(root)))
+
+
+def below(root: int) -> Iterator[int]:
+    """A process, and every one that descends from it."""
+    yield root
+    for task in Path(f"/proc/{root}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from below(int(child))
+
+
+def cpu_s(pid: int) -> float:
+    """What it and those that it has waited for have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+BENCHMARK = Benchmark(
+    description=__doc__,
+    measure=measure,
+    sizes={"jobs": (100, 2), "warm": (8, 1)},
+    add_options=lambda parser: parser.add_argument(
+        "--against", type=Path, metavar="SRC", help="measure another version"
+    ),
+)

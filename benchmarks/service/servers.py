@@ -1,0 +1,193 @@
+"""The servers that the benchmark of the service starts, and what they cost."""
+
+import contextlib
+import json
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness import ROOT, TRAINSHED, Json
+from benchmarks.service.client import Client
+from benchmarks.service.documents import BUCKET, PROJECT
+
+READY_S_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server that answers."""
+
+    url: str
+    token: str
+    pid: int
+    started_s: float
+    """From the start of the process to its first answer."""
+
+    def client(self) -> Client:
+        """A connection of its own."""
+        return Client(self.url, self.token)
+
+    def cpu_s(self) -> float:
+        """What the process has used of the machine's processors."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_mb(self) -> float:
+        """What the process has in memory now."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+
+    def states(self) -> dict[str, int]:
+        """How many jobs there are in each state; asked of a simulated server only."""
+        with self.client() as client:
+            return dict(client.call("GET", "/simulated/jobs"))
+
+    def explain_of(self, job: str) -> Json:
+        """Why a job is where it is."""
+        with self.client() as client:
+            return client.call("GET", f"/trainshed/v1/projects/{PROJECT}/jobs/{job}/explain")
+
+
+@contextlib.contextmanager
+def simulated(*, gpus: int, nodes: int = 1000, database: str | None = None) -> Iterator[Server]:
+    """A server over simulated nodes with so many GPUs each."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        simulated_at(Path(folder), gpus=gpus, nodes=nodes, database=database) as server,
+    ):
+        yield server
+
+
+@contextlib.contextmanager
+def simulated_at(
+    folder: Path, *, gpus: int, nodes: int = 1000, database: str | None = None
+) -> Iterator[Server]:
+    """The same on a data directory that is there, so that it can be started again."""
+    flags = [
+        "--gpus",
+        str(gpus),
+        "--nodes",
+        str(nodes),
+        *(["--database", database] if database else []),
+    ]
+    is_first = not (folder / "admin-token").exists()
+    command = [sys.executable, "-m", "benchmarks.service.simulated_server", *flags]
+    with _running(command, folder) as server:
+        if is_first:
+            with server.client() as client:
+                client.answer("POST", f"/storage/v1/b?project={PROJECT}", {"name": BUCKET})
+        yield server
+
+
+@contextlib.contextmanager
+def local(
+    folder: Path,
+    *flags: str,
+    descriptors: int | None = None,
+    source: Path | None = None,
+) -> Iterator[Server]:
+    """The real thing, on this machine; it may open no more than so many files.
+
+    ``source`` is the ``src`` of another version, to be measured beside this one.
+    """
+    command = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "0", *flags]
+    if descriptors:
+        command = ["/bin/sh", "-c", f'ulimit -n {descriptors}; exec "$0" "$@"', *command]
+    with _running(command, folder, source) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str], folder: Path, source: Path | None = None) -> Iterator[Server]:
+    (folder / "server.json").unlink(missing_ok=True)
+    began = time.monotonic()
+    with (folder / "serve.log").open("ab") as log:
+        child = subprocess.Popen(
+            [*command, "--data-dir", str(folder.absolute())],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=ROOT,
+            env={**os.environ, **({"PYTHONPATH": str(source.absolute())} if source else {})},
+        )
+    try:
+        url = _ready(child, folder, began + READY_S_MAX)
+        yield Server(
+            url=url,
+            token=(folder / "admin-token").read_text().strip(),
+            pid=child.pid,
+            started_s=time.monotonic() - began,
+        )
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def _ready(child: subprocess.Popen[bytes], folder: Path, deadline: float) -> str:
+    while time.monotonic() < deadline and child.poll() is None:
+        with contextlib.suppress(OSError, ValueError):
+            url = str(json.loads((folder / "server.json").read_text())["url"])
+            with urllib.request.urlopen(f"{url}/healthz", timeout=5):  # noqa: S310  # our own
+                return url
+        time.sleep(0.01)
+    raise SystemExit(f"the server did not start:\n{(folder / 'serve.log').read_text()}")
+
+
+def postgres_programs() -> Path | None:
+    """Where the newest installed PostgreSQL is; None where there is none."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return programs[-1].parent if programs else None
+
+
+@contextlib.contextmanager
+def postgres(programs: Path) -> Iterator[str]:
+    """The URL of a server of its own, which syncs to disk as a real one does."""
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: a socket's path has 107 bytes at most
+    user = _other_user(folder)
+    data = str(folder / "data")
+    make = [str(programs / "initdb"), "-D", data, "-U", "postgres", "-A", "trust"]
+    serve = [str(programs / "postgres"), "-D", data, "-k", str(folder), "-c", "listen_addresses="]
+    try:
+        subprocess.run(
+            [*user, *make, "--encoding=UTF8", "--locale=C.UTF-8"],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+        )
+        with (folder / "log").open("wb") as log:
+            child = subprocess.Popen([*user, *serve], stdout=log, stderr=log, cwd=folder)
+        try:
+            _accepting(programs, folder, time.monotonic() + READY_S_MAX)
+            yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+        finally:
+            child.terminate()
+            child.wait()
+    finally:
+        shutil.rmtree(folder)
+
+
+def _accepting(programs: Path, folder: Path, deadline: float) -> None:
+    ask = [str(programs / "pg_isready"), "-q", "-h", str(folder)]
+    while subprocess.run(ask, check=False).returncode:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"PostgreSQL did not start:\n{(folder / 'log').read_text()}")
+        time.sleep(0.05)
+
+
+def _other_user(folder: Path) -> list[str]:
+    """The words that make a command the package's user's: the server refuses to be root's."""
+    if os.geteuid() != 0:
+        return []
+    user = pwd.getpwnam("postgres")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--"]

@@ -1,0 +1,162 @@
+"""How fast the service takes a large study further: a thousand trials, fifty at once.
+
+    python -m benchmarks studies [--trials 1000] [--parallel 50]
+
+All of it but the engine, which runs nothing: the database, the queue, the study's loop, the default
+algorithm.  There is no peer that does the same.
+"""
+
+import argparse
+import math
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import harness
+from benchmarks.harness import Benchmark, Json, at_most
+from benchmarks.service.documents import LOCATION, PROJECT, pool
+from benchmarks.service.simulated_server import nodes
+from trainshed.app import Application, build
+from trainshed.config import Settings
+from trainshed.launch.names import task_name
+from trainshed.model.attempt import AttemptKey, Report
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.resource_names import ProjectId
+from trainshed.model.resources import Claim, SeatsOrClaim
+from trainshed.model.roles import Dialect
+from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.studies import trial_views
+from trainshed.service.jobs.submission import SubmitRules
+from trainshed.service.starts.images import Images
+from trainshed.store.records.jobs import JobKind, JobRecord
+from trainshed.testing.fake_engine import FakeEngine, Script
+
+SECONDS_MAX = 60.0
+LINEAR, LOG = "UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE"
+
+
+def study(trials: int, parallel: int) -> Json:
+    """A small network's usual four parameters."""
+    return {
+        "displayName": "thousand",
+        "maxTrialCount": trials,
+        "parallelTrialCount": parallel,
+        "studySpec": {
+            "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+            "parameters": [
+                {
+                    "parameterId": "lr",
+                    "scaleType": LOG,
+                    "doubleValueSpec": {"minValue": 1e-5, "maxValue": 1.0},
+                },
+                {
+                    "parameterId": "dropout",
+                    "scaleType": LINEAR,
+                    "doubleValueSpec": {"minValue": 0.0, "maxValue": 0.9},
+                },
+                {
+                    "parameterId": "units",
+                    "scaleType": LOG,
+                    "integerValueSpec": {"minValue": "8", "maxValue": "1024"},
+                },
+                {"parameterId": "optimizer", "categoricalValueSpec": {"values": ["adam", "sgd"]}},
+            ],
+        },
+        "trialJobSpec": {"workerPoolSpecs": [pool(1, gpus=0)]},
+    }
+
+
+def score(values: dict[str, str]) -> float:
+    """The best is adam with lr 0.01, 128 units and no dropout."""
+    lr, units = float(values["lr"]), int(values["units"])
+    worse = (math.log10(lr) + 2) ** 2 / 9 + (math.log2(units) - 7) ** 2 / 16
+    return 1.0 - worse - float(values["dropout"]) / 4 - 0.1 * (values["optimizer"] == "sgd")
+
+
+def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
+    """A plan that names its replicas and has the trial's values as words."""
+    trial = record.job.spec.trial
+    words = [word for pair in trial.parameters for word in pair] if trial else []
+    return LaunchPlan(
+        job_id=record.job.job_id,
+        attempt=attempt,
+        replicas=tuple(
+            ReplicaPlan(
+                role=seat.role,
+                index=seat.index,
+                task_name=task_name(Dialect.AIPLATFORM_V1, seat.role, seat.index),
+                argv=("python", *words),
+            )
+            for seat in ([] if isinstance(place, Claim) else place)
+        ),
+        environment=Environment(python="python"),
+    )
+
+
+def reports_once(_key: AttemptKey, plan: LaunchPlan) -> Script:
+    """A program that reports its score and ends at once."""
+    words = plan.primary.argv[1:]
+    value = score(dict(zip(words[::2], words[1::2], strict=True)))
+    return Script(reports=((0.0, Report(tag="accuracy", value=value, step=1)),))
+
+
+def run_study(trials: int, parallel: int) -> Json:
+    """Run one study to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = FakeEngine(nodes(parallel, 0), script=reports_once)
+        app = build(Settings(data_dir=Path(folder)), engine=engine, compose=compose)
+        app.start()
+        try:
+            return _run(app, trials, parallel)
+        finally:
+            app.stop()
+
+
+def _run(app: Application, trials: int, parallel: int) -> Json:
+    rules = SubmitRules(images=Images((), (), sys.executable))
+    jobs = JobService(app.store, rules, app.controller.wake)
+    began = time.monotonic()
+    document = study(trials, parallel)
+    record = jobs.create(
+        JobKind.TUNING_JOB, ProjectId(PROJECT), LOCATION, document, creator="benchmark"
+    )
+    while not record.job.status.state.is_final:
+        time.sleep(0.25)
+        record = app.store.job_by_uid(record.uid) or record
+        _progress(len(app.store.trial_jobs(record.uid)), trials)
+    took = time.monotonic() - began
+    views = trial_views(app.store, record)
+    finals = [view.trial.final.value("accuracy") for view in views if view.trial.final]
+    return {
+        "state": record.job.status.state.value,
+        "seconds": took,
+        "trials": len(views),
+        "different": len({view.trial.values for view in views}),
+        "best": max(value for value in finals if value is not None),
+    }
+
+
+def _progress(done: int, trials: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{done} of {trials} trials")
+
+
+def measure(args: argparse.Namespace) -> harness.Report:
+    """One study of many trials."""
+    outcome = run_study(args.trials, args.parallel)
+    name = f"a study of {args.trials} trials, to its end"
+    twice = outcome["trials"] - outcome["different"]
+    return harness.Report(
+        goals=[
+            at_most(name, outcome["seconds"], SECONDS_MAX, "s"),
+            at_most("points that were tried twice", twice, 0, ""),
+        ],
+        lines=[f"{outcome['trials']} trials, best {outcome['best']:.4f}, {outcome['state']}"],
+        data=outcome,
+    )
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, measure=measure, sizes={"trials": (1000, 6), "parallel": (50, 3)}
+)

@@ -1,0 +1,252 @@
+"""The sides of the benchmark of Slurm: a small cluster, a server on it, and who else submits.
+
+Programs write the moment of their first line into a file that all see, one a task.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import ROOT
+from benchmarks.service.servers import Server, local
+
+CLUSTER = ROOT / "tests" / "slurm" / "cluster.py"
+IMAGE = "registry.test/bench:1"
+JOBS = "/v1/projects/benchmark/locations/us-central1/customJobs"
+WAIT_S_MAX = 90.0
+#: Says when it has begun, and waits for a file if one is named.
+PROGRAM = """\
+import os, sys, time
+now = time.time()
+name = os.path.join(sys.argv[1], str(os.getpid()) + "-" + os.uname().nodename + "-" + str(now))
+with open(name + ".new", "w") as file:
+    file.write(repr(now))
+os.rename(name + ".new", name)
+while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
+    time.sleep(0.05)
+"""
+#: What sdiag says of squeue, which asks for a user's jobs in a message of its own.
+_ASKED = re.compile(r"^\s*REQUEST_JOB_(?:USER_)?INFO\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MULTILINE)
+SUBMITIT = """\
+import sys, submitit
+
+def task(argv):
+    import subprocess
+    subprocess.run(argv, check=True)
+
+executor = submitit.AutoExecutor(folder=sys.argv[1], cluster="slurm")
+executor.update_parameters(timeout_min=5, mem_gb=1, cpus_per_task=1)
+executor.submit(task, sys.argv[2:])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One that runs, and what is run on it."""
+
+    folder: Path
+    program: Path
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """What finds Slurm's commands there."""
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "SLURM_CONF": str(self.folder / "slurm.conf")}
+
+    def command(self, *words: str) -> str:
+        """What a command of Slurm's says."""
+        path = str(self.folder / "bin" / words[0])
+        done = subprocess.run([path, *words[1:]], check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def make_folder(self) -> Path:
+        """A new folder for what tasks tell."""
+        return Path(tempfile.mkdtemp(dir=self.folder / "shared"))
+
+    def script(self, steps: str) -> str:
+        """The path of a batch script."""
+        path = self.make_folder() / "batch.sh"
+        path.write_text(f"#!/bin/sh\n{steps}\n")
+        return str(path)
+
+    def idle(self) -> None:
+        """Wait until nothing runs, so that the next starts at once."""
+        wait_until(lambda: not self.command("squeue", "-h"), "the queue is empty")
+        wait_until(
+            lambda: set(self.command("sinfo", "-h", "-N", "-o", "%T").split()) == {"idle"},
+            "all nodes are idle",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A connection a request: between two of them the server would end it as idle."""
+
+    server: Server
+
+    def call(self, verb: str, path: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer's document."""
+        with self.server.client() as client:
+            return client.call(verb, path, document)
+
+
+def wait_until(is_so: Callable[[], object], what: str, seconds: float = WAIT_S_MAX) -> None:
+    """Look again and again.  Raises SystemExit when it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"waited too long until {what}")
+        time.sleep(0.02)
+
+
+def moments(folder: Path, count: int) -> list[float]:
+    """When so many tasks have begun, once they have."""
+
+    def list_marks() -> list[Path]:
+        return [path for path in folder.iterdir() if path.suffix != ".new"]
+
+    wait_until(lambda: len(list_marks()) >= count, f"{count} tasks have begun")
+    return sorted(float(path.read_text()) for path in list_marks())
+
+
+@contextlib.contextmanager
+def cluster(*flags: str) -> Iterator[Cluster]:
+    """One of the tests' own, as long as the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder, "where")
+        child = subprocess.Popen([sys.executable, str(CLUSTER), str(where), *flags])
+        try:
+            wait_until(lambda: where.exists() or child.poll() is not None, "the cluster is up")
+            if not where.exists():
+                raise SystemExit("the cluster did not start")
+            at = Path(where.read_text().strip())
+            program = at / "shared" / "program.py"
+            program.write_text(PROGRAM)
+            (at / "shared" / "spool").mkdir()
+            yield Cluster(folder=at, program=program)
+        finally:
+            child.send_signal(signal.SIGTERM)
+            child.wait()
+
+
+def configuration(at: Cluster) -> str:
+    """The file of a server whose only engine is the cluster."""
+    return f"""\
+[[engine]]
+name = "cluster"
+kind = "slurm"
+spool = "{at.folder}/shared/spool"
+commands = "{at.folder}/bin"
+python = "{sys.executable}"
+
+[engine.environments]
+bench = "{sys.executable}"
+
+[[environment]]
+name = "bench"
+python = "{sys.executable}"
+
+[[image]]
+image = "registry.test/*"
+environment = "bench"
+"""
+
+
+@contextlib.contextmanager
+def server_on(at: Cluster) -> Iterator[Server]:
+    """Ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "config.toml").write_text(configuration(at))
+        with local(Path(folder)) as server:
+            yield server
+
+
+def a_job(at: Cluster, folder: Path, count: int, *more: str) -> dict[str, object]:
+    """A job of so many replicas that each tell when they begin."""
+    argv = [sys.executable, str(at.program), str(folder), *more]
+    spec = {"imageUri": IMAGE, "command": argv}
+    machine = {"machineType": "n1-standard-4"}
+    pools = [
+        {"machineSpec": machine, "replicaCount": str(replicas), "containerSpec": spec}
+        for replicas in (1, count - 1)
+        if replicas
+    ]
+    return {"displayName": "bench", "jobSpec": {"workerPoolSpecs": pools}}
+
+
+def submit(client: Caller, document: dict[str, object]) -> str:
+    """Submit a job; its name."""
+    return str(client.call("POST", JOBS, document)["name"])
+
+
+def state(client: Caller, name: str) -> str:
+    """What a job's state is to clients."""
+    return str(client.call("GET", f"/v1/{name}")["state"]).removeprefix("JOB_STATE_")
+
+
+def await_state(client: Caller, name: str, *states: str) -> float:
+    """The moment at which a job is seen in one of these states."""
+    wait_until(lambda: state(client, name) in states, f"{name} is {states}")
+    return time.time()
+
+
+def plain_sbatch(at: Cluster, folder: Path, count: int) -> None:
+    """What a user writes by hand."""
+    run = f"exec {sys.executable} {at.program} {folder}"
+    steps = f"srun {run.removeprefix('exec ')}" if count > 1 else run
+    flags = ("--parsable", f"-N{count}", "-c4", "--mem=15360", "--output=/dev/null")
+    at.command("sbatch", *flags, at.script(steps))
+
+
+def plain_srun(at: Cluster, folder: Path, count: int) -> None:
+    """The same from a terminal."""
+    at.command("srun", f"-N{count}", f"-n{count}", sys.executable, str(at.program), str(folder))
+
+
+def installed(folder: Path, package: str) -> Path | None:
+    """The Python of an environment with a package; None where that cannot be had."""
+    python = folder / package / "bin" / "python"
+    if not python.exists():
+        venv.create(folder / package, with_pip=True)
+    words = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", package)
+    done = subprocess.run([python, *words], check=False, capture_output=True)
+    return None if done.returncode else python
+
+
+def by_submitit(python: Path, at: Cluster, folder: Path) -> None:
+    """A function that starts the program."""
+    argv = [sys.executable, str(at.program), str(folder)]
+    _run_in(at, [str(python), "-c", SUBMITIT, str(at.folder / "shared" / "submitit"), *argv])
+
+
+def by_torchx(python: Path, at: Cluster, folder: Path) -> None:
+    """Its Slurm scheduler; the end of its command is not waited for, it needs an accounting."""
+    argv = [sys.executable, str(at.program), str(folder)]
+    flags = ["--workspace", "", "--scheduler", "slurm", "-cfg", f"job_dir={at.make_folder()}/job"]
+    words = ["utils.sh", "--cpu", "1", "--memMB", "1000", *argv]
+    _run_in(at, [str(python.parent / "torchx"), "run", *flags, *words], may_fail=True)
+
+
+def _run_in(at: Cluster, argv: Sequence[str], *, may_fail: bool = False) -> None:
+    done = subprocess.run(
+        argv, env=dict(at.environ), check=False, capture_output=True, text=True, cwd=at.folder
+    )
+    if done.returncode and not may_fail:
+        raise SystemExit(f"{argv[0]}: {done.stderr[-2000:]}")
+
+
+def count_queries(at: Cluster) -> int:
+    """How many times the controller was asked for its jobs since it was reset."""
+    return sum(map(int, _ASKED.findall(at.command("sdiag"))))
