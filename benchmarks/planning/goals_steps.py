@@ -123,9 +123,9 @@ def _coverage(answers: Sequence[Answer]) -> Iterator[Line]:
     for reach, of_class in sorted(classes.items()):
         inside = 100 * float(np.mean([answer.inside for answer in of_class]))
         width = float(np.median([answer.high_s / answer.low_s for answer in of_class]))
-        least, most, widest = (*_INSIDE, _WIDTHS.get(reach))
-        if len(of_class) < _CLASS:
-            least = most = widest = None
+        is_judged = len(of_class) >= _CLASS
+        least, most = _INSIDE if is_judged else (None, None)
+        widest = _WIDTHS.get(reach) if is_judged else None
         yield Line(
             name=reach.value,
             count=len(of_class),

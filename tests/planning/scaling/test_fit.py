@@ -74,19 +74,19 @@ def test_rows_that_are_left_out_change_nothing(benchmark):
 
 
 def test_arrays_say_what_the_planner_says(benchmark):
-    planning_questions, fit, answers = (
+    planning_questions, steps, answers = (
         benchmark("questions"),
-        benchmark("fit"),
+        benchmark("step_arrays"),
         benchmark("answers"),
     )
     curves = benchmark("rows").curves()[::7]
     questions = planning_questions.questions(curves)[::9]
     tables = flat(tomllib.loads(FILE.read_text()))
-    arrays = fit.arrays_of(curves, questions)
-    unknowns = fit.solve(arrays, tables, fit.start_of(arrays), 30)
+    arrays = steps.arrays_of(curves, questions)
+    unknowns = steps.solve(arrays, tables, steps.start_of(arrays), 30)
     predictions, spreads = (
-        fit.answers(arrays, tables, unknowns),
-        fit.spreads(arrays, tables, unknowns),
+        steps.answers(arrays, tables, unknowns),
+        steps.spreads(arrays, tables, unknowns),
     )
     fits = {curve.system: parameters() for curve in curves}
     expected = iter(answers.on_systems(curves, questions, fits, curves[:5]))
