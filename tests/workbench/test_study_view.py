@@ -158,7 +158,7 @@ def test_another_job_is_told_apart(document):
     ],
 )
 def test_what_cannot_be_read_is_a_sentence(broken):
-    with pytest.raises(UsageFault, match="that can be read"):
+    with pytest.raises(UsageFault, match="cannot read the server's tuning job"):
         view_of(broken)
 
 

@@ -23,7 +23,7 @@ _TELLS: Final[Mapping[str, str]] = {
     ),
     MONITORING_HOST: "The program writes to Cloud Monitoring; this server does not keep the data.",
 }
-#: For how many attempts the server remembers that it told them.
+#: For how many attempts the server remembers that it notified them.
 _REMEMBERED_MAX: Final = 4096
 
 #: Says a sentence in the log of an attempt's job.
