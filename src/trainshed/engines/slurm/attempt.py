@@ -60,7 +60,7 @@ class SlurmAttempt:
     """Whether nothing may be changed by looking: this process does not serve it."""
     cancelled_s: float = float("-inf")
     records_size: int = -1
-    """How long its records were when they were last told of."""
+    """How long its records were when their growth was last reported."""
     _sign: tuple[object, ...] | None = None
     """What folder and answer were when it was last looked at."""
     _last: Observation | None = None
