@@ -241,10 +241,9 @@ def all_submits(count: int, warm: int, before: Path | None) -> dict[str, list[fl
     with contextlib.ExitStack() as held:
         servers = {mode: running(mode) for mode in (NONE, USERS)}
         servers |= {BEFORE: running(BEFORE, before)} if before else {}
-        turns = [
-            (name, held.enter_context(held.enter_context(server).client()))
-            for name, server in servers.items()
-        ]
+        ready = {name: held.enter_context(server) for name, server in servers.items()}
+        # connections last: a server ends one that is silent while the others start
+        turns = [(name, held.enter_context(server.client())) for name, server in ready.items()]
         times: dict[str, list[float]] = {name: [] for name, _ in turns}
         order = random.Random(1)  # noqa: S311
         for number in range(warm + count):

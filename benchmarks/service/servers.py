@@ -20,7 +20,7 @@ from benchmarks.harness import ROOT, TRAINSHED, Json
 from benchmarks.service.client import Client
 from benchmarks.service.documents import BUCKET, PROJECT
 
-READY_S_MAX = 60.0
+READY_S_MAX = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
