@@ -2,11 +2,13 @@
 
 import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
 from engines.attempts import KEY, OTHER, ended, read_answer, texts
 from engines.networks import MODES, launch_in_network
+from engines.support import wait_until
 from trainshed.model.launch_plan import Owner
 from trainshed.model.network import NetworkLayout
 
@@ -38,6 +40,32 @@ host = socket.gethostbyname(socket.gethostname())
 print(json.dumps([found, host == socket.gethostbyname("replica-%d" % own)]))
 """
 
+#: Two replicas meet at one port of the first, when both jobs have one that listens there.
+MEETING = """
+import json, os, socket, time
+own = {word!r} + " " + os.environ["TRAINSHED_TASK"]
+def listen():
+    with socket.create_server(("", 29500)) as server:
+        print("listens", flush=True)
+        while not os.path.exists({go!r}):
+            time.sleep(0.02)
+        return server.accept()[0]
+def reach():
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return socket.create_connection(("replica-0", 29500), timeout=60)
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+with listen() if "master" in own else reach() as peer:
+    peer.sendall(own.encode())
+    peer.shutdown(socket.SHUT_WR)
+    print(json.dumps(sorted([own, peer.makefile().read()])))
+"""
+JOBS = {"alpha": KEY, "beta": OTHER}
+
 #: One port and one rendezvous for all jobs, as programs have them that were written for one job.
 TORCHRUN = """
 import os, sys
@@ -65,20 +93,45 @@ def test_replicas_that_choose_one_port_each_have_it_for_themselves(mode, root, m
         assert json.loads(read_answer(root, name)) == [[0, 1, 2], True]
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
-@pytest.mark.parametrize(
-    "layout",
-    [NetworkLayout.REPLICA, pytest.param(NetworkLayout.JOB, marks=pytest.mark.full)],
-)
-def test_two_torchruns_of_one_port_and_one_rendezvous_are_two_worlds(layout, root, mark):
-    keys = {"alpha": KEY, "beta": OTHER}
-    engines = {}
-    for number, (word, key) in enumerate(keys.items()):
-        code = TORCHRUN.format(host="replica-0", script=MEMBERS, word=word)
-        engines[word] = launch_in_network(
-            root, mark, code, code, layout=layout, key=key, owner=Owner(project=word, number=number)
+@pytest.mark.parametrize("layout", [NetworkLayout.REPLICA, NetworkLayout.JOB])
+def test_two_jobs_of_one_port_and_one_meeting_place_are_two_worlds(layout, root, mark, tmp_path):
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    tmp_path.chmod(0o755)
+    go = str(shown / "go")
+    codes = {word: MEETING.format(word=word, go=go) for word in JOBS}
+    engines = launch_both(root, mark, codes, layout=layout, reads=(str(shown),))
+    for word, key in JOBS.items():
+        wait_until(
+            lambda key=key: "listens" in texts(root, key=key),
+            lambda key=key, word=word: f"{word} listens: {texts(root, key=key)}",
         )
-    for word, key in keys.items():
+    Path(go).touch()
+    check_worlds(root, engines)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+@pytest.mark.parametrize("layout", [NetworkLayout.REPLICA, NetworkLayout.JOB])
+def test_two_torchruns_of_one_port_and_one_rendezvous_are_two_worlds(layout, root, mark):
+    codes = {word: TORCHRUN.format(host="replica-0", script=MEMBERS, word=word) for word in JOBS}
+    check_worlds(root, launch_both(root, mark, codes, layout=layout))
+
+
+def launch_both(root, mark, codes, **more):
+    """Start two replicas of each job, which is of a project of its own; the engines."""
+    return {
+        word: launch_in_network(
+            root, mark, codes[word], codes[word], key=key,
+            owner=Owner(project=word, number=number), **more,
+        )
+        for number, (word, key) in enumerate(JOBS.items())
+    }  # fmt: skip
+
+
+def check_worlds(root, engines):
+    """Each job has met itself, and nothing of the other one."""
+    for word, key in JOBS.items():
         assert ended(engines[word], key).outcome.exit_code == 0, texts(root, key=key)
         members = [f"{word} master-replica-0", f"{word} worker-replica-0"]
         for name in ("master-replica-0", "worker-replica-0"):
