@@ -16,7 +16,7 @@ FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
 OUTAGE_S = 60.0 if FULL else 6.0
 
 #: How long a program that counts rests between two lines; each costs the server something.
-PAUSE_S = 0.002 if FULL else 0.01
+PAUSE_S = 0.002 if FULL else 0.05
 
 #: Writes 1, 2, 3 ... until a file is there, then how many it were.
 COUNT = """\
