@@ -14,6 +14,7 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from databases import empty_database
 from forked import ForkServer
 from trainshed.workbench.client_settings import ClientTarget, certificate_variables
 
@@ -38,14 +39,9 @@ _FORKS = ForkServer(
     *("alembic.context", "alembic.command", "uvloop"),
     *("cryptography.hazmat.backends.openssl.backend", "grpc._server", "pydantic.dataclasses"),
     *("uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto"),
-    "trainshed.workbench.doctor.examine",
+    *("trainshed.workbench.doctor.examine", "parsed_catalogs"),
     OPENBLAS_NUM_THREADS="1",
 )
-
-
-def forked(argv, environ, log):
-    """Start a server without its imports; ``argv`` is the command, or a Python file and words."""
-    return _FORKS.start(argv, env=environ, output=log.name)
 
 
 def finished(argv, *, env=None, timeout_s=END_S_MAX):
@@ -80,6 +76,8 @@ class ServerProcess:
     """Start it, talk to it, kill it; a second one may be started on the same data directory."""
 
     program = (TRAINSHED,)
+    """A command, or a Python file and words, which is forked."""
+    forks = _FORKS
     status = None
     """How it ended the last time."""
 
@@ -92,8 +90,7 @@ class ServerProcess:
 
     def start(self):
         (self.data_dir / "server.json").unlink(missing_ok=True)
-        if ISOLATION:
-            self._isolate()
+        self._prepare()
         self.log = (self.data_dir / "serve.log").open("a+b")
         words = ("serve", "--port", "0", "--data-dir", self.data_dir)
         self._process = self._begun([*self.program, *words, *self._flags])
@@ -104,16 +101,35 @@ class ServerProcess:
             raise
         return self
 
-    def _isolate(self):
+    def _prepare(self):
+        """Spare each start what takes as long as the rest of it, and what the machine decides."""
         file = self.data_dir / "config.toml"
         text = file.read_text() if file.exists() else ""
-        if "[isolation]" not in text:
-            own = f'\n[isolation]\nmode = "{ISOLATION}"\nallow_root_jobs = true\n'
-            file.write_text(text + own)
+        settings = self._isolated(self._without_runtime(text))
+        if settings != text:
+            file.write_text(settings)
+        database = self.data_dir / "trainshed.db"
+        if "--database" not in self._flags and not database.exists():
+            database.write_bytes(empty_database())
+            database.chmod(0o600)
+
+    def _without_runtime(self, settings):
+        """No container runtime, whatever the machine has: its clients take longer than a server."""
+        if "DOCKER_HOST" in self._environ or "container" in settings:
+            return settings
+        none = 'container_runtime = "none"\n'
+        if "[fleet]\n" in settings:
+            return settings.replace("[fleet]\n", f"[fleet]\n{none}")
+        return f"{settings}\n[fleet]\n{none}"
+
+    def _isolated(self, settings):
+        if not ISOLATION or "[isolation]" in settings:
+            return settings
+        return f'{settings}\n[isolation]\nmode = "{ISOLATION}"\nallow_root_jobs = true\n'
 
     def _begun(self, argv):
-        if self.program == (TRAINSHED,):
-            return forked(argv, self._environ, self.log)
+        if self.program == (TRAINSHED,) or str(self.program[0]).endswith(".py"):
+            return self.forks.start(argv, env=self._environ, output=self.log.name)
         return subprocess.Popen(
             argv,
             env=self._environ,

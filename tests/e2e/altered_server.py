@@ -44,7 +44,7 @@ ALTERATIONS = {
 
 def altered(name):
     """The program of a server that is altered so."""
-    return (sys.executable, __file__, name)
+    return (__file__, name)
 
 
 if __name__ == "__main__":

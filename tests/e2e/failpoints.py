@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from e2e.support import PROJECT, settings
-from server_process import ServerProcess, forked
+from server_process import ServerProcess
 
 PROGRAM = Path(__file__).with_name("failing_server.py")
 #: How long a driven server may take to come to the place at which it is to be killed: some things
@@ -30,9 +30,6 @@ class FailingServer(ServerProcess):
         self._places = places
         self.program = (PROGRAM, self._config_file)
         self.ready_s = []
-
-    def _begun(self, argv):
-        return forked(argv, self._environ, self.log)
 
     def arm(self, place, after=1):
         """The next start is killed when it comes to a place for the n-th time."""

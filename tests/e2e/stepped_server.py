@@ -2,15 +2,19 @@
 
     python stepped_server.py SECONDS.txt serve --data-dir ...
 
-SECONDS.txt says by how much the clock is ahead, for the server and for every supervisor that it
-starts.  The server's chores are done twice a second: one of them looks at the clock.
+SECONDS.txt says by how much the clock is ahead, for the server, which is a fork of a process that
+imported ``stepped_imports``, and for every supervisor that it starts.  The server's chores are done
+twice a second: one of them looks at the clock.
 """
 
 import datetime as dt
 import sys
 from pathlib import Path
 
-from e2e.stepped_time import Shifted, shift
+from e2e.stepped_time import Shifted
+from trainshed.cli.main import main
+from trainshed.engines.local.attempts import start
+from trainshed.service.upkeep.housekeeping import Housekeeping
 
 _TESTS = str(Path(__file__).parents[1])
 _CHORES_S = 0.5
@@ -25,13 +29,6 @@ def have_shifted_times():
 
 if __name__ == "__main__":
     seconds = sys.argv.pop(1)
-    shift(seconds)
-
-    import trainshed.cli.admin.server  # noqa: F401 - what it imports is to have the shifted times
-    from trainshed.cli.main import main
-    from trainshed.engines.local.attempts import start
-    from trainshed.service.upkeep.housekeeping import Housekeeping
-
     have_shifted_times()
     first = f"import sys; sys.path.insert(0, {_TESTS!r})\n"
     first += f"from e2e.stepped_time import shift; shift({seconds!r})\n"

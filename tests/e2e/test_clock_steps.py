@@ -1,7 +1,5 @@
 """The machine's clock is set, by an hour or by 400 days: nothing ends early, late or twice."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from e2e.support import (
     submit,
     wait_until,
 )
+from forked import ForkServer
 
 #: Its jobs run without walls (conftest.py).
 JOBS_TELL_BY_FILES = True
@@ -45,7 +44,8 @@ class Clock:
 
     def __init__(self, path):
         self.path = path
-        path.write_text("0")
+        self.forks = ForkServer("e2e.stepped_imports", STEPPED_SECONDS=str(path))
+        self.set(0)
 
     def set(self, seconds):
         new = self.path.with_suffix(".new")
@@ -53,11 +53,17 @@ class Clock:
         new.replace(self.path)
 
 
-def stepped_server(folder, clock, monkeypatch):
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory):
+    return Clock(tmp_path_factory.mktemp("clock") / "seconds.txt")
+
+
+def stepped_server(folder, clock):
     """A server that goes by the clock; gRPC would mix it with the machine's own."""
-    monkeypatch.setenv("PYTHONPATH", str(PROGRAM.parents[1]), prepend=os.pathsep)
+    clock.set(0)
     server = prepared(folder, "--grpc-port", "none", config=CONFIG)
-    server.program = (sys.executable, PROGRAM, clock.path)
+    server.program = (PROGRAM, clock.path)
+    server.forks = clock.forks
     return started(server)
 
 
@@ -77,9 +83,9 @@ def waiting_gang(server):
     return submit(server, document)
 
 
-def test_a_clock_that_is_set_ends_nothing(tmp_path, monkeypatch):
-    go, clock = tmp_path / "go", Clock(tmp_path / "seconds.txt")
-    with stepped_server(tmp_path / "data", clock, monkeypatch) as (server,):
+def test_a_clock_that_is_set_ends_nothing(tmp_path, clock):
+    go = tmp_path / "go"
+    with stepped_server(tmp_path / "data", clock) as (server,):
         talks = submit(server, limited("talks", counting(go)))
         silent = submit(server, limited("silent", FOREVER))
         for name in (talks, silent):
@@ -109,10 +115,10 @@ def test_a_clock_that_is_set_ends_nothing(tmp_path, monkeypatch):
         check_doctor(server)
 
 
-def test_a_server_that_starts_400_days_ahead_ends_no_job(tmp_path, monkeypatch):
+def test_a_server_that_starts_400_days_ahead_ends_no_job(tmp_path, clock):
     """What runs, waits or has ended stays; the end of a limit is as far away as before."""
-    go, clock = tmp_path / "go", Clock(tmp_path / "seconds.txt")
-    with stepped_server(tmp_path / "data", clock, monkeypatch) as (server,):
+    go = tmp_path / "go"
+    with stepped_server(tmp_path / "data", clock) as (server,):
         over = submit(server, limited("over"))
         assert server.wait_for(f"/v1/{over}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
         talks = submit(server, limited("talks", counting(go)))
