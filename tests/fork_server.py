@@ -86,6 +86,7 @@ def become(request):
 def run(argv):
     """Run the program as its interpreter would."""
     if argv[0].endswith(".py"):
+        sys.path.insert(0, os.path.dirname(argv[0]))  # noqa: PTH120 - as its interpreter does
         runpy.run_path(argv[0], run_name="__main__")
         return 0
     sys.path.pop(0)  # the folder of this file

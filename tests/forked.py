@@ -2,8 +2,10 @@
 
 A server imports for longer than most tests of it take.  One that is forked has its own process,
 session, variables and log, as one that is executed; /proc alone shows the words of the fork server.
+Workers beside each other share the fork servers of the process that has started them.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -11,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,22 @@ import leftovers
 from fork_server import REQUEST_BYTES
 
 PROGRAM = Path(__file__).with_name("fork_server.py")
+#: Where the process that has started the workers begins fork servers for them.
+SHARED = "TRAINSHED_TEST_FORK_SERVERS"
+ANSWER_BYTES = 4096
 _begun = []
+
+
+def pytest_configure(config):
+    """Only a process that starts workers offers fork servers to them."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        config.stash[_OFFER] = Offer()
+
+
+def pytest_unconfigure(config):
+    """Workers have ended."""
+    if offer := config.stash.get(_OFFER, None):
+        offer.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,17 +50,14 @@ def _fork_servers_end():
 class ForkServer:
     """Begins when it is first asked; ``variables`` are for what the imports read."""
 
-    def __init__(self, *modules, **variables):
-        self._modules = modules
-        self._variables = variables
+    def __init__(self, *modules, python=sys.executable, **variables):
+        self._begins = [[str(python), *modules], variables]
         self._address = None
-        self._process = None
 
     def start(self, argv, *, env, output, errors=None):
         """Start ``trainshed`` or a Python file; what it prints is appended to ``output``."""
-        if self._process is None:
-            with leftovers.outliving_the_test():
-                self._begin()
+        if self._address is None:
+            self._address = self._begin()
         request = {
             "argv": [str(word) for word in argv],
             "env": env,
@@ -53,14 +68,28 @@ class ForkServer:
         return Forked(self._address, request)
 
     def _begin(self):
-        env = {**os.environ, **self._variables}
+        if SHARED in os.environ:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as channel:
+                channel.connect(bytes.fromhex(os.environ[SHARED]))
+                channel.send(json.dumps(self._begins).encode())
+                return bytes.fromhex(channel.recv(ANSWER_BYTES).decode())
+        with leftovers.outliving_the_test():
+            _begun.append(Begun(*self._begins))
+        return _begun[-1].address
+
+
+class Begun:
+    """A process that forks."""
+
+    def __init__(self, words, variables):
+        env = {**os.environ, **variables}
         env.pop(leftovers.OWNER, None)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind("")  # the kernel finds a name that is in no folder
             listener.listen(64)
-            self._address = listener.getsockname()
+            self.address = listener.getsockname()
             self._process = subprocess.Popen(
-                [sys.executable, PROGRAM, str(listener.fileno()), *self._modules],
+                [words[0], PROGRAM, str(listener.fileno()), *words[1:]],
                 env=env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -69,13 +98,47 @@ class ForkServer:
             )
         with self._process.stdout as ready:
             assert ready.readline() == b"ready\n"
-        _begun.append(self)
 
     def close(self):
-        if self._process is not None:
-            self._process.stdin.close()
-            self._process.wait(timeout=60)
-            self._process = None
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+
+class Offer:
+    """Begins each fork server that a worker asks for, and tells the others where it is."""
+
+    def __init__(self):
+        self._begun = {}
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind("")
+        self._listener.listen(64)
+        os.environ[SHARED] = self._listener.getsockname().hex()
+        self._thread = threading.Thread(target=self._answer_all, daemon=True)
+        self._thread.start()
+
+    def _answer_all(self):
+        with contextlib.suppress(OSError):  # the end
+            while True:
+                channel = self._listener.accept()[0]
+                with channel:
+                    self._answer(channel)
+
+    def _answer(self, channel):
+        text = channel.recv(ANSWER_BYTES)
+        if text not in self._begun:
+            self._begun[text] = Begun(*json.loads(text))
+        channel.send(self._begun[text].address.hex().encode())
+
+    def close(self):
+        del os.environ[SHARED]
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+        for process in self._begun.values():
+            process.close()
+
+
+_OFFER = pytest.StashKey[Offer]()
 
 
 class Forked:
