@@ -1,5 +1,6 @@
 """A replica is a machine of its own: its shells, its pip and its folders, in each mode."""
 
+import itertools
 import json
 import os
 import shutil
@@ -138,6 +139,15 @@ INSTALLS = {
     "pip install by_pip && python -m venv --system-site-packages --without-pip v &&"
     " v/bin/python -c 'import by_pip, there; print(by_pip.version, there.version)'": "2.0 1.0",
 }
+#: What the first of them does, the last does too; the other replaces a package for the user.
+AS_OTHERS = {script for place, script in enumerate(INSTALLS) if place in {0, 4}}
+
+
+def install_cases():
+    """Each script in each mode; ``make test`` has one mode, and each way of installing once."""
+    for mode, script in itertools.product(MODES, INSTALLS):
+        is_short = mode == MODES[0] and script not in AS_OTHERS
+        yield pytest.param(mode, script, marks=() if is_short else FULL)
 
 
 def test_the_import_path_of_installed_packages_wins_over_that_of_the_plan(tmp_path):
@@ -153,8 +163,7 @@ def test_the_import_path_of_installed_packages_wins_over_that_of_the_plan(tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["users", *(pytest.param(m, marks=FULL) for m in MODES[1:])])
-@pytest.mark.parametrize("script", INSTALLS)
+@pytest.mark.parametrize(("mode", "script"), list(install_cases()))
 def test_installing_goes_to_the_replica_and_never_to_the_mapped_environment(
     mode, script, run, environment
 ):
