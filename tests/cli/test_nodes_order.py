@@ -9,7 +9,7 @@ from trainshed.cli.admin import nodes_order
 
 NODE = {
     "name": "gpu1", "engine": "local", "state": "MAINTENANCE", "notice": "120s",
-    "policy": "exact", "region": "", "vcpus": 8, "memoryGb": 32.0, "gpus": {"T4": 2},
+    "policy": "exact", "region": "", "vcpus": 8, "memoryGigabytes": 32.0, "gpus": {"T4": 2},
     "slots": 32, "replicas": 3, "seen": "2026-08-01T10:00:00Z",
 }  # fmt: skip
 JOBS = ["projects/p/jobs/a", "projects/p/jobs/b"]
@@ -136,8 +136,9 @@ def test_the_list_shows_state_notice_and_what_is_left(trainshed, fleet):
 GPUS = [
     {"index": 0, "uuid": "GPU-1", "name": "H", "type": "H100", "memoryBytes": 80 << 30,
      "state": "HELD", "who": "process 5 (attempt 7/1)", "job": "projects/p/jobs/a",
-     "reading": {"at": "2026-08-01T10:00:00Z", "usedBytes": 6 << 30, "use": 0.5, "powerW": 312.5,
-                 "temperatureC": 61, "eccErrors": 0, "throttled": ["sw power cap"]}},
+     "reading": {"at": "2026-08-01T10:00:00Z", "usedBytes": 6 << 30, "use": 0.5,
+                 "powerWatts": 312.5, "temperatureCelsius": 61, "eccErrors": 0,
+                 "throttled": ["sw power cap"]}},
     {"index": 1, "uuid": "GPU-2", "name": "H", "type": "H100", "state": "FAULTY",
      "problem": "Xid 79 (the GPU has fallen off the bus)"},
 ]  # fmt: skip

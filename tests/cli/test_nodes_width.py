@@ -11,8 +11,8 @@ JOB = "projects/demo-proj/locations/us-central1/customJobs/1234567890123456789"
 
 def gpu(index, kind="NVIDIA_H100_MEGA_80GB", state="HELD"):
     reading = {
-        "usedBytes": 79 << 30, "use": 1.0, "useMinute": 0.97, "powerW": 699.0,
-        "temperatureC": 71.0, "eccErrors": 0, "throttled": ["SW Power Capping"],
+        "usedBytes": 79 << 30, "use": 1.0, "useMinute": 0.97, "powerWatts": 699.0,
+        "temperatureCelsius": 71.0, "eccErrors": 0, "throttled": ["SW Power Capping"],
     }  # fmt: skip
     return {
         "uuid": f"GPU-{index}", "index": index, "type": kind, "state": state, "job": JOB,
@@ -24,7 +24,7 @@ def node(name=NAME, **more):
     return {
         "name": name, "engine": "local", "state": "MAINTENANCE", "notice": "600s",
         "policy": "best-effort", "region": "northamerica-northeast1", "vcpus": 208,
-        "memoryGb": 1871.9, "gpus": {"NVIDIA_H100_MEGA_80GB": 8, "NVIDIA_TESLA_T4": 4},
+        "memoryGigabytes": 1871.9, "gpus": {"NVIDIA_H100_MEGA_80GB": 8, "NVIDIA_TESLA_T4": 4},
         "slots": 1024, "replicas": 128, "isolation": "bubblewrap", "leftovers": "cgroup",
         "seen": SEEN, "devices": [gpu(0), gpu(10)], **more,
     }  # fmt: skip

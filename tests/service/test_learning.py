@@ -128,7 +128,7 @@ def test_a_slow_job_is_a_miss_and_is_told_everywhere(store, learning):
     learning.learn()
     (outcome,) = learned.outcomes(store, PROJECT, 9)["outcomes"]
     assert outcome["inside"] is False
-    assert native_models.Outcome.model_validate(outcome).took_s == 20
+    assert native_models.PredictionScore.model_validate(outcome).tookSeconds == 20
     assert store.events(uid)[-1].data["severity"] == "WARNING"
     explained = Stories(store).explain(PROJECT, "slow")
     assert explained["outcome"] == store.events(uid)[-1].message

@@ -60,7 +60,8 @@ def test_figures_are_of_the_answering_servers_machine_and_what_is_unmeasured_is_
     gpus = devices(NodeService(store=store, gpus_now=now).listing())
     assert gpus["GPU-1"]["reading"] == {
         "at": "2026-11-23T12:00:00.123Z", "usedBytes": 1 << 30, "use": 0.5, "useMinute": None,
-        "powerW": 312.5, "temperatureC": 61, "eccErrors": None, "throttled": ["hw slowdown"],
+        "powerWatts": 312.5, "temperatureCelsius": 61, "eccErrors": None,
+        "throttled": ["hw slowdown"],
     }  # fmt: skip
     assert gpus["GPU-1"]["state"] == "HELD"
     assert (gpus["GPU-2"]["state"], gpus["GPU-2"]["problem"]) == ("FAULTY", "Xid 79")

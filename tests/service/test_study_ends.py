@@ -53,8 +53,8 @@ def test_programs_have_it_in_numbers(store):
     assert "ending" not in query[0](*query[1:])
     over(store, record, 3)
     ending = Ending.model_validate(query[0](*query[1:])["ending"])
-    assert ending.left_s == sorted(ending.left_s)
-    assert len(ending.left_s) == 3
+    assert ending.leftSeconds == sorted(ending.leftSeconds)
+    assert len(ending.leftSeconds) == 3
 
 
 def test_two_trials_tell_nothing(store):

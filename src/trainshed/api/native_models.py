@@ -73,7 +73,7 @@ class Job(BaseModel):
     error: str | None = None
     replicas: list[Replica]
     waiting: Waiting | None = None
-    outcome: "Outcome | None" = None
+    outcome: "PredictionScore | None" = None
     """How its newest attempt compares with what was predicted of it, where something was."""
     ending: "Ending | None" = None
     """When a study that is not over will be, from three finished trials on."""
@@ -82,30 +82,30 @@ class Job(BaseModel):
 class Ending(BaseModel):
     """When a study will be over, and what it will have cost; 80 % intervals: low, point, high."""
 
-    left_s: list[float]
+    leftSeconds: list[float]
     """Seconds until its last trial is over."""
     cost: list[float] | None = None
     """Of all its trials by the catalog's prices, where one is known."""
     currency: str | None = None
 
 
-class Outcome(BaseModel):
-    """What was predicted of a job's steps, and what they took; seconds of all of them."""
+class PredictionScore(BaseModel):
+    """What was predicted of all steps of a job, and what they took."""
 
     job: str
     accelerators: int
     hosts: int
     steps: int
-    predicted_s: list[float]
+    predictedSeconds: list[float]
     """The 80 % interval's low end, the point, and the high end."""
-    took_s: float
+    tookSeconds: float
     inside: bool
     goodput: float | None = None
     """Time in steps, over the time since the replica began."""
     reach: str = Field(alias="class")
     """From what was known to what was asked."""
     cost: float | None = None
-    predicted_cost: float | None = None
+    predictedCost: float | None = None
     currency: str | None = None
     sentence: str
 
@@ -113,7 +113,7 @@ class Outcome(BaseModel):
 class Outcomes(BaseModel):
     """Predictions that were made of a project's jobs, the newest first."""
 
-    outcomes: list[Outcome]
+    outcomes: list[PredictionScore]
     nextPageToken: str | None = None
     """Leads to older ones, where there are more."""
 
@@ -221,8 +221,8 @@ class GpuReading(BaseModel):
     usedBytes: int | None = None
     use: float | None = None
     useMinute: float | None = None
-    powerW: float | None = None
-    temperatureC: int | None = None
+    powerWatts: float | None = None
+    temperatureCelsius: int | None = None
     eccErrors: int | None = None
     throttled: list[str] | None = None
 
@@ -258,7 +258,7 @@ class Node(BaseModel):
     policy: str
     region: str
     vcpus: int
-    memoryGb: float
+    memoryGigabytes: float
     gpus: dict[str, int]
     slots: int
     replicas: int

@@ -6,7 +6,7 @@ of missing results and the measurements of running trials (docs/sources/vertex.m
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Final
 
 from trainshed.model.explanation import Explanation
 from trainshed.model.log_line import LogLine
@@ -14,6 +14,14 @@ from trainshed.model.trials import Measurement, TrialRecord, TrialView
 from trainshed.wire.times import timestamp
 
 Json = Mapping[str, Any]
+
+_UNITS: Final = {"s": "seconds", "w": "watts", "c": "celsius", "gb": "gigabytes"}
+
+
+def json_name(name: str) -> str:
+    """The name that a field has in JSON: camelCase, with its unit as a whole word."""
+    first, *words = (_UNITS.get(word, word) for word in name.split("_"))
+    return first + "".join(map(str.capitalize, words))
 
 
 def trial_json(view: TrialView) -> dict[str, Any]:
@@ -65,6 +73,11 @@ def explanation_json(explanation: Explanation, position: int | None) -> dict[str
     if change := explanation.change:
         document["change"] = asdict(change)
     return {name: value for name, value in document.items() if value is not None}
+
+
+def score_json(content: Json | None) -> dict[str, Any] | None:
+    """What the store keeps of a prediction and its job, under the API's names."""
+    return None if content is None else {json_name(key): value for key, value in content.items()}
 
 
 def line_json(line: LogLine) -> dict[str, Any]:

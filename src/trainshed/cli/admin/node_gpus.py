@@ -61,7 +61,7 @@ def _row(node: str, gpu: Json) -> tuple[Any, ...]:
         node, gpu["index"], gpu["type"], gpu["state"], gpu.get("job") or gpu.get("who") or "",
         _memory(gpu, reading, _MIB), _percent(reading.get("use")),
         _percent(reading.get("useMinute")),
-        _figure(reading.get("powerW"), " W"), _figure(reading.get("temperatureC"), " C"),
+        _figure(reading.get("powerWatts"), " W"), _figure(reading.get("temperatureCelsius"), " C"),
         _figure(reading.get("eccErrors"), ""),
         _UNMEASURED if throttled is None else ", ".join(throttled) or "no",
     )  # fmt: skip

@@ -91,7 +91,7 @@ def _row(node: Json) -> tuple[Any, ...]:
     gpus = ", ".join(f"{count} {short_type(kind)}" for kind, count in node["gpus"].items())
     return (
         shortened(node["name"], NODE_WIDTH), node["state"], node["vcpus"],
-        round(node["memoryGb"]), shortened(gpus, GPUS_WIDTH) or "none",
+        round(node["memoryGigabytes"]), shortened(gpus, GPUS_WIDTH) or "none",
         f"{node['replicas']}/{node['slots']}",
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def _wide_row(node: Json) -> tuple[Any, ...]:
     gpus = ", ".join(f"{count} {kind}" for kind, count in node["gpus"].items())
     return (
         node["name"], node["state"], node.get("notice", ""), node["engine"],
-        node["policy"], node["region"] or "any", node["vcpus"], round(node["memoryGb"], 1),
+        node["policy"], node["region"] or "any", node["vcpus"], round(node["memoryGigabytes"], 1),
         gpus or "none", node["slots"], node["replicas"],
         node.get("isolation") or "unknown", date_of(node["seen"]),
         node.get("leftovers") or "unknown", node.get("network") or "unknown",

@@ -27,7 +27,7 @@ from trainshed.store.records.jobs import JobKind, JobRecord
 from trainshed.store.records.steps import ReplicaRow, StoredEvent
 from trainshed.store.records.studies import StoredTrial
 from trainshed.tuning.ranking import best, objectives
-from trainshed.wire.native_v1 import explanation_json, trial_json
+from trainshed.wire.native_v1 import explanation_json, score_json, trial_json
 from trainshed.wire.times import rfc3339, timestamp
 
 Json = dict[str, Any]
@@ -82,7 +82,7 @@ class Stories:
             "error": status.error.message if status.error else None,
             "replicas": [_replica(row) for row in self.store.replicas(record.uid)],
             "waiting": self._waiting(record),
-            "outcome": self.store.outcome(record.uid),
+            "outcome": score_json(self.store.outcome(record.uid)),
             "ending": self._study_end(record),
         }
         return {name: value for name, value in summary.items() if value is not None}
@@ -281,7 +281,7 @@ def _forecast_end(
     numbers = _numbers(store, record, study_end(_summarize(study, stored)))
     if numbers is None:
         return
-    low, point, high = map(format_duration, numbers["left_s"])
+    low, point, high = map(format_duration, numbers["leftSeconds"])
     text = f"It will be over in about {point} ({low} to {high})"
     if cost := numbers.get("cost"):
         ends = f"{cost[0]:,.2f} to {cost[2]:,.2f}"
@@ -290,10 +290,10 @@ def _forecast_end(
 
 
 def _numbers(store: Store, record: JobRecord, end: StudyEnd | None) -> Json | None:
-    """``left_s`` and, where a price is known, ``cost``: low, point and high."""
+    """``leftSeconds`` and, where a price is known, ``cost``: low, point and high."""
     if end is None:
         return None
-    numbers: Json = {"left_s": _ends(end.left_s)}
+    numbers: Json = {"leftSeconds": _ends(end.left_s)}
     if price := PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid))):
         numbers["cost"] = _ends(end.machine_s.times(price.amount / _HOUR_S))
         numbers["currency"] = price.currency

@@ -6,6 +6,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.paging import digest_of, parts_of, token_of
 from trainshed.store.opening import Store
 from trainshed.store.records.learned import CalibrationHead
+from trainshed.wire.native_v1 import score_json
 from trainshed.wire.times import timestamp
 
 #: The most rows of one response.
@@ -20,7 +21,7 @@ def outcomes(store: Store, project: str, limit: int, page_token: str = "") -> di
     """``GET .../outcomes``: a page of them, the newest first.  Raises Refusal."""
     after = _place(project, page_token) if page_token else None
     rows = store.outcomes(project, limit + 1, after)
-    page: dict[str, Any] = {"outcomes": [dict(row.content) for row in rows[:limit]]}
+    page: dict[str, Any] = {"outcomes": [score_json(row.content) for row in rows[:limit]]}
     if len(rows) > limit:
         page["nextPageToken"] = token_of(_digest(project), *rows[limit - 1].place)
     return page

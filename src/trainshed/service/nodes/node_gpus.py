@@ -61,8 +61,8 @@ def _reading(reading: GpuSample) -> Json:
         "usedBytes": reading.used_bytes,
         "use": _round(reading.use),
         "useMinute": _round(reading.use_minute),
-        "powerW": _round(reading.power_w),
-        "temperatureC": reading.temperature_c,
+        "powerWatts": _round(reading.power_w),
+        "temperatureCelsius": reading.temperature_c,
         "eccErrors": reading.ecc_errors,
         "throttled": None if reading.throttled is None else list(reading.throttled),
     }

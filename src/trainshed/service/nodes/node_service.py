@@ -181,7 +181,7 @@ def _render_node(row: NodeRow, *, several: bool) -> Json:
         "policy": node.policy.value,
         "region": node.region or "",
         "vcpus": node.vcpus,
-        "memoryGb": node.memory_gb,
+        "memoryGigabytes": node.memory_gb,
         "gpus": dict(node.gpus),
         "slots": node.slots,
         "isolation": node.isolation,
