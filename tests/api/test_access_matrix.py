@@ -72,21 +72,21 @@ def callers(store, recognise):
     for project, role in itertools.product((OWN, OTHER, ALL), ROLES):
         name = f"{role} of {project}"
         token = tokens.create(store, {"name": name, "role": role, "project": project})
-        kinds[name] = Kind(token["token"], role, project)
-    maker = recognise(f"Bearer {token['token']}", loopback=True, address="")
+        kinds[name] = Kind(token.token, role, project)
+    maker = recognise(f"Bearer {token.token}", loopback=True, address="")
     for bucket, role in itertools.product((BUCKET, OTHER_BUCKET), ("viewer", "submitter")):
         name = f"{role} for {bucket}"
         wish = {"bucket": bucket, "readOnly": role == "viewer"}
         token = bucket_tokens.create(store, replace(maker, name=name), OWN, wish)
-        kinds[name] = Kind(token["token"], role, OWN, bucket)
+        kinds[name] = Kind(token.token, role, OWN, bucket)
     for project, role in itertools.product((OWN, OTHER, ALL), ("viewer", "submitter")):
         name = f"{role} for every bucket of {project}"
         wish = {"bucket": EVERY, "readOnly": role == "viewer"}
         token = bucket_tokens.create(store, replace(maker, name=name, project=project), OWN, wish)
-        kinds[name] = Kind(token["token"], role, project, EVERY)
+        kinds[name] = Kind(token.token, role, project, EVERY)
     gone = tokens.create(store, {"role": "admin"})
-    tokens.revoke(store, gone["id"])
-    kinds["revoked"] = Kind(gone["token"])
+    tokens.revoke(store, gone.id)
+    kinds["revoked"] = Kind(gone.token)
     kinds["expired"] = Kind(ended(store, AGES_AGO))
     kinds["expired for a bucket"] = Kind(ended(store, AGES_AGO, bucket=BUCKET, parent="x"))
     return kinds

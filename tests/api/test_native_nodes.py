@@ -153,16 +153,16 @@ def test_of_several_engines_nodes_are_named_with_theirs(several):
     nodes, there = several
     there.unreachable = True
     listing = nodes.listing()
-    assert [node["name"] for node in listing["nodes"]] == ["far/n1", "test/n1", "test/n2"]
-    assert [(engine["name"], engine["health"]) for engine in listing["engines"]] == [
+    assert [node.name for node in listing.nodes] == ["far/n1", "test/n1", "test/n2"]
+    assert [(engine.name, engine.health) for engine in listing.engines] == [
         ("test", ""),
         ("far", "ENGINE_AWAY"),
     ]
-    assert listing["engines"][1]["since"]
+    assert listing.engines[1].since
     with pytest.raises(Refusal, match="several nodes n1: far/n1, test/n1"):
         nodes.drain("n1")
-    assert nodes.drain("test/n1")["message"].startswith("test/n1 takes no new replicas")
-    assert nodes.resume("n2")["node"]["name"] == "test/n2"
+    assert nodes.drain("test/n1").message.startswith("test/n1 takes no new replicas")
+    assert nodes.resume("n2").node.name == "test/n2"
     with pytest.raises(Refusal, match=r"scontrol update nodename=n1 state=drain reason=R"):
         nodes.drain("far/n1")
 

@@ -13,6 +13,7 @@ from trainshed.model.refusals import Refusal
 from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.auth.access import Access
 from trainshed.store.opening import open_store
+from trainshed.wire.native_v1 import document
 
 
 @pytest.fixture(autouse=True)
@@ -343,12 +344,12 @@ def test_both_ways_give_the_same_json(trainshed, data, tmp_path):
     """The native API mounts the functions that the command uses without a server."""
     store = open_store(f"sqlite:///{tmp_path}/served.db")
 
-    def answer(verb, path, document):
+    def answer(verb, path, body):
         noun = path.split("/")[3]
         module = {"tokens": tokens, "keys": signing_keys}[noun]
         if verb == "POST":
-            return 200, tokens.create(store, document)
-        return 200, module.listing(store)
+            return 200, document(tokens.create(store, body))
+        return 200, document(module.listing(store))
 
     def outputs():
         token = trainshed("tokens", "create", "--name", "n", "--format", "json").json

@@ -21,13 +21,13 @@ def refusal(access, header, *, loopback=True):
 
 def test_a_token_says_who_calls_from_where_and_as_what(store, access):
     token = tokens.create(store, {"name": "laptop", "project": "demo", "role": "viewer"})
-    for header in (f"Bearer {token['token']}", f"bearer  {token['token']} "):
+    for header in (f"Bearer {token.token}", f"bearer  {token.token} "):
         caller = access.caller(header, loopback=False)
         assert caller == Caller(name="laptop", project="demo", role=AccessRole.VIEWER)
 
 
 def test_the_store_never_learns_a_tokens_text(store, tmp_path):
-    text = tokens.create(store, {})["token"]
+    text = tokens.create(store, {}).token
     assert text.startswith("tsd_")
     assert store.token(digest_of(text)).name == "submitter"
     store.close()
@@ -62,9 +62,9 @@ def test_anonymous_callers_are_let_in_from_this_machine_alone(store, clock):
 
 def test_a_revoked_token_is_refused_in_the_words_for_an_unknown_one(store, access, clock):
     token = tokens.create(store, {})
-    header = f"Bearer {token['token']}"
+    header = f"Bearer {token.token}"
     access.caller(header, loopback=True)
-    tokens.revoke(store, token["id"])
+    tokens.revoke(store, token.id)
     access.caller(header, loopback=True)  # another server may remember it for a moment
     clock.now += REMEMBERED_S
     assert refusal(access, header) == refusal(access, "Bearer tsd_never-was")
@@ -72,10 +72,10 @@ def test_a_revoked_token_is_refused_in_the_words_for_an_unknown_one(store, acces
 
 def test_a_clock_that_is_set_back_keeps_no_revoked_token_alive(store, access, clock):
     token = tokens.create(store, {})
-    access.caller(f"Bearer {token['token']}", loopback=True)
-    tokens.revoke(store, token["id"])
+    access.caller(f"Bearer {token.token}", loopback=True)
+    tokens.revoke(store, token.id)
     clock.now -= 3600
-    assert refusal(access, f"Bearer {token['token']}")[0] is Code.UNAUTHENTICATED
+    assert refusal(access, f"Bearer {token.token}")[0] is Code.UNAUTHENTICATED
 
 
 def test_a_token_that_was_refused_is_accepted_as_soon_as_it_is_known(store, access):
@@ -97,7 +97,7 @@ def test_a_known_token_is_looked_up_once_in_its_time(store, clock):
             return ()
 
     access = Access(Counting(), anonymous=False, clock=clock)
-    header = f"Bearer {tokens.create(store, {})['token']}"
+    header = f"Bearer {tokens.create(store, {}).token}"
     for _ in range(5):
         access.caller(header, loopback=True)
     assert len(digests) == 1
@@ -112,9 +112,9 @@ ROLES = list(AccessRole)
 @pytest.mark.parametrize(("has", "wants"), [*itertools.product(ROLES, ROLES)])
 def test_a_role_may_what_the_lesser_roles_may_and_in_its_project_only(store, access, has, wants):
     document = {"project": "demo", "role": has.name.lower()}
-    one = access.caller(f"Bearer {tokens.create(store, document)['token']}", loopback=True)
+    one = access.caller(f"Bearer {tokens.create(store, document).token}", loopback=True)
     document["project"] = ALL_PROJECTS
-    every = access.caller(f"Bearer {tokens.create(store, document)['token']}", loopback=True)
+    every = access.caller(f"Bearer {tokens.create(store, document).token}", loopback=True)
     allowed = has >= wants
     assert one.may(wants, "demo") is allowed
     assert not one.may(wants, "other")

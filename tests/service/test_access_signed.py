@@ -176,8 +176,8 @@ def test_a_grant_is_answered_with_a_token_that_works(access, account):
 def test_a_token_is_refreshed_with_itself_and_never_beyond_its_end(store):
     access = Access(store, anonymous=False, clock=lambda: NOW)
     token = tokens.create(store, {"name": "laptop", "role": "submitter"})
-    answer = access.exchange(token["token"])
-    assert answer["access_token"] == token["token"]
+    answer = access.exchange(token.token)
+    assert answer["access_token"] == token.token
     assert answer["expires_in"] == 3600
 
 

@@ -69,8 +69,8 @@ def fence_events(store, job):
 
 def test_the_engine_gets_the_word_and_the_story_who_said_it(store, cluster, attempts, job):
     answer = attempts.fence(job.uid, 1, WHO)
-    assert answer["job"] == job.name
-    assert (answer["attempt"], answer["engine"]) == (1, "cluster")
+    assert answer.job == job.name
+    assert (answer.attempt, answer.engine) == (1, "cluster")
     assert cluster.fenced == [AttemptKey(job.uid, 1)]
     (event,) = fence_events(store, job)
     assert (event.kind, event.attempt, event.data["by"]) == ("FENCED", 1, WHO)

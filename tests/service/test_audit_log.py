@@ -31,15 +31,15 @@ def test_what_is_noted_is_there_when_the_server_has_ended(store):
     log.start()
     log.add(**FIELDS)
     log.stop()
-    [entry] = listing(store, {})["entries"]
-    assert {name: entry[name] for name in FIELDS} == FIELDS
+    [entry] = listing(store, {}).entries
+    assert {name: getattr(entry, name) for name in FIELDS} == FIELDS
 
 
 def test_a_server_that_runs_writes_by_itself(store):
     log = AuditLog(store, every_s=0.01)
     log.start()
     log.add(**FIELDS)
-    while not listing(store, {})["entries"]:
+    while not listing(store, {}).entries:
         pass
     log.stop()
 
@@ -74,11 +74,11 @@ def test_no_field_grows_without_end(store):
     log = AuditLog(store)
     log.add(**{**FIELDS, "resource": "x" * 10_000})
     log.write()
-    assert len(listing(store, {})["entries"][0]["resource"]) == audit_log.TEXT_MAX
+    assert len(listing(store, {}).entries[0].resource) == audit_log.TEXT_MAX
 
 
 def test_a_time_that_is_none_is_named(store):
     for since in ("2026-11-21T15:00:00Z", "2026-11-21", "9999-12-31", "0001-01-01T00:00:00Z"):
-        assert listing(store, {"since": since}) == {"entries": []}
+        assert listing(store, {"since": since}).entries == []
     with pytest.raises(Refusal, match="since: 'yesterday' is not a time"):
         listing(store, {"since": "yesterday"})

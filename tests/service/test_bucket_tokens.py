@@ -8,6 +8,7 @@ from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import bucket_tokens, key_files, signing_keys, tokens
 from trainshed.service.auth.access import REMEMBERED_S, Access
+from trainshed.wire.native_v1 import document
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def clock(clock):
 
 
 def caller(access, token):
-    return access.caller(f"Bearer {token['token']}", loopback=True)
+    return access.caller(f"Bearer {token.token}", loopback=True)
 
 
 def refused(access, token):
@@ -39,8 +40,8 @@ def test_a_token_opens_nothing_from_its_end_on(store, access, clock):
     clock.now += 30 * 86_400 + 1
     assert refused(access, token).code is Code.UNAUTHENTICATED
     assert "expired" in refused(access, token).message
-    [listed] = tokens.listing(store)["tokens"]
-    assert listed["expireTime"] == token["expireTime"]
+    [listed] = tokens.listing(store).tokens
+    assert listed.expire_time == token.expire_time
 
 
 @pytest.mark.parametrize("life", ["0s", "soon", "-1h", 7, "99999d"])
@@ -55,7 +56,7 @@ def test_the_last_use_is_written_down_when_it_is_asked_for_and_not_before(store,
     caller(access, token)
     assert store.tokens()[0].last_use_time is None
     access.note_use()
-    used = tokens.listing(store)["tokens"][0]["lastUseTime"]
+    used = tokens.listing(store).tokens[0].last_use_time
     assert abs(datetime.fromisoformat(used).timestamp() - clock.now) < 0.001
 
 
@@ -64,7 +65,7 @@ def test_a_revoked_token_is_worthless_at_once_where_it_was_revoked(store, access
     token = tokens.create(store, {})
     caller(access, token)
     caller(other, token)
-    tokens.revoke(store, token["id"])
+    tokens.revoke(store, token.id)
     access.forget()
     assert refused(access, token).code is Code.UNAUTHENTICATED
     clock.now += REMEMBERED_S
@@ -80,7 +81,7 @@ def test_a_token_for_a_bucket_is_its_makers_for_one_bucket_and_for_some_hours(
     assert principal.role is AccessRole.SUBMITTER
     assert principal.may_use("data")
     assert not principal.may_use("other")
-    assert [row["name"] for row in tokens.listing(store)["tokens"]] == ["dora"]
+    assert [row.name for row in tokens.listing(store).tokens] == ["dora"]
     clock.now += 12 * 3600 + 1
     assert "buckets token" in refused(access, token).message
 
@@ -106,24 +107,24 @@ def test_it_may_read_only(store, access, holder):
 
 def test_what_is_renewed_lives_on_under_the_same_text(store, access, clock, holder):
     token = bucket_tokens.create(store, holder[1], "demo", {"bucket": "data", "expires": "1s"})
-    again = bucket_tokens.renew(store, holder[1], token["id"], {"expires": "2h"})
-    assert again["expireTime"] > token["expireTime"]
+    again = bucket_tokens.renew(store, holder[1], token.id, {"expires": "2h"})
+    assert again.expire_time > token.expire_time
     clock.now += 3600
     assert caller(access, token).bucket == "data"
     stranger = caller(access, tokens.create(store, {}))
     with pytest.raises(Refusal) as error:
-        bucket_tokens.renew(store, stranger, token["id"], {})
+        bucket_tokens.renew(store, stranger, token.id, {})
     assert error.value.code is Code.NOT_FOUND
 
 
 def test_it_ends_with_the_token_that_made_it(store, access, holder):
     token = bucket_tokens.create(store, holder[1], "demo", {"bucket": "data"})
     caller(access, token)
-    tokens.revoke(store, holder[0]["id"])
+    tokens.revoke(store, holder[0].id)
     access.forget()
     assert refused(access, token).code is Code.UNAUTHENTICATED
     with pytest.raises(Refusal):
-        bucket_tokens.renew(store, holder[1], token["id"], {})
+        bucket_tokens.renew(store, holder[1], token.id, {})
 
 
 def test_it_outlives_neither_its_makers_token_nor_its_makers_key(store, access):
@@ -131,7 +132,7 @@ def test_it_outlives_neither_its_makers_token_nor_its_makers_key(store, access):
     token = bucket_tokens.create(
         store, caller(access, short), "demo", {"bucket": "data", "expires": "12h"}
     )
-    assert token["expireTime"][:23] == short["expireTime"][:23]
+    assert token.expire_time[:23] == short.expire_time[:23]
     key = signing_keys.new_key_file("http://127.0.0.1:8080", "ci", "demo")
     signing_keys.add(store, key_files.from_key_file(key))
     account = caller(access, tokens.create(store, {}))
@@ -174,5 +175,5 @@ def test_what_ended_long_ago_is_forgotten(store, holder):
     assert bucket_tokens.forget_ended(store) == 0
     assert store.forget_ended_tokens(datetime.now(UTC) + timedelta(days=2)) == 1
     with pytest.raises(Refusal):
-        bucket_tokens.renew(store, holder[1], token["id"], {})
-    assert ALL_PROJECTS not in token.values()
+        bucket_tokens.renew(store, holder[1], token.id, {})
+    assert ALL_PROJECTS not in document(token).values()

@@ -8,7 +8,6 @@ import pytest
 from planning.test_steps_achieved import TIMES
 from service.submitting import PROJECT
 from store.builders import add, go, place
-from trainshed.api import native_models
 from trainshed.catalog.open import catalog_for
 from trainshed.model.job import Accelerator, JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.refusals import Refusal
@@ -25,6 +24,7 @@ from trainshed.service.learning.from_jobs import Learning
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.records.learned import Learned
 from trainshed.store.records.steps import NewEvent
+from trainshed.wire.native_v1 import document
 
 DATA = dict(steps_achieved(TIMES, ran_s=4.0).numbers)
 PROGRAM = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/train", args=("--lr", "1"))
@@ -126,13 +126,13 @@ def test_a_slow_job_is_a_miss_and_is_told_everywhere(store, learning):
     ended(store, "first")
     uid = ended(store, "slow", step_s=0.5, step_s_p10=0.5, step_s_p90=0.5, samples_per_s=64)
     learning.learn()
-    (outcome,) = learned.outcomes(store, PROJECT, 9)["outcomes"]
-    assert outcome["inside"] is False
-    assert native_models.PredictionScore.model_validate(outcome).tookSeconds == 20
+    (outcome,) = learned.outcomes(store, PROJECT, 9).outcomes
+    assert outcome.inside is False
+    assert outcome.took_s == 20
     assert store.events(uid)[-1].data["severity"] == "WARNING"
     explained = Stories(store).explain(PROJECT, "slow")
-    assert explained["outcome"] == store.events(uid)[-1].message
-    assert Stories(store).job(PROJECT, "slow")["outcome"] == outcome
+    assert explained.outcome == store.events(uid)[-1].message
+    assert Stories(store).job(PROJECT, "slow").outcome == outcome
 
 
 def test_outcomes_come_page_by_page(store, learning):
@@ -140,16 +140,16 @@ def test_outcomes_come_page_by_page(store, learning):
         ended(store, name)
     learning.learn()
     page = learned.outcomes(store, PROJECT, 2)
-    rest = learned.outcomes(store, PROJECT, 2, page["nextPageToken"])
-    assert [outcome["job"] for outcome in page["outcomes"] + rest["outcomes"]] == [
+    rest = learned.outcomes(store, PROJECT, 2, page.next_page_token)
+    assert [outcome.job for outcome in page.outcomes + rest.outcomes] == [
         "fourth",
         "third",
         "second",
     ]
-    assert "nextPageToken" not in rest
-    odd = [token_of(parts_of(page["nextPageToken"])[0], *place) for place in ((1, 2), (1, True, 1))]
+    assert rest.next_page_token is None
+    odd = [token_of(parts_of(page.next_page_token)[0], *place) for place in ((1, 2), (1, True, 1))]
     for project, token in (
-        ("p2", page["nextPageToken"]),
+        ("p2", page.next_page_token),
         *((PROJECT, page_token) for page_token in (*odd, "x")),
     ):
         with pytest.raises(Refusal, match="pageToken"):
@@ -170,10 +170,10 @@ def test_more_hosts_are_of_the_same_calibration(store, learning):
     ended(store, "one", parameters=1e6)
     ended(store, "three", spec(3), parameters=1e6)
     learning.learn()
-    (outcome,) = learned.outcomes(store, PROJECT, 9)["outcomes"]
-    assert (outcome["accelerators"], outcome["hosts"]) == (6, 3)
-    assert outcome["class"].startswith("hosts from")
-    assert learned.calibrations(store, PROJECT, 9)["calibrations"][0]["jobs"] == 2
+    (outcome,) = learned.outcomes(store, PROJECT, 9).outcomes
+    assert (outcome.accelerators, outcome.hosts) == (6, 3)
+    assert outcome.class_.startswith("hosts from")
+    assert learned.calibrations(store, PROJECT, 9).calibrations[0].jobs == 2
 
 
 @pytest.mark.parametrize(
@@ -238,20 +238,19 @@ def spoil(store):
 def test_calibrations_are_listed_without_a_look_into_them_and_given_one_by_one(store, learning):
     ended(store, "first", spec(program=replace(PROGRAM, module="trainer.task")))
     learning.learn()
-    (row,) = learned.calibrations(store, PROJECT, 9)["calibrations"]
-    assert (row["model"], row["machineType"], row["accelerator"], row["jobs"]) == (
+    (row,) = learned.calibrations(store, PROJECT, 9).calibrations
+    assert (row.model, row.machine_type, row.accelerator, row.jobs) == (
         "trainer.task",
         "n1-standard-8",
         "NVIDIA_TESLA_T4",
         1,
     )
-    assert "document" not in row
-    whole = learned.calibration(store, PROJECT, row["key"])
-    assert read(whole.pop("document")).host.machine_type == "n1-standard-8"
-    assert whole == row
+    whole = learned.calibration(store, PROJECT, row.key)
+    assert read(whole.document).host.machine_type == "n1-standard-8"
+    assert document(whole) == {**document(row), "document": whole.document}
     spoil(store)
-    assert learned.calibrations(store, PROJECT, 9)["calibrations"][0]["jobs"] == 2
-    for project, key in ((PROJECT, "none"), ("elsewhere", row["key"])):
+    assert learned.calibrations(store, PROJECT, 9).calibrations[0].jobs == 2
+    for project, key in ((PROJECT, "none"), ("elsewhere", row.key)):
         with pytest.raises(Refusal, match="no calibration"):
             learned.calibration(store, project, key)
 

@@ -12,6 +12,7 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuNow, GpuSample, GpuState, NodeGpu
 from trainshed.model.resources import Node
 from trainshed.service.nodes.metrics import ServerMetrics
+from trainshed.service.nodes.node_gpus import GpuReading
 from trainshed.service.nodes.node_service import NodeService
 from trainshed.store import codec
 from trainshed.store.opening import open_store
@@ -53,26 +54,25 @@ def now(attempt=None):
 
 
 def devices(listing):
-    return {gpu["uuid"]: gpu for node in listing["nodes"] for gpu in node["devices"]}
+    return {gpu.uuid: gpu for node in listing.nodes for gpu in node.devices}
 
 
 def test_figures_are_of_the_answering_servers_machine_and_what_is_unmeasured_is_none(store):
     gpus = devices(NodeService(store=store, gpus_now=now).listing())
-    assert gpus["GPU-1"]["reading"] == {
-        "at": "2026-11-23T12:00:00.123Z", "usedBytes": 1 << 30, "use": 0.5, "useMinute": None,
-        "powerWatts": 312.5, "temperatureCelsius": 61, "eccErrors": None,
-        "throttled": ["hw slowdown"],
-    }  # fmt: skip
-    assert gpus["GPU-1"]["state"] == "HELD"
-    assert (gpus["GPU-2"]["state"], gpus["GPU-2"]["problem"]) == ("FAULTY", "Xid 79")
-    assert (gpus["GPU-9"]["state"], gpus["GPU-9"]["who"]) == ("FOREIGN", "process 9 (python)")
-    assert not {"reading", "job"} & (gpus["GPU-2"].keys() | gpus["GPU-9"].keys())
+    assert gpus["GPU-1"].reading == GpuReading(
+        at="2026-11-23T12:00:00.123Z", used_bytes=1 << 30, use=0.5, use_minute=None,
+        power_w=312.5, temperature_c=61, ecc_errors=None, throttled=("hw slowdown",),
+    )  # fmt: skip
+    assert gpus["GPU-1"].state is GpuState.HELD
+    assert (gpus["GPU-2"].state, gpus["GPU-2"].problem) == (GpuState.FAULTY, "Xid 79")
+    assert (gpus["GPU-9"].state, gpus["GPU-9"].who) == (GpuState.FOREIGN, "process 9 (python)")
+    assert {(gpus[uuid].reading, gpus[uuid].job) for uuid in ("GPU-2", "GPU-9")} == {(None, None)}
 
 
 def test_a_server_whose_engine_cannot_tell_shows_what_is_stored(store):
     gpus = devices(NodeService(store=store).listing())
-    assert [gpu["state"] for gpu in gpus.values()] == ["FREE", "FAULTY", "FREE", "FOREIGN"]
-    assert gpus["GPU-1"]["pciBusId"] == "00000000:3B:00.0"
+    assert [gpu.state.value for gpu in gpus.values()] == ["FREE", "FAULTY", "FREE", "FOREIGN"]
+    assert gpus["GPU-1"].pci_bus_id == "00000000:3B:00.0"
 
 
 def test_the_job_is_named_to_those_who_may_see_its_project(store):
@@ -82,8 +82,8 @@ def test_the_job_is_named_to_those_who_may_see_its_project(store):
     mine = devices(nodes.listing(lambda project: project == held.project))
     foreign = devices(nodes.listing(lambda _: False))
     assert held.name
-    assert mine["GPU-1"]["job"] == held.name
-    assert foreign["GPU-1"]["job"] is None
+    assert mine["GPU-1"].job == held.name
+    assert foreign["GPU-1"].job is None
 
 
 def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):

@@ -149,19 +149,19 @@ def test_a_job_explains_what_its_reducers_are_to_come_to_and_then_what_they_did(
     reducers = group("n1-highcpu-16", Role.REDUCER, count=8)
     plan_events = (NewEvent(kind=PLANNED, message=EIGHT),)
     record = add(store, project=PROJECT, groups=(group(), reducers), events=plan_events)
-    assert explained(store, record)["reduction"] == EIGHT
+    assert explained(store, record).reduction == EIGHT
     place(store, record.uid)
     go(store, record.uid, JobState.RUNNING)
     came = NewEvent(kind="REDUCTION", message="Reduction: 1.43 times a ring.")
     go(store, record.uid, JobState.SUCCEEDED, events=(came,))
     explanation = explained(store, record)
-    assert explanation["message"] == "It completed successfully."
-    assert explanation["reduction"] == came.message
+    assert explanation.message == "It completed successfully."
+    assert explanation.reduction == came.message
 
 
 def test_a_job_without_reducers_explains_nothing_of_them(store):
     record = add(store, project=PROJECT)
-    assert "reduction" not in explained(store, record)
+    assert explained(store, record).reduction is None
 
 
 def explained(store, record):

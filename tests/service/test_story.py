@@ -23,25 +23,25 @@ def job(store):
 
 
 def sentence(store, job):
-    return Stories(store).explain(PROJECT, job.job.job_id)["message"]
+    return Stories(store).explain(PROJECT, job.job.job_id).message
 
 
 def test_a_job_that_starts_again_says_so_and_how_often_it_did(store, job):
     go(store, job.uid, JobState.RESTARTING, restarts=Restarts(maintenance=1, infra=2))
     assert sentence(store, job) == "Attempt 1 is being ended; the next one will begin."
     story = Stories(store).job(PROJECT, job.job.job_id)
-    assert story["restarts"] == {"maintenance": 1, "infra": 2, "user": 0}
+    assert story.restarts == Restarts(maintenance=1, infra=2, user=0)
 
 
 def test_a_long_story_is_not_read_to_explain_its_job(store, job, monkeypatch):
     for text in ("Steps: 10.", "Steps: 40."):
         store.add_event(job.uid, NewEvent(kind=STEPS, message=text))
     monkeypatch.setattr(type(store), "events", lambda *_, **__: pytest.fail("all of it is read"))
-    assert Stories(store).explain(PROJECT, job.job.job_id)["steps"] == "Steps: 40."
+    assert Stories(store).explain(PROJECT, job.job.job_id).steps == "Steps: 40."
 
 
 def test_a_job_that_never_was_says_nothing_of_it(store, job):
-    assert "restarts" not in Stories(store).job(PROJECT, job.job.job_id)
+    assert Stories(store).job(PROJECT, job.job.job_id).restarts is None
 
 
 def test_a_job_that_may_not_start_again_says_what_it_will_fail_of(store, job):
@@ -61,16 +61,16 @@ def test_a_job_in_the_queue_of_its_engine_says_what_that_says(store):
     record = add(store, project=PROJECT)
     hand_over(store, record.uid)
     story = Stories(store).job(PROJECT, record.job.job_id)
-    assert (story["state"], story["waiting"]["reason"]) == ("ENQUEUED", "ENGINE_QUEUE")
-    assert "queuePosition" not in story["waiting"]
+    assert (story.state, story.waiting.reason) == (JobState.ENQUEUED, Reason.ENGINE_QUEUE)
+    assert story.waiting.queue_position is None
     why = Explanation(
         reason=Reason.HELD, message="Ann has held it.", position=4, since_s=1_795_219_200.0
     )
     store.explain({record.uid: why}, JobState.ENQUEUED)
-    waiting = Stories(store).explain(PROJECT, record.job.job_id)["waiting"]
-    assert (waiting["reason"], waiting["message"]) == ("HELD", "Ann has held it.")
-    assert (waiting["queuePosition"], waiting["since"][:20]) == (4, "2026-11-21T00:00:00.")
-    assert "change" not in waiting
+    waiting = Stories(store).explain(PROJECT, record.job.job_id).waiting
+    assert (waiting.reason, waiting.message) == (Reason.HELD, "Ann has held it.")
+    assert (waiting.queue_position, waiting.since[:20]) == (4, "2026-11-21T00:00:00.")
+    assert waiting.change is None
 
 
 def test_replicas_that_do_not_come_up_say_why(store, job):

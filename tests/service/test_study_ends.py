@@ -7,7 +7,6 @@ import pytest
 
 from databases import new_database
 from store.builders import STUDY, add_study, advance, go, place, trial, trial_job
-from trainshed.api.native_models import Ending
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialState
 from trainshed.service.jobs.story import Stories, study_sentence
@@ -50,11 +49,11 @@ def test_three_trials_tell_the_end(store):
 def test_programs_have_it_in_numbers(store):
     record = add_study(store, study=TWELVE)
     query = Stories(store).job, record.job.project, record.job.job_id
-    assert "ending" not in query[0](*query[1:])
+    assert query[0](*query[1:]).ending is None
     over(store, record, 3)
-    ending = Ending.model_validate(query[0](*query[1:])["ending"])
-    assert ending.leftSeconds == sorted(ending.leftSeconds)
-    assert len(ending.leftSeconds) == 3
+    ending = query[0](*query[1:]).ending
+    assert ending.left_s == sorted(ending.left_s)
+    assert len(ending.left_s) == 3
 
 
 def test_two_trials_tell_nothing(store):

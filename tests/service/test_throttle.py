@@ -40,7 +40,7 @@ def test_tokens_that_begin_alike_count_together_wherever_they_come_from(access):
 
 
 def test_a_right_token_is_let_in_whatever_was_tried_from_its_address(access, store):
-    text = tokens.create(store, {"name": "laptop"})["token"]
+    text = tokens.create(store, {"name": "laptop"}).token
     for n in range(10):
         refusal(access, f"{n}-wrong-token", HERE)
     assert access.caller(f"Bearer {text}", loopback=False, address=HERE).name == "laptop"

@@ -15,6 +15,7 @@ from trainshed.service.auth import key_files, signing_keys, tokens
 from trainshed.service.auth.access import digest_of
 from trainshed.service.auth.tokens import first_token
 from trainshed.store.opening import open_store
+from trainshed.wire.native_v1 import document
 
 
 @pytest.fixture
@@ -104,18 +105,19 @@ def test_of_servers_that_start_together_one_makes_the_token(store, tmp_path):
 
 def test_a_token_is_shown_once_and_listed_without_its_text(store):
     token = tokens.create(store, {"name": "n", "project": "demo", "role": "viewer"})
-    listed = tokens.listing(store)["tokens"]
-    text = token.pop("token")
-    assert listed == [{**token, "revoked": False}]
+    listed = tokens.listing(store).tokens
+    made = document(token)
+    text = made.pop("token")
+    assert [document(row) for row in listed] == [{**made, "revoked": False}]
     assert text not in str(listed)
     assert digest_of(text) not in str(listed)
-    assert token.keys() == {"id", "name", "project", "role", "createTime"}
+    assert made.keys() == {"id", "name", "project", "role", "createTime"}
 
 
 def test_revoking_is_final_and_needs_a_token_that_exists(store):
     token = tokens.create(store, {})
-    assert tokens.revoke(store, token["id"]) == {}
-    assert tokens.listing(store)["tokens"][0]["revoked"] is True
+    assert document(tokens.revoke(store, token.id)) == {}
+    assert tokens.listing(store).tokens[0].revoked is True
     with pytest.raises(Refusal) as error:
         tokens.revoke(store, "nothing")
     assert error.value.code is Code.NOT_FOUND
@@ -155,15 +157,15 @@ def test_a_key_file_is_registered_without_its_private_key(store, account):
     document = key_files.from_key_file(account.key_file())
     assert document == account.registration()
     added = signing_keys.add(store, document)
-    assert added["id"] == account.kid
-    assert signing_keys.listing(store) == {"keys": [added]}
+    assert added.id == account.kid
+    assert signing_keys.listing(store).keys == [added]
     assert "PRIVATE" not in str(store.all_keys())
 
 
 def test_a_key_without_an_id_is_named_by_its_fingerprint(store, account):
     document = account.registration()
     del document["keyId"]
-    assert len(signing_keys.add(store, document)["id"]) == 40
+    assert len(signing_keys.add(store, document).id) == 40
 
 
 def test_a_key_id_is_not_taken_over(store, account):

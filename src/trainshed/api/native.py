@@ -29,25 +29,31 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth import bucket_tokens, signing_keys, tokens
 from trainshed.service.auth.access import Access
+from trainshed.service.auth.bucket_tokens import BucketToken, MadeBucketToken
+from trainshed.service.auth.signing_keys import Keys, KeySummary
+from trainshed.service.auth.tokens import MadeToken, Nothing, Tokens
 from trainshed.service.jobs.job_lists import JobLists
-from trainshed.service.jobs.manifests import Manifests
+from trainshed.service.jobs.manifests import Manifest, Manifests
 from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.story_answers import JobEvents, JobExplanation, JobSummary, Trials
 from trainshed.service.learning import calibrations as learned
+from trainshed.service.learning.calibrations import (
+    CalibrationFile,
+    Calibrations,
+    PredictionScores,
+)
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import LogCursor, check_trial
 from trainshed.service.log.streams import Streams
-from trainshed.service.nodes.fencing import AttemptService
-from trainshed.service.nodes.node_service import NodeService
+from trainshed.service.nodes.fencing import AttemptService, FencedAttempt
+from trainshed.service.nodes.node_service import Fleet, NodeOrdered, NodeService
 from trainshed.service.upkeep import audit_log
-from trainshed.service.upkeep.audit_log import AuditLog
-from trainshed.service.upkeep.buckets import BucketService
+from trainshed.service.upkeep.audit_log import AuditLog, AuditPage
+from trainshed.service.upkeep.buckets import AdoptedBucket, BucketService
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 from trainshed.wire.native_v1 import line_json
 from trainshed.wire.times import seconds
-
-Json = dict[str, Any]
-
 
 #: How long a follower of a quiet job rests between two looks.
 FOLLOW_S = 0.2
@@ -126,41 +132,37 @@ def _jobs(native: Native) -> APIRouter:
     stories = native.stories
     manifests = Manifests(stories, native.attempts.engines)
 
-    @router.get("/jobs/{job}", response_model=models.Job, response_model_exclude_none=True)
-    def describe(project: Readable, job: str) -> Json:
+    @router.get("/jobs/{job}", response_model_exclude_none=True)
+    def describe(project: Readable, job: str) -> JobSummary:
         """Tell a job in short, by its AI Platform id or its Vertex number."""
         return stories.job(project, job)
 
-    @router.get(
-        "/jobs/{job}/explain", response_model=models.Explanation, response_model_exclude_none=True
-    )
-    def explain(project: Readable, job: str) -> Json:
+    @router.get("/jobs/{job}/explain", response_model_exclude_none=True)
+    def explain(project: Readable, job: str) -> JobExplanation:
         """Say why the job is where it is, what blocks it, and one change that would admit it."""
         return stories.explain(project, job)
 
-    @router.get("/jobs/{job}/events", response_model=models.Events)
+    @router.get("/jobs/{job}/events")
     def events(
         project: Readable,
         job: str,
         after: Annotated[int, Query(ge=0, le=SEQ_MAX)] = 0,
         limit: Annotated[int, Query(ge=1, le=EVENTS_MAX)] = EVENTS_MAX,
-    ) -> Json:
+    ) -> JobEvents:
         """Tell the story of the job, oldest first, from behind the event ``after``."""
         return stories.events(project, job, after=after, limit=limit)
 
-    @router.get("/jobs/{job}/manifest", response_model=models.Manifest)
+    @router.get("/jobs/{job}/manifest")
     def manifest(
         project: Readable,
         job: str,
         attempt: Annotated[int | None, Query(ge=1, le=ATTEMPT_MAX)] = None,
-    ) -> Json:
+    ) -> Manifest:
         """Show what was sent for the newest attempt of the job, or another, without secrets."""
         return manifests.manifest(project, job, attempt)
 
-    @router.get(
-        "/jobs/{job}/trials", response_model=models.Trials, response_model_exclude_none=True
-    )
-    def trials(project: Readable, job: str) -> Json:
+    @router.get("/jobs/{job}/trials", response_model_exclude_none=True)
+    def trials(project: Readable, job: str) -> Trials:
         """Tell how the trials of a tuning job stand: also what Google's documents leave out."""
         return stories.trials(project, job)
 
@@ -247,22 +249,24 @@ def _plans(native: Native) -> APIRouter:
     router = APIRouter(prefix="/projects/{project}", tags=["plans"])
     limit = Query(ge=1, le=learned.LIST_MAX)
 
-    @router.get("/outcomes", response_model=models.Outcomes, response_model_exclude_none=True)
+    @router.get("/outcomes", response_model_exclude_none=True)
     def outcomes(
         project: Readable,
         limit: Annotated[int, limit] = learned.LIST_MAX,
         pageToken: str = "",  # noqa: N803 - Google's word
-    ) -> Json:
+    ) -> PredictionScores:
         """Tell what was predicted of the project's jobs, and what they took, page by page."""
         return learned.outcomes(native.store, project, limit, pageToken)
 
-    @router.get("/calibrations", response_model=models.Calibrations)
-    def calibrations(project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX) -> Json:
+    @router.get("/calibrations")
+    def calibrations(
+        project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX
+    ) -> Calibrations:
         """List what jobs have taught of each trainer on each kind of machine."""
         return learned.calibrations(native.store, project, limit)
 
-    @router.get("/calibrations/{key}", response_model=models.CalibrationFile)
-    def calibration(project: Readable, key: str) -> Json:
+    @router.get("/calibrations/{key}")
+    def calibration(project: Readable, key: str) -> CalibrationFile:
         """Give what jobs have taught of one trainer, as a plan takes it."""
         return learned.calibration(native.store, project, key)
 
@@ -271,14 +275,13 @@ def _plans(native: Native) -> APIRouter:
 
 def _fleet(native: Native) -> APIRouter:
     router, nodes = APIRouter(tags=["fleet"]), native.nodes
-    ordered: Json = {
-        "response_model": models.NodeOrdered,
+    ordered: dict[str, Any] = {
         "response_model_exclude_none": True,
         "dependencies": [Depends(administrator)],
     }
 
-    @router.get("/nodes", response_model=models.Nodes, response_model_exclude_none=True)
-    def list_nodes(caller: Known) -> Json:
+    @router.get("/nodes", response_model_exclude_none=True)
+    def list_nodes(caller: Known) -> Fleet:
         """Show the fleet as it was last seen, and how the GPUs of this server's machine do now.
 
         Whether a stranger has a GPU is known within half a minute.
@@ -286,17 +289,17 @@ def _fleet(native: Native) -> APIRouter:
         return nodes.listing(partial(caller.may, AccessRole.VIEWER))
 
     @router.post("/nodes/{node:path}:drain", **ordered)
-    def drain(node: str, order: models.NodeOrder | None = None) -> Json:
+    def drain(node: str, order: models.NodeOrder | None = None) -> NodeOrdered:
         """Let a node take no new replicas; those on it run on, unless a notice is given."""
         return nodes.drain(node, _notice(order))
 
     @router.post("/nodes/{node:path}:maintain", **ordered)
-    def maintain(node: str, order: models.NodeOrder | None = None) -> Json:
+    def maintain(node: str, order: models.NodeOrder | None = None) -> NodeOrdered:
         """Give the replicas on a node notice; their jobs start again elsewhere, or wait."""
         return nodes.maintain(node, _notice(order))
 
     @router.post("/nodes/{node:path}:resume", **ordered)
-    def resume(node: str) -> Json:
+    def resume(node: str) -> NodeOrdered:
         """Let a node take replicas again."""
         return nodes.resume(node)
 
@@ -311,12 +314,12 @@ def _fleet(native: Native) -> APIRouter:
 def _attempts(attempts: AttemptService) -> APIRouter:
     router = APIRouter(tags=["fleet"])
 
-    @router.post("/attempts/{uid}/{attempt}:fence", response_model=models.Fenced)
+    @router.post("/attempts/{uid}/{attempt}:fence")
     def fence(
         uid: Annotated[int, Path(ge=1, le=SEQ_MAX)],
         attempt: Annotated[int, Path(ge=1, le=ATTEMPT_MAX)],
         caller: Annotated[Caller, Depends(administrator)],
-    ) -> Json:
+    ) -> FencedAttempt:
         """Say that nothing of an attempt lives, where its engine cannot: it counts as lost."""
         return attempts.fence(uid, attempt, caller.name)
 
@@ -331,36 +334,36 @@ def _administration(native: Native) -> APIRouter:
     router = APIRouter(tags=["access"], dependencies=[Depends(administrator)])
     store, access = native.store, native.access
 
-    @router.get("/tokens", response_model=models.Tokens, response_model_exclude_none=True)
-    def list_tokens() -> Json:
+    @router.get("/tokens", response_model_exclude_none=True)
+    def list_tokens() -> Tokens:
         """List the tokens, without their texts; when each was last used, to the minute."""
         access.note_use()
         return tokens.listing(store)
 
-    @router.post("/tokens", response_model=models.MadeToken, response_model_exclude_none=True)
-    def create_token(token: models.NewToken) -> Json:
+    @router.post("/tokens", response_model_exclude_none=True)
+    def create_token(token: models.NewToken) -> MadeToken:
         """Make a token; only this answer ever holds its text."""
         return tokens.create(store, token.model_dump(exclude_none=True))
 
-    @router.delete("/tokens/{token}", response_model=models.Nothing)
-    def revoke_token(token: str) -> Json:
+    @router.delete("/tokens/{token}")
+    def revoke_token(token: str) -> Nothing:
         """Make a token worthless."""
         revoked = tokens.revoke(store, token)
         access.forget()
         return revoked
 
-    @router.get("/keys", response_model=models.Keys)
-    def list_keys() -> Json:
+    @router.get("/keys")
+    def list_keys() -> Keys:
         """List the registered keys."""
         return signing_keys.listing(store)
 
-    @router.post("/keys", response_model=models.Key)
-    def add_key(key: models.NewKey) -> Json:
+    @router.post("/keys")
+    def add_key(key: models.NewKey) -> KeySummary:
         """Let a service account in that signs its own tokens."""
         return signing_keys.add(store, key.model_dump(exclude_none=True))
 
-    @router.delete("/keys/{key}", response_model=models.Nothing)
-    def remove_key(key: str) -> Json:
+    @router.delete("/keys/{key}")
+    def remove_key(key: str) -> Nothing:
         """Forget a key."""
         removed = signing_keys.remove(store, key)
         access.forget()
@@ -372,15 +375,17 @@ def _administration(native: Native) -> APIRouter:
 def _bucket_tokens(store: Store) -> APIRouter:
     router = APIRouter(prefix="/projects/{project}/bucketTokens", tags=["access"])
 
-    @router.post("", response_model=models.MadeBucketToken)
-    def create_bucket_token(caller: Known, project: Readable, token: models.NewBucketToken) -> Json:
+    @router.post("")
+    def create_bucket_token(
+        caller: Known, project: Readable, token: models.NewBucketToken
+    ) -> MadeBucketToken:
         """Make a token for buckets, for storage clients that cannot send a header."""
         return bucket_tokens.create(store, caller, project, token.model_dump(exclude_none=True))
 
-    @router.post("/{token}:renew", response_model=models.BucketToken)
+    @router.post("/{token}:renew")
     def renew_bucket_token(
         caller: Known, project: Readable, token: str, life: models.Life | None = None
-    ) -> Json:
+    ) -> BucketToken:
         """Let a token for buckets, which the caller made, end later."""
         del project
         document = life.model_dump(exclude_none=True) if life else {}
@@ -392,12 +397,12 @@ def _bucket_tokens(store: Store) -> APIRouter:
 def _audit(native: Native) -> APIRouter:
     router = APIRouter(tags=["access"], dependencies=[Depends(administrator)])
 
-    @router.get("/audit", response_model=models.AuditLog)
+    @router.get("/audit")
     def list_audit_log(
         project: str | None = None,
         since: str | None = None,
         limit: Annotated[int, Query(ge=1, le=audit_log.LIST_MAX)] = audit_log.LIST_MAX,
-    ) -> Json:
+    ) -> AuditPage:
         """Tell who changed what, and what was refused to whom: the newest entries, in order."""
         native.audit_log.write()
         query = {"project": project, "since": since, "limit": limit}
@@ -409,13 +414,13 @@ def _audit(native: Native) -> APIRouter:
 def _buckets(native: Native) -> APIRouter:
     router = APIRouter(tags=["buckets"])
 
-    @router.post("/buckets/{bucket}:adopt", response_model=models.Adopted)
+    @router.post("/buckets/{bucket}:adopt")
     def adopt(
         bucket: str,
         adopter: models.Adopter,
         caller: Annotated[Caller, Depends(administrator)],
         request: Request,
-    ) -> Json:
+    ) -> AdoptedBucket:
         """Give a folder that lies among the buckets, and is nobody's, to a project."""
         permissions = request.app.state.permissions
         project = permissions.enter(caller, AccessRole.ADMIN, adopter.project)

@@ -1,16 +1,20 @@
-"""Documents of the native API below ``/trainshed/v1``: explanations, log lines, trials.
+"""Our own API below ``/trainshed/v1``: the names of its fields, and documents that clients read.
+
+Each answer is one dataclass.  FastAPI derives its schema and its JSON from the configuration here,
+also for the values of the model in it.
 
 Google's documents of trials are incomplete: Vertex's lack early stops, those of ml v1 the reasons
 of missing results and the measurements of running trials (docs/sources/vertex.md 7.1 and 8).
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, TypeVar
 
-from trainshed.model.explanation import Explanation
+from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.log_line import LogLine
-from trainshed.model.trials import Measurement, TrialRecord, TrialView
+from trainshed.model.status import JobState
+from trainshed.model.trials import Measurement, TrialRecord, TrialState, TrialView
 from trainshed.wire.times import timestamp
 
 Json = Mapping[str, Any]
@@ -24,20 +28,60 @@ def json_name(name: str) -> str:
     return first + "".join(map(str.capitalize, words))
 
 
-def trial_json(view: TrialView) -> dict[str, Any]:
-    """A trial in short; ``step`` and ``metrics`` are those of its latest measurement."""
+_A = TypeVar("_A", bound="Answer")
+
+
+class Answer:
+    """A document of the API.  The docstrings of the dataclass describe it to clients."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    __pydantic_config__: ClassVar[Any] = {
+        "alias_generator": json_name,
+        "use_attribute_docstrings": True,
+    }
+
+
+def answer_of(kind: type[_A], value: object, /, **others: Any) -> _A:
+    """The answer with the fields that a value has under the same names, and others."""
+    names = kind.__dataclass_fields__
+    own = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    return kind(**(own | others))
+
+
+def document(answer: Answer) -> dict[str, Any]:
+    """An answer as the API writes it, where no server does; what is None is left out."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - most commands need none
+
+    adapter = TypeAdapter(type(answer))
+    written = adapter.dump_python(answer, mode="json", by_alias=True, exclude_none=True)
+    return dict(written)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSummary(Answer):
+    """A trial of a tuning job; ``step`` and ``metrics`` are those of its latest measurement."""
+
+    number: int
+    state: TrialState
+    job_state: JobState
+    stopped_early: bool
+    step: int | None = None
+    metrics: Mapping[str, float]
+    infeasible_reason: str | None = None
+
+
+def trial_summary(view: TrialView) -> TrialSummary:
+    """A trial in short."""
     trial = view.trial
     last = latest(trial)
-    document = {
-        "number": trial.number,
-        "state": trial.state.value,
-        "jobState": view.job_state.value,
-        "stoppedEarly": trial.stopped_early,
-        "step": last.step if last else None,
-        "metrics": dict(last.metrics) if last else {},
-        "infeasibleReason": trial.infeasible_reason,
-    }
-    return {name: value for name, value in document.items() if value is not None}
+    return answer_of(
+        TrialSummary,
+        trial,
+        job_state=view.job_state,
+        step=last.step if last else None,
+        metrics=dict(last.metrics) if last else {},
+    )
 
 
 def completed(trial: TrialRecord, native: Json) -> TrialRecord:
@@ -61,23 +105,56 @@ def _read_measurements(native: Json) -> tuple[Measurement, ...]:
     return (Measurement(step=int(native.get("step", 0)), metrics=metrics),) if metrics else ()
 
 
-def explanation_json(explanation: Explanation, position: int | None) -> dict[str, Any]:
-    """An explanation as the native API shows it; the next job's position is 1."""
-    document: dict[str, Any] = {
-        "reason": explanation.reason.value,
-        "message": explanation.message,
-        "blockers": list(explanation.blockers),
-        "queuePosition": position,
-        "since": None if explanation.since_s is None else timestamp(int(explanation.since_s * 1e9)),
-    }
-    if change := explanation.change:
-        document["change"] = asdict(change)
-    return {name: value for name, value in document.items() if value is not None}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Answer):
+    """Why a job waits."""
+
+    reason: Reason
+    message: str
+    blockers: Sequence[str] = ()
+    """Jobs, quotas and nodes that stand in the way; at most ten, the last one counts the rest."""
+    queue_position: int | None = None
+    """Of the next job it is 1."""
+    since: str | None = None
+    """Where the queue of an engine gave the reason."""
+    change: Change | None = None
 
 
-def score_json(content: Json | None) -> dict[str, Any] | None:
-    """What the store keeps of a prediction and its job, under the API's names."""
-    return None if content is None else {json_name(key): value for key, value in content.items()}
+def waiting_for(explanation: Explanation, position: int | None) -> Waiting:
+    """An explanation with the job's place in a queue."""
+    since_s = explanation.since_s
+    since = None if since_s is None else timestamp(int(since_s * 1e9))
+    return answer_of(Waiting, explanation, queue_position=position, since=since)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionScore(Answer):
+    """What was predicted of all steps of a job, and what they took."""
+
+    job: str
+    accelerators: int
+    hosts: int
+    steps: int
+    predicted_s: Sequence[float]
+    """The 80 % interval's low end, the point, and the high end."""
+    took_s: float
+    inside: bool
+    """Whether the interval held it."""
+    goodput: float | None = None
+    """Time in steps, over the time since the replica began."""
+    class_: str
+    """From what was known to what was asked."""
+    cost: float | None = None
+    predicted_cost: float | None = None
+    currency: str | None = None
+    sentence: str
+
+
+def prediction_score(content: Json) -> PredictionScore:
+    """A score as it is stored, under the names of ``JobOutcome.numbers``."""
+    names = PredictionScore.__dataclass_fields__
+    values: dict[str, Any] = {name: content.get(name.rstrip("_")) for name in names}
+    return PredictionScore(**values)
 
 
 def line_json(line: LogLine) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def _ask_server(server: "Server", noun: str, verb: str, argument: Any = None) ->
 
     parts, document = ((argument,), None) if verb == "DELETE" else ((), argument)
     try:
-        response = server.call(verb, path_of("trainshed", "v1", noun, *parts), document)
+        response = server.call(verb, path_of("trainshed", "v1", noun, *parts), body)
     except ServerRefusal as refusal:
         raise UsageFault(f"{server.url}: {refusal.message}") from refusal
     except Unreachable as error:
@@ -164,8 +164,9 @@ def _ask_server(server: "Server", noun: str, verb: str, argument: Any = None) ->
 
 def _ask_store(store: "Store", noun: str, verb: str, *arguments: Any) -> Json:
     from trainshed.service.auth import signing_keys, tokens
+    from trainshed.wire.native_v1 import Answer, document
 
-    operations: dict[tuple[str, str], Callable[..., Json]] = {
+    operations: dict[tuple[str, str], Callable[..., Answer]] = {
         ("tokens", "POST"): tokens.create,
         ("tokens", "GET"): tokens.listing,
         ("tokens", "DELETE"): tokens.revoke,
@@ -174,7 +175,7 @@ def _ask_store(store: "Store", noun: str, verb: str, *arguments: Any) -> Json:
         ("keys", "DELETE"): signing_keys.remove,
     }
     with _store_faults():
-        response = operations[noun, verb](store, *arguments)
+        response = document(operations[noun, verb](store, *arguments))
         if verb != "GET":
             _note_change(store, f"{verb} /trainshed/v1/{noun}", arguments)
         return response

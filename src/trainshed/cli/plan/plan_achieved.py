@@ -115,7 +115,7 @@ def _compare_all(
     place: ServerPlace, jobs: Sequence[str], file: Path, gpus: int | None, *, update: bool
 ) -> list[Json]:
     """What a calibration says of each of them, which may then learn from all.  UsageFault."""
-    from trainshed.wire.native_v1 import score_json
+    from trainshed.wire.native_v1 import document, prediction_score
     from trainshed.workbench.plan_inputs import NotPlannable, read_calibration
 
     try:
@@ -128,7 +128,7 @@ def _compare_all(
     return [
         {"job": job, _REASON: outcome}
         if isinstance(outcome, str)
-        else score_json({**outcome.numbers, "sentence": outcome.sentence})
+        else document(prediction_score({**outcome.numbers, "sentence": outcome.sentence}))
         for job, outcome in outcomes.items()
     ]
 

@@ -6,16 +6,17 @@ as an administrator, ends within hours, and ends with the token or key that it w
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from trainshed.model.access import ALL_BUCKETS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.auth.tokens import Json, invalid, life_of, new_token, refuse_unknown
+from trainshed.service.auth.tokens import invalid, life_of, new_token, refuse_unknown
 from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
 from trainshed.store.opening import Store
 from trainshed.store.records.access import Token
+from trainshed.wire.native_v1 import Answer, answer_of
 
 LIFE: Final = timedelta(hours=1)
 LIFE_MAX: Final = timedelta(hours=12)
@@ -25,7 +26,30 @@ LIVE_MAX: Final = 1000
 KEPT: Final = timedelta(days=1)
 
 
-def create(store: Store, caller: Caller, project: str, document: Mapping[str, Any]) -> Json:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketToken(Answer):
+    """A token for buckets; it ends with the token that it was made with, or before."""
+
+    id: str
+    project: str
+    bucket: str
+    read_only: bool
+    expire_time: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeBucketToken(BucketToken):
+    """A new one; no later answer holds its text."""
+
+    token: str
+
+
+_B = TypeVar("_B", bound=BucketToken)
+
+
+def create(
+    store: Store, caller: Caller, project: str, document: Mapping[str, Any]
+) -> MadeBucketToken:
     """``POST /trainshed/v1/projects/{project}/bucketTokens``.
 
     ``document``: ``bucket``, which need not be there yet, or ``*`` for every bucket that the caller
@@ -46,10 +70,10 @@ def create(store: Store, caller: Caller, project: str, document: Mapping[str, An
             f"{caller.name} has {LIVE_MAX} tokens for buckets that have not ended; renew one of "
             "them, or wait until they end",
         )
-    return {**_render_token(token), "token": text}
+    return _answer(MadeBucketToken, token, token=text)
 
 
-def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, Any]) -> Json:
+def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, Any]) -> BucketToken:
     """``POST .../bucketTokens/{id}:renew``: the same text opens the same buckets for longer.
 
     ``document``: ``expires``.  Raises Refusal where the caller has no such token that lives.
@@ -64,7 +88,7 @@ def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, An
             f"there is no token {token_id!r} of {caller.name} for buckets that has not ended; "
             "`trainshed buckets token` makes another one",
         )
-    return _render_token(token)
+    return _answer(BucketToken, token)
 
 
 def forget_ended(store: Store) -> int:
@@ -90,13 +114,14 @@ def _end(caller: Caller, now: datetime, life: timedelta | None) -> datetime:
     return min(ends, datetime.fromtimestamp(caller.ends_at_s, UTC))
 
 
-def _render_token(token: Token) -> Json:
+def _answer(kind: type[_B], token: Token, /, **others: str) -> _B:
     if token.expire_time is None:
         raise AssertionError("every token for buckets ends")
-    return {
-        "id": token.token_id,
-        "project": token.project,
-        "bucket": token.bucket,
-        "readOnly": token.role is AccessRole.VIEWER,
-        "expireTime": token.expire_time.isoformat(timespec="microseconds"),
-    }
+    return answer_of(
+        kind,
+        token,
+        id=token.token_id,
+        read_only=token.role is AccessRole.VIEWER,
+        expire_time=token.expire_time.isoformat(timespec="microseconds"),
+        **others,
+    )

@@ -1,11 +1,12 @@
 """Registers, lists and removes public keys of service accounts.
 
-As in ``tokens``, the functions speak JSON and are for administrators of the installation only.
+As in ``tokens``, the functions are for administrators of the installation only.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,15 +17,42 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import key_files
 from trainshed.service.auth.key_files import BITS_MIN
 from trainshed.service.auth.signed_tokens import public_key
-from trainshed.service.auth.tokens import Json, invalid, project_of, refuse_unknown, role_of
+from trainshed.service.auth.tokens import (
+    Nothing,
+    RoleName,
+    invalid,
+    project_of,
+    refuse_unknown,
+    role_name,
+    role_of,
+)
 from trainshed.store.opening import Store
 from trainshed.store.records.access import SigningKey
+from trainshed.wire.native_v1 import Answer, answer_of
 
 _EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,128}@[A-Za-z0-9.-]{1,190}")
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-def add(store: Store, document: Mapping[str, Any]) -> Json:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySummary(Answer):
+    """A registered key of a service account."""
+
+    id: str
+    email: str
+    project: str
+    role: RoleName
+    create_time: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys(Answer):
+    """All registered keys."""
+
+    keys: Sequence[KeySummary]
+
+
+def add(store: Store, document: Mapping[str, Any]) -> KeySummary:
     """``POST /trainshed/v1/keys``: let a service account in.
 
     ``document``: ``email``, ``publicKey`` (PEM), and maybe ``keyId`` (the ``private_key_id`` of a
@@ -52,19 +80,19 @@ def add(store: Store, document: Mapping[str, Any]) -> Json:
             f"the key {key_id} is registered already; remove it first to change it",
         )
     store.add_key(key)
-    return _render_key(key)
+    return _summarize(key)
 
 
-def listing(store: Store) -> Json:
+def listing(store: Store) -> Keys:
     """``GET /trainshed/v1/keys``."""
-    return {"keys": [_render_key(key) for key in store.all_keys()]}
+    return Keys(keys=[_summarize(key) for key in store.all_keys()])
 
 
-def remove(store: Store, key_id: str) -> Json:
+def remove(store: Store, key_id: str) -> Nothing:
     """``DELETE /trainshed/v1/keys/{id}``.  Raises Refusal where there is none of this id."""
     if not store.remove_key(key_id):
         raise Refusal(Code.NOT_FOUND, f"there is no key {key_id!r}; see `trainshed keys list`")
-    return {}
+    return Nothing()
 
 
 #: A warning about a key that Google knows as well.
@@ -76,7 +104,7 @@ REPLAY: Final = (
 _ACCOUNT = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
-def new_key_file(url: str, name: str, project: str | None) -> Json:
+def new_key_file(url: str, name: str, project: str | None) -> dict[str, Any]:
     """Make a key file in Google's form for a service account of this server.
 
     Google does not know the key and refuses what it signs.  Its ``token_uri`` is the server at
@@ -103,11 +131,11 @@ def _check_key(pem: Any) -> tuple[str, str]:
     return text, hashlib.sha256(der).hexdigest()[:40]
 
 
-def _render_key(key: SigningKey) -> Json:
-    return {
-        "id": key.key_id,
-        "email": key.email,
-        "project": key.project,
-        "role": key.role.name.lower(),
-        "createTime": key.create_time.isoformat(),
-    }
+def _summarize(key: SigningKey) -> KeySummary:
+    return answer_of(
+        KeySummary,
+        key,
+        id=key.key_id,
+        role=role_name(key.role),
+        create_time=key.create_time.isoformat(),
+    )

@@ -1,15 +1,15 @@
 """Creates, lists and revokes tokens, for administrators.
 
-The functions speak JSON, so that the native API and a command line without a server give the same
+The functions read JSON, so that the native API and a command line without a server give the same
 answers.  The caller must be allowed ``caller.may(AccessRole.ADMIN, None)``.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from trainshed.files.server_files import ADMIN_FILE, alone_in, read_token, write_file
 from trainshed.model.access import ALL_PROJECTS, PROJECT_ID, AccessRole
@@ -19,13 +19,13 @@ from trainshed.model.visible import hidden
 from trainshed.service.auth.access import digest_of
 from trainshed.store.opening import Store
 from trainshed.store.records.access import Token
-
-Json = dict[str, Any]
+from trainshed.wire.native_v1 import Answer, answer_of
 
 PREFIX = "tsd_"
 BYTES = 32
 FIRST_NAME = "first-admin"
 
+RoleName = Literal["viewer", "submitter", "admin"]
 ROLES: Mapping[str, AccessRole] = {role.name.lower(): role for role in AccessRole}
 
 NAME_LENGTH_MAX = 100
@@ -39,7 +39,46 @@ class FirstToken:
     made: str | None
 
 
-def create(store: Store, document: Mapping[str, Any]) -> Json:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSummary(Answer):
+    """A token without its text."""
+
+    id: str
+    name: str
+    project: str
+    role: RoleName
+    create_time: str
+    expire_time: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeToken(TokenSummary):
+    """A new token; no later answer holds its text."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedToken(TokenSummary):
+    """One that is revoked opens nothing any more."""
+
+    last_use_time: str | None = None
+    revoked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens(Answer):
+    """All tokens, oldest first."""
+
+    tokens: Sequence[ListedToken]
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing(Answer):
+    """It was done, and there is nothing to tell."""
+
+
+def create(store: Store, document: Mapping[str, Any]) -> MadeToken:
     """``POST /trainshed/v1/tokens``: make a token; only this answer ever holds its text.
 
     ``document``: ``name``, ``project`` (``*``, the default, is every project), ``role`` (viewer,
@@ -56,21 +95,21 @@ def create(store: Store, document: Mapping[str, Any]) -> Json:
     text, token = new_token(name, project, role)
     token = replace(token, expire_time=token.create_time + life if life else None)
     store.add_token(token)
-    return {**_render_token(token), "token": text}
+    return answer_of(MadeToken, token, **_texts(token), token=text)
 
 
-def listing(store: Store) -> Json:
+def listing(store: Store) -> Tokens:
     """``GET /trainshed/v1/tokens``: all tokens, oldest first, without their texts."""
-    return {"tokens": [_render_token_row(token) for token in store.tokens()]}
+    return Tokens(tokens=[_summarize(token) for token in store.tokens()])
 
 
-def revoke(store: Store, token_id: str) -> Json:
+def revoke(store: Store, token_id: str) -> Nothing:
     """``DELETE /trainshed/v1/tokens/{id}``.  Raises Refusal where there is none of this id."""
     if not store.revoke_token(token_id):
         raise Refusal(
             Code.NOT_FOUND, f"there is no token {token_id!r}; see `trainshed tokens list`"
         )
-    return {}
+    return Nothing()
 
 
 def first_token(store: Store, data_dir: Path) -> FirstToken:
@@ -122,6 +161,11 @@ def role_of(word: Any) -> AccessRole:
     return ROLES[word.lower()]
 
 
+def role_name(role: AccessRole) -> RoleName:
+    """A role as documents name it."""
+    return cast("RoleName", role.name.lower())
+
+
 def project_of(word: Any) -> str:
     """A project id, or ``*``.  Raises Refusal."""
     if word == ALL_PROJECTS or (isinstance(word, str) and PROJECT_ID.fullmatch(word)):
@@ -165,19 +209,16 @@ def _is_administrator(token: Token) -> bool:
     return is_admin and not token.revoked and not has_ended
 
 
-def _render_token_row(token: Token) -> Json:
+def _summarize(token: Token) -> ListedToken:
     used = token.last_use_time
-    last = {"lastUseTime": used.isoformat()} if used else {}
-    return {**_render_token(token), **last, "revoked": token.revoked}
+    last = used.isoformat() if used else None
+    return answer_of(ListedToken, token, **_texts(token), last_use_time=last)
 
 
-def _render_token(token: Token) -> Json:
-    ends = {"expireTime": token.expire_time.isoformat()} if token.expire_time else {}
+def _texts(token: Token) -> dict[str, str | None]:
     return {
         "id": token.token_id,
-        "name": token.name,
-        "project": token.project,
-        "role": token.role.name.lower(),
-        "createTime": token.create_time.isoformat(),
-        **ends,
+        "role": role_name(token.role),
+        "create_time": token.create_time.isoformat(),
+        "expire_time": token.expire_time.isoformat() if token.expire_time else None,
     }

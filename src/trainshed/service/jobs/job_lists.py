@@ -1,9 +1,9 @@
 """Lists jobs of all kinds for the native API: short rows, newest first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
@@ -11,9 +11,8 @@ from trainshed.service.jobs.paging import digest_of, row_before, token_behind
 from trainshed.service.jobs.since import time_since
 from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
 from trainshed.store.opening import Store
+from trainshed.wire.native_v1 import Answer, answer_of
 from trainshed.wire.times import utc_text
-
-Json = dict[str, Any]
 
 #: Rows of a page: by default, and at most.
 PAGE_SIZE: Final = 100
@@ -45,6 +44,42 @@ class JobListCall:
         return digest_of("all jobs", self.project, states, kinds, *texts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow(Answer):
+    """A job of any kind in a list; of a study ``gpus`` and ``replicas`` are those of one trial."""
+
+    uid: str
+    name: str
+    display_name: str
+    project: str
+    kind: ListedKind
+    state: JobState
+    reason: str | None = None
+    """Why it waits."""
+    attempt: int
+    restarts: int
+    gpus: Mapping[str, int]
+    replicas: int
+    node: str | None = None
+    """The first of the ``nodes`` that it is on."""
+    nodes: int
+    creator: str
+    create_time: str
+    start_time: str | None = None
+    end_time: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobList(Answer):
+    """A page of jobs, newest first."""
+
+    jobs: Sequence[JobRow]
+    counts: Mapping[str, int] | None = None
+    """On the first page: jobs that are not over by state, of all jobs of the project or projects,
+    whatever the filters are."""
+    next_page_token: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class JobLists:
     """Lists jobs of every kind.  Thread-safe."""
@@ -52,7 +87,7 @@ class JobLists:
     store: Store
     now: Callable[[], datetime] = lambda: datetime.now(tz=UTC)
 
-    def page(self, call: JobListCall) -> Json:
+    def page(self, call: JobListCall) -> JobList:
         """Return one page; the first also counts the active jobs by state.
 
         Raises Refusal (INVALID_ARGUMENT) for an invalid time, label or token.
@@ -62,41 +97,27 @@ class JobLists:
         if call.page_token:
             query = replace(query, after=row_before(call.page_token, call.digest, now))
         rows = self.store.job_rows(replace(query, page_size=call.page_size + 1))
-        page: Json = {"jobs": [job_row_json(row) for row in rows[: call.page_size]]}
-        if not call.page_token:
-            page["counts"] = dict(self.store.open_counts(call.project))
+        token = None
         if len(rows) > call.page_size:
             last = rows[call.page_size - 1]
-            page["nextPageToken"] = token_behind((last.create_ns, last.uid), call.digest, now)
-        return page
+            token = token_behind((last.create_ns, last.uid), call.digest, now)
+        return JobList(
+            jobs=[_summarize(row) for row in rows[: call.page_size]],
+            counts=None if call.page_token else self.store.open_counts(call.project),
+            next_page_token=token,
+        )
 
 
-def job_row_json(row: JobListRow) -> Json:
-    """A row; what is not known of the job is left out."""
-    fields: Json = {
-        "uid": str(row.uid),
-        "name": row.name,
-        "displayName": row.display_name,
-        "project": row.project,
-        "kind": row.kind.value,
-        "state": row.state.value,
-        "attempt": row.attempt,
-        "restarts": row.restarts,
-        "gpus": row.gpus,
-        "replicas": row.replicas,
-        "nodes": row.nodes,
-        "creator": row.creator,
-        "createTime": utc_text(row.create_ns),
-    }
-    if row.reason:
-        fields["reason"] = row.reason
-    if row.node:
-        fields["node"] = row.node
-    if row.start_ns is not None:
-        fields["startTime"] = utc_text(row.start_ns)
-    if row.end_ns is not None:
-        fields["endTime"] = utc_text(row.end_ns)
-    return fields
+def _summarize(row: JobListRow) -> JobRow:
+    return answer_of(
+        JobRow,
+        row,
+        uid=str(row.uid),
+        node=row.node or None,
+        create_time=utc_text(row.create_ns),
+        start_time=None if row.start_ns is None else utc_text(row.start_ns),
+        end_time=None if row.end_ns is None else utc_text(row.end_ns),
+    )
 
 
 def _query_of(call: JobListCall) -> JobListQuery:

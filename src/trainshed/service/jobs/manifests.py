@@ -6,6 +6,7 @@ like secrets, and passwords in addresses.
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,8 +15,7 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.story import Stories
 from trainshed.store.records.jobs import JobRecord
-
-Json = dict[str, Any]
+from trainshed.wire.native_v1 import Answer
 
 BLOT: Final = "(not shown)"
 _SECRET: Final = re.compile(
@@ -27,6 +27,24 @@ _IS_PLACE: Final = re.compile(r"_(FILE|PATH|DIR)$", re.IGNORECASE)
 _USER_OF_ADDRESS: Final = re.compile(r"(?<=://)[^/@\s\"']+(?=@)")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentPart(Answer):
+    """One thing that was sent: a plan, a script, a command line."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(Answer):
+    """What an engine was sent for an attempt of a job."""
+
+    job: str
+    attempt: int
+    engine: str
+    parts: Sequence[SentPart]
+
+
 @dataclass(frozen=True, slots=True)
 class Manifests:
     """What was sent for attempts, by the engines that sent it."""
@@ -34,7 +52,7 @@ class Manifests:
     stories: Stories
     engines: Engines
 
-    def manifest(self, project: str, job_id: str, attempt: int | None = None) -> Json:
+    def manifest(self, project: str, job_id: str, attempt: int | None = None) -> Manifest:
         """What was sent for an attempt, the newest if none is named.
 
         Raises Refusal for an attempt that is not there, or of which nothing is kept.
@@ -55,8 +73,8 @@ class Manifests:
             raise Refusal(Code.UNAVAILABLE, message) from error
         if not texts:
             raise Refusal(Code.FAILED_PRECONDITION, _explain_missing(record, key.attempt, name))
-        parts = [{"name": part, "text": mask_secrets(part, text)} for part, text in texts.items()]
-        return {"job": record.name, "attempt": key.attempt, "engine": name, "parts": parts}
+        parts = [SentPart(name=part, text=mask_secrets(part, text)) for part, text in texts.items()]
+        return Manifest(job=record.name, attempt=key.attempt, engine=name, parts=parts)
 
 
 def _number(record: JobRecord, attempt: int | None) -> int:

@@ -8,21 +8,29 @@ from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.quota import EACH, limit_of
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding
+from trainshed.wire.native_v1 import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class QuotaUse:
-    """One accelerator type in one project and region; ``*`` is each of them apart.
+class QuotaUse(Answer):
+    """How many of an accelerator a project may use at once in a region, and how many it uses.
 
-    ``limit`` is None where no rule counts them.
+    A rule for ``*`` counts projects, or regions, separately; without ``limit`` no rule counts them.
     """
 
     project: str
     region: str
     accelerator: str
-    limit: int | None
+    limit: int | None = None
     in_use: int
     jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas(Answer):
+    """The quotas of a project, or of all, by project, region and accelerator."""
+
+    quotas: Sequence[QuotaUse]
 
 
 def list_quotas(

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.reduction_report import ACHIEVED, PLANNED
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import number_of
-from trainshed.model.restarts import Cause
+from trainshed.model.restarts import Restarts
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import OUTCOME, STEPS
@@ -20,17 +20,28 @@ from trainshed.model.trials import TrialState, text_of
 from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
+from trainshed.service.jobs.story_answers import (
+    JobEvent,
+    JobEvents,
+    JobExplanation,
+    JobSummary,
+    StudyEnding,
+    Trials,
+)
 from trainshed.service.jobs.studies import trial_views
 from trainshed.service.starts.placing import cpu_warnings
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind, JobRecord
-from trainshed.store.records.steps import ReplicaRow, StoredEvent
 from trainshed.store.records.studies import StoredTrial
 from trainshed.tuning.ranking import best, objectives
-from trainshed.wire.native_v1 import explanation_json, score_json, trial_json
+from trainshed.wire.native_v1 import (
+    Waiting,
+    answer_of,
+    prediction_score,
+    trial_summary,
+    waiting_for,
+)
 from trainshed.wire.times import rfc3339, timestamp
-
-Json = dict[str, Any]
 
 _HOUR_S: Final = 3600.0
 #: Kinds of events that stand beside the sentence of where a job is.
@@ -64,39 +75,39 @@ class Stories:
             return match[1]
         raise Refusal(Code.NOT_FOUND, f"project {project} has no job {job_id}")
 
-    def job(self, project: str, job_id: str) -> Json:
+    def job(self, project: str, job_id: str) -> JobSummary:
         """The job in short: its state, its times, its replicas, and why it waits if it does."""
         record = self.find(project, job_id)
         status = record.job.status
-        summary: Json = {
-            "name": record.name,
-            "displayName": record.job.spec.display_name or record.job.job_id,
-            "uid": str(record.uid),
-            "state": status.state.value,
-            "attempt": record.attempt,
-            "restarts": _restarts(record),
-            "creator": record.creator,
-            "createTime": rfc3339(status.create_time),
-            "startTime": rfc3339(status.start_time),
-            "endTime": rfc3339(status.end_time),
-            "error": status.error.message if status.error else None,
-            "replicas": [_replica(row) for row in self.store.replicas(record.uid)],
-            "waiting": self._waiting(record),
-            "outcome": score_json(self.store.outcome(record.uid)),
-            "ending": self._study_end(record),
-        }
-        return {name: value for name, value in summary.items() if value is not None}
+        score = self.store.outcome(record.uid)
+        return JobSummary(
+            name=record.name,
+            display_name=record.job.spec.display_name or record.job.job_id,
+            uid=str(record.uid),
+            state=status.state,
+            attempt=record.attempt,
+            restarts=None if record.restarts == Restarts() else record.restarts,
+            creator=record.creator,
+            create_time=rfc3339(status.create_time),
+            start_time=rfc3339(status.start_time),
+            end_time=rfc3339(status.end_time),
+            error=status.error.message if status.error else None,
+            replicas=self.store.replicas(record.uid),
+            waiting=self._waiting(record),
+            outcome=prediction_score(score) if score else None,
+            ending=self._study_end(record),
+        )
 
-    def _study_end(self, record: JobRecord) -> Json | None:
+    def _study_end(self, record: JobRecord) -> StudyEnding | None:
         """When a study will be over, in numbers."""
         study = record.job.spec.study
         if study is None or record.job.status.state.is_final:
             return None
-        return _numbers(
+        return _ending(
             self.store, record, study_end(_summarize(study, self.store.trials(record.uid)))
         )
 
-    def explain(self, project: str, job_id: str) -> Json:
+    def explain(self, project: str, job_id: str) -> JobExplanation:
         """Why the job is where it is: a sentence, what blocks it, what would admit it.
 
         Of a job with reducers also what they are worth, predicted first and then achieved; of one
@@ -104,31 +115,32 @@ class Stories:
         one that runs on the CPU though it asks for GPUs, a warning.
         """
         record = self.find(project, job_id)
-        status = record.job.status
         waiting = self._waiting(record)
         parts = self.store.last_messages(record.uid, _BESIDE)
-        reduction = self._reduction(record, parts)
         warnings = () if waiting else self._cpu_warnings(record)
-        beside = {"reduction": reduction, "steps": parts.get(STEPS), "outcome": parts.get(OUTCOME)}
-        return {
-            "name": record.name,
-            "state": status.state.value,
-            "message": waiting["message"] if waiting else self._sentence(record),
-            **({"waiting": waiting} if waiting else {}),
-            **({"warning": " ".join(warnings)} if warnings else {}),
-            **{name: text for name, text in beside.items() if text},
-        }
+        return JobExplanation(
+            name=record.name,
+            state=record.job.status.state,
+            message=waiting.message if waiting else self._sentence(record),
+            waiting=waiting,
+            warning=" ".join(warnings) or None,
+            reduction=self._reduction(record, parts),
+            steps=parts.get(STEPS),
+            outcome=parts.get(OUTCOME),
+        )
 
-    def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> Json:
+    def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> JobEvents:
         """The story of the job, sentence by sentence, oldest first; ``seq`` continues it."""
         record = self.find(project, job_id)
-        events = self.store.events(record.uid, after=after, limit=limit)
-        return {"events": [_event(event) for event in events]}
+        rows = self.store.events(record.uid, after=after, limit=limit)
+        return JobEvents(
+            events=[answer_of(JobEvent, row, time=timestamp(row.stamp_ns)) for row in rows]
+        )
 
-    def trials(self, project: str, job_id: str) -> Json:
+    def trials(self, project: str, job_id: str) -> Trials:
         """The trials of a tuning job by number; any other job has none."""
         record = self.find(project, job_id)
-        return {"trials": [trial_json(view) for view in trial_views(self.store, record)]}
+        return Trials(trials=[trial_summary(view) for view in trial_views(self.store, record)])
 
     def _sentence(self, record: JobRecord) -> str:
         state = record.job.status.state
@@ -152,14 +164,14 @@ class Stories:
         nodes = {(Role(r.role), r.index): fleet[r.node] for r in rows if r.node in fleet}
         return cpu_warnings(demand, nodes)
 
-    def _waiting(self, record: JobRecord) -> Json | None:
+    def _waiting(self, record: JobRecord) -> Waiting | None:
         explanation = record.job.explanation
         state = record.job.status.state
         if state.waits:
             explanation = explanation or (NOT_YET if state is JobState.QUEUED else HANDED_OVER)
         if explanation is None or state.is_final:
             return None
-        return explanation_json(explanation, place_in_queue(self.store, record))
+        return waiting_for(explanation, place_in_queue(self.store, record))
 
 
 def place_in_queue(store: Store, record: JobRecord) -> int | None:
@@ -171,12 +183,6 @@ def place_in_queue(store: Store, record: JobRecord) -> int | None:
         return record.job.explanation.position if record.job.explanation else None
     before = store.queue_position(record.uid)
     return None if before is None else before + 1
-
-
-def _restarts(record: JobRecord) -> Json | None:
-    """How often it was started again, by cause; None for a job that never was."""
-    counts = {cause.value: record.restarts.of(cause) for cause in Cause}
-    return counts if any(counts.values()) else None
 
 
 def _sentence(record: JobRecord) -> str:
@@ -193,30 +199,6 @@ def _sentence(record: JobRecord) -> str:
         JobState.RESTARTING: f"Attempt {record.attempt} is being ended; the next one will begin.",
         JobState.SUCCEEDED: "It completed successfully.",
     }.get(status.state, status.state.name)
-
-
-def _replica(row: ReplicaRow) -> Json:
-    fields = {
-        "taskName": row.task_name,
-        "role": row.role,
-        "index": row.index,
-        "node": row.node,
-        "state": row.state,
-        "exitCode": row.exit_code,
-        "signal": row.signal,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _event(event: StoredEvent) -> Json:
-    return {
-        "seq": event.seq,
-        "time": timestamp(event.stamp_ns),
-        "attempt": event.attempt,
-        "kind": event.kind,
-        "message": event.message,
-        "data": dict(event.data),
-    }
 
 
 _WORDS: Final = {
@@ -278,26 +260,28 @@ def _forecast_end(
     store: Store, record: JobRecord, study: StudySpec, stored: Sequence[StoredTrial]
 ) -> Iterator[str]:
     """When it will be over, and what its machines will have cost by the catalog's prices."""
-    numbers = _numbers(store, record, study_end(_summarize(study, stored)))
-    if numbers is None:
+    ending = _ending(store, record, study_end(_summarize(study, stored)))
+    if ending is None:
         return
-    low, point, high = map(format_duration, numbers["leftSeconds"])
+    low, point, high = map(format_duration, ending.left_s)
     text = f"It will be over in about {point} ({low} to {high})"
-    if cost := numbers.get("cost"):
-        ends = f"{cost[0]:,.2f} to {cost[2]:,.2f}"
-        text += f", and will have cost about {cost[1]:,.2f} {numbers['currency']} ({ends})"
+    if ending.cost:
+        low_cost, cost, high_cost = ending.cost
+        ends = f"{low_cost:,.2f} to {high_cost:,.2f}"
+        text += f", and will have cost about {cost:,.2f} {ending.currency} ({ends})"
     yield f"{text}."
 
 
-def _numbers(store: Store, record: JobRecord, end: StudyEnd | None) -> Json | None:
-    """``leftSeconds`` and, where a price is known, ``cost``: low, point and high."""
+def _ending(store: Store, record: JobRecord, end: StudyEnd | None) -> StudyEnding | None:
+    """The cost is there where a price is known."""
     if end is None:
         return None
-    numbers: Json = {"leftSeconds": _ends(end.left_s)}
-    if price := PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid))):
-        numbers["cost"] = _ends(end.machine_s.times(price.amount / _HOUR_S))
-        numbers["currency"] = price.currency
-    return numbers
+    price = PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid)))
+    return StudyEnding(
+        left_s=_ends(end.left_s),
+        cost=_ends(end.machine_s.times(price.amount / _HOUR_S)) if price else None,
+        currency=price.currency if price else None,
+    )
 
 
 def _ends(value: Interval) -> list[float]:

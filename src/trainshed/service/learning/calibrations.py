@@ -1,12 +1,14 @@
 """Lists calibrations and prediction scores for the native API."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.paging import digest_of, parts_of, token_of
 from trainshed.store.opening import Store
 from trainshed.store.records.learned import CalibrationHead
-from trainshed.wire.native_v1 import score_json
+from trainshed.wire.native_v1 import Answer, PredictionScore, answer_of, prediction_score
 from trainshed.wire.times import timestamp
 
 #: The most rows of one response.
@@ -17,14 +19,54 @@ _PLACE: Final = 3  # numbers, as StoredOutcome.place
 _NUMBER_LIMIT: Final = 1 << 63  # databases have no larger ones
 
 
-def outcomes(store: Store, project: str, limit: int, page_token: str = "") -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionScores(Answer):
+    """Predictions that were made of a project's jobs, the newest first."""
+
+    outcomes: Sequence[PredictionScore]
+    next_page_token: str | None = None
+    """Leads to older ones, where there are more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationSummary(Answer):
+    """What jobs have taught of one trainer on one kind of machine, without its document."""
+
+    key: str
+    jobs: int
+    update_time: str
+    model: str
+    machine_type: str
+    accelerator: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationFile(CalibrationSummary):
+    """What jobs have taught of one trainer on one kind of machine."""
+
+    document: str
+    """The file that ``trainshed plan --calibration`` takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrations(Answer):
+    """Those of a project, what was learned last first."""
+
+    calibrations: Sequence[CalibrationSummary]
+
+
+_C = TypeVar("_C", bound=CalibrationSummary)
+
+
+def outcomes(store: Store, project: str, limit: int, page_token: str = "") -> PredictionScores:
     """``GET .../outcomes``: a page of them, the newest first.  Raises Refusal."""
     after = _place(project, page_token) if page_token else None
     rows = store.outcomes(project, limit + 1, after)
-    page: dict[str, Any] = {"outcomes": [score_json(row.content) for row in rows[:limit]]}
-    if len(rows) > limit:
-        page["nextPageToken"] = token_of(_digest(project), *rows[limit - 1].place)
-    return page
+    last = rows[limit - 1] if len(rows) > limit else None
+    return PredictionScores(
+        outcomes=[prediction_score(row.content) for row in rows[:limit]],
+        next_page_token=token_of(_digest(project), *last.place) if last else None,
+    )
 
 
 def _digest(project: str) -> str:
@@ -44,25 +86,19 @@ def _is_number(part: Any) -> bool:
     return type(part) is int and 0 <= part < _NUMBER_LIMIT
 
 
-def calibrations(store: Store, project: str, limit: int) -> dict[str, Any]:
+def calibrations(store: Store, project: str, limit: int) -> Calibrations:
     """``GET .../calibrations``: what was learned last first, without the documents."""
-    return {"calibrations": [_head(row) for row in store.calibrations(project, limit)]}
+    rows = store.calibrations(project, limit)
+    return Calibrations(calibrations=[_answer(CalibrationSummary, row) for row in rows])
 
 
-def calibration(store: Store, project: str, key: str) -> dict[str, Any]:
+def calibration(store: Store, project: str, key: str) -> CalibrationFile:
     """``GET .../calibrations/KEY``: one with its document.  Raises Refusal."""
     stored = store.calibration(project, key)
     if stored is None:
         raise Refusal(Code.NOT_FOUND, f"project {project} has no calibration {key}")
-    return {**_head(stored), "document": stored.document}
+    return _answer(CalibrationFile, stored)
 
 
-def _head(stored: CalibrationHead) -> dict[str, Any]:
-    return {
-        "key": stored.key,
-        "jobs": stored.jobs,
-        "updateTime": timestamp(stored.update_ns),
-        "model": stored.model,
-        "machineType": stored.machine_type,
-        "accelerator": stored.accelerator,
-    }
+def _answer(kind: type[_C], stored: CalibrationHead) -> _C:
+    return answer_of(kind, stored, update_time=timestamp(stored.update_ns))

@@ -7,7 +7,7 @@ writes the confirmation, with its author, into the events of the job before the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey, Phase
@@ -17,8 +17,7 @@ from trainshed.model.status import JobState
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import FENCED, NewEvent
-
-Json = dict[str, Any]
+from trainshed.wire.native_v1 import Answer
 
 #: Takes the confirmation for an attempt (``Traits.fence``).
 Fence = Callable[[AttemptKey], None]
@@ -34,6 +33,16 @@ _SEEN: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencedAttempt(Answer):
+    """An attempt that counts as lost because an administrator says that nothing of it lives."""
+
+    job: str
+    attempt: int
+    engine: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptService:
     """Fences attempts, for administrators."""
@@ -41,7 +50,7 @@ class AttemptService:
     store: Store
     engines: Engines
 
-    def fence(self, uid: int, attempt: int, who: str) -> Json:
+    def fence(self, uid: int, attempt: int, who: str) -> FencedAttempt:
         """Mark an attempt as lost, because ``who`` confirms that none of its processes runs.
 
         Raises Refusal for an attempt that has ended, or whose state its engine knows.
@@ -62,7 +71,7 @@ class AttemptService:
             raise Refusal(Code.UNAVAILABLE, message) from error
         what = f"attempt {attempt} of {record.name} counts as lost"
         message = f"{what}; its story says what the job does next"
-        return {"job": record.name, "attempt": attempt, "engine": name, "message": message}
+        return FencedAttempt(job=record.name, attempt=attempt, engine=name, message=message)
 
     def _current(self, key: AttemptKey) -> JobRecord:
         """Return the job of an active attempt.  Raises Refusal."""

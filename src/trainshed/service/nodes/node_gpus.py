@@ -4,24 +4,64 @@ Readings are not stored: those of other servers' nodes are absent.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
-from trainshed.model.gpus import GpuNow, GpuSample, NodeGpu
+from trainshed.model.gpus import GpuNow, GpuSample, GpuState, NodeGpu
 from trainshed.store.records.jobs import Holding
+from trainshed.wire.native_v1 import Answer, answer_of
 from trainshed.wire.times import rfc3339
-
-Json = dict[str, Any]
 
 #: Reads the GPUs of an engine's own machine.
 GpusNow = Callable[[], Sequence[GpuNow]]
 _DIGITS: Final = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuReading(Answer):
+    """What a GPU reported of itself at one moment; what its driver does not measure is absent."""
+
+    at: str | None
+    used_bytes: int | None = None
+    use: float | None = None
+    """The share of the last instants in which any kernel ran, from 0 to 1: not how busy it was."""
+    use_minute: float | None = None
+    """The mean of ``use`` over the last minute."""
+    power_w: float | None = None
+    temperature_c: int | None = None
+    ecc_errors: int | None = None
+    """Uncorrectable errors of its memory since the driver was loaded."""
+    throttled: Sequence[str] | None = None
+    """Why its clocks are lower than they could be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSummary(Answer):
+    """A GPU of a node, or an instance of one that is divided (MIG)."""
+
+    index: int
+    uuid: str
+    name: str
+    type: str
+    memory_bytes: int | None = None
+    pci_bus_id: str | None = None
+    state: GpuState
+    """HELD, which is known of the answering server's own machine: a job has it."""
+    who: str | None = None
+    """The process that has it, of one that is FOREIGN: it did not ask the server."""
+    job: str | None = None
+    """For those who may see it."""
+    problem: str | None = None
+    """Of one that is FAULTY: why nothing new is placed on it, and what helps."""
+    reading: GpuReading | None = None
+    """Of a GPU of the answering server's own machine."""
+
+
 def shown(
     gpus: Iterable[NodeGpu], now: Mapping[str, GpuNow], jobs: Mapping[int, str]
-) -> list[Json]:
+) -> list[GpuSummary]:
     """As the API shows them; ``jobs`` are the names of those that the caller may see, by uid."""
-    return [_render_status(now[gpu.uuid], jobs) if gpu.uuid in now else _gpu(gpu) for gpu in gpus]
+    return [_summarize(gpu, now.get(gpu.uuid), jobs) for gpu in gpus]
 
 
 def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
@@ -34,38 +74,29 @@ def names_of(holding: Iterable[Holding], sees: Callable[[str], bool]) -> dict[in
     return {int(held.uid): held.name for held in holding if sees(held.project)}
 
 
-def _render_status(now: GpuNow, jobs: Mapping[int, str]) -> Json:
-    attempt = now.attempt
-    job = {} if attempt is None else {"job": jobs.get(attempt.uid)}
-    reading = {} if now.reading is None else {"reading": _reading(now.reading)}
-    return {**_gpu(now.gpu), **job, **reading}
+def _summarize(gpu: NodeGpu, now: GpuNow | None, jobs: Mapping[int, str]) -> GpuSummary:
+    gpu = now.gpu if now else gpu
+    attempt = now.attempt if now else None
+    return answer_of(
+        GpuSummary,
+        gpu,
+        pci_bus_id=gpu.pci_bus_id or None,
+        who=gpu.who or None,
+        job=jobs.get(attempt.uid) if attempt else None,
+        problem=gpu.problem or None,
+        reading=_read(now.reading) if now and now.reading else None,
+    )
 
 
-def _gpu(gpu: NodeGpu) -> Json:
-    return {
-        "index": gpu.index,
-        "uuid": gpu.uuid,
-        "name": gpu.name,
-        "type": gpu.type,
-        "memoryBytes": gpu.memory_bytes,
-        "pciBusId": gpu.pci_bus_id or None,
-        "state": gpu.state.value,
-        "who": gpu.who or None,
-        "problem": gpu.problem or None,
-    }
-
-
-def _reading(reading: GpuSample) -> Json:
-    return {
-        "at": rfc3339(reading.at.replace(microsecond=reading.at.microsecond // 1000 * 1000)),
-        "usedBytes": reading.used_bytes,
-        "use": _round(reading.use),
-        "useMinute": _round(reading.use_minute),
-        "powerWatts": _round(reading.power_w),
-        "temperatureCelsius": reading.temperature_c,
-        "eccErrors": reading.ecc_errors,
-        "throttled": None if reading.throttled is None else list(reading.throttled),
-    }
+def _read(sample: GpuSample) -> GpuReading:
+    return answer_of(
+        GpuReading,
+        sample,
+        at=rfc3339(sample.at.replace(microsecond=sample.at.microsecond // 1000 * 1000)),
+        use=_round(sample.use),
+        use_minute=_round(sample.use_minute),
+        power_w=_round(sample.power_w),
+    )
 
 
 def _round(value: float | None) -> float | None:

@@ -1,26 +1,76 @@
 """Lets administrators drain nodes, put them into maintenance and resume them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from trainshed.engines.several import Engines
 from trainshed.model.durations import duration_of
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.resources import NodeState, shown_name
+from trainshed.model.resources import FleetPolicy, NodeState, shown_name
 from trainshed.model.texts import count_noun
 from trainshed.service.nodes import node_gpus
-from trainshed.service.nodes.node_gpus import GpusNow
+from trainshed.service.nodes.node_gpus import GpusNow, GpuSummary
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding
 from trainshed.store.records.nodes import NodeRow
+from trainshed.wire.native_v1 import Answer, answer_of
 from trainshed.wire.times import rfc3339
-
-Json = dict[str, Any]
 
 #: Two minutes: half a minute is too short to save a large model.
 NOTICE_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSummary(Answer):
+    """One machine of the fleet."""
+
+    name: str
+    engine: str
+    state: NodeState
+    notice: str | None = None
+    """What replicas get before its maintenance."""
+    policy: FleetPolicy
+    region: str
+    vcpus: int
+    memory_gb: float
+    gpus: Mapping[str, int]
+    slots: int
+    replicas: int
+    isolation: str = ""
+    leftovers: str = ""
+    network: str = ""
+    seen: str
+    devices: Sequence[GpuSummary] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineHealth(Answer):
+    """How an engine of the server does."""
+
+    name: str
+    health: str
+    """Empty while it is well."""
+    message: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet(Answer):
+    """The nodes, and how the engines do whose nodes they are."""
+
+    nodes: Sequence[NodeSummary]
+    engines: Sequence[EngineHealth] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOrdered(Answer):
+    """What became of an order: the node, the jobs that are on it, and what happens to them."""
+
+    node: NodeSummary
+    jobs: Sequence[str]
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +87,7 @@ class NodeService:
     engines: Engines | None = None
     """The engines of this server; None: their health is unknown."""
 
-    def listing(self, sees: Callable[[str], bool] = lambda _: True) -> Json:
+    def listing(self, sees: Callable[[str], bool] = lambda _: True) -> Fleet:
         """All nodes as their engines last reported them.
 
         ``sees`` says of a project whether the caller may know its jobs by name.
@@ -47,18 +97,13 @@ class NodeService:
         held = any(status.attempt is not None for status in now.values())
         jobs = node_gpus.names_of(self.store.holding(), sees) if held else {}
         several = self._are_several(rows)
-        return {
-            "nodes": [
-                {
-                    **_render_node(row, several=several),
-                    "devices": node_gpus.shown(row.node.devices, now, jobs),
-                }
-                for row in rows
-            ],
-            "engines": [*self._engines()],
-        }
+        nodes = [
+            _summarize(row, several=several, devices=node_gpus.shown(row.node.devices, now, jobs))
+            for row in rows
+        ]
+        return Fleet(nodes=nodes, engines=self._engines())
 
-    def _engines(self) -> Iterator[Json]:
+    def _engines(self) -> list[EngineHealth]:
         """Return the health of each engine of this server."""
         for name, why in (self.engines.healths() if self.engines else {}).items():
             yield {
@@ -72,7 +117,7 @@ class NodeService:
         several = self.engines is not None and self.engines.are_several
         return several or len({row.engine for row in rows}) > 1
 
-    def drain(self, name: str, notice_s: float | None = None) -> Json:
+    def drain(self, name: str, notice_s: float | None = None) -> NodeOrdered:
         """Drain a node: it takes no new replicas.  With a notice it goes into maintenance.
 
         Raises Refusal.
@@ -81,7 +126,7 @@ class NodeService:
             return self.maintain(name, notice_s)
         return self._order(name, NodeState.DRAINED, None)
 
-    def maintain(self, name: str, notice_s: float | None = None) -> Json:
+    def maintain(self, name: str, notice_s: float | None = None) -> NodeOrdered:
         """Put a node into maintenance: replicas get notice, their jobs restart elsewhere or wait.
 
         Raises Refusal.
@@ -89,11 +134,11 @@ class NodeService:
         notice_s = self.notice_s if notice_s is None else notice_s
         return self._order(name, NodeState.MAINTENANCE, notice_s)
 
-    def resume(self, name: str) -> Json:
+    def resume(self, name: str) -> NodeOrdered:
         """Let a node take replicas again.  Raises Refusal."""
         return self._order(name, NodeState.READY, None)
 
-    def _order(self, name: str, state: NodeState, notice_s: float | None) -> Json:
+    def _order(self, name: str, state: NodeState, notice_s: float | None) -> NodeOrdered:
         rows = self.store.nodes()
         several = self._are_several(rows)
         before = _find_node(name, rows, several=several)
@@ -104,11 +149,11 @@ class NodeService:
         self.ordered()
         row = next(row for row in self.store.nodes() if _key(row) == (engine, name))
         jobs = sorted({held.name for held in self.store.holding() if _is_on(held, row)})
-        return {
-            "node": _render_node(row, several=several),
-            "jobs": jobs,
-            "message": _message(row, len(jobs), several=several),
-        }
+        return NodeOrdered(
+            node=_summarize(row, several=several),
+            jobs=jobs,
+            message=_message(row, len(jobs), several=several),
+        )
 
     def _check_orders(self, row: NodeRow) -> None:
         """Raise Refusal for a node whose cluster manages it."""
@@ -171,22 +216,17 @@ def _plural(verb: str, count: int) -> str:
     return verb if count > 1 else f"{verb}s"
 
 
-def _render_node(row: NodeRow, *, several: bool) -> Json:
-    node = row.node
-    return {
-        "name": _name(row, several=several),
-        "engine": row.engine,
-        "state": node.state.value,
-        "notice": None if row.notice_s is None else duration_of(row.notice_s),
-        "policy": node.policy.value,
-        "region": node.region or "",
-        "vcpus": node.vcpus,
-        "memoryGigabytes": node.memory_gb,
-        "gpus": dict(node.gpus),
-        "slots": node.slots,
-        "isolation": node.isolation,
-        "leftovers": node.leftovers,
-        "network": node.network,
-        "replicas": row.replicas,
-        "seen": rfc3339(row.seen_time),
-    }
+def _summarize(
+    row: NodeRow, *, several: bool, devices: Sequence[GpuSummary] | None = None
+) -> NodeSummary:
+    return answer_of(
+        NodeSummary,
+        row.node,
+        name=_name(row, several=several),
+        engine=row.engine,
+        notice=None if row.notice_s is None else duration_of(row.notice_s),
+        region=row.node.region or "",
+        replicas=row.replicas,
+        seen=rfc3339(row.seen_time),
+        devices=devices,
+    )

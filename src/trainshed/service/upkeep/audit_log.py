@@ -7,7 +7,7 @@ killed server loses the entries of the last second; one that ends in order loses
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -16,6 +16,7 @@ from trainshed.model.audit_log import AuditEntry
 from trainshed.service.jobs.since import time_since
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
+from trainshed.wire.native_v1 import Answer, answer_of
 
 #: How long an entry may wait for its write.
 EVERY_S: Final = 1.0
@@ -113,7 +114,29 @@ class AuditRetention:
         return self.store.shorten_audit_log(rows_max=self.rows_max, before=before)
 
 
-def listing(store: Store, query: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedCall(Answer):
+    """A change or a refusal."""
+
+    time: str
+    caller: str
+    credential: str
+    """The id of a token or key; empty where the caller was not recognised."""
+    address: str
+    method: str
+    resource: str
+    project: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPage(Answer):
+    """The newest entries, the oldest of them first."""
+
+    entries: Sequence[AuditedCall]
+
+
+def listing(store: Store, query: Mapping[str, Any]) -> AuditPage:
     """``GET /trainshed/v1/audit``: the newest entries, the oldest of them first.
 
     ``query``: ``limit``, ``project``, ``since`` (RFC 3339).  Raises Refusal.
@@ -124,12 +147,9 @@ def listing(store: Store, query: Mapping[str, Any]) -> dict[str, Any]:
         project=query.get("project"),
         since=None if since is None else time_since(since),
     )
-    return {"entries": [_render_entry(entry) for entry in entries]}
+    return AuditPage(entries=[_answer(entry) for entry in entries])
 
 
-def _render_entry(entry: AuditEntry) -> dict[str, Any]:
-    time_of = datetime.fromtimestamp(entry.stamp_ns // 1000 / 1e6, UTC)
-    return {
-        "time": time_of.isoformat(timespec="microseconds"),
-        **dict(zip(entry._fields[1:], entry[1:], strict=True)),
-    }
+def _answer(entry: AuditEntry) -> AuditedCall:
+    moment = datetime.fromtimestamp(entry.stamp_ns // 1000 / 1e6, UTC)
+    return answer_of(AuditedCall, entry, time=moment.isoformat(timespec="microseconds"))

@@ -6,12 +6,20 @@ get it by using its name first, because its content may be another user's.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import ProjectId
 from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
 from trainshed.store.opening import Store
+from trainshed.wire.native_v1 import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedBucket(Answer):
+    """A bucket, and the project that it belongs to now."""
+
+    name: str
+    project: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +30,7 @@ class BucketService:
     has_folder: Callable[[str], bool]
     """Whether there is a folder for a bucket of this name."""
 
-    def adopt(self, name: str, project: ProjectId) -> dict[str, Any]:
+    def adopt(self, name: str, project: ProjectId) -> AdoptedBucket:
         """Assign a folder to a project; a repeated call changes nothing.
 
         Raises Refusal: NOT_FOUND without a folder, ALREADY_EXISTS for another project's.
@@ -37,4 +45,4 @@ class BucketService:
         if owner != project:
             message = f"the bucket {name} belongs to project {owner}, which cannot be changed"
             raise Refusal(Code.ALREADY_EXISTS, message)
-        return {"name": name, "project": project}
+        return AdoptedBucket(name=name, project=project)
