@@ -150,7 +150,7 @@ def _answers(target: FoundServer) -> bool:
 def _ask_server(server: "Server", noun: str, verb: str, argument: Any = None) -> Json:
     from trainshed.client.collections import path_of
 
-    parts, document = ((argument,), None) if verb == "DELETE" else ((), argument)
+    parts, body = ((argument,), None) if verb == "DELETE" else ((), argument)
     try:
         response = server.call(verb, path_of("trainshed", "v1", noun, *parts), body)
     except ServerRefusal as refusal:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
-from trainshed.store.records import ReplicaRow
+from trainshed.store.records.steps import ReplicaRow
 from trainshed.wire.native_v1 import Answer, PredictionScore, TrialSummary, Waiting
 
 
