@@ -109,7 +109,7 @@ class ServerProcess:
         if settings != text:
             file.write_text(settings)
         database = self.data_dir / "trainshed.db"
-        if "--database" not in self._flags and not database.exists():
+        if self._is_fork and "--database" not in self._flags and not database.exists():
             database.write_bytes(empty_database())
             database.chmod(0o600)
 
@@ -127,8 +127,13 @@ class ServerProcess:
             return settings
         return f'{settings}\n[isolation]\nmode = "{ISOLATION}"\nallow_root_jobs = true\n'
 
+    @property
+    def _is_fork(self):
+        """Others may be of another user, or of another release."""
+        return self.program == (TRAINSHED,) or str(self.program[0]).endswith(".py")
+
     def _begun(self, argv):
-        if self.program == (TRAINSHED,) or str(self.program[0]).endswith(".py"):
+        if self._is_fork:
             return self.forks.start(argv, env=self._environ, output=self.log.name)
         return subprocess.Popen(
             argv,
