@@ -1,15 +1,22 @@
 """What nodes run from: the same whenever it is made, small, and for older Pythons too."""
 
+import ast
+import dataclasses
 import io
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
+from trainshed.engines.supervise.record.folder import Order
+from trainshed.engines.supervise.record.records import Record
+from trainshed.engines.supervise.record.spec import AttemptSpec, PreparerAnswer, ReplicaSpec
 from trainshed.engines.warden import archive
-from trainshed.engines.warden.archive_syntax import imports_of, rewritten
+from trainshed.model.attempt import ReplicaExit, Report
+from trainshed.model.launch_plan import Environment
 
 PYTHONS = Path.home() / ".pyenv/versions"
 VERSIONS = ("3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0")
@@ -80,35 +87,71 @@ def test_nothing_of_other_engines_or_of_the_server_is_in_it():
     assert not [name for name in names if "/local/" in name or "/slurm/" in name]
 
 
-def test_newer_syntax_becomes_older():
-    source = (
-        '"""A word."""\n'
-        "from types import NoneType\n"
-        "from typing import Final\n"
-        "Either = _One | 'Two' | None\n".replace("'Two'", "Two")
-        + "FLAGS: Final = A_FLAG | B_FLAG\n"
-        "class Row:\n"
-        '    """Only words."""\n'
-        "class More:\n"
-        "    name: str | None = None\n"
-        '    def of(self, other: "int | None") -> "str | None":\n'
-        "        return isinstance(other, int | str) and zip(a, b, strict=True)\n"
-    )
-    text = rewritten(source, "x.py")
-    assert "Either = _Union[_One, Two, None]" in text
-    assert "FLAGS: Final = A_FLAG | B_FLAG" in text
-    assert "name: _Union[str, None] = None" in text
-    assert "'_Union[int, None]'" in text
-    assert "isinstance(other, (int, str))" in text
-    assert "word" not in text
-    assert "from trainshed.engines.warden.older import zip" in text
+@pytest.mark.parametrize("build", [archive.build, archive.library])
+def test_sources_in_it_are_written_for_python_3_9(build):
+    too_new = [
+        f"{name}:{node.lineno}: {ast.unparse(node)}"
+        for name, tree in parse_modules(build())
+        for node in ast.walk(tree)
+        if is_newer_than_3_9(node)
+    ]
+    assert too_new == []
 
 
-def test_what_has_no_older_form_is_refused_with_its_place():
-    with pytest.raises(ValueError, match=r"x\.py:2: Python 3\.9 has no match"):
-        rewritten("def f(x):\n    match x:\n        case 1:\n            pass\n", "x.py")
+def parse_modules(bundle: archive.Archive):
+    """Raises SyntaxError for what the grammar of 3.9 does not have."""
+    with zipfile.ZipFile(io.BytesIO(bundle.data)) as file:
+        for name in file.namelist():
+            yield name, ast.parse(file.read(name), name, feature_version=(3, 9))
+
+
+def is_newer_than_3_9(node: ast.AST) -> bool:
+    match node:
+        case ast.Match() | ast.TryStar():
+            return True
+        case ast.Call(func=ast.Name("isinstance" | "issubclass"), args=[_, ast.BinOp()]):
+            return True
+        case ast.Call(func=ast.Name("zip"), keywords=[_, *_]):
+            return True
+        case ast.Call(func=ast.Name("dataclass"), keywords=options):
+            return any(option.arg in {"slots", "kw_only"} for option in options)
+        case ast.ImportFrom(module="typing" | "types", names=names):
+            return any(alias.name in {"NoneType", "Self", "UnionType"} for alias in names)
+    return False
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "match x:\n    case 1:\n        pass",
+        "isinstance(x, int | str)",
+        "zip(a, b, strict=True)",
+        "@dataclass(frozen=True, slots=True)\nclass Row:\n    pass",
+        "from typing import Self",
+    ],
+)
+def test_what_3_9_lacks_is_recognised(line):
+    assert any(map(is_newer_than_3_9, ast.walk(ast.parse(line))))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [AttemptSpec, ReplicaSpec, PreparerAnswer, Order, Report, Environment, ReplicaExit, Record],
+)
+def test_values_that_a_node_decodes_name_no_union_that_3_9_cannot_evaluate(kind):
+    assert [text for text in list_hints(kind) if " | " in text] == []
+
+
+def list_hints(kind):
+    """Yield the types of the fields of a value, and of the values within it, as texts."""
+    yield str(kind)
+    for part in get_args(kind):
+        yield from list_hints(part)
+    if hasattr(kind, "_fields") or dataclasses.is_dataclass(kind):
+        for hint in get_type_hints(kind).values():
+            yield from list_hints(hint)
 
 
 def test_imports_for_types_alone_are_none():
     source = "if TYPE_CHECKING:\n    import a\ndef f():\n    from b.c import d\nimport e\n"
-    assert imports_of(source, "x.py") == {"b.c", "b.c.d", "e"}
+    assert archive.list_imports(source) == {"b.c", "b.c.d", "e"}

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
-from typing import BinaryIO, Final, NamedTuple, Self
+from typing import BinaryIO, Final, NamedTuple
 
 #: What the error numbers are where a name leads to no file: nothing, something else, or a link.
 NOT_A_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
@@ -43,7 +43,7 @@ class PathBeneath(NamedTuple):
     name: str = ""
 
     @classmethod
-    def of(cls, path: str, roots: Iterable[str]) -> Self:
+    def of(cls, path: str, roots: Iterable[str]) -> "PathBeneath":
         """A folder: below those that lie in ``roots`` all is a stranger's; others are their own."""
         for root in filter(None, roots):
             parts = [*filter(None, path[len(root) :].split("/"))]
@@ -52,7 +52,7 @@ class PathBeneath(NamedTuple):
         return cls(path)
 
     @classmethod
-    def of_file(cls, path: str, roots: Iterable[str] = ()) -> Self:
+    def of_file(cls, path: str, roots: Iterable[str] = ()) -> "PathBeneath":
         """A file; one elsewhere is a name in its folder."""
         folder, _, name = path.rpartition("/")
         return cls.of(folder, roots).below(name)
@@ -62,7 +62,7 @@ class PathBeneath(NamedTuple):
         root = os.fspath(self.root)
         return f"{root}/{self.name}" if self.name else root
 
-    def below(self, name: str) -> Self:
+    def below(self, name: str) -> "PathBeneath":
         """What lies in it."""
         return self._replace(name=f"{self.name}/{name}" if self.name else name)
 
@@ -95,7 +95,7 @@ class Beneath:
         """Hold a folder.  Raises OSError where it is not there."""
         self._root = os.open(root, _FOLDER | os.O_CLOEXEC)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Beneath":  # noqa: PYI034 - Python 3.9 has no Self
         """Give it up at the end."""
         return self
 

@@ -5,7 +5,7 @@ for days, so this module imports little: named tuples, where the rest of the mod
 """
 
 import enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Optional
 
 from trainshed.model.roles import Role
 
@@ -76,19 +76,19 @@ class ReplicaExit(NamedTuple):
     role: Role
     index: int  # type: ignore[assignment] # tuples have a method of that name
     task_name: str
-    exit_code: int | None
-    signal: int | None
+    exit_code: Optional[int]
+    signal: Optional[int]
     seconds: float
     """How long it ran."""
     stopped_by_us: bool
     """Whether the engine had asked it to end before it did."""
     killed: bool = False
     """Whether it had to be killed because it did not end in its time of grace."""
-    notice_s: float | None = None
+    notice_s: Optional[float] = None
     """Seconds from its notice to its end; None without a notice, or if unknown."""
     oom: bool = False
     """Whether the kernel killed a process of it because memory ran out."""
-    peak_memory_bytes: int | None = None
+    peak_memory_bytes: Optional[int] = None
 
     @property
     def status(self) -> int:

@@ -6,13 +6,15 @@ other's files.  Supervisors import this, so it needs little.
 """
 
 import enum
+import types
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-_SCALARS: Final = frozenset({str, int, float, bool, NoneType})
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+#: ``Optional[int]`` and, where Python is newer than 3.9, ``int | None``.
+_UNIONS: Final = frozenset({Union, getattr(types, "UnionType", Union)})
 
 
 def encode(value: Any) -> Any:
@@ -22,7 +24,7 @@ def encode(value: Any) -> Any:
         return value
     if names := _names(kind):
         return {name: encode(getattr(value, name)) for name in names}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [encode(element) for element in value]
     if kind is dict or isinstance(value, Mapping):
         return {key: encode(element) for key, element in value.items()}
@@ -47,8 +49,8 @@ def _names(kind: Any) -> tuple[str, ...]:
 @cache
 def _decoder(kind: Any) -> Callable[[Any], Any]:  # noqa: PLR0911 - one for each kind of type
     origin, args = get_origin(kind), get_args(kind)
-    if origin in {Union, UnionType}:
-        (inner,) = (arg for arg in args if arg is not NoneType)
+    if origin in _UNIONS:
+        (inner,) = (arg for arg in args if arg is not type(None))
         return partial(_optional, _decoder(inner))
     if origin is tuple:
         if args[-1] is Ellipsis:
@@ -73,8 +75,10 @@ def _list(decoder: Callable[[Any], Any], json_value: Any) -> tuple[Any, ...]:
 
 
 def _row(decoders: tuple[Callable[[Any], Any], ...], json_value: Any) -> tuple[Any, ...]:
-    values = zip(decoders, _scalar(list, json_value), strict=True)
-    return tuple(decoder(element) for decoder, element in values)
+    elements = _scalar(list, json_value)
+    if len(elements) != len(decoders):
+        raise TypeError(f"expected {len(decoders)} elements, got {len(elements)}")
+    return tuple(decoder(element) for decoder, element in zip(decoders, elements))
 
 
 def _mapping(decoder: Callable[[Any], Any], json_value: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ WISH: Final = "trainshed-"
 ENGINE_LABEL: Final = f"{WISH}engine"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class OfferedEngine:
     """An engine, as far as the choice looks at it."""
 

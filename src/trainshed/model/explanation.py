@@ -37,7 +37,7 @@ class Reason(enum.Enum):
     """A volume cannot be had where it is to run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Change:
     """One change of the request that would admit the job at once.
 
@@ -46,14 +46,14 @@ class Change:
     """
 
     field: str
-    role: str = ""
     asked: str
     accepted: str
     text: str
     """``would start now with 2 instead of 4 NVIDIA_TESLA_T4``."""
+    role: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Explanation:
     """Why a job waits, known within two seconds.
 

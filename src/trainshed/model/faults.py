@@ -52,7 +52,7 @@ class Field(enum.Enum):
     ENV = "env"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FieldPath:
     """A place in a JobSpec: a field, and the role of the group it belongs to, if any.
 
@@ -64,7 +64,7 @@ class FieldPath:
     place: StudyPlace | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Violation:
     """One broken rule.
 

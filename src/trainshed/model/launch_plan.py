@@ -6,7 +6,7 @@ how the engine works: a replica is a command, its environment and the devices it
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Optional
 
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.network import NetworkLayout
@@ -16,7 +16,7 @@ from trainshed.model.roles import Role
 PYTHON_WORD: Final = "python"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Address:
     """Where one replica can be reached by its peers."""
 
@@ -32,7 +32,7 @@ class Address:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Owner:
     """The project that a job belongs to."""
 
@@ -41,7 +41,7 @@ class Owner:
     """A small number that the project has for ever, from 0: what its user is made of."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Environment:
     """The Python environment that the replicas' packages are installed into.
 
@@ -55,10 +55,10 @@ class Environment:
     packages: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    buckets: str | None = None
+    buckets: Optional[str] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class ReplicaPlan:
     """One process to start.
 
@@ -84,7 +84,7 @@ class ReplicaPlan:
     """Set for a replica that runs in a container; ``argv`` is then not looked at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class ContainerPlan:
     """A replica's program as its image has it (docs/sources/vertex.md 7.1 and 8).
 
@@ -96,7 +96,7 @@ class ContainerPlan:
     args: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class NetworkPlan:
     """The network of an attempt that has one of its own."""
 
@@ -107,7 +107,7 @@ class NetworkPlan:
     """(address, port): where the gateway answers within it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class LaunchPlan:
     """One attempt of a job: all replicas, or none, are started.
 

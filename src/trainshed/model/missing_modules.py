@@ -85,7 +85,7 @@ def misnamed_module(lines: Iterable[str], command: Sequence[str]) -> str:
 
     A public package that is missing is another mistake (``advise``).
     """
-    pairs = zip(command, command[1:], strict=False)  # noqa: RUF007  # Python 3.9 has no pairwise
+    pairs = zip(command, command[1:])
     module = next((word for flag, word in pairs if flag == "-m"), "")
     if not module or module.partition(".")[0] in PUBLIC_MODULES:
         return ""

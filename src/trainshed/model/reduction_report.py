@@ -20,7 +20,7 @@ PLANNED: Final = "REDUCTION_PLANNED"
 ACHIEVED: Final = "REDUCTION"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class ReductionReport:
     """The exchanges of one attempt.  Rates are Mbit/s of what they say, each way."""
 
@@ -69,7 +69,7 @@ def _count(document: Mapping[str, Any], name: str, *, most: int = COUNT_MAX) -> 
 def _number(name: str, number: object) -> float:
     """A finite one that is not negative.  A whole number of any length may stand in JSON."""
     if (
-        isinstance(number, int | float)
+        isinstance(number, (int, float))
         and not isinstance(number, bool)
         and 0 <= number <= COUNT_MAX
     ):

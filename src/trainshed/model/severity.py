@@ -185,7 +185,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 def _depth(value: Any) -> int:
     """Count the objects and lists around the innermost value."""
-    if not isinstance(value, dict | list):
+    if not isinstance(value, (dict, list)):
         return 0
     items = value.values() if isinstance(value, dict) else value
     return 1 + max(map(_depth, items), default=0)

@@ -22,7 +22,7 @@ _MOST: Final = 1e15
 _NAME_MAX: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class StepTimes:
     """The steps of one replica so far."""
 
@@ -92,6 +92,6 @@ def _pair(name: str, entry: object) -> tuple[float, float]:
 def _number(table: Mapping[str, Any], name: str) -> float:
     """A finite one that is not negative; 0 where it is absent."""
     number = table.get(name, 0)
-    if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= _MOST:
+    if isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number <= _MOST:
         return float(number)  # NaN is not between them
     raise ValueError(f"{name} is a number from 0 to {_MOST:g}")

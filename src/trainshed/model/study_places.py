@@ -53,7 +53,7 @@ class StudyField(enum.Enum):
     TIME_WITHOUT_PROGRESS = "time_without_progress"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StudyPlace:
     """A field of a study.
 

@@ -37,7 +37,7 @@ class ReducerSetupError(Exception):
     """A reducer cannot start; the text tells why, and what helps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class ListenAddress:
     """Where the first process of a reducer listens, and its place among all of the job's."""
 
@@ -46,7 +46,7 @@ class ListenAddress:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class ReducerSettings:
     """The command line.  Sizes are bytes, times seconds; an absent option is None."""
 

@@ -4,8 +4,6 @@ For the launcher's own interpreter this is a call; for another one this file run
 script, so it imports only the standard library and keeps to old syntax.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class JobPython:
     """An interpreter, and what to put in front of its import path."""
 

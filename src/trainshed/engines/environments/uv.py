@@ -22,7 +22,7 @@ _DISK_FULL = "No space left on device"
 _UNBUILT: Final = re.compile(r"Failed to (?:download and )?build `([\w.-]+)==([^`\s]+)`")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class UvResult:
     """What uv said and how it ended."""
 

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Union
 
 # from linux/mount.h and linux/sched.h
 READ_ONLY, REMOUNT, BIND, RECURSIVE, SLAVE = 1, 1 << 5, 1 << 12, 1 << 14, 1 << 19
@@ -32,7 +32,7 @@ class Pivot(NamedTuple):
     path: str
 
 
-Step = Mount | Folder | Pivot
+Step = Union[Mount, Folder, Pivot]
 
 
 def perform(libc: Any, step: Step) -> None:

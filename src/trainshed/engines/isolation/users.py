@@ -172,7 +172,7 @@ def _nearest(place: str, done: Mapping[str, str]) -> str:
 
 def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
     held = [os.open(step.source, os.O_PATH | os.O_CLOEXEC) if step.source else -1 for step in steps]
-    for step, source in zip(steps, held, strict=True):
+    for step, source in zip(steps, held):
         if step.kind == "hide":
             _mount(b"tmpfs", step.place, b"tmpfs", 0, _HIDING)
             continue

@@ -2,7 +2,7 @@
 # the supervisor of an attempt imports this, and must stay small
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from trainshed.engines.isolation.mounts import NO_FOLDERS, PrivateFolders
 
@@ -22,9 +22,9 @@ class ReplicaView(NamedTuple):
     """The device nodes of its GPUs; those of other GPUs cannot be opened."""
     tmp: str = ""
     """A folder of the attempt that is its /tmp, or its TMPDIR where /tmp cannot be replaced."""
-    uid: int | None = None
+    uid: Optional[int] = None
     """Whom it runs as, where that is not the supervisor's user."""
-    gid: int | None = None
+    gid: Optional[int] = None
     folders: tuple[tuple[str, str], ...] = ()
     """(folder here, folder there): what trainers expect of a machine (``replica_machine``)."""
     resolver: str = ""

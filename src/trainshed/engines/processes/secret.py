@@ -17,6 +17,6 @@ def new_secret() -> str:
 def is_same(left: bytes, right: bytes) -> bool:
     """Compare in a time that does not depend on where the two differ."""
     difference = len(left) ^ len(right)
-    for one, other in zip(left, right):  # noqa: B905 - Python 3.9 knows no strict
+    for one, other in zip(left, right):
         difference |= one ^ other
     return difference == 0

@@ -1,10 +1,11 @@
 """The archives that nodes run from: one for launcher and wardens, one with the trainer library.
 
-Both are made of this installation's sources alone, named by what is in them, and the same whenever
-they are made.  A node needs Python 3.9 and nothing else: what is newer in our sources is rewritten
-(``archive_syntax``).
+Both are made of this installation's sources alone, named by a hash of their content, and the same
+whenever they are made.  A node needs Python 3.9 and nothing else, so these sources are written for
+3.9 (pyproject.toml lists them).  Only their annotations are newer: Python does not evaluate them.
 """
 
+import ast
 import hashlib
 import io
 import tomllib
@@ -16,13 +17,10 @@ from typing import Final, NamedTuple
 
 import trainshed
 import trainshed_trainer
-from trainshed.engines.warden.archive_syntax import imports_of, rewritten
 
-#: What is taken as it is.
-_OLDER: Final = (
-    "trainshed.engines.warden.older",
-    "trainshed.engines.warden.older_dataclasses",
-)
+#: Begins every module, on its first line so that the numbers of lines stay.  Without it Python 3.9
+#: would evaluate annotations such as ``int | None`` and fail.
+_DEFERS_ANNOTATIONS: Final = b"from __future__ import annotations; "
 _MAIN: Final = "trainshed/engines/warden/started.py"
 #: The earliest that a zip file can name.
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
@@ -42,18 +40,18 @@ class Archive(NamedTuple):
 @cache
 def build() -> Archive:
     """``warden-HASH.pyz``: ``python -I -S ARCHIVE attempt FOLDER`` and ``... task``."""
-    files = dict(_modules("trainshed.engines.warden.started", *_OLDER))
+    files = dict(_modules("trainshed.engines.warden.started"))
     files["__main__.py"] = files.pop(_MAIN)
     folder = Path(tomllib.__file__).parent  # 3.9 and 3.10 have none; it is plain Python
     for path in sorted(folder.glob("*.py")):
-        files[f"{NEWER}/tomllib/{path.name}"] = rewritten(path.read_text(), path.name).encode()
+        files[f"{NEWER}/tomllib/{path.name}"] = path.read_bytes()
     return _archive("warden-{}.pyz", files)
 
 
 @cache
 def library() -> Archive:
     """``library-HASH.zip``, for the PYTHONPATH of programs."""
-    files = dict(_modules("trainshed.reduction.__main__", *_OLDER))
+    files = dict(_modules("trainshed.reduction.__main__"))
     root = Path(trainshed_trainer.__file__).parent
     for path in sorted(root.rglob("*.py")):
         files[f"trainshed_trainer/{path.relative_to(root)}"] = path.read_bytes()
@@ -71,22 +69,39 @@ def _archive(name: str, files: Mapping[str, bytes]) -> Archive:
     return Archive(name.format(hashlib.sha256(data).hexdigest()[:_DIGITS]), data)
 
 
-def _modules(*first: str) -> Iterator[tuple[str, bytes]]:
-    """Our modules that these import, wherever in their code, and the packages that they lie in."""
-    waiting, modules = list(first), set(first)
+def _modules(first: str) -> Iterator[tuple[str, bytes]]:
+    """List the modules of ours that one imports, wherever in their code, and their packages."""
+    waiting, modules = [first], {first}
     while waiting:
         name = waiting.pop()
         path = _path_of(name)
         if path is None:
             continue
-        source = path.read_text(encoding="utf-8")
-        text = source if name in _OLDER else rewritten(source, str(path))
-        yield _place_of(name, path), text.encode()
+        source = path.read_bytes()
+        yield _place_of(name, path), _DEFERS_ANNOTATIONS + source
         above = name.rpartition(".")[0]
-        for module in {above, *imports_of(source, str(path))} - modules:
+        for module in {above, *list_imports(source)} - modules:
             if module.partition(".")[0] == "trainshed":
                 modules.add(module)
                 waiting.append(module)
+
+
+def list_imports(source: str | bytes) -> set[str]:
+    """List the modules that a program may import, wherever in it; some may be names in modules."""
+    modules: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            modules.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules.add(node.module)
+            modules.update(f"{node.module}.{alias.name}" for alias in node.names)
+        waiting += ast.iter_child_nodes(node)
+    return modules
 
 
 def _path_of(name: str) -> Path | None:

@@ -118,7 +118,7 @@ class RemoteGang:
         if self.fault is not None:
             return
         replacements = self._resolve_marks()
-        for warden, replica in zip(self.wardens, replicas):  # noqa: B905 - one for each
+        for warden, replica in zip(self.wardens, replicas):
             warden.say("start", replica=encode(_fill_marks(replica, replacements)))
 
     def end_words(self, task_name: str) -> str:
@@ -360,7 +360,7 @@ class RemoteGang:
     def _resolve_marks(self) -> dict[str, str]:
         """What stands in the places of the marks."""
         replacements = {}
-        for warden, marks in zip(self.wardens, self._rule.marks):  # noqa: B905 - one for each
+        for warden, marks in zip(self.wardens, self._rule.marks):
             first, rendezvous = (warden.prepared or {})["ports"]
             replacements[marks.host] = self._address_of(warden)
             replacements.update((str(mark), str(first + at)) for at, mark in enumerate(marks.ports))

@@ -41,7 +41,7 @@ def _attempt(folder: str) -> int:
 def _task(words: Sequence[str]) -> int:
     from trainshed.engines.warden import warden  # noqa: PLC0415 - a launcher has none
 
-    options = dict(zip(words[::2], words[1::2]))  # noqa: B905 - Python 3.9 knows no strict
+    options = dict(zip(words[::2], words[1::2]))
     try:
         first = int(options.get("--first", "0"))
         rank = int(os.environ[options["--rank-variable"]])

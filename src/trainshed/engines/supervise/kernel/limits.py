@@ -10,7 +10,7 @@ import os
 import resource
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Optional
 
 from trainshed.engines.processes.tree import read
 
@@ -21,10 +21,10 @@ _QUOTA_US_MIN: Final = 1_000
 class ReplicaLimits(NamedTuple):
     """What one replica may use at most; no limit if None."""
 
-    memory_bytes: int | None = None
+    memory_bytes: Optional[int] = None
     """Of RAM, the files that it has written or read lately included; it gets no swap."""
-    cpus: float | None = None
-    pids: int | None = None
+    cpus: Optional[float] = None
+    pids: Optional[int] = None
     """Processes and threads together, as the kernel counts them."""
 
 

@@ -31,7 +31,7 @@ from trainshed.model.step_times import StepTimes, step_times_of
 _PIECE_BYTES: Final = 1 << 24
 
 
-@dataclass(slots=True)
+@dataclass
 class AttemptRecords:
     """All that has been read of one attempt's records."""
 

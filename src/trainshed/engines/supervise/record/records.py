@@ -7,7 +7,7 @@ power cut do not count.
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Optional, Union
 
 from trainshed.model import codec
 from trainshed.model.attempt import Hang, Outcome
@@ -52,13 +52,13 @@ class Ended(NamedTuple):
     """No process of the attempt lives and its log is complete."""
 
     outcome: Outcome
-    fault: str | None = None
+    fault: Optional[str] = None
     """Why it could not be started at all."""
     lost: bool = False
     """Whether that was the machine's fault, and not the job's: it may be tried again."""
 
 
-Record = Began | Ready | Hang | Recovered | Decided | Ended
+Record = Union[Began, Ready, Hang, Recovered, Decided, Ended]
 #: By what a line says that it is.
 _KINDS: Final[Mapping[str, type[Record]]] = {
     "Began": Began,

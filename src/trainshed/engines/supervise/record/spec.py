@@ -6,7 +6,7 @@ know nothing of plans, packages or devices.
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Optional
 
 from trainshed.engines.isolation.view import ReplicaView
 from trainshed.engines.network.rule import NetworkRule
@@ -42,7 +42,7 @@ class ReplicaSpec(NamedTuple):
     """(folder here, folder there)."""
     cleanup: tuple[tuple[str, ...], ...] = ()
     """Programs that end what its own end leaves alive (containers), before the end is recorded."""
-    isolation: ReplicaView | None = None
+    isolation: Optional[ReplicaView] = None
     """The walls around it; None: it is what its supervisor is."""
     container: str = ""
     """The runtime (apptainer or singularity) whose command its warden is to complete; ``env`` is
@@ -56,7 +56,7 @@ class ReplicaSpec(NamedTuple):
 class HangRule(NamedTuple):
     """When a replica hangs, and what is done about it."""
 
-    after_s: float | None = None
+    after_s: Optional[float] = None
     """Seconds without a sign of progress; never if None."""
     stacks: bool = True
     """Whether to look what its threads do, where that is possible."""
@@ -65,9 +65,9 @@ class HangRule(NamedTuple):
 class LogRule(NamedTuple):
     """How much the replicas of an attempt may write to its log; no limit if None."""
 
-    bytes_per_s: int | None = None
+    bytes_per_s: Optional[int] = None
     """Lines beyond are dropped, and counted; for a while there may be more."""
-    bytes_kept: int | None = None
+    bytes_kept: Optional[int] = None
     """What the server keeps of a job: it removes the oldest lines."""
 
 
@@ -108,9 +108,9 @@ class RemoteRule(NamedTuple):
     """Where installed packages are kept on a node; the user's own place if empty."""
     start_timeout_s: float = 300.0
     """How long the wardens may take to be there."""
-    ends_s: float | None = None
+    ends_s: Optional[float] = None
     """Seconds after which the attempt ends by itself; never if None."""
-    package_bytes_max: int | None = None
+    package_bytes_max: Optional[int] = None
     relax_pins: bool = False
     hold_s: float = 0.0
     """How long its nodes are kept for a next attempt, where its end may be followed by one."""
@@ -131,21 +131,21 @@ class AttemptSpec(NamedTuple):
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """What each job's log has to say besides, as a warning."""
-    prepare: tuple[str, ...] | None = None
+    prepare: Optional[tuple[str, ...]] = None
     """The program that makes the replicas complete."""
-    after: tuple[str, ...] | None = None
+    after: Optional[tuple[str, ...]] = None
     """A program that is run when no replica lives, before the end is recorded."""
     hang: HangRule = HangRule()
     log: LogRule = LogRule()
     checkpoints: tuple[str, ...] = ()
     """Folders with checkpoints of earlier attempts."""
-    metrics: MetricsPlan | None = None
+    metrics: Optional[MetricsPlan] = None
     """Set for a trial."""
     buckets: str = ""
     """The folder of all buckets, where strangers write below each."""
-    remote: RemoteRule | None = None
+    remote: Optional[RemoteRule] = None
     """Set where the replicas run on other machines than their supervisor."""
-    network: NetworkRule | None = None
+    network: Optional[NetworkRule] = None
     """The network namespaces of the replicas; None: they have the network of the machine."""
 
     @property
@@ -163,7 +163,7 @@ class PreparerAnswer(NamedTuple):
     """What a preparer answers."""
 
     replicas: tuple[ReplicaSpec, ...]
-    after: tuple[str, ...] | None = None
+    after: Optional[tuple[str, ...]] = None
     devices: tuple[str, ...] = ()
     """For people."""
 

@@ -160,7 +160,7 @@ def parsed(line: bytes) -> list[Reported]:
 
 def number(value: Any) -> float | None:
     """A number, or the text of one ("0.5", "nan", "-inf"); None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         return float(value)
