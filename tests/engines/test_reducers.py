@@ -6,9 +6,7 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, observe, order, record
 from engines.support import FOREVER, cluster, plan_of, python_replica, wait_until
-from trainshed.engines.environments.job_python import JobPython
-from trainshed.engines.local.attempts.plan_file import commands_of
-from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.judging import have_settled
 from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
@@ -58,7 +56,9 @@ def test_only_those_that_end_by_themselves_are_waited_for(living, settled):
 
 def test_the_packages_of_the_job_are_not_a_reducer_s():
     plan = with_reducer("", "")
-    home = JobPython(python="/bin/py", python_path_entries=("/cache/1",))
-    primary, reducer = commands_of(plan, home, [Share()] * 2, {"PYTHONPATH": "/ours"})
+    primary, reducer = [
+        compose_command(replica, packages=("/cache/1",), base={"PYTHONPATH": "/ours"})
+        for replica in plan.replicas
+    ]
     assert primary.env["PYTHONPATH"] == "/cache/1:/ours"
     assert reducer.env["PYTHONPATH"] == "/ours"

@@ -2,14 +2,21 @@ from dataclasses import replace
 
 from engines.support import cluster, plan_of
 from trainshed.engines.environments.job_python import JobPython
-from trainshed.engines.local.attempts.plan_file import commands_of
+from trainshed.engines.local.attempts.plan_file import ReplicaSite, replicas_of
 from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.supervise.compose import contract_of
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.model.attempt import AttemptKey
 
 PREPARED = JobPython(python="/bin/py", python_path_entries=("/cache/1",))
 
 
 def command_of(replica, launcher_env, share=Share(), prepared=PREPARED, **more):  # noqa: B008 - frozen
-    return commands_of(plan_of([replica], **more), prepared, [share], launcher_env)[0]
+    plan = plan_of([replica], **more)
+    site = ReplicaSite(AttemptKey(1, 1), AttemptFolder("/attempts/1/1"), env=launcher_env)
+    (spec,) = replicas_of(site, plan, prepared, [share])
+    contract = contract_of(site.key, site.folder, plan, replica)
+    return spec._replace(env=dict(spec.env.items() - contract.items()))
 
 
 def test_the_word_python_becomes_the_job_s_interpreter_and_no_other_word_does():

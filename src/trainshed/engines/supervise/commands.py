@@ -1,22 +1,43 @@
-"""How the command and the variables of a replica meet what was installed for it."""
+"""Turns a replica into a command with its environment.
+
+A supervisor's preparer does it for replicas of its own machine, a launcher and a warden each do
+their part for one on a node: the launcher has the plan, the warden the node and the packages.
+"""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Union
 
-from trainshed.model.launch_plan import PYTHON_WORD
+from trainshed.engines.supervise.record.spec import ReplicaSpec
+from trainshed.model.launch_plan import PYTHON_WORD, ReplicaPlan
 from trainshed.model.roles import Role
 
 
-def with_python(argv: Sequence[str], python: str) -> tuple[str, ...]:
-    """A command with the interpreter that it runs in."""
-    first, *rest = argv
-    return (python if first == PYTHON_WORD else first, *rest)
+class Command(NamedTuple):
+    """The words that start a program, and its whole environment."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
 
 
-def with_packages(env: dict[str, str], role: Role, entries: Sequence[str]) -> dict[str, str]:
-    """Put what was installed for the job in front of the import path."""
+def compose_command(
+    replica: Union[ReplicaPlan, ReplicaSpec],
+    *,
+    python: str = PYTHON_WORD,
+    packages: Sequence[str] = (),
+    base: Mapping[str, str] = {},
+    devices: Mapping[str, str] = {},
+) -> Command:
+    """Complete the command and the variables of a replica.
+
+    ``python`` is the interpreter of the job and ``packages`` are folders of what was installed for
+    it, ``base`` are variables of the machine that the replica's own override, and ``devices`` those
+    that name its GPUs, which override the replica's own.
+    """
+    env = {**base, "PYTHONUNBUFFERED": "1", **replica.env, **devices}
     # a reducer is our own program, which the job's packages must not change
-    paths = [*(() if role is Role.REDUCER else entries), env.get("PYTHONPATH", "")]
-    if python_path := os.pathsep.join(filter(None, paths)):
+    entries = () if replica.role is Role.REDUCER else packages
+    if python_path := os.pathsep.join(filter(None, (*entries, env.get("PYTHONPATH", "")))):
         env["PYTHONPATH"] = python_path
-    return env
+    runs_python = replica.argv[:1] == (PYTHON_WORD,)
+    return Command((python, *replica.argv[1:]) if runs_python else replica.argv, env)

@@ -1,7 +1,6 @@
-"""How a replica of a launch plan becomes a process with the whole of its environment.
+"""Makes the spec of an attempt of a launch plan, for the engines and for the preparer.
 
-Engines, and those that prepare an attempt for them, have this in common.  The supervisor does not
-import it: it gets the result.
+The supervisor does not import it: it reads the result.  ``commands`` completes the environments.
 """
 
 import os
@@ -93,13 +92,6 @@ def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
         python="" if replica.container else plan.environment.python,
         host_name=_host_name(plan, replica),
     )
-
-
-def env_of(
-    replica: ReplicaPlan, base: Mapping[str, str], devices: Mapping[str, str]
-) -> dict[str, str]:
-    """Later ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
-    return {**base, "PYTHONUNBUFFERED": "1", **replica.env, **devices}
 
 
 def contract_of(

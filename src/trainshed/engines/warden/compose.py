@@ -5,11 +5,10 @@ from typing import Final
 
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.isolation.compose import own_folders
-from trainshed.engines.supervise.commands import with_python
+from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.compose import (
     GRACE_S,
     attempt_of,
-    env_of,
     needs_packages,
     process_of,
 )
@@ -116,9 +115,8 @@ def _replica(
 ) -> ReplicaSpec:
     """The cluster limits what a replica uses; what its node has is added there."""
     python = PYTHON_WORD if needs_packages(plan) else plan.environment.python
-    spec = process_of(
-        key, folder, plan, replica, with_python(replica.argv, python), env_of(replica, {}, {})
-    )
+    command = compose_command(replica, python=python)
+    spec = process_of(key, folder, plan, replica, command.argv, command.env)
     return spec._replace(limits=ReplicaLimits())
 
 
@@ -140,7 +138,7 @@ def _in_image(
         folders=own_folders(plan, folder),
         binds=plan.binds,
     )
-    spec = process_of(key, folder, plan, replica, argv, env_of(replica, {}, {}))
+    spec = process_of(key, folder, plan, replica, argv, compose_command(replica).env)
     return spec._replace(cwd=folder.work, limits=ReplicaLimits(), container=runtime.name)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.variables import of_programs
-from trainshed.engines.supervise.commands import with_packages, with_python
+from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.kernel.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
 from trainshed.engines.supervise.kernel.reaper import fork_below_reaper
@@ -34,6 +34,7 @@ from trainshed.engines.warden.protocol import Channel
 from trainshed.files.trees import remove_tree
 from trainshed.model import trainer_contract
 from trainshed.model.codec import decode, encode
+from trainshed.model.launch_plan import PYTHON_WORD
 
 _LOOK_S: Final = 0.1
 _LOOK_FOR_PARENT_S: Final = 2.0
@@ -109,7 +110,7 @@ class _Warden:
         self._replicas: Replicas | None = None
         self._teardown: Teardown | None = None
         self._preparer: Any = None
-        self._python = ""
+        self._python = PYTHON_WORD
         self._entries: list[str] = []
         self._locks: list[int] = []
         self._order: Order | None = None
@@ -215,10 +216,15 @@ class _Warden:
         if replica.container:
             local_env = {**devices_of(os.environ), **files}
             return images.completed(replica, os.environ, local_env, self._folder.path)
-        env = env_of(os.environ, replica.env, self._task["keeps"], self._task["unset"])
-        env = {**with_packages(env, replica.role, self._entries), **files}
-        argv = with_python(replica.argv, self._python) if self._python else replica.argv
-        return replica._replace(argv=argv, env=env)
+        inherited = list_inherited(os.environ, self._task["keeps"], self._task["unset"])
+        command = compose_command(
+            replica,
+            python=self._python,
+            packages=self._entries,
+            base=inherited,
+            devices=devices_of(inherited),
+        )
+        return replica._replace(argv=command.argv, env={**command.env, **files})
 
     def _stop(self, order: Order) -> None:
         """Obey; a warden that has nothing yet says at once that it has nothing."""
@@ -348,19 +354,15 @@ class _Warden:
         self._channel.say({"is": "empty"})
 
 
-def env_of(
-    node: Mapping[str, str],
-    replica_env: Mapping[str, str],
-    keeps: Sequence[str],
-    unset: Sequence[str],
+def list_inherited(
+    node: Mapping[str, str], keeps: Sequence[str], unset: Sequence[str]
 ) -> dict[str, str]:
-    """A program's environment: what it was given, and of its node's what it needs to run there."""
-    inherited = {
+    """Select the variables of a node that a program needs to run there."""
+    return {
         name: text
         for name, text in of_programs(node, keeps).items()
         if not name.startswith(_OF_CLUSTER) and name not in unset
     }
-    return {**inherited, **replica_env, **devices_of(inherited)}
 
 
 def devices_of(node: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,7 @@
 """The plan file of an attempt: what its supervisor runs here, and what its preparer reads.
 
-The one place where a replica of a launch plan becomes a command with its whole environment; the
-engine does it for attempts that need nothing first, their preparer for the others.  The file is
-JSON, for people and for the next release; it holds the job's variables and is private.
+The engine composes the replicas of attempts that need nothing first, the preparer all others.  The
+file is JSON, for people and for the next release; it holds the job's variables and is private.
 """
 
 import json
@@ -30,9 +29,8 @@ from trainshed.engines.local.devices.gpus import GpuDevice, Share
 from trainshed.engines.network.addresses import network_rule
 from trainshed.engines.processes.variables import of_programs
 from trainshed.engines.supervise import compose
-from trainshed.engines.supervise.commands import with_packages, with_python
+from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.kernel.limits import ReplicaLimits
-from trainshed.engines.supervise.kernel.spawn import ProcessSpec
 from trainshed.engines.supervise.record.folder import AttemptFolder, read_file, write_json
 from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
 from trainshed.files.beneath import PathBeneath
@@ -127,24 +125,25 @@ def replicas_of(
     site: ReplicaSite, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
 ) -> tuple[ReplicaSpec, ...]:
     """Every replica, complete.  Raises EngineFault or OSError for containers."""
-    commands = commands_of(plan, home, shares, _base_env(site))
+    base = _base_env(site, plan.unset_env)
     if any(replica.container for replica in plan.replicas):
         _open_to_containers(site, plan)
         site = site._replace(runtime=_runtime_for(site, plan))
     return tuple(
-        _wrap_process(site, plan, replica, share, home, command)
+        _wrap_process(site, plan, replica, share, home, base)
         if replica.container is None
         else _container(site, plan, replica, share)
-        for replica, share, command in zip(plan.replicas, shares, commands, strict=True)
+        for replica, share in zip(plan.replicas, shares, strict=True)
     )
 
 
-def _base_env(site: ReplicaSite) -> dict[str, str]:
-    """What a replica's environment begins with."""
-    if site.variables is None:
-        return dict(site.env)
-    own = variables_of(site.isolation, site.folder)
-    return {**of_programs(site.env, site.variables), **own}
+def _base_env(site: ReplicaSite, unset: Sequence[str]) -> dict[str, str]:
+    """Select the variables of this machine that replicas get; theirs override them."""
+    env = dict(site.env)
+    if site.variables is not None:
+        own = variables_of(site.isolation, site.folder)
+        env = {**of_programs(site.env, site.variables), **own}
+    return {name: text for name, text in env.items() if name not in unset}
 
 
 def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
@@ -153,7 +152,7 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was found for
     replica: ReplicaPlan,
     share: Share,
     home: JobPython,
-    command: ProcessSpec,
+    base: Mapping[str, str],
 ) -> ReplicaSpec:
     python = replica.python if "/" in replica.python else home.python
     python = shutil.which(python) or python
@@ -167,7 +166,13 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was found for
         devices=device_nodes.of([d for d in site.devices if d.uuid in share.uuids]),
         machine=machine,
     )
-    argv, env = tuple(command.argv), command.env
+    argv, env = compose_command(
+        replica,
+        python=home.python,
+        packages=home.python_path_entries,
+        base=base,
+        devices=share.env,
+    )
     if machine is not None:
         env = machine.variables(env, python, own=replica.env)
         argv = machine.command(argv, env["PATH"], python, home.python)
@@ -253,7 +258,7 @@ def _container(
         shown=own_folders(plan, site.folder)[1:],
     )
     contract = compose.contract_of(site.key, site.folder, plan, replica)
-    inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **contract}
+    inside = {**compose_command(replica, devices=share.env).env, **contract}
     start = replica_start(
         site.runtime,
         replica,
@@ -291,28 +296,3 @@ def _open_to_containers(site: ReplicaSite, plan: LaunchPlan) -> None:
         hand_over(places, site.runtime.user, before=owner and owner.uid)
     elif owner is not None:
         hand_over(own, "0:0", before=owner.uid)
-
-
-def commands_of(
-    plan: LaunchPlan,
-    prepared: JobPython,
-    shares: Sequence[Share],
-    launcher_env: Mapping[str, str] = os.environ,
-) -> tuple[ProcessSpec, ...]:
-    """One command a replica, in the order of the plan."""
-    base = {name: text for name, text in launcher_env.items() if name not in plan.unset_env}
-    return tuple(
-        ProcessSpec(
-            argv=with_python(replica.argv, prepared.python),
-            env=_env(replica, prepared, base, share),
-            cwd=plan.cwd or "",
-        )
-        for replica, share in zip(plan.replicas, shares, strict=True)
-    )
-
-
-def _env(
-    replica: ReplicaPlan, prepared: JobPython, base: Mapping[str, str], share: Share
-) -> dict[str, str]:
-    env = compose.env_of(replica, base, share.env)
-    return with_packages(env, replica.role, prepared.python_path_entries)
