@@ -1,8 +1,6 @@
-"""Has the packages of a job installed on a node, once for all of its wardens there."""
+"""Installs the packages of a job on a node, once for all of its wardens there."""
 
 import os
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +8,8 @@ from trainshed.engines.environments import cache
 from trainshed.engines.supervise.helpers.preparer import REQUEST
 from trainshed.engines.supervise.helpers.preparing import (
     FAILED,
-    INSTALL_S_MAX,
     answer,
-    at_most,
+    installing,
     note,
     say,
 )
@@ -33,8 +30,7 @@ def main() -> int:
 
 
 def _prepare(request: dict[str, Any]) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))  # it removes what is half there
-    with at_most(INSTALL_S_MAX):
+    with installing():
         job_python = cache.prepare(
             decode(Environment, request["packages"]),
             cache_dir=Path(request["cache"]) if request["cache"] else default_cache_dir(),

@@ -11,7 +11,6 @@ cannot be prepared.  The last line on stderr says why.
 """
 
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -28,9 +27,8 @@ from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.engines.supervise.helpers.preparing import (
     FAILED,
     HELD,
-    INSTALL_S_MAX,
     answer,
-    at_most,
+    installing,
     note,
     say,
     take_request,
@@ -59,10 +57,8 @@ def main() -> int:
 def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
     key = _key(folder)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))  # it removes what is half there
-    with at_most(INSTALL_S_MAX):
+    with installing():
         home = _python_of(preparation, folder)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _lease_devices(preparation, key, Path(folder.path).parents[1])
     site = plan_file.site_of(preparation, key, folder)._replace(devices=lease.devices)
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)

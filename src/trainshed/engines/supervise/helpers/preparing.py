@@ -1,4 +1,4 @@
-"""What those have in common who prepare an attempt, as children of its supervisor (``preparer``).
+"""Helpers of the programs that prepare an attempt as children of its supervisor (``preparer``).
 
 What they print are notes for the job's log, and the last line on stderr says why they failed.
 """
@@ -21,12 +21,24 @@ HELD: Final = os.EX_TEMPFAIL
 FAILED: Final = 1
 CHANNEL: Final = 3
 #: Packages that compile for a GPU take two or three hours on few cores.
-INSTALL_S_MAX: Final = 6 * 3600.0
+_INSTALL_S_MAX: Final = 6 * 3600.0
+
+
+@contextmanager
+def installing() -> Iterator[None]:
+    """Bound the time of an installation; SIGTERM exits, so that its unfinished files are removed.
+
+    Raises EngineFault after six hours.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))
+    with at_most(_INSTALL_S_MAX):
+        yield
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Bound what a program of the job may make us wait for.  Raises EngineFault."""
+    """Bound the time in which packages are installed.  Raises EngineFault."""
 
     def end(signum: int, frame: FrameType | None) -> None:
         del signum, frame
@@ -41,7 +53,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def take_request() -> str:
-    """The path of what is to be prepared; builders do not inherit the variable.
+    """Take the path of the request from the environment; builders do not inherit the variable.
 
     Supervisors of earlier versions pass it as the only argument.
     """
@@ -49,7 +61,7 @@ def take_request() -> str:
 
 
 def answer(message: Any, held: Iterable[IO[Any] | None]) -> None:
-    """A message of any length; the descriptors come with its first byte."""
+    """Send a message of any length; the descriptors of the locks come with its first byte."""
     data = json.dumps(message).encode()
     with socket.socket(fileno=CHANNEL) as channel:
         locks = [lock.fileno() for lock in held if lock is not None]
@@ -58,18 +70,18 @@ def answer(message: Any, held: Iterable[IO[Any] | None]) -> None:
 
 
 def note(text: str) -> None:
-    """Say something in the job's log."""
+    """Write a line into the job's log."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def warn(text: str) -> None:
-    """Say something in the job's log as a warning."""
+    """Write a line into the job's log as a warning."""
     note(f"{WARNING_MARK}{text}")
 
 
 def say(fault: EngineFault, status: int) -> int:
-    """The fault on one line; one of several lines, as a builder's last words, goes to the log."""
+    """Print a fault on one line of stderr; one of several lines goes to the job's log too."""
     lines = str(fault).splitlines()
     for line in lines if len(lines) > 1 else ():
         note(line)
