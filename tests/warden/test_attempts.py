@@ -215,7 +215,7 @@ def test_an_order_that_nobody_announces_is_found(launchers):
 def test_what_leaves_its_session_and_ignores_its_order_is_killed(launchers):
     attempt = launchers.begin(plan_of(workers(ESCAPES, 2)))
     runs(attempt, 2)
-    assert len(marked(str(KEY))) >= 6
+    attempt.until(lambda: len(marked(str(KEY))) >= 6, "all have left their sessions")
     attempt.stop(0.3)
     ended = attempt.ended()
     assert ended.outcome.interrupted

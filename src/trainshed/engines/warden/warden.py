@@ -28,6 +28,7 @@ from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.engines.supervise.replicas import Replicas
 from trainshed.engines.warden import images, protocol
 from trainshed.engines.warden.dialing import dialed, forget
+from trainshed.engines.warden.duties import Duty, WardenFacts, list_due
 from trainshed.engines.warden.forward import Forward
 from trainshed.engines.warden.ports import PortRuns
 from trainshed.engines.warden.protocol import Channel
@@ -114,9 +115,7 @@ class _Warden:
         self._entries: list[str] = []
         self._locks: list[int] = []
         self._order: Order | None = None
-        self._has_said_start = False
-        self._has_said_exit = False
-        self._has_said_empty = False
+        self._done: set[Duty] = set()
         self._is_over = False
         self._silent = 0
         self._do: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
@@ -127,6 +126,13 @@ class _Warden:
             "look": lambda _: self._look(),
             "ping": lambda _: self._beat(),
             "leave": lambda _: self._leave(),
+        }
+        self._duties: Mapping[Duty, Callable[[Replicas], bool]] = {
+            Duty.TELL_FAULT: self._tell_replica_fault,
+            Duty.TELL_START: self._tell_start,
+            Duty.TELL_EXIT: self._tell_exit,
+            Duty.TELL_EMPTY: self._tell_empty,
+            Duty.LEAVE: lambda _: self._leave(),
         }
         self._loop.on_readable(wake, self._handle_signals)
 
@@ -273,8 +279,9 @@ class _Warden:
         except OSError:
             return None
 
-    def _leave(self) -> None:
+    def _leave(self) -> bool:
         self._is_over = True
+        return True
 
     def _launcher_gone(self, why: str) -> None:
         """Nobody attends to the attempt any more: kill all, and leave."""
@@ -307,51 +314,55 @@ class _Warden:
         replicas = self._replicas
         if replicas is None:
             return
-        if not self._has_said_start:
-            self._tell_start(replicas)
-        if 0 in replicas.exits and not self._has_said_exit:
-            self._tell_exit(replicas)
-        if self._order is not None and not self._has_said_empty:
-            self._end()
-        if self._has_said_empty and not self._channel.is_open:
-            self._is_over = True
+        for duty in list_due(partial(self._learn, replicas), self._done):
+            if self._duties[duty](replicas):
+                self._done.add(duty)
 
-    def _tell_start(self, replicas: Replicas) -> None:
-        if replicas.fault is not None:
-            self._has_said_start = True
-            self._tell_fault(replicas.fault, passes=replicas.is_worth_another_try)
-        elif replicas.have_started:
-            self._has_said_start = True
-            self._channel.say({"is": "started", "pid": replicas.living.get(0, 0)})
+    def _learn(self, replicas: Replicas) -> WardenFacts:
+        return WardenFacts(
+            has_fault=replicas.fault is not None,
+            has_started=replicas.have_started,
+            has_exited=0 in replicas.exits,
+            is_ordered=self._order is not None,
+            has_launcher=self._channel.is_open,
+        )
 
-    def _tell_exit(self, replicas: Replicas) -> None:
-        """Write it down first: what is known there nobody can lose."""
-        self._has_said_exit = True
+    def _tell_replica_fault(self, replicas: Replicas) -> bool:
+        self._tell_fault(replicas.fault or "", passes=replicas.is_worth_another_try)
+        return True
+
+    def _tell_start(self, replicas: Replicas) -> bool:
+        self._channel.say({"is": "started", "pid": replicas.living.get(0, 0)})
+        return True
+
+    def _tell_exit(self, replicas: Replicas) -> bool:
+        """Write it to the shared folder first: a launcher reads it there if no message comes."""
         self._forward.drain()
         task_name = self._task["task_name"]
         record = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
         self._write_exit(record)
         self._channel.say({"is": "exit", **record})
+        return True
 
     def _write_exit(self, record: Mapping[str, Any]) -> None:
         path = protocol.exit_path(self._task["folder"], self._task["task_name"])
         try:
             write_json(path, record, durably=True)
         except OSError:
-            if not self._has_said_empty:
+            if Duty.TELL_EMPTY not in self._done:
                 self._loop.after(_RETRY_S, partial(self._write_exit, record))
 
-    def _end(self) -> None:
-        """Nothing lives any more: say so when all has been passed on."""
+    def _tell_empty(self, _replicas: Replicas) -> bool:
+        """Say that no process is left, after all output; False while one lives."""
         self._children.reap()
         if self._children.any_left or (self._tree is not None and self._tree.living()):
             self._loop.after(_LOOK_S, lambda: None)
-            return
+            return False
         if self._teardown is not None:
             self._teardown.close()
         self._forward.finish()
-        self._has_said_empty = True
         self._channel.say({"is": "empty"})
+        return True
 
 
 def list_inherited(

@@ -1,0 +1,46 @@
+"""What a warden must do next, decided from facts: a table that needs no process and no socket."""
+
+import enum
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final, NamedTuple
+
+
+class Duty(enum.Enum):
+    """What a warden does once, in the order in which it is done where several are due."""
+
+    TELL_FAULT = "tell the launcher that the replica cannot be started"
+    TELL_START = "tell the launcher that the replica runs"
+    TELL_EXIT = "write the exit down and tell it to the launcher"
+    TELL_EMPTY = "tell the launcher that no process is left"
+    LEAVE = "exit"
+
+
+class WardenFacts(NamedTuple):
+    """What a warden knows of its replica and of its launcher."""
+
+    has_fault: bool
+    """Whether the replica could not be started."""
+    has_started: bool
+    has_exited: bool
+    is_ordered: bool
+    """Whether an order to end has come, or the warden has given itself one."""
+    has_launcher: bool
+    """Whether the connection to the launcher is open."""
+
+
+_Done = Collection[Duty]
+_IS_DUE: Final[Mapping[Duty, Callable[[WardenFacts, _Done], bool]]] = {
+    Duty.TELL_FAULT: lambda facts, done: facts.has_fault and Duty.TELL_START not in done,
+    Duty.TELL_START: lambda facts, done: facts.has_started and Duty.TELL_FAULT not in done,
+    Duty.TELL_EXIT: lambda facts, _: facts.has_exited,
+    Duty.TELL_EMPTY: lambda facts, _: facts.is_ordered,
+    # a launcher ends the warden by a message; without one the warden ends itself
+    Duty.LEAVE: lambda facts, done: not facts.has_launcher and Duty.TELL_EMPTY in done,
+}
+
+
+def list_due(learn: Callable[[], WardenFacts], done: _Done) -> Iterator[Duty]:
+    """Yield the duties that are due; facts and ``done`` may change while they are performed."""
+    for duty in Duty:
+        if duty not in done and _IS_DUE[duty](learn(), done):
+            yield duty
