@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -90,32 +91,44 @@ class Terminator:
             tree.send_to_all(new, os.getpid(), signum)
 
 
-class Gang(Protocol):
+class Gang(ABC):
     """The replicas of an attempt, wherever they run: all are started, or none."""
 
-    living: dict[int, int]
-    exits: dict[int, ReplicaExit]
-    have_started: bool
-    fault: str | None
-    is_worth_another_try: bool
-    lost: str | None
-    """Why nobody will ever know how one of them ended, if so."""
+    def __init__(self) -> None:
+        """Nothing is started yet."""
+        self.living: dict[int, int] = {}
+        """By index: the pid."""
+        self.exits: dict[int, ReplicaExit] = {}
+        """By index, in the order in which they were learned."""
+        self.have_started = False
+        self.fault: str | None = None
+        """Why they could not be started, if so."""
+        self.is_worth_another_try = False
+        """Whether that is the machine's fault, and passes."""
+        self.lost: str | None = None
+        """Why it will never be known how one of them ended, if so."""
 
+    @abstractmethod
     def gather(self) -> bool:
         """Have a place for each, with what it needs there; to be called until it is True."""
 
+    @abstractmethod
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
         """Start all of them; ``have_started`` or ``fault`` says later how that went."""
 
+    @abstractmethod
     def end_words(self, task_name: str) -> str:
         """How a replica ended, with the memory that it used; empty while it lives."""
 
+    @abstractmethod
     def usage(self, index: int) -> Usage:
         """What one of them uses now."""
 
+    @abstractmethod
     def look(self, index: int, tell: Callable[[str], object]) -> bool:
         """Tell later what one of them does, one frame a line; False: nobody can look."""
 
+    @abstractmethod
     def stop_looking(self) -> None:
         """End every look that is under way."""
 
@@ -130,7 +143,7 @@ class Pipes(Protocol):
         """Say something in the engine's own name."""
 
 
-class Replicas:
+class Replicas(Gang):
     """Processes that start together and end together."""
 
     def __init__(  # noqa: PLR0913 - what their supervisor has
@@ -143,10 +156,11 @@ class Replicas:
         *,
         network: "AttemptNetwork | None" = None,
     ) -> None:
-        """Nothing is started yet; ``descriptors`` is the limit that programs get.
+        """Start nothing yet; ``descriptors`` is the limit that programs get.
 
         ``network`` has been made before the start; None: they have the machine's.
         """
+        super().__init__()
         self._loop = loop
         self._children = children
         self._output = output
@@ -164,16 +178,6 @@ class Replicas:
         self._killed: set[int] = set()
         self._hows: dict[str, str] = {}
         self._faults = b""
-        self.living: dict[int, int] = {}
-        """By index: the pid."""
-        self.exits: dict[int, ReplicaExit] = {}
-        """By index, in the order in which they were seen."""
-        self.have_started = False
-        self.fault: str | None = None
-        """Why they could not be started, if so."""
-        self.is_worth_another_try = False
-        """Whether that is the machine's fault, and passes."""
-        self.lost: str | None = None
         self._stacks = Stacks(loop, children, descriptors)
 
     def gather(self) -> bool:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from trainshed.engines.processes.secret import new_secret
-from trainshed.engines.supervise.attempt import Ending, RemoteContext
+from trainshed.engines.supervise.attempt import RemoteContext
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.loop import Timer
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order, read_json
@@ -20,32 +20,30 @@ from trainshed.engines.supervise.record.output import OutputSource, StreamInput
 from trainshed.engines.supervise.record.spec import RemoteRule, ReplicaSpec, StepRule
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.warden import protocol
+from trainshed.engines.warden.arrivals import LOOPBACK, Arrival, fill_marks, resolve_marks
 from trainshed.engines.warden.listening import WardenListener, own_addresses
-from trainshed.engines.warden.marks import filled
 from trainshed.engines.warden.protocol import Channel
 from trainshed.engines.warden.steps import SrunSteps
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.codec import decode, encode
 
 _PRIVATE_FILE: Final = 0o600
-_LOOPBACK: Final = "127."
 _LOOK_S_MAX: Final = 5.0
 _SIGNS_PER_LOOK: Final = 20
 _LOOK_S_MIN: Final = 0.1
-#: A warden that has said nothing for so long is gone, though its machine answers: it may wait for
-#: a file system that is away, so this is long.
+#: A warden that sends nothing for this long is taken for gone, though its machine answers.  It may
+#: wait for a file system that is unavailable, so this is long.
 _SILENT_S: Final = 600.0
-#: A machine that takes nothing for so long is gone.
+#: A machine that acknowledges nothing for this long is gone.
 _UNTAKEN_S: Final = 60.0
-#: What a warden gets to end by itself what it was to kill, and a command to end after its wardens.
-_SLACK_S: Final = 5.0
+#: How long wardens may take to say that they have ended, after their command has.
 _LEAVE_S: Final = 10.0
 _NAMED_MAX: Final = 5
 _MAINTENANCE: Final = "maintenance"
 
 
 class _Warden:
-    """What is known of one warden and of its replica."""
+    """The connection to one warden, and what it has said about its replica."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -68,11 +66,12 @@ class _Warden:
             self.channel.say({"do": do, **more})
 
 
-class RemoteGang:
+class RemoteGang(Gang):
     """All wardens of one attempt."""
 
     def __init__(self, context: RemoteContext, rule: RemoteRule) -> None:
-        """Nothing is started yet."""
+        """Start nothing yet."""
+        super().__init__()
         self._context = context
         self._rule = rule
         self._loop = context.loop
@@ -87,12 +86,6 @@ class RemoteGang:
         self._is_held = False
         self._look_s = _look_s(context.spec.hang.after_s)
         self.changed: Callable[[], object] = lambda: None
-        self.living: dict[int, int] = {}
-        self.exits: dict[int, ReplicaExit] = {}
-        self.have_started = False
-        self.fault: str | None = None
-        self.is_worth_another_try = False
-        self.lost: str | None = None
         self._takes: Mapping[str, Callable[[_Warden, Mapping[str, Any]], object]] = {
             "note": self._take_note,
             "prepared": self._take_prepared,
@@ -119,7 +112,7 @@ class RemoteGang:
             return
         replacements = self._resolve_marks()
         for warden, replica in zip(self.wardens, replicas):
-            warden.say("start", replica=encode(_fill_marks(replica, replacements)))
+            warden.say("start", replica=encode(fill_marks(replica, replacements)))
 
     def end_words(self, task_name: str) -> str:
         """How a replica ended, with the memory that it used; empty while it lives."""
@@ -138,7 +131,7 @@ class RemoteGang:
         return True
 
     def stop_looking(self) -> None:
-        """Whatever comes is passed on to nobody."""
+        """Ignore the stacks that wardens still send."""
         for warden in self.wardens:
             warden.tell = None
 
@@ -162,7 +155,7 @@ class RemoteGang:
         return True
 
     def close(self) -> None:
-        """Hear of nobody any more."""
+        """Close the connections to all wardens."""
         if self._listener is not None:
             self._listener.close()
         for warden in self.wardens:
@@ -195,7 +188,7 @@ class RemoteGang:
             )
 
     def _await_index(self, end: socket.socket) -> None:
-        """A warden has called; it says next which one it is."""
+        """Accept a connection; its first message says which warden it is."""
 
         def heard(kind: int, data: bytes) -> None:
             waiting.cancel()
@@ -209,7 +202,7 @@ class RemoteGang:
         waiting: Timer = self._loop.after(protocol.PROVE_S, channel.close)
 
     def _admit(self, channel: Channel, end: socket.socket, message: Mapping[str, Any]) -> None:
-        """Every node has one warden a replica; a second one, of whatever origin, is sent away."""
+        """Take a warden in; a second one for the same replica is told to leave."""
         index = int(message["index"])
         if not 0 <= index < len(self.wardens) or self.wardens[index].channel is not None:
             channel.say({"do": "leave"})
@@ -219,7 +212,7 @@ class RemoteGang:
         warden.channel = channel
         warden.host = str(message["host"])
         warden.address = end.getpeername()[0]
-        if not warden.address.startswith(_LOOPBACK):
+        if not warden.address.startswith(LOOPBACK):
             self._outside = self._outside or end.getsockname()[0]
         channel.hear(partial(self._hear, warden), partial(self._ended, warden))
         channel.pause(self._is_held)
@@ -228,7 +221,7 @@ class RemoteGang:
             warden.say("stop", order=self._order._asdict())
 
     def _compose_take(self, index: int) -> dict[str, Any]:
-        """What a warden learns first."""
+        """Compose the first message to a warden."""
         spec, marks = self._context.spec, self._rule.marks[index]
         return {
             "uid": spec.uid,
@@ -309,7 +302,7 @@ class RemoteGang:
         self.living.pop(warden.index, None)
 
     def _ended(self, warden: _Warden, why: str) -> None:
-        """Its connection is gone: how its replica ended may still be written down."""
+        """Handle a closed connection: the exit of the replica may be in the shared folder."""
         if warden.is_empty or warden.is_gone:
             warden.is_gone = True
             self.changed()
@@ -330,7 +323,7 @@ class RemoteGang:
                 self._learn_exit(warden, read_json(path))
 
     def _step_ended(self, step: StepRule) -> None:
-        """Its wardens are to say so themselves; those that never came cannot."""
+        """Handle the end of a command: wardens that never connected are lost with it."""
         own = self.wardens[step.first : step.first + step.tasks]
         missing = [warden.index for warden in own if warden.channel is None]
         for index in missing:
@@ -358,27 +351,15 @@ class RemoteGang:
             self.is_worth_another_try = passes
 
     def _resolve_marks(self) -> dict[str, str]:
-        """What stands in the places of the marks."""
-        replacements = {}
-        for warden, marks in zip(self.wardens, self._rule.marks):
+        arrivals = []
+        for warden in self.wardens:
             first, rendezvous = (warden.prepared or {})["ports"]
-            replacements[marks.host] = self._address_of(warden)
-            replacements.update((str(mark), str(first + at)) for at, mark in enumerate(marks.ports))
-            if marks.rendezvous:
-                replacements[str(marks.rendezvous)] = str(rendezvous)
-        return replacements
-
-    def _address_of(self, warden: _Warden) -> str:
-        """One that calls from our own node has an address that only this node can reach."""
-        if not warden.address.startswith(_LOOPBACK):
-            return warden.address
-        is_alone = len({peer.host for peer in self.wardens}) == 1
-        if is_alone:
-            return warden.address
-        return self._outside or next(iter(own_addresses()), warden.address)
+            arrivals.append(Arrival(warden.host, warden.address, first, rendezvous))
+        outside = self._outside or next(iter(own_addresses()), "")
+        return resolve_marks(arrivals, self._rule.marks, outside)
 
     def _look_again(self) -> None:
-        """Ask for signs of life, and count those that are missed: clocks may have stood still."""
+        """Ping all wardens and count unanswered pings: a clock may have stood still."""
         silent_max = max(2, round(_SILENT_S / self._look_s))
         for warden in self.wardens:
             if warden.channel is None or warden.is_gone or self._is_held:
@@ -408,77 +389,6 @@ class RemoteGang:
         return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-class RemoteTeardown:
-    """The way from the first order to the last warden."""
-
-    def __init__(self, context: RemoteContext, gang: RemoteGang) -> None:
-        """Nothing is ended yet."""
-        self._loop = context.loop
-        self._gang = gang
-        self._timer: Timer | None = None
-        self._kill_s = 0.0
-        self._has_left = False
-        self.has_begun = False
-        self.is_over = False
-        gang.changed = self._leave
-
-    def begin(self, order: Order) -> None:
-        """Obey an order; one that leaves less time than there is left shortens it."""
-        kill_s = self._loop.now() + max(0.0, order.grace_s)
-        if self.is_over or (self.has_begun and self._kill_s <= kill_s):
-            return
-        self.has_begun = True
-        self._kill_s = kill_s
-        self._gang.stop(order)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.at(kill_s + _SLACK_S, self._press)
-        if any(warden.channel is None for warden in self._gang.wardens):
-            self._gang.steps.terminate()  # who has not come yet need not
-        self._leave()
-
-    def close(self) -> None:
-        """Nothing is left to be ended."""
-        self.is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._gang.close()
-
-    def _leave(self) -> None:
-        """All have ended what they had: they may go, and with them the commands."""
-        if self.has_begun and not self._has_left and self._gang.leave():
-            self._has_left = True
-            self._loop.after(_LEAVE_S, self._gang.steps.terminate)
-            self._loop.after(2 * _LEAVE_S, self._gang.steps.kill)
-
-    def _press(self) -> None:
-        """A warden that has not ended what it was to end hears of it until it has, or is gone."""
-        self._gang.kill()
-        late_s = self._loop.now() - self._kill_s
-        if late_s > _LEAVE_S:
-            self._gang.steps.terminate()
-        if late_s > 2 * _LEAVE_S:
-            self._gang.steps.kill()
-        self._timer = self._loop.after(_SLACK_S, self._press)
-
-
-def make(context: RemoteContext) -> tuple[Gang, Ending]:
-    """The replicas of an attempt that runs elsewhere (``supervise.attempt.Elsewhere``)."""
-    rule = context.spec.remote
-    if rule is None:
-        raise ValueError("the plan names no commands that start wardens")
-    gang = RemoteGang(context, rule)
-    return gang, RemoteTeardown(context, gang)
-
-
-def _fill_marks(replica: ReplicaSpec, replacements: Mapping[str, str]) -> ReplicaSpec:
-    return replica._replace(
-        argv=tuple(filled(word, replacements) for word in replica.argv),
-        env={name: filled(text, replacements) for name, text in replica.env.items()},
-        hosts=tuple((filled(address, replacements), name) for address, name in replica.hosts),
-    )
-
-
 def _look_s(hang_s: float | None) -> float:
     if hang_s is None:
         return _LOOK_S_MAX
@@ -486,7 +396,7 @@ def _look_s(hang_s: float | None) -> float:
 
 
 def _touch(path: str, at_ns: int) -> None:
-    """Have the heartbeat here that a program has shown on its node."""
+    """Copy the time of a program's heartbeat on its node to its file here."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with suppress(OSError):
         descriptor = os.open(path, flags, _PRIVATE_FILE)

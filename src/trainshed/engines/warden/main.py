@@ -27,11 +27,11 @@ def main(argv: Sequence[str]) -> int:
 
 def _attempt(folder: str) -> int:
     from trainshed.engines.supervise import main as supervisor  # noqa: PLC0415 - a warden has none
-    from trainshed.engines.warden import gang  # noqa: PLC0415 - see above
+    from trainshed.engines.warden import teardown  # noqa: PLC0415 - see above
 
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    status = supervisor.main(folder, gang.make)
+    status = supervisor.main(folder, teardown.make)
     from trainshed.engines.warden import hold  # noqa: PLC0415 - the attempt is over
 
     hold.go_on(folder)  # it does not come back where another attempt follows here

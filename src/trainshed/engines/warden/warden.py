@@ -1,7 +1,7 @@
 """The warden: owns one replica on its node, from its first byte to the end of all it has started.
 
-It obeys its launcher and nobody else.  Where that is gone, or the step that has started the warden
-is, it kills what it owns and leaves: no program runs on that nobody attends to.
+It obeys its launcher only.  When the launcher is gone, or the step that has started the warden, it
+kills what it owns and exits, so that no program runs unattended.
 """
 
 import os
@@ -39,9 +39,9 @@ from trainshed.model.launch_plan import PYTHON_WORD
 
 _LOOK_S: Final = 0.1
 _LOOK_FOR_PARENT_S: Final = 2.0
-#: It may wait for a file system that is away; where its machine is, the kernel finds it out.
+#: The launcher may wait for a file system; that its machine is gone is found out by the kernel.
 _LAUNCHER_SILENT_S: Final = 900.0
-#: How long the launcher has to answer one whose machine wants it to end.
+#: How long the launcher may take to answer a warden whose machine wants it to end.
 _ANSWER_S: Final = 5.0
 #: How long everything may take to be taken by a launcher that lives.
 _RETRY_S: Final = 1.0
@@ -75,7 +75,7 @@ def main(index: int) -> int:
 
 
 class _Parent:
-    """Who has started the warden, seen from behind its reaper."""
+    """The process that has started the warden, seen from behind its reaper."""
 
     def __init__(self, reaper: Identity | None, parent: int) -> None:
         self._reaper = reaper
@@ -214,7 +214,7 @@ class _Warden:
         self._replicas.start((replica,), self._folder)
 
     def _complete(self, replica: ReplicaSpec) -> ReplicaSpec:
-        """Add what only this node knows."""
+        """Add the variables, the interpreter and the packages of this node."""
         files = {
             trainer_contract.NOTICE_FILE: self._folder.notice,
             trainer_contract.PROGRESS_FILE: self._folder.progress(replica.task_name),
@@ -284,7 +284,7 @@ class _Warden:
         return True
 
     def _launcher_gone(self, why: str) -> None:
-        """Nobody attends to the attempt any more: kill all, and leave."""
+        """Kill all and exit: the launcher is gone."""
         sys.stderr.write(f"{socket.gethostname()}: the launcher is gone: {why}\n")
         self._kill()
 
@@ -382,7 +382,7 @@ def devices_of(node: Mapping[str, str]) -> dict[str, str]:
 
 
 def _private_folder() -> str:
-    """What the program and its warden exchange, on the node's own disk.  Raises OSError."""
+    """Make the folder on the node's disk that program and warden share.  Raises OSError."""
     path = f"{os.environ.get('TMPDIR') or '/tmp'}/trainshed-{os.urandom(8).hex()}"  # noqa: S108
     os.mkdir(path, _PRIVATE_FOLDER)
     return path

@@ -1,0 +1,53 @@
+"""Decides which addresses replicas use among themselves, from what their wardens have said."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from trainshed.engines.supervise.record.spec import ReplicaMarks, ReplicaSpec
+from trainshed.engines.warden.marks import filled
+
+LOOPBACK: Final = "127."
+
+
+class Arrival(NamedTuple):
+    """A warden that has connected and has prepared its node."""
+
+    node: str
+    address: str
+    """Its end of the connection to the launcher."""
+    first_port: int
+    rendezvous_port: int
+
+
+def resolve_marks(
+    arrivals: Sequence[Arrival], marks: Sequence[ReplicaMarks], outside: str
+) -> dict[str, str]:
+    """Map every mark to the address or port that it stands for.
+
+    ``outside`` is an address of the launcher's node that other nodes can reach, or empty.
+    """
+    replacements = {}
+    for arrival, own in zip(arrivals, marks):
+        replacements[own.host] = _address_of(arrival, arrivals, outside)
+        ports = {mark: arrival.first_port + at for at, mark in enumerate(own.ports)}
+        if own.rendezvous:
+            ports[own.rendezvous] = arrival.rendezvous_port
+        replacements.update((str(mark), str(port)) for mark, port in ports.items())
+    return replacements
+
+
+def fill_marks(replica: ReplicaSpec, replacements: Mapping[str, str]) -> ReplicaSpec:
+    """Replace the marks in a replica's command, its variables and its names of hosts."""
+    return replica._replace(
+        argv=tuple(filled(word, replacements) for word in replica.argv),
+        env={name: filled(text, replacements) for name, text in replica.env.items()},
+        hosts=tuple((filled(address, replacements), name) for address, name in replica.hosts),
+    )
+
+
+def _address_of(arrival: Arrival, arrivals: Sequence[Arrival], outside: str) -> str:
+    """A warden on the launcher's node may have a loopback address, which other nodes cannot use."""
+    is_one_node = len({peer.node for peer in arrivals}) == 1
+    if is_one_node or not arrival.address.startswith(LOOPBACK):
+        return arrival.address
+    return outside or arrival.address
