@@ -105,13 +105,16 @@ class NodeService:
 
     def _engines(self) -> list[EngineHealth]:
         """Return the health of each engine of this server."""
-        for name, why in (self.engines.healths() if self.engines else {}).items():
-            yield {
-                "name": name,
-                "health": why.reason.value if why else "",
-                "message": why.message if why else "",
-                "since": _time(why.since_s) if why else "",
-            }
+        healths = self.engines.healths() if self.engines else {}
+        return [
+            EngineHealth(
+                name=name,
+                health=why.reason.value if why else "",
+                message=why.message if why else "",
+                since=_time(why.since_s) if why else "",
+            )
+            for name, why in healths.items()
+        ]
 
     def _are_several(self, rows: Iterable[NodeRow]) -> bool:
         several = self.engines is not None and self.engines.are_several
