@@ -159,8 +159,7 @@ print(len(list(storage.Client(project="demo-proj").list_blobs("my-bucket"))))
 """
 
 
-#: What ``--bucket`` prints is in cli/test_env.py.
-@pytest.mark.parametrize("bucket", [pytest.param("my-bucket", marks=pytest.mark.full), None])
+@pytest.mark.parametrize("bucket", ["my-bucket", pytest.param(None, marks=pytest.mark.full)])
 def test_the_sdk_lines_run_as_env_prints_them(server, tmp_path, bucket):
     """The README's example: a bucket of one's own, and the bucket that ``env`` names."""
     (tmp_path / "task.py").write_text("print('it ran')\n")
