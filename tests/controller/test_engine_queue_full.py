@@ -27,7 +27,7 @@ def test_no_more_than_it_may_hold_lie_in_its_queue_the_most_urgent_first(queue_w
     assert world.states([urgent, old]) == {S.ENQUEUED}
     assert world.states([older, late]) == {S.QUEUED}
     assert explained(world, older).reason is Reason.ENGINE_FULL
-    assert "2 jobs lie in the queue of fake" in explained(world, older).message
+    assert "The queue of fake is full: it holds 2 jobs" in explained(world, older).message
     world.cancel(urgent)
     go(controller, 3)
     assert world.states([old, older]) == {S.ENQUEUED}

@@ -1,4 +1,4 @@
-"""Makes true what the store says: places jobs, starts and stops attempts, sees how they end."""
+"""Reconciles the store with the engines: places jobs, starts and stops attempts, records ends."""
 
 from trainshed.controller.loop import Controller
 from trainshed.controller.worker import Pace

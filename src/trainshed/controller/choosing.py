@@ -1,6 +1,6 @@
-"""Says which engine is to run a job that waits, anew in each pass.
+"""Chooses the engine of each waiting job, again in every pass.
 
-With one engine there is nothing to choose, and nothing is asked.
+A server with one engine skips the choice.
 """
 
 import time
@@ -18,19 +18,19 @@ from trainshed.placement.engine_choice import EngineChoice, choose
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.store.records.jobs import WaitingJob
 
-#: Engines are asked how they do no more often than so: a pass has thousands of jobs (seconds).
+#: Seconds between two queries of the engines: a pass has thousands of jobs.
 _ASKED_AGAIN_S: Final = 0.1
 
-#: Why a job's programs cannot be started by an engine; None: they can.
+#: Returns why an engine cannot start a job's programs; None: it can.
 Startable = Callable[[int, str], Explanation | None]
 
 
 def choosing(
     engines: Engines, never: Callable[[JobDemand], Explanation | None], startable: Startable | None
 ) -> Choose:
-    """The choice among the engines of a server.
+    """Return the function that chooses among the engines of a server.
 
-    ``never`` says why the nodes whose places the server gives out can never hold a job.
+    ``never`` returns why the nodes that the server itself places jobs on can never hold a job.
     """
     if engines.are_several:
         return _Chooser(engines, never, startable)
@@ -41,7 +41,7 @@ def choosing(
     return lambda job: _chosen(engines, job, name)
 
 
-#: What of a job an engine's judgement depends on: its name, and what it is asked.
+#: The key of a judgement: the engine's name and the parts of a job that the judgement depends on.
 _Like = tuple[str, JobDemand, float | None, str, frozenset[tuple[str, str]]]
 
 
@@ -53,12 +53,12 @@ class _Chooser:
     _offered: tuple[OfferedEngine, ...] = field(default=(), init=False)
     _asked_at: float = field(default=float("-inf"), init=False)
     _judged: dict[_Like, Explanation | None] = field(default_factory=dict, init=False)
-    """Since the engines were last asked: thousands of jobs ask for the same few things."""
+    """Judgements since the engines were last queried: thousands of jobs share a few demands."""
 
     def __call__(self, job: WaitingJob) -> ChosenEngine:
         choice = self._choice(job)
         if (refusal := choice.refusal) is not None:
-            # it goes nowhere: what it waits for is that the engines become others
+            # no engine takes the job: it waits until the engines change
             return ChosenEngine(name=self.engines.first, places=True, closed=refusal)
         assert choice.engine is not None  # noqa: S101 - then there would be a refusal
         return _chosen(self.engines, job, choice.engine, choice.sentence)

@@ -1,7 +1,7 @@
-"""Jobs whose time to wait or to run is over are cancelled, with an error that says so.
+"""Cancels jobs that exceed their limit of waiting or running time, with an error that says so.
 
-An attempt that is over already is left to whoever observes it: no server may have lived when it
-ended, and what it has done within its time must not be taken from it.
+An attempt that has already ended is left to the observer: it may have ended in time, while no
+server was running.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,8 +24,8 @@ from trainshed.store.records.steps import NewEvent, Step
 
 _AT_ONCE = 500
 
-#: What must not be seen of the attempt of a job that is to be ended.  One that never ran may be
-#: unknown or absent because nobody could launch it.
+#: A job whose attempt is in one of these phases is not cancelled.  An attempt that never ran may
+#: be unknown or absent because no server could launch it.
 _OVER: Final[Mapping[JobState, Collection[Phase]]] = {
     JobState.ENQUEUED: {Phase.ENDED},
     JobState.PREPARING: {Phase.ENDED},
@@ -36,7 +36,7 @@ _OVER: Final[Mapping[JobState, Collection[Phase]]] = {
 
 @dataclass(eq=False)
 class Deadlines:
-    """Ends jobs that are overdue while this server leads."""
+    """Cancels overdue jobs while this server leads."""
 
     store: Store
     engine: Engine
@@ -44,7 +44,7 @@ class Deadlines:
     pace: Pace
 
     def once(self) -> int:
-        """One pass; how many jobs were ended.  0 while another server leads."""
+        """Do one pass; return how many jobs were cancelled, 0 while another server leads."""
         if not self.leases.leading:
             return 0
         server = self.leases.name
@@ -59,7 +59,7 @@ class Deadlines:
         return sum(apply_all(self.store, steps, self.pace.batch))
 
     def _not_over(self, due: Iterable[Due]) -> Sequence[Due]:
-        """Those whose attempt is not over, as far as can be said now; a study has none."""
+        """Return jobs whose attempt has not ended, as the engine knows; a study has none."""
         by_key = {AttemptKey(job.uid, job.attempt): job for job in due}
         with_attempt = [key for key, job in by_key.items() if key.attempt and job.state in _OVER]
         for observation in self.engine.observe(with_attempt) if with_attempt else ():
@@ -68,7 +68,7 @@ class Deadlines:
         return tuple(by_key.values())
 
     def _step(self, due: Due, record: JobRecord, server: str) -> Step | None:
-        """The job as it was when it was due: if it has moved on since, the step does not fit."""
+        """Return the step, guarded by the version that was due."""
         spec = record.job.spec
         message = overdue(spec.dialect, spec.scheduling, has_run=due.has_run, ran_s=record.ran_s)
         order = StopOrder(grace_s=self.pace.grace_s, reason=StopReason.TIMEOUT, message=message)

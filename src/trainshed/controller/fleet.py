@@ -1,4 +1,4 @@
-"""The nodes: what the engines offer goes to the store, from where every server knows them."""
+"""Writes the nodes that the engines offer to the store, where every server reads them."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,27 +6,26 @@ from trainshed.engines.several import Engines
 from trainshed.model.resources import Node
 from trainshed.store.opening import Store
 
-#: How often an unchanged fleet is written again, so that readers see that it is alive (seconds).
+#: Seconds after which an unchanged fleet is written again, to show that it is current.
 SEEN_AGAIN_S = 30.0
 
 
 class FleetReporter:
-    """Reports what each engine has, when it has changed or was last reported long ago."""
+    """Reports the nodes of each engine when they change, and at a slow interval."""
 
     def __init__(self, store: Store, engines: Engines, monotonic: Callable[[], float]) -> None:
-        """Nothing has been reported yet."""
         self._store = store
         self._engines = engines
         self._monotonic = monotonic
         self._reported: dict[str, tuple[Sequence[Node], float]] = {}
 
     def once(self) -> bool:
-        """Ask the engines; whether the fleet is another one than before."""
+        """Query the engines; return whether the fleet has changed."""
         changed = [name for name in self._engines.served if self._report(name)]
         return bool(changed)
 
     def _report(self, name: str) -> bool:
-        """Whether the fleet of an engine has changed; one that cannot say it keeps the last."""
+        """Return whether an engine's fleet changed; an unreachable engine keeps its last."""
         fleet = self._engines.fleet_of(name)
         if fleet is None:
             return False

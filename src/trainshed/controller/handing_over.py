@@ -1,8 +1,8 @@
-"""Which jobs go into the queues of engines that place by themselves, and why others do not yet.
+"""Decides which jobs go into the queues of engines that place jobs themselves.
 
-A queue has room for so many attempts, and is given few at once: the launches of other engines'
-jobs are performed beside them.  An engine that did not take a job is asked again after a pause,
-which doubles, with one job at a time: each try costs an attempt's number.
+Each queue holds a limited number of attempts and receives a few at a time, because the same
+thread performs the launches of other engines.  After an engine refuses a job, the server offers
+it one job at a time, after a pause that doubles: each try uses up an attempt number.
 """
 
 from collections import Counter
@@ -15,10 +15,10 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.store.records.jobs import WaitingJob
 
-#: Says which engine is to run a job.
+#: Chooses the engine of a job.
 Choose = Callable[[WaitingJob], ChosenEngine]
 
-#: Launches into one queue that nobody has confirmed yet.
+#: The most unconfirmed launches into one queue.
 AT_ONCE_MAX: Final = 100
 PAUSE_S: Final = 1.0
 PAUSE_S_MAX: Final = 60.0
@@ -28,20 +28,20 @@ _Group = tuple[str, str, frozenset[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class QueueHandover:
-    """What one pass knows of the queues of engines."""
+    """The state of the engines' queues in one pass."""
 
     chosen: Mapping[int, ChosenEngine]
     """The engines of the waiting jobs, by uid."""
     enqueued: Mapping[str, int]
-    """How many attempts lie in the queue of each engine."""
+    """The number of attempts in the queue of each engine."""
     under_way: Mapping[str, int]
-    """How many launches into it are not confirmed yet."""
+    """The number of unconfirmed launches of each engine."""
     now: datetime
     pauses: dict[_Group, datetime] = field(default_factory=dict)
-    """Until when those are not asked that have refused such a job."""
+    """When the engine of a group that it refused is offered a job again."""
 
     def look(self, front: Sequence[WaitingJob]) -> Mapping[int, Explanation]:
-        """Why those jobs wait of which nobody need think in this pass, whatever their quota."""
+        """Return why jobs wait that this pass need not consider, whatever their quota."""
         for job in front:
             if job.refused is not None:
                 self._pause(job, job.refused)
@@ -51,7 +51,7 @@ class QueueHandover:
     def admit(
         self, jobs: Iterable[WaitingJob]
     ) -> tuple[Sequence[WaitingJob], Mapping[int, Explanation]]:
-        """Those that are handed over now, in this order, and why the others wait."""
+        """Return the jobs to hand over now, in this order, and why the others wait."""
         admitted: list[WaitingJob] = []
         waiting: dict[int, Explanation] = {}
         counts, groups = Counter[str](), set[_Group]()
@@ -70,12 +70,12 @@ class QueueHandover:
         return admitted, waiting
 
     def next_s(self) -> float | None:
-        """In how many seconds a pause ends; None: there is none."""
+        """Return the seconds until the next pause ends; None: there is no pause."""
         left = [(until - self.now).total_seconds() for until in self.pauses.values()]
         return min((s for s in left if s > 0), default=None)
 
     def _group(self, job: WaitingJob) -> _Group:
-        """Whose jobs an engine refuses together: accounts and partitions have limits of theirs."""
+        """Return the key of jobs refused together: accounts and partitions have limits."""
         chosen = self.chosen[job.uid]
         return chosen.name, job.project, frozenset(chosen.wants.items())
 
@@ -99,13 +99,13 @@ class QueueHandover:
         if chosen.enqueued_max is not None and lying >= chosen.enqueued_max:
             return Explanation(
                 reason=Reason.ENGINE_FULL,
-                message=f"{lying} jobs lie in the queue of {chosen.name}, as many as it may hold.",
+                message=f"The queue of {chosen.name} is full: it holds {lying} jobs.",
             )
         under_way = self.under_way.get(chosen.name, 0) + count
         if under_way >= AT_ONCE_MAX:
             return Explanation(
                 reason=Reason.BEHIND_QUEUE,
-                message=f"{under_way} jobs are being handed over to {chosen.name} before it.",
+                message=f"{under_way} other jobs are being handed over to {chosen.name} first.",
             )
         return None
 
@@ -113,5 +113,5 @@ class QueueHandover:
 def _refuses(chosen: ChosenEngine) -> Explanation:
     return Explanation(
         reason=Reason.ENGINE_FULL,
-        message=f"{chosen.name} takes no more such jobs for now; it is asked again.",
+        message=f"{chosen.name} accepts no more such jobs for now; the server will try again.",
     )

@@ -1,7 +1,7 @@
-"""Replicas that hang: reported once in their job's story, and ended if that is set.
+"""Reports hung replicas once in their job's story, and restarts the job if configured.
 
-A hang is reported once for each replica of an attempt, whichever server sees it: the story itself
-says what was reported.  By default nothing else is done: a long evaluation may look like a hang.
+Each replica of an attempt is reported once, by any server: the servers read the story to see what
+was reported.  By default nothing else happens: a long evaluation may look like a hang.
 """
 
 from dataclasses import dataclass, field
@@ -19,24 +19,24 @@ from trainshed.store.opening import Store
 @dataclass(slots=True)
 class _HangRecord:
     reported: set[str]
-    """Replicas whose hang stands in the story."""
+    """Replicas whose hang is in the story."""
     hung: set[str] = field(default_factory=set)
     denied: bool = False
-    """Whether a restart was asked for and there was no budget for it."""
+    """Whether a restart was requested and the job had no restart budget left."""
 
 
 class Hangs:
-    """What one server knows of the hangs of its attempts."""
+    """The hangs of one server's attempts."""
 
     def __init__(self, store: Store, *, restart: bool, grace_s: float) -> None:
-        """``restart``: a job with a hung replica is started again."""
+        """``restart``: restart a job with a hung replica."""
         self._store = store
         self._restart = restart
         self._grace_s = grace_s
         self._records: dict[AttemptKey, _HangRecord] = {}
 
     def look(self, observation: Observation) -> None:
-        """Report what is new: who hangs, who goes on.  Cheap if nothing hangs or hung."""
+        """Report replicas that began to hang or recovered.  Cheap while none does."""
         record = self._records.get(observation.key)
         if record is None:
             if not observation.hung:
@@ -53,7 +53,7 @@ class Hangs:
         record.hung = set(now)
 
     def matters(self, state: JobState, observation: Observation) -> bool:
-        """Whether the attempt may have to be ended for a hang."""
+        """Return whether the attempt may have to be ended because of a hang."""
         if not (self._restart and observation.hung):
             return False
         record = self._records.get(observation.key)
@@ -61,10 +61,10 @@ class Hangs:
         return is_running and not (record and record.denied)
 
     def judge(self, observation: Observation, facts: AttemptFacts) -> Judgement | None:
-        """The order to end a hung attempt; None where its budget has nothing left.
+        """Return the order to end a hung attempt; None where its budget is used up.
 
-        It counts as a fault of the machines: a collective that never completes has mostly lost a
-        peer, a link or a device, and a budget for programs that fail is 0 unless somebody sets it.
+        A hang counts as a machine fault: a collective that never completes has mostly lost a peer,
+        a link or a device, and the default budget for failing programs is 0.
         """
         first = max(observation.hung, key=lambda hang: hang.seconds)
         order = StopOrder(
@@ -78,10 +78,10 @@ class Hangs:
         return judgement
 
     def forget(self, key: AttemptKey) -> None:
-        """The attempt is over."""
+        """Forget an attempt that has ended."""
         self._records.pop(key, None)
 
     def _read_reported(self, key: AttemptKey) -> set[str]:
-        """The replicas of an attempt whose hang was reported before, maybe by another server."""
+        """Return the replicas whose hang was reported before, perhaps by another server."""
         events = events_of_attempt(self._store, key.uid, key.attempt)
         return {str(event.data.get("task_name")) for event in events if event.kind == story.HUNG}

@@ -1,7 +1,7 @@
-"""Launches that are performed beside the performer's own thread, so many at once for each engine.
+"""Performs launches in threads of their own, with a limit for each engine.
 
-A launch into the queue of a cluster is a command over the network: others go on meanwhile, and each
-is confirmed alone.  A thread goes on as long as there is something to launch, and is not kept.
+A launch into the queue of a cluster is a command over the network, so several run at once and each
+is confirmed alone.  A thread ends when there is nothing more to launch.
 """
 
 import logging
@@ -20,10 +20,10 @@ _Launch = Callable[[], object]
 
 
 class Launches:
-    """Which launches are under way, and which follow them."""
+    """Launches under way, and those that wait for a thread."""
 
     def __init__(self, at_once: Callable[[str], int], ended: Callable[[], None]) -> None:
-        """``at_once`` of an engine; ``ended`` is called from any thread after each launch."""
+        """``at_once`` gives an engine's limit; any thread calls ``ended`` after a launch."""
         self._at_once = at_once
         self._ended = ended
         self._lock = threading.Lock()
@@ -33,16 +33,16 @@ class Launches:
         self._threads: set[threading.Thread] = set()
 
     def are_of(self, engine: str) -> bool:
-        """Whether launches of this engine are performed here."""
+        """Return whether this class performs the launches of an engine."""
         return self._at_once(engine) > 1
 
     def forget_next(self) -> None:
-        """Forget what is not under way: what is still to be launched is said anew."""
+        """Forget launches that have not begun; the caller passes them to ``begin`` again."""
         with self._lock:
             self._next.clear()
 
     def begin(self, engine: str, key: AttemptKey, launch: _Launch) -> None:
-        """Launch unless that is under way, now or as soon as there is room, in this order."""
+        """Launch, unless the launch is under way, as soon as a thread is free, in call order."""
         at_once = self._at_once(engine)
         with self._lock:
             if key in self._under_way:
@@ -58,7 +58,7 @@ class Launches:
         thread.start()
 
     def join(self, timeout_s: float) -> None:
-        """Wait so long for those under way; none follows them."""
+        """Wait up to ``timeout_s`` for launches under way; begin no other."""
         self.forget_next()
         until = time.monotonic() + timeout_s
         with self._lock:
@@ -72,7 +72,7 @@ class Launches:
             self._ended()
 
     def _take(self, engine: str) -> tuple[AttemptKey, _Launch] | None:
-        """The next launch of an engine; without one the thread is over."""
+        """Return the next launch of an engine; None ends the thread."""
         with self._lock:
             for key in tuple(self._next[engine]):
                 launch = self._next[engine].pop(key)
@@ -87,9 +87,9 @@ class Launches:
         try:
             launch()
         except StoreFault as fault:
-            _LOG.warning("the launch of %s is not confirmed and will be repeated: %s", key, fault)
-        except Exception:  # noqa: BLE001 - logged; its command is still there
-            _LOG.exception("the launch of %s has failed and will be repeated", key)
+            _LOG.warning("cannot confirm the launch of %s: %s; retrying", key, fault)
+        except Exception:  # noqa: BLE001 - logged; its command is still stored
+            _LOG.exception("launching %s failed; retrying", key)
         finally:
             with self._lock:
                 self._under_way.discard(key)

@@ -1,8 +1,8 @@
-"""Which server does what: leases, renewed while the server lives.
+"""Divides the work among servers by leases, which a server renews while it runs.
 
-A server that could not renew in time must not go on as if nothing had happened: others may have
-taken its jobs, and what it has thought is old.  So it goes on under a new name.  Every write names
-the server it was thought under, and the store refuses those of a name whose lease has ended.
+A server that did not renew in time must discard what it has read: other servers may have taken its
+jobs.  It continues under a new name.  Every write carries the server's name at the time of the
+decision, and the store refuses writes under a name whose lease has expired.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,11 @@ from trainshed.store.opening import Store
 
 
 class Leases:
-    """The lease of one server, and that of the scheduler while this server leads."""
+    """The lease of one server, and the scheduler's lease while this server leads."""
 
     def __init__(
         self, store: Store, server: str, *, ttl_s: float, monotonic: Callable[[], float]
     ) -> None:
-        """Nothing is taken before the first ``once``."""
         self._store = store
         self._server = server
         self._ttl_s = ttl_s
@@ -27,16 +26,16 @@ class Leases:
 
     @property
     def name(self) -> str:
-        """The name that this server's leases and writes carry now."""
+        """Return the current name of this server in leases and writes."""
         return f"{self._server}~{self._lapses}" if self._lapses else self._server
 
     @property
     def leading(self) -> bool:
-        """Whether this server schedules, and surely still does."""
+        """Return whether this server holds the scheduler's lease, and it has not expired."""
         return self._monotonic() < self._leading_until
 
     def once(self) -> Sequence[int]:
-        """Renew what is held, try to lead, take over what the dead have left: the uids."""
+        """Renew, try to lead, take over jobs of expired servers; return their uids."""
         now = self._monotonic()
         if now >= self._until:
             self._lapses += 1
@@ -47,6 +46,6 @@ class Leases:
         return self._store.take_over(self.name)
 
     def leave(self) -> None:
-        """Give everything back, so that others need not wait."""
+        """Release all leases, so that other servers need not wait for them to expire."""
         self._leading_until = float("-inf")
         self._store.leave(self.name)

@@ -1,8 +1,8 @@
-"""The controller: threads that make true what the store says.
+"""The controller: threads that reconcile the store with the engines.
 
-Each step can be taken alone and from any state of the store: what a step needs is read anew, what
-it has found is written guarded by version and lease, and what it has done may be done again.  So a
-crash between any two steps, or inside one, loses nothing; tests call the steps one by one.
+Each step works alone and from any state of the store: it reads its input afresh, guards its writes
+by version and lease, and may be repeated.  So a crash between two steps, or inside one, loses
+nothing.  Tests call the steps one by one.
 """
 
 import logging
@@ -37,26 +37,26 @@ from trainshed.store.opening import Store
 
 _LOG = logging.getLogger(__name__)
 
-#: Leases are renewed four times in their life: one late renewal is no lapse.
+#: Renewals in the life of a lease, so that one late renewal does not let it expire.
 _RENEWALS = 4
-#: How much longer than a pass a thread rests after it; with many jobs a pass is not free.
+#: A thread rests this many times as long as its pass took; with many jobs a pass is expensive.
 _SCHEDULE_REST = 3.0
 _OBSERVE_REST = 3.0
 _STUDIES_REST = 1.0
-#: How long the end waits for a look at the machine: a GPU's driver may hang.
+#: Seconds that ``stop`` waits for a query of the machine's devices: a GPU's driver may hang.
 _FLEET_END_S = 2.0
-#: And for a launch of an engine that performs several at once: it is found again.
+#: Seconds that ``stop`` waits for parallel launches; a later server finds them again.
 _LAUNCH_END_S: Final = 2.0
-#: So many commands performed at once leave others waiting behind them.
+#: A pass that performed this many commands has left others waiting.
 _MANY = COMMANDS_MAX // 2
 
 
 class Controller:
-    """One server's share of the work.
+    """Does one server's share of the work.
 
-    ``server`` names it among the servers of one store.  A server that was killed and comes back
-    under the same name goes on at once, so the name must belong to one living process;
-    under another name it waits until the old lease has ended.
+    ``server`` names it among the servers of one store.  A server that was killed and restarts under
+    the same name continues at once, so the name must belong to one living process; under another
+    name it waits until the old lease expires.
     """
 
     def __init__(  # noqa: PLR0913 - what differs between servers and tests, passed by name
@@ -76,13 +76,13 @@ class Controller:
         clock: Callable[[], datetime] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is read or started before ``start`` or a step.
+        """Read and start nothing before ``start`` or a step.
 
         ``make_trial_job`` makes the jobs of trials; without it there is no tuning.
-        ``budgets`` say how often a job may start again.  ``hang_restart``: one that hangs does,
-        and is not only reported.  ``engine`` may be several (``Engines``); ``startable`` says then
-        why the programs of a job cannot be started by one of them.  ``buckets`` have the folders of
-        models that pipelines are to make; without them none is looked at.
+        ``budgets`` limit how often a job may restart.  ``hang_restart``: restart a hung job
+        instead of only reporting it.  ``engine`` may be several (``Engines``); ``startable`` then
+        returns why one of them cannot start a job's programs.  ``buckets`` hold the model folders
+        of pipelines; without them the controller does not check model folders.
         """
         pace = pace or Pace()
         engines = Engines.of(engine)
@@ -155,17 +155,17 @@ class Controller:
         for name in names:
             self._workers[name].wake()
 
-    # the whole
+    # start and stop
 
     def start(self) -> None:
-        """Take the leases, see the nodes, and begin.  Raises StoreFault."""
+        """Take the leases, read the nodes, and start the threads.  Raises StoreFault."""
         self.lease_once()
         self.fleet_once()
         for worker in self._workers.values():
             worker.start()
 
     def stop(self) -> None:
-        """End the threads and give the leases back; jobs run on."""
+        """End the threads and release the leases; jobs keep running."""
         for worker in self._workers.values():
             worker.end()
         for worker in self._workers.values():
@@ -174,37 +174,37 @@ class Controller:
         self._leases.leave()
 
     def look(self) -> None:
-        """Something was submitted; cheap, for any thread."""
+        """React to a submitted job; cheap, callable from any thread."""
         self._wake("schedule", "studies")
 
     def wake(self) -> None:
-        """Something was cancelled, or has ended; cheap, for any thread."""
+        """React to a cancelled or ended job; cheap, callable from any thread."""
         self._wake("schedule", "perform", "studies")
 
     def look_at_nodes(self) -> None:
-        """A node was drained, or taken back; cheap, for any thread."""
+        """React to a drained or resumed node; cheap, callable from any thread."""
         self._scheduler.look_at_nodes()
         self._wake("schedule", "maintain")
 
     def _hear(self, keys: Collection[AttemptKey]) -> None:
-        """The engine has news; any thread may say so."""
+        """React to the engine's report of changed attempts; callable from any thread."""
         self._observer.hear(keys)
         self._wake("observe")
 
     @property
     def leading(self) -> bool:
-        """Whether this server schedules now."""
+        """Return whether this server is the one that schedules."""
         return self._leases.leading
 
-    # one step each
+    # the steps
 
     def lease_once(self) -> int:
-        """Renew leases, take over what dead servers have left; how many jobs."""
+        """Renew leases, take over jobs of expired servers; return how many."""
         name = self._leases.name
         try:
             uids = self._leases.once()
         except StoreFault:
-            self._observer.reload()  # jobs may have been taken over all the same
+            self._observer.reload()  # jobs may have been taken over despite the fault
             raise
         if uids or name != self._leases.name:
             _LOG.info("%s takes over %d job(s)", self._leases.name, len(uids))
@@ -213,47 +213,47 @@ class Controller:
         return len(uids)
 
     def fleet_once(self) -> bool:
-        """Tell the store what nodes there are; whether they have changed."""
+        """Write the nodes to the store; return whether they have changed."""
         changed = self._fleet.once()
         if changed:
             self._wake("schedule")
         return changed
 
     def schedule_once(self) -> int:
-        """One pass over the queue; how many jobs were placed."""
+        """Do one pass over the queue; return how many jobs were placed."""
         placed = self._scheduler.once()
         if placed:
             self._wake("perform")
         return placed
 
     def perform_once(self) -> int:
-        """Ask the engine what commands say; how many were performed."""
+        """Perform the stored commands on the engine; return how many were performed."""
         done = self._performer.once()
         if done:
             self._wake("observe")
         return done
 
     def observe_once(self) -> int:
-        """Look at the engine; how many jobs have come a step further."""
+        """Observe the engine's attempts; return how many jobs changed state."""
         self._observed_at = self._monotonic()
         return self._observe(only_new=False)
 
     def deadlines_once(self) -> int:
-        """Cancel jobs whose time is over; how many there were."""
+        """Cancel overdue jobs; return how many."""
         ended = self._deadlines.once()
         if ended:
             self.wake()
         return ended
 
     def maintain_once(self) -> int:
-        """Give jobs on nodes in maintenance their notice; how many there were."""
+        """Give notice to jobs on nodes in maintenance; return how many."""
         ordered = self._maintenance.once()
         if ordered:
             self._wake("perform")
         return ordered
 
     def studies_once(self) -> int:
-        """Take studies a step further; how many there were."""
+        """Advance the studies; return how many changed."""
         moved = self._studies.once() if self._studies else 0
         if moved:
             self._wake("schedule", "perform")
@@ -268,7 +268,7 @@ class Controller:
             pass
 
     def _observe_if_due(self) -> None:
-        """In between, those that have just been launched: thousands may be running."""
+        """Between full passes, observe only newly launched attempts: thousands may be running."""
         if self._monotonic() - self._observed_at >= self._observe_s:
             self.observe_once()
         else:

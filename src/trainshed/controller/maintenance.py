@@ -1,11 +1,10 @@
-"""Nodes that go into maintenance: the jobs on them get notice and start again.
+"""Gives notice to the jobs on nodes that go into maintenance, and restarts them.
 
-What is to be done is found anew in every pass, from the orders and the places: a server that is
-killed between any two steps has forgotten nothing.  A job that may not be started again
-(``disableRetries``) is left alone on a node that is only drained; for a maintenance it gets the
-same notice as the others, and has FAILED (UNAVAILABLE) when nothing of it lives.  A second order
-with a shorter notice shortens what is left of the first; a longer one comes too late for those
-that have had theirs.
+Every pass computes its work afresh from the orders and the places, so a server that is killed
+between two steps loses nothing.  A job that may not restart (``disableRetries``) stays on a node
+that is only drained; for a maintenance it gets the same notice as the others, and becomes FAILED
+(UNAVAILABLE) when its processes have ended.  A second order with a shorter notice shortens the
+rest of the first; a longer one does not affect jobs that already had their notice.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,16 +43,16 @@ class Maintenance:
     holdings: Holdings
     budgets: Budgets
     pace: Pace
-    """Its ``grace_s`` is the notice where an order says none."""
+    """Its ``grace_s`` is the notice of an order that gives none."""
     refresh_nodes: Callable[[], None]
-    """Called before jobs are given notice: whoever places jobs should look at the nodes again."""
+    """Called before jobs get notice, so that the scheduler reads the nodes again."""
     orders_nodes: Callable[[str], str | None]
-    """By which command administrators of an engine's own order its nodes; None: they do it here."""
+    """Returns the command that orders an engine's nodes; None: administrators order them here."""
     _settled: dict[_Attempt, float] = field(default_factory=dict, init=False)
-    """Attempts on such nodes that end already, they never run again: the notice they had."""
+    """The notice given to attempts on such nodes that are already ending."""
 
     def once(self) -> int:
-        """One pass; how many jobs were given notice.  0 while another server leads."""
+        """Do one pass; return how many jobs were given notice, 0 while another server leads."""
         if not self.leases.leading:
             return 0
         server = self.leases.name
@@ -72,7 +71,7 @@ class Maintenance:
         return sum(apply_all(self.store, steps, self.pace.batch))
 
     def _find_orders(self, orders: _Orders) -> dict[_Attempt, NodeStateRow]:
-        """The attempts that have places on such nodes; of several nodes the shortest notice."""
+        """Return the attempts with places on such nodes, each with its shortest notice."""
         orders_by_attempt: dict[_Attempt, NodeStateRow] = {}
         for held in self.holdings.refresh().values():
             node_orders = _orders_of(held, orders)
@@ -89,22 +88,22 @@ class Maintenance:
         for record in records.values():
             attempt = (record.uid, record.attempt)
             if attempt not in orders_by_attempt:
-                continue  # its places are others by now
+                continue  # its places have changed since
             node = orders_by_attempt[attempt]
             if record.job.status.state in _RESTARTABLE:
                 yield self._step(record, self._order(node), server)
                 continue
             self._settled[attempt] = self._read_notice_s(record)
             if not self._had_notice(attempt, node):
-                del self._settled[attempt]  # until the shorter one stands in its story
+                del self._settled[attempt]  # until the shorter notice is in its story
                 yield _sooner(record, self._order(node), server)
 
     def _had_notice(self, attempt: _Attempt, node: NodeStateRow) -> bool:
-        """Whether an attempt is known to end, and no later than the node's order says."""
+        """Return whether an attempt is already ending, no later than the node's order requires."""
         return self._settled.get(attempt, _NEVER) <= self._notice_s(node)
 
     def _read_notice_s(self, record: JobRecord) -> float:
-        """The shortest notice that the newest attempt was given; a cancel leaves less."""
+        """Return the shortest notice given to the newest attempt; a cancel leaves less."""
         if record.job.status.state is not JobState.RESTARTING:
             return 0.0
         events = events_of_attempt(self.store, record.uid, record.attempt)
@@ -134,9 +133,9 @@ class Maintenance:
 
 
 def _sooner(record: JobRecord, order: StopOrder, server: str) -> Step:
-    """A shorter notice for an attempt that was given one: it was counted and stays RESTARTING.
+    """Shorten the notice of an attempt that was counted and stays RESTARTING.
 
-    The job's pending error stands in its row, and is written again to stay there.
+    The step writes the job's pending error again, so that the row keeps it.
     """
     pending = record.job.status.error
     return Step(

@@ -1,8 +1,8 @@
-"""Fails a training pipeline's job that has ended well and left no model.
+"""Fails a training pipeline's job that succeeded without writing a model.
 
 A pipeline that asks for a model (``modelToUpload``) registers what its program wrote to the folder
 that AIP_MODEL_DIR names.  Google fails a pipeline whose folder is empty; a model that names an
-empty folder would only be found when it is loaded.
+empty folder would otherwise fail only when a program loads it.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from trainshed.store.opening import Store
 NOT_FOUND: Final = 5
 
 EMPTY: Final = (
-    "The program ended with exit code 0, and there are no files under {folder}/ to make the model "
+    "The program ended with exit code 0, but there are no files under {folder}/ to make the model "
     "of modelToUpload from; have the program save its model to the folder that the environment "
     "variable AIP_MODEL_DIR names, or leave modelToUpload out."
 )
@@ -27,13 +27,13 @@ EMPTY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ModelFolders:
-    """Looks into the folders of models that jobs were to make; without ``buckets`` at none."""
+    """Checks the model folders of pipelines; without ``buckets``, none."""
 
     store: Store
     buckets: Buckets | None = None
 
     def check(self, uid: int, judgement: Judgement) -> Judgement:
-        """The judgement of a job's end; a failure where its model's folder is empty."""
+        """Return the judgement, or a failure where the model folder is empty."""
         if self.buckets is None or not isinstance(judgement.event, PrimarySucceeded):
             return judgement
         folder = self.store.model_folder(uid).rstrip("/")
@@ -43,7 +43,7 @@ class ModelFolders:
 
 
 def _is_empty(buckets: Buckets, folder: str) -> bool:
-    """Whether a folder of a local bucket has no file; False for what cannot be looked into."""
+    """Return whether a folder of a local bucket has no file; False where it cannot be read."""
     try:
         root, name = buckets.place_of(folder)
         return root.is_dir() and Walk(root=root, is_placeholder=lambda _name: False).is_empty(

@@ -1,9 +1,9 @@
-"""From what the engine sees to what is remembered: observations of this server's active jobs.
+"""Observes the attempts of this server's active jobs and writes what changed.
 
-The jobs are kept in memory as (state, version, attempt) and read again only when something says
-that they are others.  An observation that means nothing new costs a look into a table, so that
-thousands of running jobs are cheap; of many that lie in queues each pass looks at a part.  A write
-that is refused is no loss: the row has changed, it is read again, and the next pass judges anew.
+The jobs are cached as (state, version, attempt) and read again only after a sign of change.  An
+observation without news costs one look-up, so thousands of running jobs are cheap; of many queued
+jobs each pass observes a part.  A refused write loses nothing: the row has changed, the observer
+reads it again, and the next pass judges it again.
 """
 
 import logging
@@ -40,16 +40,16 @@ from trainshed.store.records.steps import Step
 
 _LOG = logging.getLogger(__name__)
 
-#: Unconfirmed commands read at once; more than these are launched later, and observed later.
+#: Unconfirmed commands read at once; the rest are launched, and observed, later.
 COMMANDS_MAX = 100_000
-#: More waiting attempts than these are looked at in so many passes, unless something is heard.
+#: Above this number of waiting attempts, each is observed once in several passes or on news.
 WAITING_AT_ONCE: Final = 100
 PARTS: Final = 10
 _NO_FACTS = AttemptFacts()
 _RUN_ON: Final = frozenset({JobState.PREPARING, JobState.RUNNING})
 
 
-#: Phases that may mean a second step at once.
+#: Phases after which a second step may follow at once.
 _MOVES_ON: Final = frozenset({Phase.ENDED, Phase.READY})
 
 
@@ -62,7 +62,7 @@ class _Change:
 
 @dataclass(eq=False)
 class Observer:
-    """Looks at the attempts of this server's jobs."""
+    """Observes the attempts of this server's jobs."""
 
     store: Store
     engine: Engine
@@ -73,7 +73,7 @@ class Observer:
     pace: Pace
     model_folders: ModelFolders
     has_freed: bool = field(default=False, init=False)
-    """Whether the last pass has seen an end: places are free, or commands to be performed."""
+    """Whether an attempt ended in the last pass: places are free, or commands are due."""
     _watched: dict[AttemptKey, Active] = field(default_factory=dict, init=False)
     _changed: deque[AttemptKey] = field(default_factory=deque, init=False)
     _heard: deque[AttemptKey] = field(default_factory=deque, init=False)
@@ -83,25 +83,24 @@ class Observer:
     _known_places: dict[AttemptKey, tuple[Seat, ...]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        """Nothing was explained yet."""
         self._waits = StoredWaits(self.store)
 
     def reload(self) -> None:
-        """Read the active jobs anew in the next pass; any thread may say so."""
+        """Read the active jobs again in the next pass; callable from any thread."""
         self._stale = True
 
     def look_at(self, keys: Iterable[AttemptKey]) -> None:
-        """Read these attempts' jobs anew; any thread may say so."""
+        """Read these attempts' jobs again; callable from any thread."""
         self._changed.extend(keys)
 
     def hear(self, keys: Iterable[AttemptKey]) -> None:
-        """There may be news of these attempts; any thread may say so."""
+        """Observe these attempts in the next pass; callable from any thread."""
         self._heard.extend(keys)
 
     def once(self, *, only_new: bool = False) -> int:
-        """Observe, judge, write; how many jobs have come a step further.
+        """Observe, judge, write; return how many jobs changed state.
 
-        ``only_new`` leaves out attempts that were observed before and of which nothing was heard:
+        ``only_new`` skips attempts that were observed before and have no news:
         there may be thousands.
         """
         server = self.leases.name
@@ -117,7 +116,7 @@ class Observer:
             moved = self._write(self._judge_all(observations, server))
             steps += len(moved)
             self.has_freed |= any(change.step.state not in _RUN_ON for change in moved)
-            # what ended before it was seen ready takes two steps, from a queue three
+            # an attempt that ended before it was observed ready takes two steps, from a queue three
             observations = [
                 change.observation
                 for change in moved
@@ -127,7 +126,7 @@ class Observer:
         return steps
 
     def _due(self, heard: Collection[AttemptKey]) -> Collection[AttemptKey]:
-        """All, but of very many that wait a part in turn."""
+        """Return all attempts; of very many waiting attempts one part, in turn."""
         waiting = self._waits.waiting
         if len(waiting) <= WAITING_AT_ONCE:
             return self._watched
@@ -152,17 +151,17 @@ class Observer:
                 self._watched.pop(key, None)
             new = self._load(server, {key.uid for key in changed})
         except StoreFault:
-            self._stale = True  # what was to be read is not forgotten
+            self._stale = True  # read again in the next pass
             raise
         self._watched |= new
         return new
 
     def _load(self, server: str, uids: Collection[int] | None = None) -> dict[AttemptKey, Active]:
-        """The jobs of whose attempts nothing is still to be performed.
+        """Return the jobs whose attempts have no unperformed commands.
 
-        Before a LAUNCH is confirmed, an engine that knows nothing of the attempt says nothing by
-        it; before a STOP is, an attempt that was not there may still start.  Jobs are read before
-        commands: both are committed together, so a command not found afterwards was performed.
+        Before a LAUNCH is confirmed, an attempt unknown to the engine may still appear; before a
+        STOP is, an absent attempt may still start.  Jobs are read before commands: both are
+        committed together, so a command that is missing afterwards was performed.
         """
         jobs = self.store.active(server, uids=uids)
         active = {AttemptKey(job.uid, job.attempt): job for job in jobs}
@@ -181,13 +180,13 @@ class Observer:
                     changes.append(_Change(active, observation, step))
             except StoreFault:
                 raise
-            except Exception:  # noqa: BLE001 - logged with the story; the other jobs go on
+            except Exception:  # noqa: BLE001 - logged with the story; other jobs continue
                 self._watched.pop(observation.key)
                 log_with_story(self.store, active.uid, f"cannot judge {observation.phase.name} of")
         return changes
 
     def _judge(self, active: Active, observation: Observation, server: str) -> Step | None:
-        """What an observation changes; None for nothing, which is nearly always so."""
+        """Return the change after an observation; nearly always None."""
         if active.state is JobState.RUNNING:
             self.hangs.look(observation)
         if matters(active.state, observation):
@@ -206,7 +205,7 @@ class Observer:
         return None
 
     def _read_holding(self, observation: Observation) -> Holding | None:
-        """What an attempt holds, with its places if the engine has reported them to anybody."""
+        """Return what an attempt holds, with its places if an engine has reported them."""
         held = self.holdings.of(observation.key)
         if held is not None and held.claim is not None and not held.seats:
             self.holdings.refresh()
@@ -217,7 +216,7 @@ class Observer:
         return self._known_places.get(observation.key) != observation.placed
 
     def _report_places(self, active: Active, observation: Observation, server: str) -> Step | None:
-        """The places of an attempt that were not known, or were others."""
+        """Return a step that writes new or changed places of an attempt."""
         held = self._read_holding(observation)
         placed = newly_placed(observation, held)
         if held is None or not placed:

@@ -1,7 +1,7 @@
-"""Commands become calls of the engine, then are confirmed.
+"""Performs commands as calls of the engine, then confirms them.
 
-Between the call and the confirmation anything may be killed: the call is then made again, which
-engines promise to bear.  A LAUNCH that a STOP already follows is not performed at all.
+A crash between the call and the confirmation repeats the call, and engines make calls safe to
+repeat.  A LAUNCH that is followed by a STOP is not performed.
 """
 
 import logging
@@ -46,11 +46,11 @@ _LOG = logging.getLogger(__name__)
 Compose = Callable[[JobRecord, int, SeatsOrClaim], LaunchPlan]
 
 COMMANDS_MAX = 500
-#: How often composing may fail for a reason that nobody foresaw before the job is given up.
+#: How often composing may fail unexpectedly before the server fails the job.
 COMPOSE_TRIES_MAX = 5
 _BACKOFF_S_MAX = 60.0
 _CONFIRM_EVERY_S = 0.1
-#: Jobs that are read together; a launch takes time, and the last one should not be old news.
+#: Jobs read together; launches take time, and the last row should still be current.
 _RECORDS_AT_ONCE = 32
 
 _CANCELLED = "The job was cancelled."
@@ -76,7 +76,7 @@ class Performer:
     holdings: Holdings
     compose: Compose
     performed: Callable[[Collection[AttemptKey]], None]
-    """Gets the attempts whose commands have been confirmed."""
+    """Called with the attempts whose commands are confirmed."""
     pace: Pace
     monotonic: Callable[[], float]
     beside: Launches
@@ -85,7 +85,7 @@ class Performer:
     _cancelled: Collection[int] = field(default=(), init=False)
 
     def once(self) -> int:
-        """Perform what is due; how many commands were confirmed."""
+        """Perform due commands; return how many were confirmed."""
         server = self.leases.name
         by_key = _by_key(self.store.commands(server, limit=COMMANDS_MAX))
         with self._lock:
@@ -107,7 +107,7 @@ class Performer:
         return confirmed + self._confirm(done)
 
     def _due(self, by_key: _ByKey) -> Iterator[tuple[AttemptKey, JobRecord | None]]:
-        """What is to be performed now, stops first; each launch with its job, read just before."""
+        """Yield due attempts, stops first; each launch with its job, read just before."""
         keys = [key for key in by_key if not self._is_delayed(key)]
         yield from ((key, None) for key in keys if _stops(by_key[key]))
         launches = iter(
@@ -123,7 +123,7 @@ class Performer:
             yield from ((key, records.get(key.uid)) for key in part)
 
     def _begins_beside(self, key: AttemptKey, held: Holding | None, commands: _Commands) -> bool:
-        """Whether a launch is not this thread's own: it is begun, or waits for room."""
+        """Return whether another thread performs the launch, now or when it is free."""
         if held is None or held.claim is None or not self.beside.are_of(held.engine):
             return False
         launch = partial(self._launch_beside, key, commands, self.leases.name)
@@ -135,7 +135,7 @@ class Performer:
             self._confirm(list(commands))
 
     def _being_cancelled(self, by_key: _ByKey, server: str) -> Collection[int]:
-        """The jobs that are to be stopped in the server's own way because they are cancelled."""
+        """Return the jobs with a STOP that are CANCELLING; they get the default stop order."""
         uids = {key.uid for key, commands in by_key.items() if _stops(commands)}
         if not uids:
             return ()
@@ -151,7 +151,7 @@ class Performer:
         if done:
             try:
                 self.store.confirm([command.seq for command in done])
-            finally:  # also if nobody knows whether it was committed
+            finally:  # also if the outcome of the commit is unknown
                 self.performed({AttemptKey(command.uid, command.attempt) for command in done})
             done.clear()
         return count
@@ -163,14 +163,14 @@ class Performer:
         record: JobRecord | None,
         server: str,
     ) -> bool:
-        """Whether the commands of an attempt have been performed; else they are tried again."""
+        """Return whether an attempt's commands were performed; otherwise they are retried."""
         try:
             if _stops(commands):
                 return self._stop(key, commands)
             return self._launch(key, record, server)
         except StoreFault:
             raise
-        except Exception as error:  # noqa: BLE001 - it goes into the story; the other jobs go on
+        except Exception as error:  # noqa: BLE001 - written to the story; other jobs continue
             return self._later(key, error)
 
     def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:
@@ -179,7 +179,7 @@ class Performer:
         return True
 
     def _order(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> StopOrder:
-        """The newest order: what was asked before it was asked of a job in an earlier state."""
+        """Return the newest order; earlier ones were given in an earlier state of the job."""
         newest = [command for command in commands if command.kind is Command.STOP][-1]
         if newest.stop is not None:
             return newest.stop
@@ -191,9 +191,9 @@ class Performer:
 
     def _launch(self, key: AttemptKey, record: JobRecord | None, server: str) -> bool:
         if not _is_to_begin(record, key):
-            return True  # it has ended or is being cancelled: the STOP has come or will come
+            return True  # the job has ended or is being cancelled: a STOP exists or will follow
         held = self.holdings.of(key)
-        if held is None:  # read later than the job, which may be over by now
+        if held is None:  # read later than the job, which may have ended since
             if _is_to_begin(self.store.job_by_uid(key.uid), key):
                 raise AssertionError(f"attempt {key} is to be launched and holds no places")
             return True
@@ -223,13 +223,13 @@ class Performer:
             raise _CannotCompose(error) from error
 
     def _send_back(self, record: JobRecord, held: Holding, why: Explanation, server: str) -> bool:
-        """The job waits on, for another attempt: this one was never there, and never will be."""
+        """Queue the job again for another attempt: this one never started."""
         step = step_of(record.active, hand_over_refused(why), server)
         events = () if record.refusals else (story.refused(held.engine, why),)
         return self.store.apply([replace(step, refused=why, events=events)])[0]
 
     def _give_up(self, record: JobRecord, held: Holding, error: Exception, server: str) -> bool:
-        """Fail the job: nothing of the attempt was started.  False where its row has changed."""
+        """Fail the job: no process of the attempt started.  False where its row has changed."""
         step = step_of(record.active, _judgement(error), server)
         rows = ended_rows(held, None) if held.claim is None else ()
         return self.store.apply([replace(step, replicas=rows)])[0]
@@ -247,10 +247,10 @@ class Performer:
         return False
 
     def _say_away(self, key: AttemptKey, error: Exception) -> None:
-        """A job that is still to be handed over waits for its engine, not in that one's queue."""
+        """Explain that a job not yet handed over waits for its engine, not in a queue."""
         why = Explanation(
             reason=Reason.ENGINE_AWAY,
-            message=f"Its engine does not take it now: {error}",
+            message=f"The engine does not accept the job now: {error}",
             since_s=self.store.now().timestamp(),
         )
         self.store.explain({key.uid: why}, JobState.ENQUEUED)
@@ -267,7 +267,7 @@ def _is_to_begin(record: JobRecord | None, key: AttemptKey) -> TypeGuard[JobReco
 
 
 class _CannotCompose(Exception):
-    """Composing has failed again and again; our mistake, and the job must not wait for ever."""
+    """Composing has failed repeatedly: a server bug, and the job must not wait forever."""
 
 
 def _judgement(error: Exception) -> Judgement:

@@ -1,8 +1,8 @@
-"""Schedules waiting jobs, and explains to each of the others why it waits.
+"""Schedules waiting jobs, and records for each of the others why it waits.
 
-One server leads.  It thinks with no transaction open, over the front of the queue; a job's new
-state, all its places, or its claim on an engine's own queue, and its LAUNCH are one write.  Jobs
-behind the front cost nothing: why they wait is derived when they are read (``store.front``).
+One server leads.  It plans without an open transaction, over the front of the queue; a job's new
+state, its places or its claim on an engine's queue, and its LAUNCH are one write.  Jobs behind the
+front cost nothing: a read derives why they wait (``store.front``).
 """
 
 from collections import Counter
@@ -41,10 +41,10 @@ from trainshed.store.records.jobs import Holding, WaitingJob
 from trainshed.store.records.steps import Step
 
 NODES_EVERY_S: Final = 1.0
-#: New jobs whose admitting change is sought in their first pass, wherever in the front: it costs.
+#: New jobs per pass for which the server computes an admitting change, which is expensive.
 CHANGES_MAX: Final = 16
 _NS: Final = 1_000_000_000
-#: Of a job that its engine has refused; that the engine is away since then is news.
+#: Reasons that do not replace the explanation of a job that its engine refused; ENGINE_AWAY does.
 _SAYS_LESS: Final = frozenset({Reason.ENGINE_FULL, Reason.BEHIND_QUEUE})
 
 
@@ -66,12 +66,11 @@ class Scheduler:
     _departures: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        """Know nothing before the first pass."""
         self._choose = choosing(self.engines, self.never, self.startable)
         self._forget()
 
     def due(self) -> bool:
-        """Whether a pass could find anything new."""
+        """Return whether a pass could change anything."""
         if not self.leases.leading:
             self._forget()
             return False
@@ -83,15 +82,15 @@ class Scheduler:
         )
 
     def look_at_nodes(self) -> None:
-        """Read the nodes anew in the next pass; any thread may say so."""
+        """Read the nodes again in the next pass; callable from any thread."""
         self._nodes_at = float("-inf")
 
     def never(self, demand: JobDemand) -> Explanation | None:
-        """Why the nodes could never hold a job, as they were last seen."""
+        """Return why the nodes, as last read, can never hold a job."""
         return self._planner.never(demand) if self._nodes else None
 
     def once(self) -> int:
-        """One pass; how many jobs were placed.  0 while another server leads."""
+        """Do one pass; return how many jobs were placed, 0 while another server leads."""
         if not self.leases.leading:
             self._forget()
             return 0
@@ -129,17 +128,17 @@ class Scheduler:
     def _start(
         self, placed: Mapping[int, Sequence[Seat]], handing: QueueHandover, server: str
     ) -> tuple[Collection[int], Mapping[int, Explanation]]:
-        """Write the places of the jobs that start; their uids, and why others do not start yet."""
+        """Write the places of jobs that start; return their uids, and why others wait."""
         places, held_back = self._places(placed, handing)
         started = self._place(places, handing.chosen, server)
         self._again = len(started) < len(places) or (bool(started) and self._front_is_full)
         self._ask_later(handing, started, held_back)
         return started, held_back
 
-    # what the planner knows
+    # the planner's input
 
     def _forget(self) -> None:
-        """Begin anew: whoever has not led for a while knows nothing."""
+        """Discard the planner's state: it is stale on a server that has not led for a while."""
         self._planner = Planner(self.quotas)
         self._held: dict[int, int] = {}
         self._enqueued = Counter[str]()
@@ -157,13 +156,13 @@ class Scheduler:
         holdings = self.holdings.refresh()
         if self._departures != self.holdings.departures:
             self._departures = self.holdings.departures
-            changed = True  # others waited behind those that were cancelled in the queue
+            changed = True  # other jobs waited behind jobs that were cancelled in the queue
         if holdings is self._synced:
             return changed
         self._synced = holdings
         enqueued = Counter(held.engine for held in holdings.values() if held.enqueued)
         if not self._held_back.isdisjoint(self._enqueued - enqueued):
-            changed = True  # what has left a queue makes room for those that it had none for
+            changed = True  # attempts that left an engine's queue make room for others
         self._enqueued = enqueued
         for uid in self._held.keys() - holdings.keys():
             self._planner.release(uid)
@@ -189,7 +188,7 @@ class Scheduler:
         return True
 
     def _is_ours(self, node: Node) -> bool:
-        """Whether the server gives out its places."""
+        """Return whether the server places jobs on the node."""
         is_served = node.engine in self.engines.served
         return is_served and self.engines.places(node.engine) is PlacedBy.SERVER
 
@@ -207,7 +206,7 @@ class Scheduler:
             )
         )
 
-    # what goes into queues of engines
+    # engines with queues of their own
 
     def _handing(self) -> QueueHandover:
         chosen: dict[int, ChosenEngine] = {job.uid: self._choose(job) for job in self._front}
@@ -218,7 +217,7 @@ class Scheduler:
     def _places(
         self, placed: Mapping[int, Sequence[Seat]], handing: QueueHandover
     ) -> tuple[Mapping[int, SeatsOrClaim], Mapping[int, Explanation]]:
-        """The seats of the jobs that are placed here, the claims of the others that go now."""
+        """Return the seats of jobs placed by the server, and the claims of jobs handed over."""
         jobs: dict[int, WaitingJob] = {job.uid: job for job in self._front}
         seatless = [jobs[uid] for uid in placed if handing.chosen[uid].places]
         admitted, waiting = handing.admit(seatless)
@@ -231,7 +230,7 @@ class Scheduler:
     def _ask_later(
         self, handing: QueueHandover, placed: Collection[int], held_back: Mapping[int, Explanation]
     ) -> None:
-        """Room in a queue comes with a change; the end of a pause, or of a launch, does not."""
+        """Schedule another pass: the end of a pause or of a launch makes no change in the store."""
         self._held_back = frozenset(handing.chosen[uid].name for uid in held_back)
         pause_s = handing.next_s()
         self._ask_at = float("inf") if pause_s is None else self._passed_at + pause_s
@@ -239,12 +238,12 @@ class Scheduler:
         if not self._held_back.isdisjoint(launching):
             self._again = True
 
-    # what is written
+    # writes
 
     def _place(
         self, placed: Mapping[int, SeatsOrClaim], chosen: Mapping[int, ChosenEngine], server: str
     ) -> Collection[int]:
-        """Write the places; the uids of the jobs that have them now."""
+        """Write the places; return the uids of the jobs that were placed."""
         closed = self._closed() if placed else frozenset()
         open_to = {
             uid
@@ -270,12 +269,12 @@ class Scheduler:
         done = [job for job, was_applied in zip(jobs, applied, strict=True) if was_applied]
         for job in done:
             self._explanations.pop(job.uid, None)
-            # the mirror of the holdings would bring it too, as news that make another pass due
+            # added here: read from the holdings, it would count as a change and cause another pass
             self._hold(_holding(job, placed[job.uid], self.clock()))
         return {job.uid for job in done}
 
     def _closed(self) -> frozenset[tuple[str, str]]:
-        """Nodes that were drained since they were read: what is placed on them would be ended."""
+        """Return nodes drained since they were read: jobs placed there would be ended."""
         closed = frozenset((order.engine, order.name) for order in self.store.node_orders())
         ready = (node for node in self._nodes if node.state is NodeState.READY)
         if any((node.engine, node.name) in closed for node in ready):
@@ -289,7 +288,7 @@ class Scheduler:
         self._explanations |= explanations
 
     def _has_new_in_front(self) -> bool:
-        """Whether the first job without an explanation is among the front, or could be."""
+        """Return whether the first job without an explanation is, or could be, in the front."""
         new = self.store.unexplained(limit=1)
         if not new or not self._front_is_full:
             return bool(new)
@@ -325,7 +324,7 @@ def _step(
 def _handover_step(
     job: WaitingJob, claim: Claim, chosen: ChosenEngine, owner: str, server: str
 ) -> Step:
-    """The story of a job that is refused again and again is not to grow with each try."""
+    """Return the step; the story of a repeatedly refused job does not grow with each try."""
     decision = decide(JobState.QUEUED, HandedOver())
     return Step(
         uid=job.uid,
@@ -355,7 +354,7 @@ def _claim(job: WaitingJob, chosen: ChosenEngine) -> Claim:
 def _keep_specific(
     uids: Collection[int], explanations: Mapping[int, Explanation]
 ) -> Mapping[int, Explanation]:
-    """What was written when a job was refused says more than that others were."""
+    """Keep the explanation that a job's own refusal gave: it is more specific."""
     return {
         uid: why
         for uid, why in explanations.items()
@@ -395,6 +394,6 @@ def _holding(job: WaitingJob, place: SeatsOrClaim, now: datetime) -> Holding:
 
 
 def _ns(when: datetime) -> int:
-    """Exact to the microsecond that a datetime can hold; floats are not."""
+    """Convert with integers: a float would lose microseconds."""
     elapsed = when - datetime(1970, 1, 1, tzinfo=UTC)
     return (elapsed.days * 86_400 + elapsed.seconds) * _NS + elapsed.microseconds * 1000

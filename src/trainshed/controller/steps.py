@@ -1,6 +1,6 @@
-"""Steps, the writes about jobs: made of judgements, and applied in batches.
+"""Makes steps (writes about jobs) from judgements, and applies them in batches.
 
-One bad step of a batch is nobody else's: each is then tried alone.
+If a batch fails, each of its steps is tried alone.
 """
 
 import logging
@@ -47,7 +47,7 @@ def step_of(  # noqa: PLR0913 - what a step is made of
     held: Holding | None = None,
     planned_gain: float | None = None,
 ) -> Step:
-    """The one write of a judgement.  Raises IllegalTransition, which is our mistake."""
+    """Return the write of a judgement.  Raises IllegalTransition for a server bug."""
     decision = decide(active.state, judgement.event)
     placed = newly_placed(observation, held)
     if held is not None and placed:
@@ -72,7 +72,7 @@ def step_of(  # noqa: PLR0913 - what a step is made of
 def place_step(
     active: Active, observation: Observation, placed: tuple[Seat, ...], held: Holding, server: str
 ) -> Step:
-    """The places of an attempt that its engine has reported only after it was seen to start."""
+    """Return the step for places that an engine reported after the attempt had started."""
     state = "RUNNING" if active.state is JobState.RUNNING else "PLACED"
     seats = replace(held, seats=placed).replicas
     return Step(
@@ -87,7 +87,7 @@ def place_step(
 
 
 def newly_placed(observation: Observation | None, held: Holding | None) -> tuple[Seat, ...]:
-    """Where the engine has placed an attempt, if it has and that is not known yet."""
+    """Return the seats that the engine reports and the store does not have."""
     if observation is None or held is None or held.claim is None or not observation.placed:
         return ()
     engine = held.claim.engine
@@ -96,7 +96,7 @@ def newly_placed(observation: Observation | None, held: Holding | None) -> tuple
 
 
 def apply_all(store: Store, steps: Sequence[Step], batch: int) -> list[bool]:
-    """Which steps were applied.  Raises StoreFault when the database cannot be used."""
+    """Apply steps; return whether each was applied.  Raises StoreFault."""
     applied: list[bool] = []
     for part in batches(steps, batch):
         try:
@@ -104,20 +104,20 @@ def apply_all(store: Store, steps: Sequence[Step], batch: int) -> list[bool]:
         except StoreFault:
             raise
         except Exception:  # noqa: BLE001 - logged; each step is tried alone
-            _LOG.exception("%d steps could not be written together", len(part))
+            _LOG.exception("cannot write %d steps together; writing each alone", len(part))
             applied += [_apply_alone(store, step) for step in part]
     return applied
 
 
 def batches(steps: Sequence[Step], size: int) -> Iterator[Sequence[Step]]:
-    """The steps in order, at most ``size`` at a time."""
+    """Yield the steps in order, at most ``size`` at a time."""
     rest = iter(steps)
     while part := list(islice(rest, size)):
         yield part
 
 
 def events_of_attempt(store: Store, uid: int, attempt: int) -> Iterator[StoredEvent]:
-    """What an attempt's story says, whichever server wrote it."""
+    """Yield the events of an attempt, whichever server wrote them."""
     seq = 0
     while events := store.events(uid, after=seq, limit=_EVENTS_AT_ONCE):
         seq = events[-1].seq
@@ -125,14 +125,14 @@ def events_of_attempt(store: Store, uid: int, attempt: int) -> Iterator[StoredEv
 
 
 def planned_gain(store: Store, uid: int) -> float | None:
-    """What was predicted of a job's reducers; its event follows that of who has submitted it."""
+    """Return the reducers' gain that was predicted at submission; None without a prediction."""
     planned = (event for event in store.events(uid) if event.kind == PLANNED)
     gain = next((event.data.get("gain") for event in planned), None)
     return float(gain) if isinstance(gain, int | float) else None
 
 
 def log_with_story(store: Store, uid: int, doing: str) -> None:
-    """Log the exception being handled with the story of its job: it is our mistake."""
+    """Log the exception being handled, a server bug, with the story of its job."""
     try:
         text = "\n".join(f"  {e.attempt} {e.kind}: {e.message}" for e in store.events(uid))
     except StoreFault as fault:
@@ -141,11 +141,11 @@ def log_with_story(store: Store, uid: int, doing: str) -> None:
 
 
 def log_not_taken(store: Store, uid: int, error: Exception) -> None:
-    """Log why an engine did not take a command: what it can say itself is no mistake of ours."""
+    """Log why an engine refused a command; any but the engine's own faults with a traceback."""
     if isinstance(error, OSError | EngineFault):
-        _LOG.warning("a command of job %d was not taken and will be repeated: %s", uid, error)
+        _LOG.warning("the engine refused a command of job %d: %s; retrying", uid, error)
     else:
-        log_with_story(store, uid, "the engine did not take a command of")
+        log_with_story(store, uid, "the engine failed on a command of")
 
 
 def _apply_alone(store: Store, step: Step) -> bool:
@@ -159,7 +159,7 @@ def _apply_alone(store: Store, step: Step) -> bool:
 
 
 def placed_rows(kind: JobKind, seats: Sequence[Seat]) -> tuple[ReplicaRow, ...]:
-    """The rows of replicas that have places and nothing else yet."""
+    """Return the rows of replicas that have places and have not started."""
     return tuple(_row(kind, seat, "PLACED") for seat in seats)
 
 
@@ -168,7 +168,7 @@ def _running_rows(held: Holding) -> tuple[ReplicaRow, ...]:
 
 
 def ended_rows(held: Holding, outcome: Outcome | None) -> tuple[ReplicaRow, ...]:
-    """The rows of an attempt of which no process lives; one without an exit was stopped."""
+    """Return the rows of an ended attempt; a replica without an exit was stopped."""
     exits = {(e.role, e.index): e for e in outcome.replicas} if outcome else {}
     return tuple(
         _ended_row(held.kind, seat, exits.get((seat.role, seat.index))) for seat in held.replicas
@@ -220,7 +220,7 @@ def _rows(
 
 
 def _ran_s(observation: Observation) -> float | None:
-    """How long the attempt ran at the most; None where nobody knows, or where it runs on."""
+    """Return the longest running time of the attempt's replicas; None if unknown."""
     if observation.outcome is not None and observation.outcome.replicas:
         return max(ended.seconds for ended in observation.outcome.replicas)
     return observation.ran_s

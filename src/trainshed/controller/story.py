@@ -1,4 +1,4 @@
-"""The sentences of a job's story, as users of gcloud know them."""
+"""The sentences of a job's story, in gcloud's wording where it has one."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.store.records.jobs import Active
 from trainshed.store.records.steps import NewEvent
 
-#: A gang of hundreds is not listed replica by replica.
+#: The most replicas that a sentence lists.
 REPLICAS_MAX: Final = 16
 NODES_MAX: Final = 8
 
@@ -38,7 +38,7 @@ RUNNING: Final = NewEvent(kind="RUNNING", message="Job is running.")
 SUCCEEDED: Final = NewEvent(kind="SUCCEEDED", message="Job completed successfully.")
 CANCELLED: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")
 
-#: Kinds of events that are read again: what one server has reported the next one need not.
+#: Kinds of events that servers read, so that they do not report the same twice.
 HUNG: Final = "HUNG"
 RESTART_ORDERED: Final = "RESTART_ORDERED"
 
@@ -46,9 +46,9 @@ _WARNING: Final = {"severity": "WARNING"}
 
 
 def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None, *, how: str = "") -> NewEvent:
-    """On which nodes the replicas are scheduled, and why on those of this engine and no other.
+    """Say on which nodes the replicas are scheduled, and why on this engine.
 
-    ``how`` is what their engine has to say of it.
+    ``how`` is the engine's addition.
     """
     why = f" {chosen.why.rstrip('.')}." if chosen and chosen.why else ""
     by_node = Counter(seat.node for seat in seats)
@@ -63,7 +63,7 @@ def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None, *, how: st
 
 
 def handed_over(chosen: ChosenEngine) -> NewEvent:
-    """That an attempt goes into the queue of its engine, and why of this one."""
+    """Say that an attempt goes into the queue of its engine, and why of this engine."""
     why = f" {chosen.why.rstrip('.')}." if chosen.why else ""
     return NewEvent(
         kind="HANDED_OVER",
@@ -73,10 +73,10 @@ def handed_over(chosen: ChosenEngine) -> NewEvent:
 
 
 def refused(engine: str, why: Explanation) -> NewEvent:
-    """That an engine does not take a job for now."""
+    """Say that an engine does not accept a job for now."""
     return NewEvent(
         kind="REFUSED",
-        message=f"{engine} did not take the job, and will be asked again: {why.message}",
+        message=f"{engine} did not accept the job; the server will try again: {why.message}",
         data={"engine": engine, "reason": why.reason.value},
     )
 
@@ -87,9 +87,9 @@ def of(
     observation: Observation | None,
     planned_gain: float | None = None,
 ) -> tuple[NewEvent, ...]:
-    """What a judgement adds to the story of its job.
+    """Return the events that a judgement adds to its job's story.
 
-    ``planned_gain`` is what was predicted of its reducers when it was submitted.
+    ``planned_gain`` is the gain of its reducers that was predicted at submission.
     """
     match judgement.event:
         case Admitted():
@@ -112,7 +112,7 @@ def of(
 def _attempt_ended(
     observation: Observation | None, planned_gain: float | None
 ) -> tuple[NewEvent, ...]:
-    """How the replicas of an attempt ended, and what their exchanges and their steps came to."""
+    """Say how the replicas of an attempt ended, with the totals of exchanges and steps."""
     ended = (
         _replicas_ended(observation.outcome)
         if observation is not None and observation.outcome
@@ -139,13 +139,13 @@ def _step_events(observation: Observation) -> Iterator[NewEvent]:
 
 
 def _restarting(message: str, attempt: int) -> NewEvent:
-    """That an attempt is over and the job waits for the next one."""
+    """Say that an attempt has ended and the job waits for the next one."""
     text = f"{message.rstrip('.')}; the job is queued again for attempt {attempt + 1}."
     return NewEvent(kind="RESTARTING", message=text, data={"lost_attempt": attempt})
 
 
 def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
-    """That an attempt is to be ended, and what comes after it."""
+    """Say that the server is ending an attempt, and what follows."""
     after = "will not start again" if pending_error else "will start again"
     notice = f"its replicas have {order.grace_s:g} s to save their work, and the job {after}"
     return NewEvent(
@@ -156,7 +156,7 @@ def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
 
 
 def hung(hang: Hang) -> NewEvent:
-    """That a replica shows no progress; what it was doing is kept beside the sentence."""
+    """Say that a replica shows no progress; the event's details say what it was doing."""
     return NewEvent(
         kind=HUNG,
         message=f"Replica {hang.task_name} has shown no progress for {hang.seconds:.0f} s.",
@@ -170,7 +170,7 @@ def hung(hang: Hang) -> NewEvent:
 
 
 def recovered(task_name: str) -> NewEvent:
-    """That a replica which had hung goes on."""
+    """Say that a hung replica has recovered."""
     return NewEvent(
         kind="RECOVERED",
         message=f"Replica {task_name} shows progress again.",
@@ -179,14 +179,14 @@ def recovered(task_name: str) -> NewEvent:
 
 
 def not_taken(error: Exception) -> NewEvent:
-    """That the engine did not take a command, and will be asked again."""
+    """Say that the engine did not accept a command, and that the server retries."""
     why = str(error) if isinstance(error, OSError | EngineFault) else repr(error)
-    text = f"The engine did not take the command, which is tried again: {why}."
+    text = f"The engine did not accept the command; the server will try again: {why}."
     return NewEvent(kind="ENGINE_RETRIED", message=text)
 
 
 def _replicas_ended(outcome: Outcome) -> tuple[NewEvent, ...]:
-    """How the replicas ended: those that failed by themselves first, and not hundreds."""
+    """Say how the replicas ended, those that failed by themselves first; list a few."""
     ended = sorted(outcome.replicas, key=lambda e: (e.stopped_by_us, not e.killed, e.status == 0))
     events = [
         _replica_ended(replica, noticed=outcome.interrupted) for replica in ended[:REPLICAS_MAX]

@@ -1,8 +1,8 @@
-"""Tuning: each pass reads how a study's trials stand, thinks, and writes one step.
+"""Advances tuning studies: each pass reads a study's trials, decides, and writes one step.
 
-Thinking is ``tuning.advance``'s.  New trials and their jobs are one commit with the study's own
-state; jobs of trials that are to end are cancelled afterwards, again and again until they do, so
-that a crash between the two loses nothing.
+``tuning.advance`` decides.  New trials and their jobs are committed with the study's own state.
+Jobs of trials that must end are cancelled afterwards, repeatedly until they end, so a crash in
+between loses nothing.
 """
 
 import logging
@@ -35,49 +35,48 @@ from trainshed.tuning.study_step import Advance, StudyContext, TrialSnapshot
 
 _LOG = logging.getLogger(__name__)
 
-#: google.rpc.Code: what a study failed of is in its trials.
+#: google.rpc.Code of a failed study; its trials have the causes.
 _ABORTED: Final = 10
-#: So much of an exception goes into the study's story.
+#: The most characters of an exception in the study's story.
 _TROUBLE_CHARS_MAX: Final = 500
 
-#: Makes the job of a trial: (the study's job, the trial).
+#: Makes a trial's job from (the study's job, the trial).
 MakeJob = Callable[[JobRecord, TrialRecord], NewJob]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """One trial with all that is known of it."""
+    """One trial with its job's state and its measurements."""
 
     stored: StoredTrial
     trial: TrialRecord
-    """With what it has measured."""
+    """The trial, with its measurements."""
     reports: tuple[Report, ...] = ()
     news: TrialReports | None = None
-    """What is not stored yet."""
+    """Measurements that are not stored yet."""
     events: tuple[NewEvent, ...] = ()
     search_note: str = ""
     was_read: bool = True
-    """False while the engine cannot say what was reported: nothing is concluded from that."""
+    """False while the engine cannot give the reports: the study then concludes nothing."""
 
 
 class Reports:
-    """Collects them; what they come to is remembered until there are more."""
+    """Collects the reports of trials; caches the measurements until more reports arrive."""
 
     def __init__(self, store: Store, engine: Engine) -> None:
-        """Nothing is read before the first ``collect``."""
         self._store = store
         self._engine = engine
         self._curves: dict[tuple[int, int], tuple[int, tuple[Measurement, ...]]] = {}
-        """By study and trial: of how many reports, and what they come to."""
+        """By study and trial: the number of reports, and their measurements."""
 
     def keep(self, uids: Collection[int]) -> None:
         """Forget the measurements of all other studies."""
         self._curves = {key: entry for key, entry in self._curves.items() if key[0] in uids}
 
     def collect(self, uid: int, study: StudySpec) -> tuple[Collected, ...]:
-        """The trials of a study by number.
+        """Return the trials of a study by number.
 
-        How a job stands is read before its reports: once it is over they are complete.
+        A job's state is read before its reports: once it has ended they are complete.
         """
         return tuple(self._collected(uid, study, stored) for stored in self._store.trials(uid))
 
@@ -89,7 +88,7 @@ class Reports:
         try:
             new, mark, search_note = self._read(stored)
         except OSError as error:
-            _LOG.warning("the reports of job %d cannot be read now: %s", stored.job_uid, error)
+            _LOG.warning("cannot read the reports of job %d: %s", stored.job_uid, error)
             trial = self._measuring(uid, study, stored.trial, stored.reports)
             return Collected(stored=stored, trial=trial, reports=stored.reports, was_read=False)
         reports = (*stored.reports, *new)
@@ -105,7 +104,7 @@ class Reports:
     def _measuring(
         self, uid: int, study: StudySpec, trial: TrialRecord, reports: tuple[Report, ...]
     ) -> TrialRecord:
-        """The trial with its measurements; reports are only added: as many are the same ones."""
+        """Return the trial with its measurements; an equal count means the same reports."""
         count, curve = self._curves.get((uid, trial.number), (-1, ()))
         if count != len(reports):
             curve = _curve(study, reports)
@@ -113,7 +112,7 @@ class Reports:
         return replace(trial, measurements=curve)
 
     def _read(self, stored: StoredTrial) -> tuple[tuple[Report, ...], tuple[int, int], str]:
-        """What is new, the mark behind it, and what was found; attempt by attempt."""
+        """Return new reports, the mark after them, and a note on the search, over all attempts."""
         attempt, mark = stored.mark
         new: list[Report] = []
         search_note = ""
@@ -133,14 +132,13 @@ class _Looked:
     collected: tuple[Collected, ...]
     context: StudyContext
     fingerprint: int
-    """Stands for all that was reported and has ended."""
+    """Changes whenever a report arrives or a trial ends."""
 
 
 class Studies:
-    """Takes studies further while this server leads."""
+    """Advances studies while this server leads."""
 
     def __init__(self, store: Store, engine: Engine, leases: Leases, *, make_job: MakeJob) -> None:
-        """Nothing is read before the first ``once``."""
         self._store = store
         self._leases = leases
         self._make_job = make_job
@@ -150,7 +148,7 @@ class Studies:
         self._troubles: dict[int, str] = {}
 
     def once(self) -> int:
-        """One pass over all studies; how many have come further."""
+        """Do one pass over all studies; return how many changed."""
         if not self._leases.leading:
             return 0
         studies = self._store.open_studies()
@@ -158,7 +156,7 @@ class Studies:
         return sum(self._pass_safely(study) for study in studies)
 
     def _pass_safely(self, study: OpenStudy) -> bool:
-        """One study that cannot be thought about is no other's fault."""
+        """Pass one study; a failure does not affect the others."""
         try:
             return self._pass(study)
         except StoreFault:
@@ -168,12 +166,12 @@ class Studies:
             return False
 
     def _report(self, study: OpenStudy, trouble: str) -> None:
-        """A trouble is reported once: thinking again comes to the same, a second later."""
+        """Report a failure once: the next pass, a second later, fails the same way."""
         if self._troubles.get(study.uid) == trouble:
             return
         self._troubles[study.uid] = trouble
-        log_with_story(self._store, study.uid, "cannot take further the study of")
-        message = f"The study cannot be taken further, which is tried again and again; {trouble}"
+        log_with_story(self._store, study.uid, "cannot advance the study of")
+        message = f"The study cannot continue, and the server keeps trying; {trouble}"
         event = NewEvent(kind="STUDY_HELD_UP", message=message, data={"severity": "ERROR"})
         self._store.apply_study(
             StudyStep(
@@ -192,7 +190,7 @@ class Studies:
                 del table[uid]
 
     def _pass(self, study: OpenStudy) -> bool:
-        # numpy and what stands on it: only servers that tune pay for them
+        # slow import (numpy): only servers that tune need it
         from trainshed.tuning.advance import advance  # noqa: PLC0415
 
         record = self._store.job_by_uid(study.uid)
@@ -231,7 +229,7 @@ class Studies:
         )
 
     def _prior_of(self, record: JobRecord) -> tuple[TrialRecord, ...]:
-        """The trials of the study that this one goes on with; they do not change any more."""
+        """Return the trials of the study that this one continues; they no longer change."""
         study = record.job.spec.study
         uid = study.resume_previous_uid if study else None
         if study is None or uid is None:
@@ -244,7 +242,7 @@ class Studies:
         return self._prior[record.uid]
 
     def _step(self, looked: _Looked, thought: Advance) -> StudyStep | None:
-        """What there is to write; None where nothing has changed."""
+        """Return the step to write; None where nothing has changed."""
         record, before = looked.record, looked.record.job.status
         reports = tuple(entry.news for entry in looked.collected if entry.news is not None)
         ignored = [event for entry in looked.collected for event in entry.events]
@@ -269,7 +267,7 @@ class Studies:
         )
 
     def _stop_jobs(self, collected: Sequence[Collected], thought: Advance) -> int:
-        """Cancel the jobs of trials that are to end; those that end already are left alone."""
+        """Cancel the jobs of trials that must end, except jobs that are already ending."""
         changed = {trial.number: trial for trial in thought.changed}
         stopping = {
             entry.stored.job_uid: changed.get(entry.trial.number, entry.trial)
@@ -294,16 +292,16 @@ class Studies:
 
 
 def _compute_fingerprint(collected: Sequence[Collected]) -> int:
-    """Early stopping is looked at when something was reported or has ended, not every second.
+    """Return a value that changes on a report or an end, to limit early-stopping decisions.
 
-    Remembered only here, and once it was looked at: after a start there are news.
+    It is kept in memory only, so the first pass after a start always decides.
     """
     return hash(tuple((len(entry.reports), entry.stored.job_state) for entry in collected))
 
 
 def _snapshot(collected: Collected) -> TrialSnapshot:
     stored = collected.stored
-    if not collected.was_read:  # a trial whose reports are not known is not over
+    if not collected.was_read:  # a trial with unread reports has not ended
         return TrialSnapshot(
             trial=collected.trial, job_state=JobState.RUNNING, reports=collected.reports
         )
@@ -325,14 +323,14 @@ def _error(thought: Advance, error: JobError | None) -> JobError | None:
 
 
 def _curve(study: StudySpec, reports: tuple[Report, ...]) -> tuple[Measurement, ...]:
-    """What was measured; what a stopping rule has predicted is not."""
+    """Return the measured values, without the predictions of a stopping rule."""
     return measurements(reports, [metric.metric_id for metric in study.metrics])
 
 
 def _not_counted(
     study: StudySpec, stored: StoredTrial, new: tuple[Report, ...]
 ) -> tuple[NewEvent, ...]:
-    """A sentence for the first value of a trial that is no number, not for each."""
+    """Return one sentence for the first value of a trial that is not finite."""
     first = _first_odd(study, new)
     if first is None or _first_odd(study, stored.reports) is not None:
         return ()

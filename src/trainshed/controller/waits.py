@@ -1,6 +1,6 @@
-"""Why attempts wait at their engines, as these say it: stored when it has changed.
+"""Stores the engines' reasons why attempts wait, when they change.
 
-An engine that cannot say now says nothing by it: what is known stays.
+While an engine gives no reason, the last one stays.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,23 +17,22 @@ _EXPLAINED: Final = frozenset(JobState) - FINAL - {JobState.QUEUED}
 
 
 class StoredWaits:
-    """What one server has stored of the waits of its attempts."""
+    """The wait reasons that one server has stored for its attempts."""
 
     def __init__(self, store: Store) -> None:
-        """Nothing was stored yet."""
         self._store = store
         self._stored: dict[AttemptKey, Explanation | None] = {}
         self._waiting: set[AttemptKey] = set()
 
     @property
     def waiting(self) -> Collection[AttemptKey]:
-        """The attempts that lay in an engine's queue when they were last looked at."""
+        """Return the attempts that were in an engine's queue when last observed."""
         return self._waiting
 
     def explain(
         self, observations: Iterable[Observation], watched: Mapping[AttemptKey, Active]
     ) -> None:
-        """Store what is new of those that are still watched.  Raises StoreFault."""
+        """Store changed reasons of attempts that are still watched.  Raises StoreFault."""
         by_state: dict[JobState, dict[AttemptKey, Observation]] = {}
         for observation in observations:
             active = watched.get(observation.key)
@@ -47,12 +46,12 @@ class StoredWaits:
             self._stored |= {key: observation.waits for key, observation in changed.items()}
 
     def keep(self, watched: Collection[AttemptKey]) -> None:
-        """Forget all others: another server may have them."""
+        """Forget all other attempts: another server may have them."""
         self._stored = {key: why for key, why in self._stored.items() if key in watched}
         self._waiting.intersection_update(watched)
 
     def forget(self, key: AttemptKey) -> None:
-        """The job is in another state, and that has taken its explanation away."""
+        """Forget an attempt whose job changed state, which removed its explanation."""
         self._stored.pop(key, None)
         self._waiting.discard(key)
 
@@ -68,7 +67,7 @@ class StoredWaits:
         return not is_same and active.state in _EXPLAINED
 
     def _text(self, observation: Observation) -> Explanation | None:
-        """With since when it is so: as the engine says it, or since we know."""
+        """Return the reason with its start: the engine's, or the time of the first observation."""
         if observation.waits is None or observation.waits.since_s is not None:
             return observation.waits
         since_s = observation.since_s or self._store.now().timestamp()

@@ -1,4 +1,4 @@
-"""A thread that takes one step again and again, however often the step fails, and the pace."""
+"""A thread that repeats one step, also after failures; and the controller's intervals."""
 
 import logging
 import threading
@@ -12,14 +12,14 @@ from trainshed.store.front import FRONT_MAX
 
 _LOG = logging.getLogger(__name__)
 
-#: After a failure a worker waits this many ticks: asking faster does not fix what is broken.
+#: Ticks that a worker waits after a failure.
 TICKS_AFTER_FAILURE: Final = 4
-#: But never longer than this: a lease that cannot be renewed once must not end because of it.
+#: The longest such wait in seconds: one failed renewal must not let a lease expire.
 AFTER_FAILURE_S_MAX: Final = 1.0
-#: How often it is logged that the store cannot be used, while that lasts.
+#: Seconds between log lines while the store is unavailable.
 LOG_EVERY_S: Final = 10.0
 REST_S_MAX: Final = 0.5
-#: Woken at every submit, a thread takes fewer and larger steps; the first one is taken at once.
+#: Seconds between steps of a thread that every submission wakes; the first step is immediate.
 REST_S_MIN: Final = 0.05
 
 
@@ -28,37 +28,37 @@ class Pace:
     """The controller's settings; tests make them small."""
 
     tick_s: float = 0.25
-    """How long a thread waits when nobody wakes it."""
+    """Seconds that a thread waits when it is not woken."""
     observe_s: float = 0.1
-    """How long a change at the engine may stay unseen on an idle server."""
+    """Seconds after which an idle server observes a change at the engine."""
     lease_ttl_s: float = 3.5
-    """How long a server that says nothing is taken for alive.  What a dead one had goes on within
-    5 s: this, a renewal's time until another looks, and what taking over costs."""
+    """Seconds after which a server that does not renew counts as dead.  Another server takes over
+    its jobs within 5 s: this time, one renewal interval, and the takeover."""
     fleet_s: float = 5.0
-    """How often the engine is asked for its nodes."""
+    """Seconds between queries of the engine's nodes."""
     deadlines_s: float = 1.0
-    """How much longer than it may a job may wait or run."""
+    """Seconds by which a job may exceed its limit of waiting or running time."""
     maintain_s: float = 0.5
-    """How long jobs on a node that goes into maintenance may wait for their notice."""
+    """Seconds until jobs on a node that goes into maintenance get notice."""
     studies_s: float = 1.0
-    """How long what a trial has reported may stay unread."""
+    """Seconds until a trial's report is read."""
     slow_s: float = 5.0
-    """How often waiting jobs are looked at though nothing has changed: time alone ends
+    """Seconds between scheduling passes without a change: time alone ends
     reservations."""
     grace_s: float = 10.0
-    """What replicas get between being asked to end and being killed."""
+    """Seconds between a replica's SIGTERM and its SIGKILL."""
     window: int = FRONT_MAX
-    """How many waiting jobs one pass of the scheduler looks at; reads explain those behind."""
+    """Waiting jobs that one scheduling pass considers; reads explain the jobs behind them."""
     batch: int = 100
-    """Steps a transaction: the one writer of SQLite is shared with those who submit."""
+    """Steps in one transaction: submissions share SQLite's single writer."""
 
 
 class Worker:
-    """Takes a step when it is woken, and at least every ``tick_s``.
+    """Runs a step when it is woken, and at least every ``tick_s``.
 
-    ``rest`` bounds what the thread may take of the machine: after a step that took d seconds it
-    rests ``rest * d`` seconds, whoever wakes it.  ``end_s`` bounds how long its end is waited for,
-    in seconds; None: as long as the step takes.
+    ``rest`` bounds the thread's use of the machine: after a step that took d seconds it rests
+    ``rest * d`` seconds, even if woken.  ``end_s`` bounds the wait for its end, in seconds; None:
+    as long as the step takes.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Worker:
         rest: float = 0.0,
         end_s: float | None = None,
     ) -> None:
-        """The thread starts with ``start``."""
+        """Prepare the thread; ``start`` starts it."""
         self.name = name
         self._step = step
         self._tick_s = tick_s
@@ -86,16 +86,16 @@ class Worker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Take a step soon; cheap, for any thread."""
+        """Run the step soon; cheap, callable from any thread."""
         self._woken.set()
 
     def end(self) -> None:
-        """Take no further step; returns at once."""
+        """Run no further step; returns at once."""
         self._ending.set()
         self._woken.set()
 
     def join(self) -> None:
-        """Wait for the step under way, ``end_s`` at most."""
+        """Wait for the current step, at most ``end_s``."""
         if self._thread.ident is not None:
             self._thread.join(self._end_s)
 
@@ -113,12 +113,12 @@ class Worker:
     def _attempt(self) -> bool:
         try:
             self._step()
-        except StoreFault as fault:  # it comes and goes, and is logged again while it lasts
+        except StoreFault as fault:  # transient; logged again at an interval while it lasts
             if time.monotonic() - self._logged_at >= LOG_EVERY_S:
                 self._logged_at = time.monotonic()
-                _LOG.warning("the controller's step %r waits: %s", self.name, fault)
+                _LOG.warning("the controller's step %r failed: %s; retrying", self.name, fault)
             return False
-        except Exception:  # noqa: BLE001 - logged; the thread outlives it
-            _LOG.exception("the controller's step %r has failed and will be taken again", self.name)
+        except Exception:  # noqa: BLE001 - logged; the thread continues
+            _LOG.exception("the controller's step %r failed; retrying", self.name)
             return False
         return True
