@@ -227,7 +227,7 @@ def test_who_calls_is_asked_first(edge):
 def test_a_name_of_something_else_is_refused(edge, name):
     error = refused(edge, "GetCustomJob", {"name": name})
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "is not the name of such a resource" in error.details()
+    assert "is not a valid name of such a resource" in error.details()
 
 
 def test_what_no_database_keeps_is_refused(edge):
@@ -252,7 +252,7 @@ def test_a_message_of_very_many_fields_is_refused_before_it_is_made():
 
 def test_a_name_that_no_head_would_hold_is_refused(edge):
     name = NAME.replace("demo", "d" * 3000)
-    assert "is not the name" in refused(edge, "GetCustomJob", {"name": name}).details()
+    assert "is not a valid name" in refused(edge, "GetCustomJob", {"name": name}).details()
 
 
 def test_two_authorizations_are_refused(edge):

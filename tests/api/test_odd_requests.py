@@ -88,7 +88,7 @@ def test_two_hosts_get_no_token(port):
 def test_a_target_that_names_a_host_is_refused(port, verb, target):
     code, message = status_and_message(port, target, HOST, TOKEN, verb=verb)
     assert code == 400
-    assert "target is to be a path" in message
+    assert "target must be a path" in message
 
 
 def test_what_is_no_http_is_told_in_the_form_of_all_refusals(port):

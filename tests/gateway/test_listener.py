@@ -35,7 +35,7 @@ def test_another_api_of_googles_is_refused_at_once_as_an_answer(replica):
     answer = replica.tls("bigquery.googleapis.com").ask("GET", "/bigquery/v2/projects/p/jobs")
     error = json.loads(answer.body)["error"]
     assert (answer.status, error["status"]) == (403, "PERMISSION_DENIED")
-    assert error["message"].startswith("bigquery.googleapis.com is not answered for here")
+    assert error["message"].startswith("this server does not answer for bigquery.googleapis.com")
 
 
 def test_other_hosts_are_reached_through_a_tunnel(replica, world, monkeypatch):

@@ -1,1 +1,1 @@
-"""The service on the wire: a table of routes over a chain of handlers."""
+"""The service's HTTP and gRPC interfaces: a table of routes over a chain of handlers."""

@@ -1,7 +1,7 @@
-"""Answers whose length was announced before all bytes were there.
+"""Responses whose Content-Length is sent before all bytes are read.
 
-A file may shrink while it is served, and a host that is read from may go away.  The head has been
-sent by then, so the only honest end is that of the connection: clients read again.
+A file may shrink while it is served, and an upstream host may disconnect.  The head has been sent
+by then, so the server closes the connection, and clients read again.
 """
 
 import logging
@@ -18,27 +18,27 @@ _log: Final = logging.getLogger(__name__)
 
 
 class AnnouncedBytes(StreamingResponse):
-    """A stream with a Content-Length; the connection is cut where fewer bytes come."""
+    """A stream with a Content-Length; the server cuts the connection if there are fewer bytes."""
 
     def __init__(
         self, pieces: AsyncIterator[Any], status: int, headers: Mapping[str, str], what: str
     ) -> None:
-        """``what`` names what is served, for the log."""
+        """``what`` names the content in log lines."""
         super().__init__(pieces, status, headers)
         self._what = what
         self._fault = ""
         self._is_bodiless = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer as far as its bytes come."""
+        """Send the response, as far as its bytes can be read."""
         self._is_bodiless = scope["method"] == "HEAD"
         await super().__call__(scope, receive, send)
         if self._fault:
-            _log.warning("cannot serve %s to its end: %s", self._what, self._fault)
+            _log.warning("cannot serve all of %s: %s", self._what, self._fault)
             await _cut(scope, receive)
 
     async def stream_response(self, send: Send) -> None:
-        """Send the head and what there is; the last message only if nothing is missing."""
+        """Send the head and the bytes; send the last message only if no byte is missing."""
         await send(
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         )
@@ -52,7 +52,7 @@ class AnnouncedBytes(StreamingResponse):
             return
         announced = int(self.headers.get("content-length", count))
         if count < announced and not self._is_bodiless:
-            self._fault = f"it has {count} bytes, and {announced} were announced"
+            self._fault = f"it has {count} bytes, but {announced} were announced"
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -1,7 +1,7 @@
-"""What of a call goes into the audit log: every change, and every call that somebody may not make.
+"""Writes calls to the audit log: every change, and every call that the caller is not allowed.
 
-A call that reads and is answered leaves nothing, nor does one that only asks for what is not there.
-No query and no body is written down: both may hold what nobody else should read.
+Successful reads and reads of missing resources are not logged.  Queries and bodies are not logged,
+because they may hold secrets.
 """
 
 import re
@@ -16,9 +16,9 @@ from trainshed.api.chain import ChainServices, RequestContext
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
 
-#: How a call is refused that its caller may not make.
+#: The codes of calls that the caller is not allowed to make.
 DENIED: Final = frozenset({Code.PERMISSION_DENIED, Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED})
-#: HTTP's words for the outcome of routes that answer by themselves.
+#: The outcome of routes outside the chain, by HTTP status.
 _WORDS: Final[Mapping[int, str]] = {
     **{code.http: code.name for code in Code},
     400: Code.INVALID_ARGUMENT.name,
@@ -32,12 +32,12 @@ _OK: Final = "OK"
 _FIRST_ERROR: Final = 400
 _BRACES: Final = re.compile(r"\{(\w+)(?::path)?\}")
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: A piece of an upload has come; the last one has the outcome.
+#: The status of a piece of an upload; the last piece has the outcome.
 _INCOMPLETE: Final = 308
 
 
 def note_call(around: ChainServices, passage: RequestContext, code: Code | None) -> None:
-    """Note a call of Google's routes; ``code`` None: it was done."""
+    """Log a call of Google's routes; ``code`` None: it succeeded."""
     if code not in DENIED and not _changes(passage.method):
         return
     method, params = passage.method, passage.params
@@ -54,7 +54,7 @@ def note_call(around: ChainServices, passage: RequestContext, code: Code | None)
 def note_response(
     around: ChainServices, passage: RequestContext, path: str, status: int, request: Request
 ) -> None:
-    """Note a call of a route that answers by itself; ``path`` is the route's template."""
+    """Log a call of a route outside the chain; ``path`` is the route's template."""
     word = _OK if status < _FIRST_ERROR else _WORDS.get(status, Code.INTERNAL.name)
     is_denied = word in _DENIED_WORDS or getattr(request.state, "is_denied", False)
     if not is_denied and (passage.verb in _READING or status == _INCOMPLETE):
@@ -73,7 +73,7 @@ def note_response(
 
 
 def note(around: ChainServices, passage: RequestContext, **fields: str) -> None:
-    """Note a call with what is known of its caller."""
+    """Log a call with its caller, where known."""
     caller = passage.caller
     around.audit(
         caller=caller.name if caller else "",
@@ -84,17 +84,17 @@ def note(around: ChainServices, passage: RequestContext, **fields: str) -> None:
 
 
 def _fill(path: str, params: Mapping[str, str]) -> str:
-    """A template with what is known of its names."""
+    """Return a template with its names replaced where their values are known."""
     return _BRACES.sub(lambda brace: params.get(brace[1], brace[0]), path)
 
 
 def _changes(method: Method | None) -> bool:
-    """Rows that change something want a submitter; a test holds the table to it."""
+    """Return whether a row changes something: these need a submitter, which a test checks."""
     return method is not None and method.role >= AccessRole.SUBMITTER
 
 
 def _row_of(around: ChainServices, passage: RequestContext) -> tuple[Method | None, dict[str, str]]:
-    """The row of a call that was refused before it was looked for."""
+    """Return the row of a call that was refused before its row was found."""
     try:
         return around.routes.find(passage.verb, passage.path)
     except Refusal:

@@ -1,7 +1,7 @@
-"""HTTP/1.1 for uvicorn, with a limit on what stands before and between bodies.
+"""HTTP/1.1 for uvicorn, with a limit on the size of heads and trailers.
 
-httptools has none: whoever connects, token or not, could make the server keep (and, a header's
-value being put together piece by piece, copy again and again) as much as he cares to send.
+httptools has no limit: any client, with or without a token, could make the server store an
+arbitrary amount, and copy it repeatedly, because a header's value is joined piece by piece.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from trainshed.model.refusals import Code
 #: Google's clients send about two kilobytes, with a signed token up to eighteen.
 HEAD_BYTES_MAX: Final = 64 << 10
 
-#: What a refused sender may have had under way; with more of it, or later, he is cut off unheard.
+#: Bytes read from a refused client before the server closes the connection.
 LINGER_BYTES_MAX: Final = 1 << 20
 LINGER_SECONDS: Final = 2.0
 
@@ -22,15 +22,15 @@ LINGER_SECONDS: Final = 2.0
 class BoundedHeads(HttpToolsProtocol):
     """Ends connections that send more than ``HEAD_BYTES_MAX`` of head, or of trailers.
 
-    Counted in the pieces that the network gives: a head that comes in one of them is taken.
+    Counted in reads from the network: a head that arrives in one read is accepted.
     """
 
     _unended = 0
-    """Bytes since the last head, piece of a body or message has ended."""
+    """Bytes since the end of the last head, piece of a body, or message."""
     _refused = False
 
     def data_received(self, data: bytes) -> None:
-        """Count, parse, and refuse what is no end of."""
+        """Count and parse; refuse a head that is too large."""
         self._unended += len(data)
         if self._refused:
             if self._unended > HEAD_BYTES_MAX + LINGER_BYTES_MAX:
@@ -42,37 +42,36 @@ class BoundedHeads(HttpToolsProtocol):
             self.refuse(TransportRefusal(Code.INVALID_ARGUMENT, message, 431))
 
     def on_headers_complete(self) -> None:
-        """A head has ended.  A target that names a host is a proxy's: its Host could be another."""
+        """End a head; refuse a target with a host, which could differ from the Host header."""
         self._unended = 0
         if not self.url.startswith((b"/", b"*")):
-            raise ValueError("the target is no path")  # becomes ``send_400_response``
+            raise ValueError("the target is not a path")  # becomes ``send_400_response``
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Say in the form of all refusals what cannot be parsed, or is no request of a server."""
+        """Refuse a request that cannot be parsed, or that is meant for a proxy."""
         url = getattr(self, "url", b"")
         if url and not url.startswith((b"/", b"*")):
-            msg = "The request's target is to be a path, such as /v1/projects, without a host"
+            msg = "The request's target must be a path, such as /v1/projects, without a host"
         refusal = TransportRefusal(Code.INVALID_ARGUMENT, msg, 400)
         self._write(refusal)
         self.transport.close()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body is there; bodies have limits of their own."""
+        """Reset the count: bodies have limits of their own."""
         self._unended = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A message has ended."""
         self._unended = 0
         super().on_message_complete()
 
     def refuse(self, refusal: TransportRefusal) -> None:
-        """Answer what is no whole request, unless another answer has begun, and close."""
+        """Refuse an incomplete request, unless a response has begun, and close."""
         if self.cycle is None or self.cycle.response_complete:
             self._write(refusal)
         elif not self.cycle.response_started:
-            self.cycle.disconnected = True  # what the application answers later goes nowhere
+            self.cycle.disconnected = True  # a later answer of the application is dropped
             self.cycle.message_event.set()
             self._write(refusal)
         self._linger()
@@ -84,7 +83,7 @@ class BoundedHeads(HttpToolsProtocol):
         self.transport.write(STATUS_LINE[refusal.http] + b"\r\n".join(lines))
 
     def _linger(self) -> None:
-        """Close once the sender has heard: unread bytes would reset the connection, answer too."""
+        """Close after the client read the answer: unread bytes would reset the connection first."""
         self._refused = True
         if self.transport.can_write_eof():
             self.transport.write_eof()

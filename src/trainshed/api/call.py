@@ -1,7 +1,7 @@
-"""One call of the API, whichever transport brought it; and the rows of the route table.
+"""One call of the API, over HTTP or gRPC, and the rows of the route table.
 
 Google's paths alternate: ``/v1/projects/P/locations/L/customJobs/J:cancel`` is a version, then
-pairs of a collection and an id, then perhaps a verb of its own behind a colon.  The version, the
+pairs of a collection and an id, then optionally a custom verb after a colon.  The version, the
 collections, the length and the verb are the key, so a row is found in one look-up.
 """
 
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call that passed the chain: somebody may do this, and the document is JSON.
+    """A call that passed the chain: the caller is allowed, and the document is valid JSON.
 
     ``params`` are the parts of the resource name (``project`` is an id, never a number;
     ``location``, ``job``, ...).  ``query`` holds query parameters in camelCase.  ``retry_key`` is
@@ -59,13 +59,13 @@ class Method:
 
     @property
     def is_create(self) -> bool:
-        """Whether a repetition of the call would make a second resource."""
+        """Return whether a repetition of the call would make a second resource."""
         return self.verb == "POST" and ":" not in self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawMethod:
-    """A route that reads and writes bytes itself (storage).  The handler checks the access.
+    """A route that reads and writes bytes itself (storage).  The handler checks permissions.
 
     ``path`` is Starlette's (``/storage/v1/b/{bucket}/o/{name:path}``).
     """
@@ -90,9 +90,9 @@ class Routes:
         methods: Iterable[Method],
         sentence_of: Callable[[Iterable[str]], str] = lambda _collections: "",
     ) -> None:
-        """Index the rows.  Two rows of one verb and shape are our mistake.
+        """Index the rows.  Raises AssertionError for two rows of one verb and shape.
 
-        ``sentence_of`` says of a path's collections why they are not here; empty: no reason.
+        ``sentence_of`` returns why a path's collections are not supported; empty: no reason.
         """
         self._sentence_of = sentence_of
         self._rows: dict[_Shape, dict[str, Method]] = {}
@@ -107,14 +107,13 @@ class Routes:
 
     @property
     def versions(self) -> Collection[str]:
-        """The first segments of all paths."""
+        """Return the first segments of all paths."""
         return {shape.version for shape in self._rows}
 
     def find(self, verb: str, path: str) -> tuple[Method, dict[str, str]]:
-        """The row of a raw (percent-encoded) path, and the parts of the name.
+        """Return the row of a raw (percent-encoded) path, and the parts of the name.
 
-        Raises a Refusal: 404 for an unknown path, 405 for an unknown verb, 400 for an id that no
-        resource can have.
+        Raises a Refusal: 404 for an unknown path, 405 for an unknown verb, 400 for an invalid id.
         """
         shape, parts = _taken_apart(path)
         rows = self._rows.get(shape)
@@ -133,7 +132,7 @@ class Routes:
 
 
 def parameter_names(template: str) -> list[str]:
-    """The names in a template's braces, in order."""
+    """Return the names in a template's braces, in order."""
     return [part[1:-1] for part in _taken_apart(template)[1]]
 
 

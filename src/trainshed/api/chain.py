@@ -51,19 +51,19 @@ GIVEN_TWICE: Final = "is given twice; send it once"
 
 
 class Recognise(Protocol):
-    """Finds the caller of an Authorization header, or raises a Refusal."""
+    """Identifies the caller of an Authorization header, or raises a Refusal."""
 
     def __call__(self, authorization: str | None, *, loopback: bool, address: str) -> Caller:
-        """``loopback``: the call comes from this machine; ``address``: where from."""
+        """``loopback``: the call comes from this machine; ``address`` is the client's."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RequestContext:
-    """One call on its way: what the transport brought, then what the steps found."""
+    """One call in the chain: the transport's input, then the results of the steps."""
 
     verb: str = "POST"
     path: str = ""
-    """As it was sent, percent-encoded."""
+    """As the client sent it, percent-encoded."""
     query_string: str = ""
     body: bytes = b""
     content_type: str = ""
@@ -75,13 +75,13 @@ class RequestContext:
     loopback: bool = False
     address: str = ""
     in_path: bool = False
-    """The token stood in the path."""
+    """The token was in the path."""
     of_storage: bool = False
-    """It is a call of the storage API, for which a token for buckets is good."""
+    """The call is for the storage API, which accepts tokens for buckets."""
     gone: bool = False
-    """Nobody waits for the answer any more: no step is begun that is not yet."""
+    """The client has disconnected: no further step begins."""
     repeated: str = ""
-    """A header that is given twice and may be given once."""
+    """A header that was given twice but may be given once."""
 
     caller: Caller | None = None
     method: Method | None = None
@@ -95,7 +95,7 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainServices:
-    """What the steps need beside the call.
+    """The services and settings that the steps use.
 
     ``allowed_hosts`` are the bound host and the configured names; ``allowed_origins`` are those of
     the settings.  The largest body bounds JSON only: uploads have no limit.
@@ -108,10 +108,10 @@ class ChainServices:
     allowed_origins: Collection[str]
     body_bytes_max: int
     audit: Callable[..., None] = lambda **_: None
-    """Takes the fields of an entry of the audit log."""
+    """Writes an entry with these fields to the audit log."""
 
 
-#: Whoever has one may pass on what opens everything; addresses are written down everywhere.
+#: A full token in an address is refused, because addresses are written to many logs and files.
 LONG_LIVED = (
     "A token in an address must be one for buckets: addresses are written into logs and files. "
     "`trainshed env` prints the settings with such a token, `trainshed buckets token` makes one."
@@ -129,7 +129,7 @@ def guard(around: ChainServices, passage: RequestContext) -> None:
 
 
 def recognise(around: ChainServices, passage: RequestContext) -> None:
-    """Find out who calls."""
+    """Identify the caller."""
     caller = passage.caller = around.recognise(
         passage.authorization, loopback=passage.loopback, address=passage.address
     )
@@ -146,13 +146,13 @@ def _bound(bucket: str) -> str:
 
 
 def bound_body(around: ChainServices, passage: RequestContext) -> None:
-    """Refuse a body over the limit; the transport stops reading one byte behind it."""
+    """Refuse a body over the limit; the transport stops reading one byte after the limit."""
     if len(passage.body) > around.body_bytes_max:
         refuse_large(around.body_bytes_max)
 
 
 def find_route(around: ChainServices, passage: RequestContext) -> None:
-    """Find the row and the parts of the resource's name."""
+    """Look up the row and the parts of the resource's name."""
     passage.method, passage.params = around.routes.find(passage.verb, passage.path)
 
 
@@ -169,13 +169,13 @@ def authorise(around: ChainServices, passage: RequestContext) -> None:
 
 
 def name_project(around: ChainServices, passage: RequestContext) -> None:
-    """Speak of projects by their id from here on."""
+    """Replace a project's number by its id."""
     if "project" in passage.params:
         passage.params["project"] = around.permissions.project_id(passage.params["project"])
 
 
 def read_request(around: ChainServices, passage: RequestContext) -> None:
-    """Read the query, and the body where the row has one.  What clients add to a GET is no body."""
+    """Read the query, and the body where the row has one; ignore the body of a GET."""
     del around
     method = _method(passage)
     passage.query = read_query(passage.query_string, method.query)
@@ -184,9 +184,9 @@ def read_request(around: ChainServices, passage: RequestContext) -> None:
 
 
 def know_repetition(around: ChainServices, passage: RequestContext) -> None:
-    """Name a create after its caller, gcloud's run, and every byte of it.
+    """Give a create a key made of its caller, gcloud's run, and its bytes.
 
-    A repetition of the create gets the same name (docs/sources/gcloud.md 8.3).
+    A repetition of the create gets the same key (docs/sources/gcloud.md 8.3).
     """
     del around
     run = INVOCATION.search(passage.user_agent)
@@ -211,20 +211,19 @@ def handle(around: ChainServices, passage: RequestContext) -> None:
 
 
 def hold_end(around: ChainServices, passage: RequestContext) -> None:
-    """Leave a fresh ``endTime`` out for a gcloud that streams the job's log."""
+    """Omit a recent ``endTime`` for a gcloud that streams the job's log."""
     del around
     now = datetime.now(UTC)
     passage.answer = dict(without_fresh_end(passage.answer, passage.user_agent, now))
 
 
 def write_json(around: ChainServices, passage: RequestContext) -> None:
-    """Write the answer."""
     del around
     passage.reply = write_document(passage.answer)
 
 
 ADMISSION: Final[Sequence[Step]] = (guard, recognise)
-"""What stands before every route, Google's or our own."""
+"""The steps before every route, Google's or native."""
 
 CHAIN: Final[Sequence[Step]] = (
     *ADMISSION,
@@ -241,23 +240,23 @@ CHAIN: Final[Sequence[Step]] = (
 
 
 GRPC_ADMISSION: Final[Sequence[Step]] = (recognise,)
-"""What stands before a message of gRPC is waited for."""
+"""The steps that run before the server waits for a gRPC message."""
 
 
 def grpc_chain(read_message: Step, write_message: Step) -> Sequence[Step]:
-    """The rest of one gRPC method, whose message has the name, the query and the document."""
+    """Return the other steps of a gRPC method; the message has name, query and document."""
     return (read_message, authorise, name_project, handle, write_message)
 
 
 def perform(steps: Sequence[Step], around: ChainServices, passage: RequestContext) -> None:
-    """Take the steps.  Raises a Refusal and nothing else."""
+    """Run the steps.  Raises only Refusal."""
     try:
         for step in steps:
             _check_waited_for(passage)
             step(around, passage)
     except Refusal:
         raise
-    except Exception:  # noqa: BLE001  # the one place where what nobody foresaw becomes an answer
+    except Exception:  # noqa: BLE001  # the one place that turns unexpected errors into a response
         raise incident(f"{passage.verb} {passage.path}") from None
 
 
@@ -267,33 +266,33 @@ def _check_waited_for(passage: RequestContext) -> None:
 
 
 def incident(what: str) -> Refusal:
-    """The answer to the exception being handled, which nobody foresaw.
+    """Return the response to the unexpected exception being handled.
 
-    The caller gets a number, the log the whole story.  Of a database that is away the caller is
-    asked to try again.
+    The caller gets a number, the log the traceback.  While the database is unavailable, the
+    response asks the caller to try again.
     """
     if isinstance(error := sys.exception(), StoreFault):
-        _log.error("%s: %s", what, error)  # it comes and goes: no story to tell
+        _log.error("%s: %s", what, error)  # transient: no traceback
         return database_away(error)
     number = secrets.token_hex(4)
     _log.exception("incident %s at %s", number, what)
-    message = f"Something went wrong in the server; its log has it as incident {number}"
+    message = f"The server failed unexpectedly; its log has the details as incident {number}"
     return Refusal(Code.INTERNAL, message)
 
 
 def database_away(fault: StoreFault) -> Refusal:
-    """The answer while the database cannot be used."""
+    """Return the response while the database is unavailable."""
     message = fault.answer or "The server cannot use its database now; try again in a moment"
     return Refusal(Code.UNAVAILABLE, message)
 
 
 def _caller(passage: RequestContext) -> Caller:
     if passage.caller is None:
-        raise AssertionError("recognise comes before whatever asks who calls")
+        raise AssertionError("recognise must run before a step that reads the caller")
     return passage.caller
 
 
 def _method(passage: RequestContext) -> Method:
     if passage.method is None:
-        raise AssertionError("find_route comes before whatever asks for the row")
+        raise AssertionError("find_route must run before a step that reads the row")
     return passage.method

@@ -1,9 +1,10 @@
-"""Who is connected, for how long, and who makes room for whom.
+"""Limits the number and the duration of connections.
 
-A connection costs a descriptor, and a process has few.  As sshd's MaxStartups does, whoever has
-shown no valid token is dropped when too many of them wait, the oldest first: a new caller gets his
-turn however many half requests are held open.  Only who waits for its client is dropped, never who
-is being answered.  One clock and one sweep for all, instead of a timer for each connection.
+A connection uses a descriptor, and a process has few.  Like sshd's MaxStartups, the server drops
+the oldest connections without a valid token when there are too many of them, so a new caller is
+served however many half-sent requests are open.  It drops only connections that wait for their
+client, never one that waits for an answer.  One sweep checks all connections, instead of a timer
+for each.
 """
 
 import enum
@@ -17,54 +18,54 @@ from typing import Final
 
 from trainshed.api.rare_log import RareLog
 
-#: Of a process that may open more, connections take no larger part than of so many.
+#: The most descriptors of which a share is used for connections.
 DESCRIPTORS_MAX: Final = 8192
-#: One caller has a whole network of this size in IPv6.
+#: Prefix length in IPv6 that counts as one address: one client has a whole network.
 _IPV6_PREFIX: Final = 64
-#: What the state of a request's scope calls its connection.
+#: The key of the connection in the state of a request's scope.
 CONNECTION: Final = "connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """How many connections there may be at once.
+    """The most connections at once.
 
-    The other descriptors are kept for the database, files of uploads, logs and jobs that start.
+    The other descriptors are for the database, files of uploads, logs and jobs that start.
     """
 
     connections: int
     unauthenticated: int
-    """Of those that have shown no valid token."""
+    """The limit of connections that have shown no valid token."""
     per_address: int
-    """The same, from one address; in IPv6 from one /64."""
+    """The same limit for one address; in IPv6 for one /64."""
 
 
 def limits_of(descriptors: int) -> ConnectionLimits:
-    """Half of a process's descriptors are for connections, half of these for unknown callers."""
+    """Return limits: half of the descriptors, and half of these for callers without a token."""
     most = min(descriptors, DESCRIPTORS_MAX) // 2
     return ConnectionLimits(connections=most, unauthenticated=most // 2, per_address=most // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How long a client may take, in seconds."""
+    """Time limits of clients, in seconds."""
 
     head_s: float = 10.0
-    """From the first byte of a head, or from the connection, to its end; TLS's handshake too."""
+    """From the connection, or the first byte of a head, to the head's end; includes TLS."""
     body_s: float = 60.0
-    """How long a body may stand still; then it must have kept its rate."""
+    """Time without bytes after which a body must have kept its rate."""
     body_bytes_per_s: float = 500.0
-    """The least rate of a body (Apache's mod_reqtimeout has the same)."""
+    """The minimum rate of a body (as Apache's mod_reqtimeout)."""
     keep_alive_s: float = 95.0
-    """How long a known caller's connection is kept for its next call; others have ``head_s``.
+    """How long an idle connection of a caller with a token stays open; others have ``head_s``.
 
-    The Vertex SDK asks every 5 s and gcloud every 60: were it closed just then, the call would be
-    lost on its way, and the SDK tries none again.
+    The Vertex SDK polls every 5 s and gcloud every 60 s.  Closing the connection at that moment
+    would lose the call, and the SDK does not retry.
     """
 
 
 class ConnectionWait(enum.Enum):
-    """What a connection waits for: ``ANSWER`` is the server's to give, the others the client's."""
+    """What a connection waits for: for ``ANSWER`` the server, for the others the client."""
 
     HEAD = "head"
     BODY = "body"
@@ -73,10 +74,10 @@ class ConnectionWait(enum.Enum):
 
 
 class Connection:
-    """One of them, as far as its owner, the protocol, does not keep it for itself.
+    """The shared state of one connection; its protocol holds the rest.
 
-    ``cut`` ends it at once; ``late`` is called when its client took too long; ``is_paused`` says
-    whether it is the server that does not read on.
+    ``cut`` ends it at once; ``late`` is called when its client took too long; ``is_paused`` tells
+    whether the server has paused reading.
     """
 
     __slots__ = (
@@ -92,29 +93,29 @@ class Connection:
     )
 
     def __init__(self, everyone: "Connections", address: str, due: float) -> None:
-        """It has shown no token, and its first head is waited for until ``due``."""
+        """Begin without a token; the first head must arrive until ``due``."""
         self._all = everyone
         self.address = address
         self.authenticated = False
         self.peer: object | None = None
-        """Who has it open, where its listener finds that out (``api.gateway``)."""
+        """The process at the other end, where the listener identifies it (``api.gateway``)."""
         self.waits = ConnectionWait.HEAD
         self.due = due
         self.let_go()
 
     def let_go(self) -> None:
-        """Hold nothing of its owner: what has ended is then freed at once, not by a search."""
+        """Drop references to the owner, so that it is freed without the garbage collector."""
         self.cut: Callable[[], object] = _nothing
         self.late: Callable[[], object] = _nothing
         self.is_paused: Callable[[], bool] = bool
 
     def recognise(self, *, authenticated: bool) -> None:
-        """Whether its last request came with a valid token."""
+        """Note whether the last request had a valid token."""
         self._all.recognise(self, authenticated=authenticated)
 
     @property
     def may_go(self) -> bool:
-        """Whether it may be dropped to make room for another."""
+        """Return whether the server may drop the connection to make room."""
         if self.authenticated:
             return self.waits is ConnectionWait.NEXT
         return self.waits is not ConnectionWait.ANSWER
@@ -125,7 +126,7 @@ def _nothing() -> None:
 
 
 class Connections:
-    """All of a server's.  For its loop alone: no locks."""
+    """All connections of a server.  For use on its event loop only: no locks."""
 
     def __init__(
         self,
@@ -134,7 +135,6 @@ class Connections:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nobody is connected."""
         self.limits = limits
         self.times = times or Times()
         self.clock = clock
@@ -144,11 +144,11 @@ class Connections:
         self._unknown_count = 0
 
     def __iter__(self) -> Iterator[Connection]:
-        """Those that there are, the oldest first."""
+        """Iterate over the connections, the oldest first."""
         return iter(self._all)
 
     def admit(self, host: str) -> Connection | None:
-        """A new one, for which an old one may have to go; None where none can."""
+        """Add a connection, perhaps dropping an old one; None where none may be dropped."""
         address = network_of(host)
         if not self._has_room(address):
             return None
@@ -159,7 +159,7 @@ class Connections:
         return connection
 
     def recognise(self, connection: Connection, *, authenticated: bool) -> None:
-        """Whether its last request came with a valid token."""
+        """Note whether the last request had a valid token."""
         if authenticated == connection.authenticated or connection not in self._all:
             return
         connection.authenticated = authenticated
@@ -170,13 +170,13 @@ class Connections:
             self._unknown_count += 1
 
     def forget(self, connection: Connection) -> None:
-        """It has ended; to say so twice is no harm."""
+        """Remove an ended connection; safe to repeat."""
         connection.let_go()
         if self._all.pop(connection, self) is None and not connection.authenticated:
             self._no_longer_unknown(connection)
 
     def sweep(self) -> None:
-        """End those whose clients took too long."""
+        """End connections whose clients took too long."""
         now = self.clock()
         for connection in [connection for connection in self if connection.due < now]:
             if connection.is_paused():
@@ -188,11 +188,11 @@ class Connections:
         self._log.flush()
 
     def report_closed(self, connection: Connection, why: str) -> None:
-        """Say, now or in a while, that one is ended; ``why`` is one of a few texts of ours."""
+        """Log, now or later, that a connection is ended; ``why`` is one of a few fixed texts."""
         self._log.warning("closed", why, connection.address)
 
     def make_room(self, why: str) -> bool:
-        """End one that may go, whoever it is; whether there was one."""
+        """Drop any connection that may be dropped; return whether there was one."""
         return self._drop(self._most(), why) or self._drop(self._all, why)
 
     def _has_room(self, address: str) -> bool:
@@ -208,7 +208,7 @@ class Connections:
         return True
 
     def _most(self) -> Iterable[Connection]:
-        """The unknown ones of the address that has most of them: no other pays for it."""
+        """Return connections without a token of the address that has the most of them."""
         return max(self._unknown.values(), key=len, default={})
 
     def _drop(self, candidates: Iterable[Connection], why: str) -> bool:
@@ -236,7 +236,7 @@ class Connections:
 
 
 def network_of(host: str) -> str:
-    """What counts as one address: an IPv4 address, an IPv6 network of 64 bits."""
+    """Return what counts as one address: an IPv4 address, or an IPv6 network of 64 bits."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

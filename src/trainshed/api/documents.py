@@ -1,4 +1,4 @@
-"""What HTTP carries: query strings, JSON read and written, refusals as google.rpc.Status.
+"""Reads query strings and JSON, and writes JSON and refusals as google.rpc.Status.
 
 ``Retry-After`` is sent with 429 alone: outside 429 and 5xx it makes gcloud repeat the request even
 after a 200, and with 5xx it is not needed (docs/sources/gcloud.md 8.2).
@@ -17,7 +17,7 @@ from trainshed.model.json_reader import BadJson, check_document, read_json, read
 from trainshed.model.refusals import Code, Refusal, Throttled
 from trainshed.wire.status import status_json
 
-#: Parameters of every Google API, about the transport and not about the call
+#: Parameters of every Google API that concern the transport, not the call
 #: (the discovery documents' own ``parameters``); all names that start with ``$`` belong to them.
 SYSTEM: Final = frozenset(
     {
@@ -34,16 +34,16 @@ SYSTEM: Final = frozenset(
     }
 )
 
-#: More parameters than any client sends.
+#: The most parameters of a query; no client sends as many.
 PARAMETERS_MAX: Final = 100
 
 _LOW_LINE = re.compile(r"_([a-z])")
 
 
 def read_query(text: str, names: Collection[str]) -> dict[str, str]:
-    """The call's own parameters in camelCase; Google's servers take snake_case too.
+    """Return the call's own parameters in camelCase; snake_case is accepted, as at Google.
 
-    Raises a Refusal for what is unknown, given twice, or no text.
+    Raises a Refusal for a parameter that is unknown, given twice, or not text.
     """
     query: dict[str, str] = {}
     for name, value in _pairs(text):
@@ -74,7 +74,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _unknown(name: str, names: Collection[str]) -> Refusal:
-    """Google's own words for it, so that whoever searches for them finds the cause."""
+    """Refuse in Google's own words, so that a user who searches for them finds the cause."""
     message = (
         f'Invalid JSON payload received. Unknown name "{name[:100]}": Cannot bind query parameter.'
         f" Field '{name[:100]}' could not be found in request message."
@@ -88,22 +88,22 @@ def _refusal(name: str, rule: str, message: str, accepted: str) -> Refusal:
 
 
 class TransportRefusal(Refusal):
-    """A refusal with an HTTP status beside its code's, and headers that belong to it."""
+    """A refusal with an HTTP status of its own, and headers."""
 
     def __init__(self, code: Code, message: str, http: int, allow: str = "") -> None:
-        """Keep the status; ``allow`` is the header of a 405."""
+        """``http`` is the status; ``allow`` is the header of a 405."""
         super().__init__(code, message)
         self.http = http
         self.allow = allow
 
 
 def http_status(refusal: Refusal) -> int:
-    """The HTTP status of any refusal."""
+    """Return the HTTP status of a refusal."""
     return refusal.http if isinstance(refusal, TransportRefusal) else refusal.code.http
 
 
 def read_document(body: bytes, content_type: str) -> dict[str, Any]:
-    """The object in the body; an empty body is an empty object, as with Google.
+    """Return the object in the body; an empty body is an empty object, as with Google.
 
     Raises a Refusal that says where the text stops being JSON.
     """
@@ -120,7 +120,7 @@ def read_document(body: bytes, content_type: str) -> dict[str, Any]:
 
 
 def check_json(body: bytes, content_type: str) -> None:
-    """Refuse a body that calls itself JSON and is none that is read.  Raises a Refusal."""
+    """Raise a Refusal for a body of type JSON that is not valid JSON."""
     if "json" in content_type.lower() and body.strip():
         try:
             read_json(body)
@@ -129,7 +129,7 @@ def check_json(body: bytes, content_type: str) -> None:
 
 
 def refuse_unstorable(document: Mapping[str, Any]) -> None:
-    """Raise a Refusal for a document that JSON could not have brought."""
+    """Raise a Refusal for values that JSON cannot express."""
     try:
         check_document(document)
     except BadJson as error:
@@ -141,7 +141,7 @@ def _bad_json(error: BadJson) -> Refusal:
 
 
 def write_document(document: Any) -> bytes:
-    """A document without blanks.  Raises ValueError for numbers that JSON does not have."""
+    """Write a document without blanks.  Raises ValueError for NaN and infinities."""
     return _ENCODER.encode(document).encode("ascii")
 
 
@@ -159,17 +159,17 @@ _HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
 
 
 def json_bytes_response(content: bytes, status: int = 200) -> Response:
-    """A document that is written already."""
+    """Return a response with JSON that is already written."""
     return Response(content, status, headers=_HEADERS, media_type=_MEDIA_TYPE)
 
 
 def json_response(document: Any, status: int = 200) -> Response:
-    """A document as its clients read it."""
+    """Return a response with a document as JSON."""
     return json_bytes_response(write_document(document), status)
 
 
 def refusal_response(refusal: Refusal) -> Response:
-    """``{"error": {"code", "message", "status", "details"}}`` with the HTTP status of the code."""
+    """Return ``{"error": {"code", "message", "status", "details"}}`` with its HTTP status."""
     document = status_json(refusal)
     status = http_status(refusal)
     document["error"]["code"] = status

@@ -1,4 +1,4 @@
-"""``GET /``: one page for a person who opens the server's address in a browser.
+"""``GET /``: a page for a user who opens the server's address in a browser.
 
 It is the same for every caller and needs no token, so it names no project, no version and no
 address.  A client that does not ask for HTML gets the 404 that it would get without this page.
@@ -58,7 +58,7 @@ describes the native API, for callers with a token.</p>
 </html>
 """
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-#: The page loads nothing, runs nothing, is shown in no frame, and tells no other site of itself.
+#: The page loads nothing, runs no script, and cannot be framed.
 _HEADERS: Final = {
     "Content-Security-Policy": (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; base-uri 'none'; "
@@ -72,7 +72,7 @@ _HEADERS: Final = {
 
 
 def front_page_route(around: ChainServices) -> Route:
-    """The route; the Host and the Origin of a request are checked as everywhere."""
+    """Return the route; it checks the Host and the Origin of a request like all routes."""
 
     async def endpoint(request: Request) -> Response:
         try:

@@ -1,7 +1,7 @@
-"""The names of Google's hosts that this service stands for.
+"""The names of Google's hosts that this service answers for.
 
-``trainshed run`` leads them to a server, whose clients then name Google in the Host header.  Only
-Google can say where these names lead, so that no page of a stranger is reached by them.
+``trainshed run`` redirects them to a server, so its clients send Google's names in the Host header.
+Only Google controls the DNS records of these names, so no other web page can use them.
 """
 
 import re
@@ -12,11 +12,11 @@ _SUFFIX: Final = r"\.googleapis\.com"
 _REGIONAL: Final = r"(?:[a-z0-9-]+-)?(?:aiplatform|ml)(?:\.[a-z0-9-]+\.rep)?"
 #: Virtual hosts of buckets have the bucket in front.
 _STORAGE: Final = r"(?:[a-z0-9._-]+\.)?storage"
-#: ``iamcredentials`` and ``cloudresourcemanager`` are asked by SDKs, and refused at once.
+#: SDKs call ``iamcredentials`` and ``cloudresourcemanager``, which the server refuses at once.
 _OTHERS: Final = "www|oauth2|logging|iamcredentials|cloudresourcemanager"
 _SERVED: Final = re.compile(f"(?:{_REGIONAL}|{_STORAGE}|{_OTHERS}){_SUFFIX}")
 
 
 def is_served_google_name(host: str) -> bool:
-    """Whether a lower-case host name is one of Google's that a Trainshed server answers for."""
+    """Return whether a server answers for a lower-case host name of Google's."""
     return _SERVED.fullmatch(host) is not None

@@ -1,4 +1,4 @@
-"""``POST /token``: the grants that Google's clients ask for with a service account or as a user.
+"""``POST /token``: the grants that Google's clients request for a service account or a user.
 
 The client reads OAuth's form of an error, not Google's (docs/sources/vertex.md 2.4).
 """
@@ -18,19 +18,19 @@ from trainshed.api.documents import json_response, refusal_response
 from trainshed.api.incoming import passage_of, read_body
 from trainshed.model.refusals import Refusal, Throttled
 
-#: Turns an assertion, and the address that it came from, into the answer.
+#: Turns an assertion, and its sender's address, into the answer.
 Exchange = Callable[[str, str], dict[str, Any]]
 
 #: A signed assertion is about one kilobyte.
 GRANT_BYTES_MAX: Final = 64 << 10
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-#: What credentials of the type ``authorized_user`` send; their refresh token is a token of ours.
+#: The grant of ``authorized_user`` credentials, whose refresh token is a token of this server.
 REFRESH: Final = "refresh_token"
 _SHOWN_IN: Final = {GRANT_TYPE: "assertion", REFRESH: "refresh_token"}
 
 
 def grant_route(exchange: Exchange, around: ChainServices) -> Route:
-    """The route; ``exchange`` turns an assertion into the answer, or raises a Refusal."""
+    """Return the route; ``exchange`` turns an assertion into the answer, or raises a Refusal."""
 
     async def endpoint(request: Request) -> Response:
         passage = passage_of(request.scope)
@@ -57,7 +57,7 @@ def _grant_token(
         fields = dict(parse_qsl(body.decode("latin-1")))
         field = _SHOWN_IN.get(fields.get("grant_type", ""))
         if field is None:
-            accepted = f"only {GRANT_TYPE} and {REFRESH} are granted here"
+            accepted = f"grant_type must be {GRANT_TYPE} or {REFRESH}"
             return _error("unsupported_grant_type", accepted)
         if not fields.get(field):
             return _error("invalid_request", f"the grant has no {field}")

@@ -1,12 +1,12 @@
-"""Accepts the connections of gRPC, and passes their bytes to grpcio.
+"""Accepts gRPC connections, and passes their bytes to grpcio.
 
-grpcio binds its ports itself and takes no socket that listens already, so its port would be free
-whenever the server is away.  Here it listens at a port of loopback that no client is given, and TLS
-is spoken with it.  What connects to that port directly is a program on this machine, as it is for
-grpcio; a socket in a folder would be left there by a killed server.
+grpcio binds its ports itself and cannot use a listening socket, so its port would be free while the
+server is down.  Here grpcio listens on a loopback port that clients do not know, with TLS.  Only a
+program on this machine can connect to that port directly; grpcio treats it as any other client.  A
+socket in a folder would stay there after the server is killed.
 
-A connection is unknown until a call of it has come with a valid token.  Where there are too many,
-the oldest unknown one is closed, so that clients without a token keep no caller out.
+A connection is unknown until a call on it has a valid token.  When there are too many connections,
+the oldest unknown one is closed, so that clients without a token cannot block callers.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ _CLOSE_S: Final = 3.0
 
 
 class GrpcFront:
-    """A listening socket at work, on a thread of its own."""
+    """Serves a listening socket on a thread of its own."""
 
     def __init__(self, listener: socket.socket, connections_max: int) -> None:
-        """Nothing is accepted before ``start``; half of the connections may be unknown."""
+        """Accept nothing before ``start``; half of the connections may be unknown."""
         self._listener = listener
         unknown_max = max(1, connections_max // 2)
         self._connections = Connections(
@@ -41,10 +41,10 @@ class GrpcFront:
         )
         self._ends: set[_ClientEnd] = set()
         self._held: dict[str, Connection] = {}
-        """Each connection, by the address that grpcio has of ours to it."""
+        """The connections, by the address under which grpcio sees them."""
         self._port = 0
         self._clients: dict[str, str] = {}
-        """The address of each client, by the address that grpcio has of our connection to it."""
+        """The addresses of the clients, by the address under which grpcio sees the connection."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="grpc-front", daemon=True)
 
@@ -54,7 +54,7 @@ class GrpcFront:
         self._thread.start()
 
     def stop(self) -> None:
-        """Accept no more, and end all connections."""
+        """Stop accepting, and end all connections."""
         if self._thread.ident is None:
             self._loop.close()
         else:
@@ -63,12 +63,12 @@ class GrpcFront:
         self._listener.close()
 
     def address_of(self, peer: str) -> str:
-        """The address of a call's client, by what grpcio calls its peer (``ipv4:HOST:PORT``)."""
+        """Return the address of a call's client, given grpcio's peer name (``ipv4:HOST:PORT``)."""
         address = unquote(peer).partition(":")[2]
         return self._clients.get(address, address.rpartition(":")[0])
 
     def recognise(self, peer: str) -> None:
-        """A call of a client had a valid token; ``peer`` as for ``address_of``.  Thread-safe."""
+        """Note that a call had a valid token; ``peer`` as for ``address_of``.  Thread-safe."""
         address = unquote(peer).partition(":")[2]
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._keep, address)
@@ -80,7 +80,7 @@ class GrpcFront:
             held.recognise(authenticated=True)
 
     def admit(self, end: "_ClientEnd", host: str) -> Connection | None:
-        """Make room for one more connection; each has three descriptors.  None: there is none."""
+        """Make room for one more connection of three descriptors.  None: there is no room."""
         held = self._connections.admit(host)
         if held is not None:
             held.cut = end.transport.abort
@@ -88,13 +88,13 @@ class GrpcFront:
         return held
 
     def leave(self, end: "_ClientEnd") -> None:
-        """A connection has ended."""
+        """Forget an ended connection."""
         self._ends.discard(end)
         if end.held is not None:
             self._connections.forget(end.held)
 
     async def connect(self, end: "_ClientEnd", client: str) -> None:
-        """Connect one end with grpcio.  Raises OSError."""
+        """Connect a client's end with grpcio.  Raises OSError."""
         far = socket.socket()
         address = ""
         try:
@@ -129,7 +129,7 @@ class GrpcFront:
             self._loop.close()
 
     async def _end_all(self) -> None:
-        """End connections, also those that are not connected with grpcio yet."""
+        """End all connections, also those that are not connected with grpcio yet."""
         for end in tuple(self._ends):
             end.transport.abort()
             if end.other is not None:
@@ -152,9 +152,9 @@ class _ClientEnd(RelayEnd):
         self.held: Connection | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Nothing is read before grpcio can have it."""
+        """Pause reading until grpcio is connected."""
         super().connection_made(transport)
-        peer = transport.get_extra_info("peername") or ("",)  # none where it has ended already
+        peer = transport.get_extra_info("peername") or ("",)  # None if the client has disconnected
         self._client = str(peer[0])
         self.held = self._front.admit(self, self._client)
         if self.held is None:
@@ -164,7 +164,7 @@ class _ClientEnd(RelayEnd):
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Make room for another."""
+        """Make room for another connection."""
         self._front.leave(self)
         super().connection_lost(exc)
 
@@ -185,7 +185,7 @@ class _FarEnd(RelayEnd):
         self._forget = forget
 
     def connection_made(self, transport: Any) -> None:
-        """Join both ends; the client may have gone."""
+        """Join both ends; the client may have disconnected."""
         super().connection_made(transport)
         if self.other is not None:
             self.other.other = self
@@ -193,6 +193,6 @@ class _FarEnd(RelayEnd):
                 transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget whose it was."""
+        """Forget the client's address."""
         self._forget()
         super().connection_lost(exc)

@@ -1,9 +1,9 @@
-"""The gRPC edge: the default transport of the Vertex SDK, over the same chain.
+"""The gRPC interface, the default transport of the Vertex SDK, over the same chain as REST.
 
 Generic handlers: the rows of the table that have an rpc name are the service, and no generated
 stubs are needed.  TLS always, because the SDK speaks nothing else (docs/sources/vertex.md 2.2).
-A request says in fields what REST says in its path, its query and its body; the row of the table
-says which is which.
+A gRPC request has in its fields what REST has in the path, the query and the body; the row of the
+table gives the mapping.
 """
 
 import re
@@ -43,13 +43,13 @@ from trainshed.wire.status import status_json
 
 STATUS: Final = "google.rpc.Status"
 
-#: No resource has a longer name; by REST a head has no room for one.
+#: The longest resource name; over REST the limit of heads applies.
 NAME_LENGTH_MAX: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcoder:
-    """One row's way from bytes to a passage and from an answer to bytes."""
+    """Converts the request of one row from bytes, and the answer to bytes."""
 
     method: Method
     request: type[Message]
@@ -58,7 +58,7 @@ class Transcoder:
     """The resource's name, or its parent's; None where the request has none."""
 
     def read(self, around: ChainServices, passage: RequestContext) -> None:
-        """A step of the chain: what the request says.  Raises a Refusal."""
+        """Read the request: a step of the chain.  Raises a Refusal."""
         del around
         message = self.request()
         if holds_more(passage.body, message.DESCRIPTOR, VALUES_MAX):
@@ -68,7 +68,7 @@ class Transcoder:
             message.ParseFromString(passage.body)
         except DecodeError:
             full_name = message.DESCRIPTOR.full_name
-            raise Refusal(Code.INVALID_ARGUMENT, f"the message is no {full_name}") from None
+            raise Refusal(Code.INVALID_ARGUMENT, f"the message is not a {full_name}") from None
         _refuse_unknown(message)
         body = self.method.body.strip("*")
         if body:
@@ -85,7 +85,7 @@ class Transcoder:
             passage.query = {name: str(value) for name, value in query.items()}
 
     def write(self, around: ChainServices, passage: RequestContext) -> None:
-        """A step of the chain: the answer's bytes.  What only JSON has room for is left out."""
+        """Write the answer: a step of the chain.  Omits fields that only the JSON form has."""
         del around
         message = ParseDict(
             passage.answer, self.response(), ignore_unknown_fields=True, descriptor_pool=pool()
@@ -96,13 +96,13 @@ class Transcoder:
 def _params(pattern: re.Pattern[str], name: str) -> dict[str, str]:
     match = pattern.fullmatch(name)
     if match is None or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
-        message = f"{name[:200]!r} is not the name of such a resource"
+        message = f"{name[:200]!r} is not a valid name of such a resource"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     return match.groupdict()
 
 
 def transcoder(method: Method) -> Transcoder:
-    """The transcoder of a row that has an rpc."""
+    """Return the transcoder of a row that has an rpc."""
     path = method.path.partition("/v1/")[2] or method.path.partition("/v1beta1/")[2]
     name = path[: path.rfind("}") + 1]
     return Transcoder(
@@ -114,9 +114,9 @@ def transcoder(method: Method) -> Transcoder:
 
 
 def status_bytes(refusal: Refusal, message: str, bytes_max: int) -> bytes:
-    """The refusal as a serialised google.rpc.Status, with ``message`` for its own.
+    """Return the refusal as a serialised google.rpc.Status, with ``message`` as its message.
 
-    Where that would be larger than gRPC's metadata may be, the last violations are left out.
+    The last violations are omitted if it would exceed gRPC's metadata limit.
     """
     details: list[Json] = status_json(refusal)["error"].get("details", [])
     while True:
@@ -129,7 +129,7 @@ def status_bytes(refusal: Refusal, message: str, bytes_max: int) -> bytes:
 
 
 def _halve_violations(details: list[Json]) -> list[Json]:
-    """The first half of all lists of violations; none where that is nothing."""
+    """Return details with the first half of each list of violations, without empty lists."""
     short_details = []
     for detail in details:
         violations = detail.get("fieldViolations", [])
@@ -139,7 +139,7 @@ def _halve_violations(details: list[Json]) -> list[Json]:
 
 
 def _as_json(message: Message, *, snake: bool) -> dict[str, Any]:
-    """A message as its JSON form; a document in snake_case, which is its sender's own spelling."""
+    """Return a message in JSON form; documents in snake_case, as their senders spell them."""
     try:
         document: dict[str, Any] = MessageToDict(
             message, preserving_proto_field_name=snake, descriptor_pool=pool()
@@ -151,7 +151,7 @@ def _as_json(message: Message, *, snake: bool) -> dict[str, Any]:
 
 
 def _refuse_unknown(message: Message) -> None:
-    """Refuse fields of a newer client, as REST does: they are not swallowed in silence."""
+    """Refuse unknown fields of a newer client, as REST does, instead of ignoring them."""
     size = message.ByteSize()
     stripped: Message = type(message)()
     stripped.CopyFrom(message)
@@ -178,9 +178,9 @@ THREADS: Final = 16
 #: Calls at once on one connection; a client's next ones wait.
 STREAMS_MAX: Final = 100
 TIMES: Final = Times()
-#: Of a server's connections gRPC has this part.
+#: gRPC gets one of this many parts of a server's connections.
 _PART: Final = 4
-#: The front has closed so many connections before grpcio has noticed: it would refuse new ones.
+#: Spare connections of grpcio, which notices later than the front that connections have closed.
 _SPARE: Final = 256
 
 #: Peers refuse metadata over 8 KiB.  The message travels percent-encoded, in up to three times its
@@ -193,14 +193,14 @@ _STATUS_OF: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 @dataclass(frozen=True, slots=True)
 class GrpcServer:
-    """A server that is up; ``port`` is that of its listening socket."""
+    """A running server; ``port`` is that of its listening socket."""
 
     server: grpc.Server
     front: GrpcFront
     port: int
 
     def stop(self, grace_s: float) -> None:
-        """Take no more calls, and wait for those under way as long as ``grace_s`` seconds."""
+        """Stop accepting calls, and wait up to ``grace_s`` seconds for calls under way."""
         self.server.stop(grace_s).wait()
         self.front.stop()
 
@@ -216,10 +216,10 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
 ) -> GrpcServer:
     """Serve the rows that have an rpc name on a listening socket.
 
-    ``pair`` gives the key and the certificate that handshakes begin with, as PEM.
+    ``pair`` returns the key and the certificate for new handshakes, as PEM.
 
-    Connections of gRPC are a quarter of ``limits``, and half of these may be of callers that have
-    shown no valid token.
+    gRPC gets a quarter of the connections of ``limits``; half of these may be of callers without
+    a valid token.
 
     Raises OSError where grpcio cannot listen.
     """
@@ -257,7 +257,7 @@ def _credentials(pair: Callable[[], tuple[bytes, bytes]]) -> grpc.ServerCredenti
 
 
 def _bounds(limits: ConnectionLimits, times: Times) -> Sequence[tuple[str, int]]:
-    """How many connections there may be, and for how long one is kept that says nothing."""
+    """Return the options for the number of connections and the time that one may be idle."""
     return (
         ("grpc.max_allowed_incoming_connections", limits.connections // _PART + _SPARE),
         ("grpc.max_concurrent_streams", STREAMS_MAX),
@@ -269,7 +269,7 @@ def _bounds(limits: ConnectionLimits, times: Times) -> Sequence[tuple[str, int]]
 
 
 class _Rows(grpc.GenericRpcHandler):
-    """Finds the row of a call.  A call of another service is answered UNIMPLEMENTED by grpcio."""
+    """Finds the row of a call.  grpcio answers UNIMPLEMENTED to calls of other services."""
 
     def __init__(self, methods: Iterable[Method], around: ChainServices, front: GrpcFront) -> None:
         self._handlers = {f"/{m.rpc}": _handler(m, around, front) for m in methods if m.rpc}
@@ -283,13 +283,13 @@ class _Rows(grpc.GenericRpcHandler):
         handler = self._handlers.get(method)
         if handler is None and method.startswith(_GOOGLES) and len(method) < _METHOD_MAX:
             rpc = method.removeprefix("/")
-            sentence = f"there is no {rpc.rpartition('.')[2]} here; custom jobs, tuning jobs, "
-            sentence += "training pipelines and models have methods"
+            sentence = f"this server has no {rpc.rpartition('.')[2]}; it has methods for custom "
+            sentence += "jobs, tuning jobs, training pipelines and models"
             return _absent(rpc, sentence, self._around, self._front)
         return handler
 
 
-#: The services that clients of Vertex AI know, and the longest name of a method that is repeated.
+#: The services that clients of Vertex AI call, and the longest method name in a refusal.
 _GOOGLES: Final = "/google.cloud.aiplatform."
 _METHOD_MAX: Final = 120
 
@@ -301,7 +301,7 @@ def _handler(method: Method, around: ChainServices, front: GrpcFront) -> Any:
 
 
 def _absent(rpc: str, sentence: str, around: ChainServices, front: GrpcFront) -> Any:
-    """A call whose message nobody reads: the answer is one sentence, for whoever is known."""
+    """Return a handler that answers one sentence to any caller with a token."""
 
     def refuse(around: ChainServices, passage: RequestContext) -> None:
         del around, passage
@@ -335,12 +335,12 @@ def _answering(
         note_call(around, passage, None)
         return passage.reply
 
-    # a stream on the wire is the same; grpcio would hold a thread until a stranger's message came
+    # as a stream: for a unary call grpcio would hold a thread until the client's message arrives
     return grpc.stream_unary_rpc_method_handler(respond)
 
 
 def _authorization(context: grpc.ServicerContext) -> str | None:
-    """The caller's credentials.  Raises a Refusal where there are two, as REST does."""
+    """Return the caller's credentials.  Raises a Refusal for two of them, as REST does."""
     metadata = context.invocation_metadata() or ()
     values = [v for key, v in metadata if key == "authorization" and isinstance(v, str)]
     if len(values) > 1:
@@ -349,7 +349,7 @@ def _authorization(context: grpc.ServicerContext) -> str | None:
 
 
 def _refuse(context: grpc.ServicerContext, refusal: Refusal) -> None:
-    """The code, the message, and google.rpc.Status with every violation as its detail."""
+    """Send the code, the message, and google.rpc.Status with the violations as details."""
     message = _shorten(refusal.message)
     details = status_bytes(refusal, message, DETAILS_BYTES_MAX)
     context.set_trailing_metadata((("grpc-status-details-bin", details),))

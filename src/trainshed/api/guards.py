@@ -1,9 +1,9 @@
-"""What keeps a web page in somebody's browser away from the service, on every verb.
+"""Keeps web pages in a user's browser from calling the service.
 
 A page cannot read answers of another origin, but it can send requests there, and with a name that
 it first resolves to itself and then to 127.0.0.1 (DNS rebinding) it can read them as well.  So a
-request must be addressed to a name that is ours, and must not come from another origin's page.
-Pure functions: the application asks them before anything else is looked at.
+request must be addressed to a name of this server, and must not come from a page of another origin.
+Pure functions, which the application calls before anything else.
 """
 
 import ipaddress
@@ -18,13 +18,13 @@ from trainshed.model.refusals import Code, Refusal
 
 #: ``name``, ``1.2.3.4`` or ``[::1]``, each with or without a port.
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
-#: No address is longer, with its zone; what is remembered stays small.
+#: The longest address with its zone, which bounds the cache.
 ADDRESS_MAX = 64
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # recognised, not bound
 
 
 def check_host(host: str | None, allowed: Collection[str]) -> None:
-    """Refuse a request that is addressed to a name which is not ours.
+    """Refuse a request that is addressed to another name than this server's.
 
     ``host`` is the Host header (gRPC: ``:authority``).  Right are loopback's names and addresses,
     the names of Google's that ``trainshed run`` leads here, and ``allowed``: the bound host and the
@@ -34,7 +34,7 @@ def check_host(host: str | None, allowed: Collection[str]) -> None:
     """
     authority = _split(host or "")
     if authority is None:
-        raise Refusal(Code.PERMISSION_DENIED, f"the Host header {host!r} names no host")
+        raise Refusal(Code.PERMISSION_DENIED, f"the Host header {host!r} is not a valid host")
     name, port = authority
     accepted = _split_allowed(tuple(allowed))
     if is_loopback(name) or is_served_google_name(name):
@@ -53,7 +53,7 @@ def check_host(host: str | None, allowed: Collection[str]) -> None:
 
 @lru_cache(maxsize=16)
 def _split_allowed(allowed: tuple[str, ...]) -> frozenset[tuple[str, int | None]]:
-    """What the configuration names, taken apart once."""
+    """Return the configured names, split into host and port."""
     return frozenset(_split(entry) or (_plain(entry), None) for entry in allowed)
 
 
@@ -64,7 +64,7 @@ def check_origin(
     *,
     host: str | None = None,
 ) -> None:
-    """Refuse a request that a web page of another origin makes.
+    """Refuse a request from a web page of another origin.
 
     ``host`` is the Host header, which has been checked: a page that this server gave out has it as
     its origin.  ``allowed`` are whole origins, such as https://console.example.  Browsers alone
@@ -72,7 +72,7 @@ def check_origin(
     """
     if sec_fetch_site == "same-origin":
         return
-    if origin is None and sec_fetch_site in (None, "none"):  # none: somebody typed the address
+    if origin is None and sec_fetch_site in (None, "none"):  # none: a user typed the address
         return
     if origin is not None and (_is_listed(origin, allowed) or _is_own(origin, host)):
         return
@@ -84,7 +84,7 @@ def check_origin(
 
 
 def check_anonymous_binding(host: str, *, anonymous: bool) -> None:
-    """Raises UsageFault where everybody on the network would be let in without a token."""
+    """Raise UsageFault if the network could call the server without a token."""
     if anonymous and not is_loopback(host):
         raise UsageFault(
             f"--anonymous lets everybody in, and --host {host} is reached from other machines; "
@@ -93,10 +93,10 @@ def check_anonymous_binding(host: str, *, anonymous: bool) -> None:
 
 
 def wants_tls(host: str, *, https: bool | None, insecure: bool) -> bool:
-    """Whether HTTP is to be over TLS at this address.
+    """Return whether HTTP must use TLS at this address.
 
-    ``https`` None leaves it to the address; ``insecure`` is the flag ``--insecure-http``.  Raises
-    UsageFault where tokens would travel in the clear and nobody has said that they may.
+    ``https`` None: the address decides; ``insecure`` is the flag ``--insecure-http``.  Raises
+    UsageFault if tokens would travel in the clear without that flag.
     """
     if https and insecure:
         raise UsageFault("--insecure-http contradicts https = true in [server]; leave one of them")
@@ -112,7 +112,7 @@ def wants_tls(host: str, *, https: bool | None, insecure: bool) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address can only mean this machine: nothing is looked up.
+    """Return whether a name or address can only mean this machine, without a look-up.
 
     Browsers and resolvers keep ``localhost`` and all names below it at home (RFC 6761).
     """
@@ -126,7 +126,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _split(authority: str) -> tuple[str, int | None] | None:
-    """A host without brackets and its port; None for what is no authority."""
+    """Return a host without brackets, and its port; None if invalid."""
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
         return None
@@ -135,7 +135,7 @@ def _split(authority: str) -> tuple[str, int | None] | None:
 
 
 def _plain(host: str) -> str:
-    """One spelling: no brackets, lower case, no dot at the end; addresses in their short form."""
+    """Normalise: no brackets, lower case, no final dot; addresses in their short form."""
     name = host.removeprefix("[").removesuffix("]").lower().removesuffix(".")
     address = _address(name)
     return name if address is None else str(address)
@@ -162,5 +162,5 @@ def _is_own(origin: str, host: str | None) -> bool:
         return False
     try:
         return urlsplit(origin).netloc.lower() == host.lower()
-    except ValueError:  # brackets that are no address
+    except ValueError:  # brackets without an address
         return False

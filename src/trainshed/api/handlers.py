@@ -1,4 +1,4 @@
-"""The handlers of Google's routes: a resource's document in, the resource out."""
+"""The handlers of Google's routes, which take documents and return resources."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from trainshed.wire.fields import table
 from trainshed.wire.logging_v2 import entries
 from trainshed.wire.ml_v1 import render as ml
 
-#: The message of each kind of job, and how it is written: a job, and the trials of a tuning job.
+#: The message of each kind of job, and its renderer: of a job, with the trials of a tuning job.
 WORDS: Final[Mapping[JobKind, tuple[str, Callable[..., Json]]]] = {
     JobKind.ML_JOB: ("Job", ml.job),
     JobKind.CUSTOM_JOB: ("CustomJob", vertex.custom_job),
@@ -36,13 +36,13 @@ class JobHandlers:
     """The methods of ``projects.jobs``, ``customJobs`` or ``hyperparameterTuningJobs``."""
 
     def __init__(self, kind: JobKind, jobs: JobService) -> None:
-        """Ask this service for jobs of this kind."""
+        """Handle jobs of this kind with this service."""
         self._kind = kind
         self._jobs = jobs
         self._message, self._render = WORDS[kind]
 
     def create(self, call: Call) -> Json:
-        """Submit; the answer has the full name that gcloud needs (docs/sources/gcloud.md 6.1)."""
+        """Submit; the answer has the full name, as gcloud needs (docs/sources/gcloud.md 6.1)."""
         record = self._jobs.create(self._kind, *_parent(call), call.document, **_creator(call))
         return self._render(record.job)
 
@@ -62,7 +62,7 @@ class JobHandlers:
         return _page(call, self._kind.value, jobs, self._message, token)
 
     def cancel(self, call: Call) -> Json:
-        """Ask for the end; a finished job stays as it is (docs/sources/gcloud.md 3.3)."""
+        """Cancel a job; a finished one does not change (docs/sources/gcloud.md 3.3)."""
         self._jobs.cancel(self._kind, *_name(call), by=call.caller.name)
         return {}
 
@@ -99,7 +99,7 @@ class TrainingPipelines:
         return _page(call, PIPELINES, [_render_pipeline(view) for view in views], PIPELINE, token)
 
     def cancel(self, call: Call) -> Json:
-        """Ask for the end of its job."""
+        """Cancel the job of a pipeline."""
         self.pipelines.cancel(*_name(call, "pipeline"), by=call.caller.name)
         return {}
 
@@ -121,16 +121,16 @@ MODEL: Final = "Model"
 
 @dataclass(frozen=True, slots=True)
 class ModelHandlers:
-    """The methods of ``models``: names for folders of artifacts, and nothing that serves them."""
+    """The methods of ``models``: names for folders of artifacts, which no server deploys."""
 
     models: ModelService
 
     def upload(self, call: Call) -> Json:
-        """Register a folder; the operation is over by then."""
+        """Register a folder; the operation that the answer names has ended."""
         return _operation(self.models.upload(*_parent(call), call.document))
 
     def get(self, call: Call) -> Json:
-        """One version of a model, the newest unless the name says which."""
+        """Return a version of a model, the newest unless the name has a version."""
         return _model(self.models.get(*_name(call, "model")))
 
     def list(self, call: Call) -> Json:
@@ -148,7 +148,7 @@ class ModelHandlers:
         return _operation(self.models.delete(*_name(call, "model")))
 
 
-#: As lists are ordered anyway.
+#: The order of all lists.
 NEWEST_FIRST: Final = ("", "create_time desc", "createTime desc")
 
 
@@ -175,31 +175,31 @@ def _model(view: ModelView) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """The methods of ``operations``: all of them are over when they are first heard of."""
+    """The methods of ``operations``: every operation has ended when a client first sees it."""
 
     operations: OperationService
 
     def get(self, call: Call) -> Json:
-        """One operation; to wait for one is the same."""
+        """Return an operation; waiting for it is the same."""
         number = OperationId(call.params["operation"])
         return _operation(self.operations.get(*_parent(call), number))
 
     def cancel(self, call: Call) -> Json:
-        """Nothing, where the operation is known: it is over."""
+        """Do nothing if the operation exists: it has ended."""
         self.get(call)
         return {}
 
     def delete(self, call: Call) -> Json:
-        """Refused, as Google's services may do; a finished operation takes no room."""
+        """Refuse, as Google's services may."""
         self.get(call)
-        raise Refusal(Code.UNIMPLEMENTED, "operations are not deleted here")
+        raise Refusal(Code.UNIMPLEMENTED, "operations cannot be deleted")
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntries:
-    """``entries:list``, the one method by which clients read logs (docs/sources/gcloud.md 7).
+    """``entries:list``, the method by which clients read logs (docs/sources/gcloud.md 7).
 
-    The document names the project, so the handler asks itself whether the caller may read it.
+    The document names the project, so the handler checks the caller's permission.
     """
 
     logs: LogService
@@ -221,7 +221,7 @@ def _operation(operation: Operation) -> Json:
 
 
 def _parent(call: Call) -> tuple[ProjectId, str]:
-    """The project and location of the resource; ml v1 has no locations."""
+    """Return the project and location of the resource; ml v1 has no locations."""
     return ProjectId(call.params["project"]), call.params.get("location", "")
 
 
@@ -256,12 +256,12 @@ _INT32 = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def page_size_of(query: Mapping[str, str]) -> int:
-    """``pageSize`` as a number; 0 where it is not given.  Raises a Refusal for any other text."""
+    """Return ``pageSize`` as a number, 0 if it is not given.  Raises a Refusal."""
     text = query.get("pageSize", "")
     if not text:
         return 0
     if not _INT32.fullmatch(text) or abs(int(text)) >= 1 << _SIZE_BITS:
-        message = f"page_size is a whole number of 32 bits, not {text[:50]!r}"
+        message = f"page_size must be a whole number of 32 bits, got {text[:50]!r}"
         violation = Violation(
             field="page_size", rule="wrong-type", message=message, accepted="0 to 1000"
         )
@@ -270,7 +270,7 @@ def page_size_of(query: Mapping[str, str]) -> int:
 
 
 def page(collection: str, resources: Sequence[Json], token: str) -> Json:
-    """A page as Google writes it: no empty list, no token behind the last one."""
+    """Return a page in Google's form: no empty list, no token on the last page."""
     document: Json = {collection: list(resources)} if resources else {}
     return {**document, "nextPageToken": token} if token else document
 
@@ -280,10 +280,10 @@ EVERYTHING: Final = "*"
 
 
 def masked(resources: Sequence[Json], mask: str, message: str) -> Sequence[Json]:
-    """The resources with the mask's fields only; an empty mask leaves them whole.
+    """Return the resources with the mask's fields only; an empty mask keeps all fields.
 
-    ``mask`` is what clients send: paths in either key case, with commas between.  ``message`` is
-    the resources' message.  Raises a Refusal for a path that it does not have.
+    ``mask`` is a list of paths in either key case, separated by commas.  ``message`` is the
+    resources' message type.  Raises a Refusal for a path that the message does not have.
     """
     paths = [_path(text.strip(), message) for text in mask.split(",") if text.strip()]
     if not paths or [EVERYTHING] in paths:
@@ -292,7 +292,7 @@ def masked(resources: Sequence[Json], mask: str, message: str) -> Sequence[Json]
 
 
 def _path(text: str, message: str) -> list[str]:
-    """A path in camelCase.  What lies in maps, lists and free JSON cannot be chosen."""
+    """Return a path in camelCase.  Fields inside maps, lists and free JSON cannot be selected."""
     if text == EVERYTHING:
         return [EVERYTHING]
     messages, json_names = table(DIALECT).messages, list[str]()

@@ -1,4 +1,4 @@
-"""One HTTP connection that tells what it waits for, so that no client may take for ever."""
+"""An HTTP connection that reports what it waits for, so that slow clients are cut off."""
 
 import logging
 import math
@@ -12,16 +12,16 @@ from trainshed.model.refusals import Code
 
 _REQUEST_TIMEOUT: Final = 408
 
-#: Failures of the application; of each bad request uvicorn would write a line of its own.
+#: Logs failures of the application only; uvicorn would log each bad request.
 _failures: Final = logging.getLogger("uvicorn.error.requests")
 _failures.setLevel(logging.ERROR)
 
 
 class HttpConnection(BoundedHeads):
-    """Keeps its entry among all connections true."""
+    """Keeps its entry in ``Connections`` up to date."""
 
     def __init__(self, held: Connection, everyone: Connections, **options: Any) -> None:
-        """``options`` is what uvicorn gives to a protocol."""
+        """``options`` are uvicorn's arguments of a protocol."""
         super().__init__(**options | {"app_state": {CONNECTION: held}})
         self.logger = _failures
         self._held = held
@@ -30,41 +30,41 @@ class HttpConnection(BoundedHeads):
         self._clock = everyone.clock
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """It is open; with TLS its handshake is over."""
+        """Note that the connection is open, after a TLS handshake if any."""
         super().connection_made(cast("Any", transport))
         self._held.cut, self._held.late = self.transport.abort, self._refuse_late
         self._held.is_paused = lambda: self.flow.read_paused
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
+        """Note that the connection has ended."""
         self._everyone.forget(self._held)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A head begins, or goes on."""
+        """Note that a head begins or continues."""
         self.head_begins()
         super().data_received(data)
 
     def head_begins(self) -> None:
-        """From now on its client has a bounded time for the rest."""
+        """Bound the time for the rest of the head."""
         if self._held.waits is ConnectionWait.NEXT:
             self._wait(ConnectionWait.HEAD, self._times.head_s)
 
     def on_headers_complete(self) -> None:
-        """The body is next."""
+        """Wait for the body."""
         self._wait(ConnectionWait.BODY, self._times.body_s)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Each piece buys time, but never more than there was at first."""
+        """Extend the deadline for each piece, up to the initial time."""
         bought = self._held.due + len(body) / self._times.body_bytes_per_s
         self._held.due = min(bought, self._clock() + self._times.body_s)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """Note that the request is complete."""
         is_answered = self.cycle is not None and self.cycle.response_complete
-        # answered before its end: uvicorn has stopped the time for the next request by now
+        # answered before the request's end: uvicorn has stopped its timer for the next request
         self._wait(
             *(ConnectionWait.HEAD, self._times.head_s)
             if is_answered
@@ -73,10 +73,10 @@ class HttpConnection(BoundedHeads):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The next request may come; one whose body is still on its way may end it."""
+        """Wait for the next request, or for the rest of a body that is still arriving."""
         is_authenticated = self._held.authenticated
         seconds = self._times.keep_alive_s if is_authenticated else self._times.head_s
-        self.timeout_keep_alive = seconds  # type: ignore[assignment]  # it goes to call_later
+        self.timeout_keep_alive = seconds  # type: ignore[assignment]  # passed to call_later
         if self._held.waits is ConnectionWait.ANSWER and not self.pipeline:
             self._wait(
                 ConnectionWait.HEAD if self._unended else ConnectionWait.NEXT, self._times.head_s
@@ -84,8 +84,8 @@ class HttpConnection(BoundedHeads):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """It is no HTTP that came."""
-        self._everyone.report_closed(self._held, "what came is no request of HTTP/1.1")
+        """Report that the client did not send HTTP/1.1."""
+        self._everyone.report_closed(self._held, "the client did not send an HTTP/1.1 request")
         super().send_400_response(msg)
 
     def _wait(self, waits: ConnectionWait, seconds: float) -> None:

@@ -1,7 +1,7 @@
-"""uvicorn with accepting of its own: a connection is counted from its first packet.
+"""uvicorn with its own accept loop, which counts a connection as soon as it is accepted.
 
-uvicorn and asyncio know one only when its TLS handshake is over, and by then its descriptor has
-been held for as long as its client liked.
+uvicorn and asyncio see a connection only after its TLS handshake, and until then a client could
+hold its descriptor for an unlimited time.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ import uvicorn
 from trainshed.api.connections import Connection, Connections
 from trainshed.api.http_connection import HttpConnection
 
-#: What has been accepted is read before more is: an honest request is whole by then.
+#: Connections accepted in one go; reading them comes first, so that complete requests are known.
 ACCEPTED_AT_ONCE: Final = 16
-#: How long nobody is accepted where the process has no descriptor left.
+#: Seconds without accepting while the process has no descriptor left.
 PAUSE_S: Final = 0.1
-#: More than this is of no use to us, and what is started here begins with it.
+#: The most descriptors to request; child processes inherit the limit.
 DESCRIPTORS_MAX: Final = 65_536
-#: Of connections that are accepted.  A client that is gone without a word is noticed in two
-#: minutes, also where a stream has nothing to say to it; one that only reads slowly is not.
+#: Options of accepted connections.  They detect a vanished client within two minutes, also on a
+#: quiet stream, but do not end a client that reads slowly.
 _INHERITED: Final = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -38,7 +38,7 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 
 
 def raise_descriptors() -> int:
-    """Raise the process's soft limit as far as it may be; how many descriptors it may have."""
+    """Raise the soft limit of descriptors as far as allowed; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = max(soft, min(hard, DESCRIPTORS_MAX))
     with suppress(OSError, ValueError):
@@ -47,7 +47,7 @@ def raise_descriptors() -> int:
 
 
 class HttpServer(uvicorn.Server):
-    """Serves what the configuration names on one listening socket."""
+    """Serves the configured application on one listening socket."""
 
     def __init__(
         self,
@@ -55,30 +55,30 @@ class HttpServer(uvicorn.Server):
         connections: Connections,
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """``tls`` gives what a handshake begins with; without it plain HTTP is spoken."""
+        """``tls`` returns the context of new handshakes; None: plain HTTP."""
         super().__init__(config)
         self._connections = connections
         self._tls = tls
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept; in the place of what uvicorn does with asyncio's servers."""
+        """Begin to accept, instead of with asyncio's servers as uvicorn does."""
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
         accepting = [self.accepting(loop, listener) for listener in sockets or ()]
-        self.servers = accepting  # type: ignore[assignment]  # it closes them and waits, no more
+        self.servers = accepting  # type: ignore[assignment]  # uvicorn only closes them and waits
         self.started = True
 
     def accepting(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> "Accepting":
-        """What accepts the connections of a listening socket."""
+        """Return the object that accepts connections of a listening socket."""
         return Accepting(loop, listener, self.connection, self._connections, self._tls)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second."""
+        """Run periodic work, ten times a second."""
         self._connections.sweep()
         return await super().on_tick(counter)
 
     def connection(self, held: Connection) -> HttpConnection:
-        """The protocol of a connection."""
+        """Return the protocol of a connection."""
         return HttpConnection(
             held,
             self._connections,
@@ -89,7 +89,7 @@ class HttpServer(uvicorn.Server):
 
 
 class Accepting:
-    """A listening socket at work."""
+    """Accepts connections of a listening socket."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Accepting:
         connections: Connections,
         tls: Callable[[], ssl.SSLContext] | None,
     ) -> None:
-        """Connections are accepted from now on."""
+        """Begin to accept connections."""
         self._loop = loop
         self._listener = listener
         self._make = make
@@ -113,14 +113,14 @@ class Accepting:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting."""
         self._is_closed = True
         self._loop.remove_reader(self._listener.fileno())
         for task in self._opening:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Nothing is left to do."""
+        """Return at once: nothing is left to wait for."""
 
     def _resume(self) -> None:
         if not self._is_closed:
@@ -130,19 +130,19 @@ class Accepting:
         for _ in range(ACCEPTED_AT_ONCE):
             try:
                 accepted, address = self._listener.accept()
-            except OSError as error:  # mostly: nobody is left in the queue
+            except OSError as error:  # mostly: the queue is empty
                 if error.errno in _EXHAUSTED:
                     self._pause(error)
                 return
             self._begin(accepted, self.share_of(address))
 
     def share_of(self, address: tuple[str, int]) -> str:
-        """Whose share of the connections an address takes."""
+        """Return the name of the share that an address counts against."""
         return address[0]
 
     def _pause(self, error: OSError) -> None:
-        """The queue stays readable: to try at once again would keep the loop busy."""
-        self._connections.make_room(f"no more can be accepted, {error.strerror}")
+        """Pause: the queue stays readable, so retrying at once would keep the loop busy."""
+        self._connections.make_room(f"cannot accept another one: {error.strerror}")
         self._loop.remove_reader(self._listener.fileno())
         self._loop.call_later(PAUSE_S, self._resume)
 
@@ -159,14 +159,14 @@ class Accepting:
     def _end_opening(
         self, accepted: socket.socket, held: Connection, task: asyncio.Task[None]
     ) -> None:
-        """Close what was cut before a protocol had it, whatever its task waited for."""
+        """Close a connection that was cut before it had a protocol."""
         self._opening.discard(task)
         if task.cancelled():
             self._connections.forget(held)
             accepted.close()
 
     async def opened(self, accepted: socket.socket, held: Connection) -> None:
-        """Hand it over to the protocol, with TLS after its handshake.  Raises OSError."""
+        """Give the connection to the protocol, with TLS after the handshake.  Raises OSError."""
         await self.hand_over(accepted, held, self._tls)
 
     async def hand_over(
@@ -175,21 +175,21 @@ class Accepting:
         held: Connection,
         tls: Callable[[], ssl.SSLContext] | None,
     ) -> None:
-        """The protocol has it from here on.  Raises OSError."""
+        """Give the connection to the protocol.  Raises OSError."""
         make = partial(self._make, held)
-        # a hand-over that is cancelled may lose its protocol; one whose socket ends does not wait
+        # a cancelled hand-over may lose its protocol; one whose socket has ended does not block
         held.cut = partial(_shut, accepted)
         await self._loop.connect_accepted_socket(make, accepted, **self._tls_options(tls))
 
     async def _open(self, accepted: socket.socket, held: Connection) -> None:
         try:
             await self.opened(accepted, held)
-        except OSError as error:  # of TLS, too
+        except OSError as error:  # includes TLS errors
             if isinstance(error, ssl.SSLError):
-                self._connections.report_closed(held, "no TLS handshake came about")
+                self._connections.report_closed(held, "the TLS handshake failed")
             self._connections.forget(held)
             accepted.close()
-        except Exception as error:  # noqa: BLE001  # of ours: a connection must not stay open for it
+        except Exception as error:  # noqa: BLE001  # a bug must not leave the connection open
             self._connections.report_closed(held, f"opening it failed ({type(error).__name__})")
             self._connections.forget(held)
             accepted.close()

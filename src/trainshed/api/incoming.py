@@ -1,6 +1,6 @@
-"""What HTTP brings, as the chain wants it.
+"""Turns HTTP requests into the chain's input.
 
-A body that is too long is never held in memory, and whoever sends one still gets an answer.
+A body that is too long is never held in memory, and its sender still gets an answer.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ _FIELDS: Final[Mapping[bytes, str]] = {
 }
 
 
-#: Whoever reads the first of two, and whoever reads the last, would see different calls.
+#: Headers that may be given once: programs that read the first or the last of two would differ.
 _ONCE: Final = frozenset({"host", "authorization"})
 
 
 def passage_of(scope: Scope) -> RequestContext:
-    """The call as far as its head tells.  HEAD is GET; the server leaves the body out."""
+    """Return the call without its body.  HEAD becomes GET; the server omits the body."""
     verb: str = scope["method"]
     client = scope.get("client")
     address = client[0] if client else ""
@@ -60,7 +60,7 @@ def passage_of(scope: Scope) -> RequestContext:
 
 
 def length_of(scope: Scope) -> int:
-    """The announced length of the body; 0 where none is announced."""
+    """Return the Content-Length of the body; 0 without one."""
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value)
@@ -68,9 +68,9 @@ def length_of(scope: Scope) -> int:
 
 
 async def read_body(receive: Receive, begun: bytes, bytes_max: int) -> bytes:
-    """The rest of a body behind its first part, or ``bytes_max + 1`` bytes of a longer one.
+    """Return a body, given its first part, or ``bytes_max + 1`` bytes of a longer one.
 
-    Raises a Refusal where the client has gone: what came of it is nothing that it meant.
+    Raises a Refusal if the client disconnected, because the body is incomplete.
     """
     parts, size, more = [begun], len(begun), True
     while more and size <= bytes_max:
@@ -83,20 +83,19 @@ async def read_body(receive: Receive, begun: bytes, bytes_max: int) -> bytes:
     return b"".join(parts)[: bytes_max + 1]
 
 
-#: So much of a refused body is read; the rest is not worth anyone's time.
+#: Bytes of a refused body that are read before the connection is closed.
 DRAINED_BYTES_MAX: Final = 64 << 20
 
 
 class Incoming:
-    """A request's body on its way; ``more`` says whether some of it may still come."""
+    """A request's body as it arrives; ``more`` tells whether more may come."""
 
     def __init__(self, receive: Receive) -> None:
-        """Nothing has been received yet."""
         self._receive = receive
         self.more = True
 
     async def __call__(self) -> Message:
-        """The next message."""
+        """Return the next message."""
         message = await self._receive()
         self.more = message.get("more_body", False)
         return message
@@ -105,7 +104,7 @@ class Incoming:
 async def read_whole(
     scope: Scope, incoming: Incoming, bytes_max: int, *, begun: bytes = b""
 ) -> bytes:
-    """The body, whose beginning may have been read.  Raises a Refusal (413) for a longer one."""
+    """Return the body, whose beginning may have been read.  Raises a Refusal (413) if too long."""
     if length_of(scope) > bytes_max:
         refuse_large(bytes_max)
     body = await read_body(incoming, begun, bytes_max)
@@ -114,15 +113,15 @@ async def read_whole(
     return body
 
 
-#: A call that is answered sooner is not watched: most are, and a watch costs a task.
+#: Seconds after which a call is watched; most are answered sooner, and a watch needs a task.
 WATCHED_AFTER_S: Final = 0.05
 
 
 @contextlib.contextmanager
 def watched(incoming: Receive, call: Gone) -> Iterator[None]:
-    """Set ``call.gone`` when the client of a call goes away that is being answered.
+    """Set ``call.gone`` when the client disconnects before the answer.
 
-    The body must have been read: what comes behind it can only be the end.
+    The body must have been read, so that the next message can only be the disconnect.
     """
     tasks: list[asyncio.Task[None]] = []
 
@@ -144,7 +143,7 @@ def watched(incoming: Receive, call: Gone) -> Iterator[None]:
 
 
 def received_again(body: bytes, receive: Receive) -> Receive:
-    """``receive`` for an application that wants to read the body itself."""
+    """Return a ``receive`` for an application that reads the body itself."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -156,8 +155,8 @@ def received_again(body: bytes, receive: Receive) -> Receive:
 async def answer_early(response: Response, scope: Scope, incoming: Incoming, send: Send) -> None:
     """Answer, then read what is left of the body.
 
-    A client that sends all of it before it reads would find a closed connection in the place of
-    the answer; one that reads meanwhile has it at once, and may go.
+    A client that sends the whole body before it reads would otherwise find a closed connection;
+    a client that reads meanwhile gets the answer at once.
     """
 
     async def held_open(message: Message) -> None:

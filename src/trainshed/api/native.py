@@ -1,6 +1,6 @@
-"""The native routes, below ``/trainshed/v1``: what Google's APIs have no place for.
+"""The native routes, below ``/trainshed/v1``, for what Google's APIs do not cover.
 
-They come behind the chain's guards: ``request.state.caller`` is known.  See ``openapi.json`` there.
+The chain's guards run first and set ``request.state.caller``.  See ``openapi.json`` there.
 """
 
 import json
@@ -55,17 +55,17 @@ from trainshed.store.opening import Store
 from trainshed.wire.native_v1 import line_json
 from trainshed.wire.times import seconds
 
-#: How long a follower of a quiet job rests between two looks.
+#: Seconds between two reads of a quiet job's log.
 FOLLOW_S = 0.2
-#: How long a stream goes on without a look at its caller's token, in seconds.
+#: Seconds between two checks of a stream's token.
 ADMITTED_S = 1.0
-#: How many events one call gives.
+#: The most events of one response.
 EVENTS_MAX = 1000
-#: The most lines of a log's end in one answer.
+#: The most lines of a log's end in one response.
 TAIL_MAX = 10_000
-#: The largest number that a 64-bit column holds.
+#: The largest number in a 64-bit column.
 SEQ_MAX = (1 << 63) - 1
-#: The largest number that a column of 32 bits holds.
+#: The largest number in a 32-bit column.
 ATTEMPT_MAX = (1 << 31) - 1
 
 ERRORS: Mapping[int | str, dict[str, Any]] = {
@@ -73,16 +73,16 @@ ERRORS: Mapping[int | str, dict[str, Any]] = {
 }
 
 LINES: Mapping[str, Any] = {
-    "description": "A line of the log on each line of the answer.",
+    "description": "One line of the log on each line of the response.",
     "content": {"application/x-ndjson": {"schema": models.Line.model_json_schema()}},
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Native:
-    """What the native routes are made of.
+    """The services behind the native routes.
 
-    ``metrics`` gives the text of the Prometheus page.
+    ``metrics`` returns the text of the Prometheus page.
     """
 
     store: Store
@@ -99,11 +99,11 @@ class Native:
 
 
 def native_app(native: Native, version: str) -> FastAPI:
-    """The application to be mounted at ``/trainshed/v1``."""
+    """Return the application to mount at ``/trainshed/v1``."""
     app = FastAPI(
         title="Trainshed",
         version=version,
-        description="Why jobs are where they are, their story, their logs, and the fleet.",
+        description="Why jobs wait or failed, their events, their logs, and the fleet.",
         docs_url=None,
         redoc_url=None,
         responses={**ERRORS},
@@ -134,12 +134,12 @@ def _jobs(native: Native) -> APIRouter:
 
     @router.get("/jobs/{job}", response_model_exclude_none=True)
     def describe(project: Readable, job: str) -> JobSummary:
-        """Tell a job in short, by its AI Platform id or its Vertex number."""
+        """Return a job's summary, by its AI Platform id or its Vertex number."""
         return stories.job(project, job)
 
     @router.get("/jobs/{job}/explain", response_model_exclude_none=True)
     def explain(project: Readable, job: str) -> JobExplanation:
-        """Say why the job is where it is, what blocks it, and one change that would admit it."""
+        """Explain the job's state, what blocks it, and one change that would admit it."""
         return stories.explain(project, job)
 
     @router.get("/jobs/{job}/events")
@@ -149,7 +149,7 @@ def _jobs(native: Native) -> APIRouter:
         after: Annotated[int, Query(ge=0, le=SEQ_MAX)] = 0,
         limit: Annotated[int, Query(ge=1, le=EVENTS_MAX)] = EVENTS_MAX,
     ) -> JobEvents:
-        """Tell the story of the job, oldest first, from behind the event ``after``."""
+        """List the events of the job after the event ``after``, oldest first."""
         return stories.events(project, job, after=after, limit=limit)
 
     @router.get("/jobs/{job}/manifest")
@@ -158,12 +158,12 @@ def _jobs(native: Native) -> APIRouter:
         job: str,
         attempt: Annotated[int | None, Query(ge=1, le=ATTEMPT_MAX)] = None,
     ) -> Manifest:
-        """Show what was sent for the newest attempt of the job, or another, without secrets."""
+        """Return what the server sent to the engine for the newest attempt, or another one."""
         return manifests.manifest(project, job, attempt)
 
     @router.get("/jobs/{job}/trials", response_model_exclude_none=True)
     def trials(project: Readable, job: str) -> Trials:
-        """Tell how the trials of a tuning job stand: also what Google's documents leave out."""
+        """List the trials of a tuning job, with fields that Google's documents do not have."""
         return stories.trials(project, job)
 
     @router.get(
@@ -182,7 +182,7 @@ def _jobs(native: Native) -> APIRouter:
         task: str | None = None,
         trial: str | None = None,
     ) -> StreamingResponse:
-        """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""
+        """Stream the log, one JSON object per line; ``follow`` continues until the job ends."""
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
         cursor = native.logs.cursor(record, trial=trial, task=task)
@@ -194,16 +194,16 @@ def _jobs(native: Native) -> APIRouter:
 
 
 class LogStream(StreamingResponse):
-    """The answer to a caller who streams a log; refused where he has too many."""
+    """A response that streams a log; refused if the caller has too many streams."""
 
     def __init__(self, streams: Streams, caller: Caller, body: AsyncIterator[bytes]) -> None:
-        """Nothing is counted before it is sent."""
+        """Count the stream only when it is sent."""
         super().__init__(body, media_type="application/x-ndjson")
         self._streams = streams
         self._caller = caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, as one of the caller's.  Raises Refusal."""
+        """Send the stream, and count it for the caller.  Raises Refusal."""
         with self._streams.one(self._caller):
             await super().__call__(scope, receive, send)
 
@@ -211,14 +211,14 @@ class LogStream(StreamingResponse):
 async def _while_admitted(
     lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
 ) -> AsyncIterator[bytes]:
-    """A stream as long as its caller's token is good; a new call says what is wrong."""
+    """End a stream when its caller's token is no longer valid."""
     looked_s = monotonic()
     async for piece in lines:
         if monotonic() - looked_s > ADMITTED_S:
             try:
                 await admit()
             except Refusal as refusal:
-                if refusal.code is not Code.UNAVAILABLE:  # the database is away for a moment
+                if refusal.code is not Code.UNAVAILABLE:  # the database is unavailable for a moment
                     return
             looked_s = monotonic()
         if piece:
@@ -226,7 +226,7 @@ async def _while_admitted(
 
 
 async def _stream(cursor: LogCursor, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
-    """The lines that are there, then those that come.  Between two looks no thread is held."""
+    """Yield existing lines, then new ones.  Between two reads no thread is held."""
     if tail is not None:
         await LOG_THREADS.run(cursor.skip_to_last, tail)
     while True:
@@ -255,19 +255,19 @@ def _plans(native: Native) -> APIRouter:
         limit: Annotated[int, limit] = learned.LIST_MAX,
         pageToken: str = "",  # noqa: N803 - Google's word
     ) -> PredictionScores:
-        """Tell what was predicted of the project's jobs, and what they took, page by page."""
+        """List the predictions of the project's jobs and their actual figures, page by page."""
         return learned.outcomes(native.store, project, limit, pageToken)
 
     @router.get("/calibrations")
     def calibrations(
         project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX
     ) -> Calibrations:
-        """List what jobs have taught of each trainer on each kind of machine."""
+        """List the calibrations from jobs, by trainer and kind of machine."""
         return learned.calibrations(native.store, project, limit)
 
     @router.get("/calibrations/{key}")
     def calibration(project: Readable, key: str) -> CalibrationFile:
-        """Give what jobs have taught of one trainer, as a plan takes it."""
+        """Return the calibration of one trainer from its jobs, as an input of plans."""
         return learned.calibration(native.store, project, key)
 
     return router
@@ -282,30 +282,30 @@ def _fleet(native: Native) -> APIRouter:
 
     @router.get("/nodes", response_model_exclude_none=True)
     def list_nodes(caller: Known) -> Fleet:
-        """Show the fleet as it was last seen, and how the GPUs of this server's machine do now.
+        """List the nodes as last reported, with the current state of this machine's GPUs.
 
-        Whether a stranger has a GPU is known within half a minute.
+        A process outside Trainshed that uses a GPU is detected within half a minute.
         """
         return nodes.listing(partial(caller.may, AccessRole.VIEWER))
 
     @router.post("/nodes/{node:path}:drain", **ordered)
     def drain(node: str, order: models.NodeOrder | None = None) -> NodeOrdered:
-        """Let a node take no new replicas; those on it run on, unless a notice is given."""
+        """Stop new replicas on a node; running ones continue, unless ``notice`` is given."""
         return nodes.drain(node, _notice(order))
 
     @router.post("/nodes/{node:path}:maintain", **ordered)
     def maintain(node: str, order: models.NodeOrder | None = None) -> NodeOrdered:
-        """Give the replicas on a node notice; their jobs start again elsewhere, or wait."""
+        """Give notice to the replicas on a node; their jobs restart elsewhere, or wait."""
         return nodes.maintain(node, _notice(order))
 
     @router.post("/nodes/{node:path}:resume", **ordered)
     def resume(node: str) -> NodeOrdered:
-        """Let a node take replicas again."""
+        """Allow replicas on a node again."""
         return nodes.resume(node)
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def metrics(_: Annotated[Caller, Depends(administrator)]) -> str:
-        """Give the server's figures in Prometheus' text format."""
+        """Return the server's metrics in Prometheus' text format."""
         return native.metrics()
 
     return router
@@ -320,7 +320,7 @@ def _attempts(attempts: AttemptService) -> APIRouter:
         attempt: Annotated[int, Path(ge=1, le=ATTEMPT_MAX)],
         caller: Annotated[Caller, Depends(administrator)],
     ) -> FencedAttempt:
-        """Say that nothing of an attempt lives, where its engine cannot: it counts as lost."""
+        """Confirm that an unreachable attempt has no running processes: it counts as lost."""
         return attempts.fence(uid, attempt, caller.name)
 
     return router
@@ -336,18 +336,18 @@ def _administration(native: Native) -> APIRouter:
 
     @router.get("/tokens", response_model_exclude_none=True)
     def list_tokens() -> Tokens:
-        """List the tokens, without their texts; when each was last used, to the minute."""
+        """List the tokens without their texts, with the minute of their last use."""
         access.note_use()
         return tokens.listing(store)
 
     @router.post("/tokens", response_model_exclude_none=True)
     def create_token(token: models.NewToken) -> MadeToken:
-        """Make a token; only this answer ever holds its text."""
+        """Create a token; only this response contains its text."""
         return tokens.create(store, token.model_dump(exclude_none=True))
 
     @router.delete("/tokens/{token}")
     def revoke_token(token: str) -> Nothing:
-        """Make a token worthless."""
+        """Revoke a token."""
         revoked = tokens.revoke(store, token)
         access.forget()
         return revoked
@@ -359,12 +359,12 @@ def _administration(native: Native) -> APIRouter:
 
     @router.post("/keys")
     def add_key(key: models.NewKey) -> KeySummary:
-        """Let a service account in that signs its own tokens."""
+        """Register the public key of a service account, which signs its own tokens."""
         return signing_keys.add(store, key.model_dump(exclude_none=True))
 
     @router.delete("/keys/{key}")
     def remove_key(key: str) -> Nothing:
-        """Forget a key."""
+        """Remove a key."""
         removed = signing_keys.remove(store, key)
         access.forget()
         return removed
@@ -379,14 +379,14 @@ def _bucket_tokens(store: Store) -> APIRouter:
     def create_bucket_token(
         caller: Known, project: Readable, token: models.NewBucketToken
     ) -> MadeBucketToken:
-        """Make a token for buckets, for storage clients that cannot send a header."""
+        """Create a token for buckets, for storage clients that cannot send a header."""
         return bucket_tokens.create(store, caller, project, token.model_dump(exclude_none=True))
 
     @router.post("/{token}:renew")
     def renew_bucket_token(
         caller: Known, project: Readable, token: str, life: models.Life | None = None
     ) -> BucketToken:
-        """Let a token for buckets, which the caller made, end later."""
+        """Extend a token for buckets that the caller created."""
         del project
         document = life.model_dump(exclude_none=True) if life else {}
         return bucket_tokens.renew(store, caller, token, document)
@@ -403,7 +403,7 @@ def _audit(native: Native) -> APIRouter:
         since: str | None = None,
         limit: Annotated[int, Query(ge=1, le=audit_log.LIST_MAX)] = audit_log.LIST_MAX,
     ) -> AuditPage:
-        """Tell who changed what, and what was refused to whom: the newest entries, in order."""
+        """List the newest entries of the audit log, in order: changes and refused calls."""
         native.audit_log.write()
         query = {"project": project, "since": since, "limit": limit}
         return audit_log.listing(native.store, query)
@@ -421,7 +421,7 @@ def _buckets(native: Native) -> APIRouter:
         caller: Annotated[Caller, Depends(administrator)],
         request: Request,
     ) -> AdoptedBucket:
-        """Give a folder that lies among the buckets, and is nobody's, to a project."""
+        """Give a bucket folder that belongs to no project to a project."""
         permissions = request.app.state.permissions
         project = permissions.enter(caller, AccessRole.ADMIN, adopter.project)
         return native.buckets.adopt(bucket, project)

@@ -1,4 +1,4 @@
-"""The caller and the project of a native route, as parameters that routes depend on."""
+"""The caller and the project of a native route, as FastAPI dependencies."""
 
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -13,7 +13,7 @@ def caller_of(request: Request) -> Caller:
     """Return the caller that the chain's guards have let in."""
     caller = request.state.caller
     if not isinstance(caller, Caller):
-        raise TypeError("the native routes come behind the chain's admission")
+        raise TypeError("the chain's admission must run before a native route")
     return caller
 
 
@@ -39,7 +39,7 @@ ANY_PROJECT: Final = "-"
 
 
 def project_or_all(project: str, caller: Known, request: Request) -> str | None:
-    """Return the project of the path; for ``-`` the caller's own one, or None for all of them."""
+    """Return the project of the path; for ``-`` the caller's project, or None for all."""
     if project == ANY_PROJECT and caller.project == ALL_PROJECTS:
         return None
     project_id = caller.project if project == ANY_PROJECT else project

@@ -1,4 +1,4 @@
-"""Native routes that list jobs of all kinds, and quotas, for one project or all of a caller's."""
+"""Native routes that list jobs of all kinds, and quotas, for one or all projects of a caller."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -41,7 +41,7 @@ def job_list_router(lists: JobLists) -> APIRouter:
         pageSize: Annotated[int, Query(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE,  # noqa: N803
         pageToken: str = "",  # noqa: N803 - Google's words
     ) -> Response:
-        """List jobs of all kinds, newest first; the project ``-`` is all that the caller may see.
+        """List jobs of all kinds, newest first; the project ``-`` means all visible projects.
 
         ``state`` and ``kind`` may be repeated. ``label`` is KEY or KEY:VALUE, ``q`` a part of a
         name or id, ``since`` the earliest time of creation. A training pipeline stands for the
@@ -70,7 +70,7 @@ def quota_router(store: Store, rules: Sequence[QuotaRule]) -> APIRouter:
 
     @router.get("/quotas", response_model_exclude_none=True)
     def quotas(project: Annotated[str | None, Depends(project_or_all)]) -> Quotas:
-        """List how many accelerators may be in use at once, and how many are."""
+        """List the limits of accelerators in use at once, and the current use."""
         return Quotas(quotas=list_quotas(store, rules, project))
 
     return router

@@ -1,4 +1,4 @@
-"""The documents that the native routes take, and two that they answer past their services."""
+"""The request documents of the native routes, and two response documents."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from trainshed.service.auth.tokens import RoleName
 
 
 class Strict(BaseModel):
-    """A request's document: a field that means nothing is an error."""
+    """A request's document; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -26,7 +26,7 @@ class Adopter(Strict):
 
 
 class NewToken(Strict):
-    """What a token is made of."""
+    """A token to create."""
 
     name: str | None = None
     project: str = "*"
@@ -35,13 +35,13 @@ class NewToken(Strict):
 
 
 class Life(Strict):
-    """How long a token is good for: a duration such as ``1h``."""
+    """The lifetime of a token: a duration such as ``1h``."""
 
     expires: str | None = None
 
 
 class NewBucketToken(Life):
-    """Which bucket a token is for, there or not yet; ``*``: every one that the caller may use."""
+    """The bucket of a token, existing or not; ``*``: every bucket that the caller may use."""
 
     bucket: str
     readOnly: bool = False

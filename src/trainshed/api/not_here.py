@@ -1,6 +1,6 @@
-"""What clients know of Google's and is not here: its methods have a fixed answer, one sentence.
+"""Google's collections that this server does not have: their methods answer a fixed sentence.
 
-An answer in Google's form is shown as it is; a bare 404 is not.
+Clients show an answer in Google's form to the user, but not a bare 404.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from trainshed.service.jobs.refusing import not_found
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
-    """A collection that is not here: what Google calls it, the queries it has, the sentence."""
+    """An unsupported collection: Google's name, its query parameters, and the sentence."""
 
     message: str
     service: str
@@ -28,17 +28,17 @@ class Absent:
     is_patched: bool = False
     is_deleted: bool = True
     plural: str = ""
-    """The message's plural, where it is not the message with an s."""
+    """The message's plural, if it is not formed with an s."""
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """The names of its gRPC calls that clients make."""
+        """Return the names of its gRPC calls that clients make."""
         plural = self.plural or f"{self.message}s"
         names = (f"Create{self.message}", f"Get{self.message}", f"List{plural}")
         return (*names, f"Delete{self.message}") if self.is_deleted else names
 
 
-#: Queries of a list, of several collections each.
+#: Query parameters of lists, shared by several collections.
 _PAGES: Final = ("pageSize", "pageToken")
 _FILTERED: Final = ("filter", *_PAGES)
 _MASKED: Final = ("filter", *_PAGES, "readMask")
@@ -52,7 +52,7 @@ _VECTORS: Final = (
     "elsewhere"
 )
 
-#: What exists instead is in each sentence: many clients print that and nothing else.
+#: Each sentence names the alternative, because many clients print nothing else.
 ABSENT: Final[Mapping[str, Absent]] = {
     "batchPredictionJobs": Absent(
         message="BatchPredictionJob",
@@ -237,7 +237,7 @@ ABSENT: Final[Mapping[str, Absent]] = {
 
 
 def none_of(collection: str) -> Callable[[Call], NoReturn]:
-    """There is no such collection, whatever is asked of it."""
+    """Return a handler that refuses every call of an unsupported collection."""
 
     def refuse(call: Call) -> NoReturn:
         del call
@@ -247,7 +247,7 @@ def none_of(collection: str) -> Callable[[Call], NoReturn]:
 
 
 def absent_rpcs() -> Mapping[str, str]:
-    """The gRPC names of the same methods, in both versions, with the sentence of each."""
+    """Return the gRPC names of the same methods, in both versions, with their sentences."""
     return {
         f"google.cloud.aiplatform.{version}.{absent.service}/{name}": absent.sentence
         for absent in ABSENT.values()
@@ -257,19 +257,19 @@ def absent_rpcs() -> Mapping[str, str]:
 
 
 def absent_sentence(collections: Iterable[str]) -> str:
-    """The sentence about the first of the collections that is not here; empty if none is."""
+    """Return the sentence of the first unsupported collection; empty without one."""
     return next((ABSENT[name].sentence for name in collections if name in ABSENT), "")
 
 
 def no_policies(call: Call) -> NoReturn:
-    """There are no IAM policies: access is by project and role of the token."""
+    """Refuse: there are no IAM policies; access is by the token's project and role."""
     del call
     message = "jobs have no IAM policies here; access is by the token's project and role"
     raise Refusal(Code.UNIMPLEMENTED, message)
 
 
 def no_deployments(call: Call) -> NoReturn:
-    """There are no models of AI Platform, which were folders to predict with."""
+    """Refuse: there are no models of AI Platform, which served predictions."""
     del call
     message = (
         "there are no models of AI Platform here, and nothing serves any; a job's files are where "
@@ -279,13 +279,13 @@ def no_deployments(call: Call) -> NoReturn:
 
 
 def no_operation(call: Call) -> NoReturn:
-    """Resources of training have no operations of their own."""
+    """Refuse: resources of training have no operations of their own."""
     params = call.params
     where = (params["project"], params["location"], params["operation"])
     raise not_found(resource_name("operations", *where))
 
 
 def no_operations(call: Call) -> Json:
-    """None is under way: what answers with an operation is over by then."""
+    """Return an empty list: every operation has ended when a client first sees it."""
     del call
     return {}

@@ -13,18 +13,18 @@ from typing import Final
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 
-#: Project ids, those with a domain among them, and numbers.
+#: Project ids, also with a domain, and numbers.
 PROJECT: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.:_-]{0,98}[A-Za-z0-9])?")
 
-#: Projects whose names are remembered; the store knows the rest.
+#: The most projects in the cache.
 REMEMBERED_MAX: Final = 4096
 
 
 class Permissions:
-    """The projects' names, and the rule.  Thread-safe."""
+    """Checks access to projects, and caches their names.  Thread-safe."""
 
     def __init__(self, project: Callable[[str], tuple[str, str]]) -> None:
-        """``project`` gives the (id, number) of either, as the store does."""
+        """``project`` returns the (id, number) for an id or a number, as the store does."""
         self._names = lru_cache(maxsize=REMEMBERED_MAX)(project)
 
     def authorise(self, caller: Caller, role: AccessRole, project: str) -> None:
@@ -39,16 +39,16 @@ class Permissions:
             raise Refusal(Code.PERMISSION_DENIED, _too_low(caller, role))
 
     def project_id(self, project: str) -> str:
-        """The id of a project; only for one that the caller may enter."""
+        """Return the id of a project that the caller may use."""
         return self._names(project)[0]
 
     def enter(self, caller: Caller, role: AccessRole, project: str) -> str:
-        """Both: the id of a project in which the caller has the role.  Raises a Refusal."""
+        """Return the id of a project in which the caller has the role.  Raises a Refusal."""
         self.authorise(caller, role, project)
         return self.project_id(project)
 
     def _is_open(self, caller: Caller, project: str) -> bool:
-        """Whether the project is the caller's own; strangers' names never reach the store."""
+        """Return whether the caller may use the project; other names never reach the store."""
         if caller.project in (ALL_PROJECTS, project):
             return True
         return project in self._names(caller.project)

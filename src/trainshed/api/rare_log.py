@@ -1,32 +1,32 @@
-"""Warnings that strangers can cause as often as they like, in a few lines."""
+"""Limits the log lines of warnings that any client can cause."""
 
 import logging
 import math
 from collections.abc import Callable
 from typing import Final
 
-#: One line of a kind in so many seconds.
+#: Seconds between two lines of a kind.
 BETWEEN_S: Final = 10.0
 
 
 class RareLog:
-    """Counts connections that were ended, by what was done and why: texts of ours, so few."""
+    """Counts ended connections by action and reason, which are a few fixed texts."""
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float]) -> None:
-        """``clock`` gives seconds."""
+        """``clock`` returns seconds."""
         self._log = log
         self._clock = clock
         self._logged_at: dict[tuple[str, str], float] = {}
         self._pending: dict[tuple[str, str], tuple[int, str]] = {}
 
     def warning(self, done: str, why: str, address: str = "") -> None:
-        """Say it now, or count it for the next line of its kind."""
+        """Log a connection now, or count it for the next line of its kind."""
         count, _ = self._pending.get((done, why), (0, ""))
         self._pending[done, why] = (count + 1, address)
         self._say_if_due((done, why))
 
     def flush(self) -> None:
-        """Say what was counted and is due."""
+        """Log the counts that are due."""
         for kind in list(self._pending):
             self._say_if_due(kind)
 

@@ -62,12 +62,12 @@ from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.store.base import StoreFault
 
-#: nginx's status for a client that went away; nobody reads it.
+#: nginx's status for a client that disconnected; for the log only.
 GONE_STATUS = 499
 
 
 def raw_routes(methods: Sequence[RawMethod], around: ChainServices) -> list[Route]:
-    """A Starlette route a row."""
+    """Return one Starlette route for each row."""
     return [
         Route(row.path, _endpoint(row, around), methods=[row.verb], include_in_schema=False)
         for row in methods
@@ -75,22 +75,22 @@ def raw_routes(methods: Sequence[RawMethod], around: ChainServices) -> list[Rout
 
 
 def token_mount(routes: Sequence[Route]) -> Mount:
-    """The same routes below ``/as/{token}``."""
+    """Return the same routes below ``/as/{token}``."""
     return Mount("/as/{token}", app=TokenInPath(Router(routes, redirect_slashes=False)))
 
 
 @dataclass(frozen=True, slots=True)
 class TokenInPath:
-    """Takes the token off the path, so that no log has it, and makes it the caller's header.
+    """Moves the token from the path to the Authorization header, so that no log has it.
 
-    The prefix stays in ``root_path``, for URLs that the client is to use next.
+    The prefix stays in ``root_path``, for URLs in the response.
     """
 
     app: ASGIApp
-    """Sees requests as if they had come without the prefix."""
+    """Gets requests without the prefix."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request.  The scope is changed in place: the server's access log reads it too."""
+        """Handle a request.  Changes the scope in place, because the access log reads it too."""
         token = scope["path_params"].pop("token")
         _, _, rest = scope["path"].removeprefix("/as/").partition("/")
         raw = (scope.get("raw_path") or scope["path"].encode()).removeprefix(b"/as/")
@@ -105,15 +105,15 @@ class TokenInPath:
 
 
 async def admit(scope: Scope, passage: RequestContext, around: ChainServices) -> Caller:
-    """The caller of a request whose Host and Origin are right.  Raises a Refusal."""
+    """Check Host and Origin, and return the caller.  Raises a Refusal."""
     await _admit(scope, around, passage)
     if passage.caller is None:
-        raise AssertionError("the admission ends with a caller or a refusal")
+        raise AssertionError("the admission must end with a caller or a refusal")
     return passage.caller
 
 
 async def _admit(scope: Scope, around: ChainServices, passage: RequestContext) -> None:
-    """A connection is known by its last request: what comes slowly counts as its caller's."""
+    """Admit a request, and count its connection as its caller's."""
     try:
         await THREADS.run(perform, ADMISSION, around, passage)
     finally:
@@ -121,7 +121,7 @@ async def _admit(scope: Scope, around: ChainServices, passage: RequestContext) -
 
 
 def _note_caller(scope: Scope, passage: RequestContext) -> None:
-    """Whoever shows no valid token makes room for others (``api.connections``)."""
+    """Note on the connection whether the caller has a valid token (``api.connections``)."""
     connection = scope.get("state", {}).get(CONNECTION)
     if connection is not None:
         connection.recognise(authenticated=passage.caller is not None)
@@ -149,21 +149,21 @@ def _endpoint(row: RawMethod, around: ChainServices) -> Callable[[Request], Awai
 
 
 class LazyApp:
-    """Stands for an application whose making takes long: a server need not wait for it."""
+    """Makes an application that is slow to make only when it is needed."""
 
     def __init__(self, make: Callable[[], ASGIApp]) -> None:
-        """``make`` is called once, on a thread."""
+        """``make`` is called once, in a thread."""
         self._make = make
         self._making = threading.Lock()
         self._app: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; the first one may have to wait."""
+        """Handle a request; the first one may have to wait."""
         app = await anyio.to_thread.run_sync(self.made) if self._app is None else self._app
         await app(scope, receive, send)
 
     def made(self) -> ASGIApp:
-        """The application, made now unless it is there."""
+        """Return the application, made now if needed."""
         with self._making:
             if self._app is None:
                 self._app = self._make()
@@ -172,7 +172,7 @@ class LazyApp:
 
 @dataclass(frozen=True, slots=True)
 class GoogleRoutes:
-    """Answers whatever path it is given; unknown ones with a refusal."""
+    """Answers every path; unknown ones with a refusal."""
 
     around: ChainServices
 
@@ -192,7 +192,7 @@ class GoogleRoutes:
             await response(scope, receive, send)
 
     async def _read(self, passage: RequestContext, scope: Scope, incoming: Incoming) -> None:
-        """Take the body.  Whoever sends more than one packet of it is recognised first."""
+        """Read the body.  If it has more than one packet, identify the caller first."""
         first = await incoming()
         passage.body = first.get("body", b"")
         if first["type"] == "http.disconnect":
@@ -204,7 +204,7 @@ class GoogleRoutes:
 
 
 def answer(around: ChainServices, passage: RequestContext) -> Response:
-    """The chain, and its end rendered."""
+    """Run the chain, and return its response."""
     try:
         perform(CHAIN, around, passage)
     except Refusal as refusal:
@@ -225,11 +225,11 @@ def make_app(
     exchange: Callable[[str, str], dict[str, Any]],
     is_healthy: Callable[[], bool],
 ) -> Starlette:
-    """The whole application.
+    """Return the whole application.
 
-    ``native`` is mounted at ``/trainshed/v1`` and finds its caller in ``request.state.caller``.
-    ``exchange`` answers JWT grants from an address; ``is_healthy`` says whether the store answers,
-    and may raise.
+    ``native`` is mounted at ``/trainshed/v1`` and reads its caller from ``request.state.caller``.
+    ``exchange`` answers JWT grants from an address; ``is_healthy`` tells whether the store
+    answers, and may raise.
     """
     google = GoogleRoutes(around)
     routes: list[BaseRoute] = [
@@ -247,19 +247,19 @@ def make_app(
         exception_handlers={HTTPException: _not_routed},
     )
     app.router.redirect_slashes = False
-    if not around.allowed_origins:  # else the pages' middleware must see every call
+    if not around.allowed_origins:  # otherwise the CORS middleware must see every call
         app.direct = dict.fromkeys(around.routes.versions, google)
     return app
 
 
 class _Application(Starlette):
-    """Routes by the first segment alone where that is enough.
+    """Routes by the first segment of the path where that is enough.
 
-    Starlette's own layers are a twentieth of what a submit costs, and have nothing to add here.
+    Starlette's own layers would take a twentieth of the time of a submission.
     """
 
     direct: Mapping[str, ASGIApp] = MappingProxyType({})
-    """Applications by the first segment of the paths that are theirs."""
+    """Applications, by the first segment of their paths."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -269,7 +269,7 @@ class _Application(Starlette):
 
 
 def _pages_of(around: ChainServices) -> list[Middleware]:
-    """What lets the pages of allowed origins ask first and read the answers (CORS)."""
+    """Return the middleware that allows pages of allowed origins (CORS)."""
     if not around.allowed_origins:
         return []
     return [
@@ -285,10 +285,10 @@ def _pages_of(around: ChainServices) -> list[Middleware]:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """Lets recognised callers through to an application that is not over the chain."""
+    """Admits callers to an application outside the chain."""
 
     app: ASGIApp
-    """Decides itself what a caller may do."""
+    """Checks itself what a caller may do."""
     around: ChainServices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -310,7 +310,7 @@ class Recognised:
             await self.app(scope, received_again(body, receive), noted)
 
     def _noting(self, passage: RequestContext, request: Request, send: Send) -> Send:
-        """``send`` that notes the outcome when it is known."""
+        """Return a ``send`` that logs the outcome when it is known."""
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -327,7 +327,7 @@ def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:
         del request
         try:
             healthy = await anyio.to_thread.run_sync(is_healthy)
-        except StoreFault as fault:  # it comes and goes: no story to tell
+        except StoreFault as fault:  # transient: no traceback
             _log.warning("the store does not answer: %s", fault)
             healthy = False
         except Exception:  # noqa: BLE001  # whatever it is, the answer is the same
@@ -341,7 +341,7 @@ def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:
-    """What Starlette's own routing did not find, in the words of all other refusals."""
+    """Refuse a path that Starlette did not find, in the wording of other refusals."""
     if not isinstance(error, HTTPException):
         raise error
     path = request.url.path[:200]

@@ -1,4 +1,4 @@
-"""The storage API's routes: enough of Cloud Storage for gcloud, the SDK and its Python clients."""
+"""The storage API's routes: the part of Cloud Storage that gcloud and the SDKs use."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, BinaryIO
@@ -46,14 +46,14 @@ from trainshed.wire.storage_v1.resources import (
     rewrite_json,
 )
 
-#: So much is read where the file is opened: each piece of a stream is two more hops to a thread.
+#: Bytes read when the file is opened: each piece of a stream needs two more thread switches.
 _AT_ONCE_BYTES_MAX = 256 << 10
-#: So much is written at once: what a socket does not take is copied again, and TLS copies twice.
+#: Bytes written at once: asyncio copies what a socket does not accept, and TLS copies twice.
 _WRITTEN_BYTES = 256 << 10
 
 
 def list_buckets(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``GET /storage/v1/b?project=P``: the project's buckets, by name."""
+    """``GET /storage/v1/b?project=P``: list the project's buckets, by name."""
     prefix, after = call.query.get("prefix", ""), call.query.get("pageToken", "")
     visible = call.access.visible(call.caller, call.query.get("project", ""))
     names = [name for name in visible if name.startswith(prefix) and name > after]
@@ -63,7 +63,7 @@ def list_buckets(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def create_bucket(call: StorageCall, document: dict[str, Any]) -> Response:
-    """``POST /storage/v1/b?project=P``; where it lies and how it ages is not for us to choose."""
+    """``POST /storage/v1/b?project=P``: make a bucket; location and lifecycle are ignored."""
     name = document.get("name")
     if not isinstance(name, str) or not is_bucket_name(name):
         raise BadStorageRequest(f"Invalid bucket name: {name!r}; a bucket has {BUCKET_RULE}")
@@ -78,32 +78,32 @@ def get_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def delete_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``DELETE /storage/v1/b/BUCKET``, an empty one; its name stays the project's."""
+    """``DELETE /storage/v1/b/BUCKET``: delete an empty bucket; the project keeps its name."""
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     call.access.objects.buckets.drop(call.bucket)
     return Response(status_code=204)
 
 
 def change_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``PATCH`` and ``PUT``: said plainly, rather than accepted and forgotten."""
+    """``PATCH`` and ``PUT``: refused, rather than accepted and ignored."""
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
-    return refusal(400, "A bucket is a folder here: labels, lifecycle, versions are not kept")
+    return refusal(400, "A bucket is a folder here, without labels, lifecycle or versions")
 
 
 def storage_layout(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``GET .../storageLayout``: gcloud asks for it before it copies, moves and removes folders."""
+    """``GET .../storageLayout``, which gcloud calls before it copies, moves or removes folders."""
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
     return JSONResponse(layout_json(call.bucket))
 
 
 def managed_folders(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``GET .../managedFolders``: there are none; gcloud asks before it removes a folder."""
+    """``GET .../managedFolders``: an empty list; gcloud calls it before it removes a folder."""
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
     return JSONResponse({"kind": "storage#managedFolders"})
 
 
 def no_managed_folder(call: StorageCall, _: dict[str, Any]) -> Response:
-    """One of them, or a new one: access is by project, never by folder."""
+    """Refuse a managed folder: access is by project, not by folder."""
     call.access.need(call.caller, call.bucket, _role_of(call))
     if call.request.method == "POST":
         return refusal(400, "There are no managed folders here: access is by the bucket's project")
@@ -111,7 +111,7 @@ def no_managed_folder(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def no_folders(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``.../folders``: resources of buckets with a hierarchical namespace only, as at Google."""
+    """``.../folders``: refused, as at Google for buckets without a hierarchical namespace."""
     call.access.need(call.caller, call.bucket, _role_of(call))
     return refusal(409, "The bucket does not support hierarchical namespace.")
 
@@ -144,7 +144,7 @@ def list_objects(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def get_object(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``GET .../o/NAME``: the resource, or with ``alt=media`` the bytes."""
+    """``GET .../o/NAME``: return the resource, or with ``alt=media`` the bytes."""
     if call.query.get("alt") == "media":
         return download(call, _)
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
@@ -157,7 +157,7 @@ def get_object(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def download(call: StorageCall, _: dict[str, Any]) -> Response:
-    """The bytes of an object, or a range of them."""
+    """Return the bytes of an object, or a range of them."""
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
     range_header = call.request.headers.get("range")
     stored, file = call.access.objects.open(
@@ -176,7 +176,7 @@ def download(call: StorageCall, _: dict[str, Any]) -> Response:
     if span:
         headers["Content-Range"] = f"bytes {first}-{end - 1}/{stored.size}"
     status = 206 if span else 200
-    if call.request.method == "HEAD":  # nobody reads the bytes
+    if call.request.method == "HEAD":  # the response has no body
         if file:
             file.close()
         return Response(status_code=status, headers=headers)
@@ -190,12 +190,12 @@ def download(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def patch_object(call: StorageCall, document: dict[str, Any]) -> Response:
-    """``PATCH .../o/NAME``: null removes, what is not named stays."""
+    """``PATCH .../o/NAME``: null removes an attribute; others do not change."""
     return _change_attributes(call, lambda before: patch_attributes(before, document))
 
 
 def update_object(call: StorageCall, document: dict[str, Any]) -> Response:
-    """``PUT .../o/NAME``: the attributes are these and no others."""
+    """``PUT .../o/NAME``: replace all attributes."""
     return _change_attributes(call, lambda _: attributes_of(document))
 
 
@@ -218,7 +218,7 @@ def act(call: StorageCall, document: dict[str, Any]) -> Response:
         case [name, "compose"]:
             return _compose_object(call, name, document)
         case _:
-            return refusal(400, "Objects can be copied, rewritten, moved and composed")
+            return refusal(400, "The action must be copyTo, rewriteTo, moveTo or compose")
 
 
 def _change_attributes(call: StorageCall, change: Callable[[Attributes], Attributes]) -> Response:
@@ -274,19 +274,19 @@ def _compose_object(call: StorageCall, name: str, document: dict[str, Any]) -> R
 
 
 def _name(call: StorageCall) -> str:
-    """The object's name; slashes that a client forgot to encode are taken as they are."""
+    """Return the object's name; unencoded slashes are accepted."""
     return "/".join(call.words)
 
 
 async def _stream(pieces: Iterator[bytes]) -> AsyncIterator[memoryview]:
-    """What is read in large pieces, in small ones; reading is done by the threads of this API."""
+    """Read large pieces in this API's threads, and yield them in small ones."""
     while piece := memoryview(await THREADS.run(next, pieces, b"")):
         for at in range(0, len(piece), _WRITTEN_BYTES):
             yield piece[at : at + _WRITTEN_BYTES]
 
 
 def _read(file: BinaryIO | None, first: int, end: int) -> Iterator[bytes]:
-    """The bytes of a range; the file is closed whoever stops reading, and why."""
+    """Yield the bytes of a range; close the file even if the reader stops early."""
     if file is None:
         return
     with file:
@@ -322,7 +322,7 @@ TABLE: Sequence[tuple[str, str, Handler]] = (
     ("DELETE", _OBJECT, blocking(delete_object)),
     ("POST", _OBJECT, blocking(act)),
     ("GET", f"/download{_OBJECT}", blocking(download)),
-    # gcloud begins large uploads at a path of its own (docs/sources/gcloud.md 4)
+    # gcloud begins large uploads at this path (docs/sources/gcloud.md 4)
     *((verb, f"{root}{_OBJECTS}", handle)
       for root in ("/upload", "/resumable/upload")
       for verb, handle in (
@@ -337,10 +337,9 @@ def storage_routes(
     store: BucketOwners,
     project_bytes: ProjectBytes | None = None,
 ) -> Sequence[RawMethod]:
-    """The rows of the storage API; ``store`` knows whose buckets are whose.
+    """Return the rows of the storage API; ``store`` has the projects of the buckets.
 
-    A request whose path began with a prefix in place of a token has it in ``root_path``: the links
-    in answers keep it.
+    A token prefix of a request's path is in ``root_path``; the links in responses keep it.
     """
     usage = project_bytes or ProjectBytes()
     access = BucketAccess(objects=objects, uploads=uploads, store=store, project_bytes=usage)
@@ -348,5 +347,5 @@ def storage_routes(
 
 
 def routes_over(access: BucketAccess) -> Sequence[RawMethod]:
-    """The rows over objects, and over who may use them."""
+    """Return the rows for objects, with the given access rules."""
     return tuple(method(verb, path, access, handle) for verb, path, handle in TABLE)

@@ -1,13 +1,13 @@
-"""One call of the storage API: what its handlers ask of it, and how it is answered and refused.
+"""One call of the storage API: its request, its access checks, and its responses.
 
 Handlers that touch the disk or the store run in threads; only bodies are read on the event loop.  A
-refusal is sent after the body has been read: a client in the middle of sending would take the
-closed connection for a broken one and try again, instead of reading what was wrong.
+refusal is sent after the body has been read: a client that is still sending would treat the closed
+connection as a failure and retry, instead of reading the refusal.
 
-A bucket is there when its folder is, and it belongs to the project that made it.  Folders that
-belong to nobody (somebody put them there by hand) are everybody's who may act in all projects;
-an administrator gives them to a project (``service.buckets``).  What a caller may not see is not
-there, but for its name: as at Google, nobody can make a bucket of a name that is taken.
+A bucket exists if its folder does, and it belongs to the project that made it.  Folders without a
+project (an administrator made them by hand) are visible to callers of all projects; an
+administrator gives them to a project (``service.buckets``).  A bucket that a caller may not see
+gets the same answer as a missing one, except that its name is taken, as at Google.
 """
 
 import errno
@@ -36,20 +36,20 @@ from trainshed.storage.remote import RemoteFailed, RemoteRefused
 from trainshed.storage.uploads import ConcurrentWrite, NoSuchUpload, Uploads
 from trainshed.wire.storage_v1.requests import BadStorageRequest, document_of, error_json
 
-#: What clients write for "no project in particular".
+#: The names that clients send for "no specific project".
 NO_PROJECT = frozenset({"", "_", "<none>"})
 
 
-#: The same for a bucket of another project and for a folder of nobody's.
+#: The same for a bucket of another project and for a folder without a project.
 TAKEN = "The requested bucket name is not available. Choose another one."
 
 
 class NoSuchBucket(Exception):
-    """There is no bucket of this name for this caller."""
+    """The caller can see no bucket of this name."""
 
 
 class Forbidden(Exception):
-    """The caller may see it and may not do this."""
+    """The caller may see the bucket, but may not do this."""
 
 
 class Taken(Exception):
@@ -57,19 +57,19 @@ class Taken(Exception):
 
 
 class BucketOwners(Protocol):
-    """Whose buckets are whose: the store, as far as it is asked here."""
+    """The part of the store that has the projects of buckets."""
 
     def bucket(self, name: str) -> tuple[str, datetime] | None:
-        """The project of a bucket, and since when it is there; None: nobody's."""
+        """Return the project and the creation time of a bucket; None: it has no project."""
 
     def buckets(self, project: str) -> Sequence[str]:
-        """The buckets of a project."""
+        """Return the buckets of a project."""
 
     def add_bucket(self, name: str, project: str) -> str:
-        """Give a bucket to a project unless it has one; whose it is then."""
+        """Give a bucket to a project unless it has one; return its project."""
 
     def project(self, id_or_number: str) -> tuple[str, str]:
-        """The (id, number) of a project."""
+        """Return the (id, number) of a project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +82,12 @@ class BucketAccess:
     project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
 
     def take(self, bucket: str, count: int) -> None:
-        """Count bytes that go into a bucket.  Raises NoRoom for more than its project may have."""
+        """Count bytes written to a bucket.  Raises NoRoom over its project's limit."""
         if self.objects.is_here(bucket) and (project := self._owner(bucket)):
             self.project_bytes.take(project, count)
 
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
-        """Make sure that the caller has a role in a bucket.  Raises NoSuchBucket, Forbidden."""
+        """Check that the caller has a role in a bucket.  Raises NoSuchBucket, Forbidden."""
         is_there = caller.may_use(bucket) and self.objects.buckets.has(bucket)
         owner = self._owner(bucket) if is_there else None
         if owner is None or not caller.may(AccessRole.VIEWER, owner or None):
@@ -99,12 +99,12 @@ class BucketAccess:
             )
 
     def _owner(self, bucket: str) -> str:
-        """The project of a bucket; empty: nobody's."""
+        """Return the project of a bucket; empty: none."""
         ownership = self.store.bucket(bucket)
         return ownership[0] if ownership else ""
 
     def make(self, caller: Caller, bucket: str, project: str) -> None:
-        """Make a bucket of a project (id, number, or nothing in particular).
+        """Make a bucket in a project (an id, a number, or none).
 
         Raises Forbidden, and Taken where the name is in use.
         """
@@ -124,7 +124,7 @@ class BucketAccess:
         self.objects.buckets.make(bucket)
 
     def visible(self, caller: Caller, project: str) -> Sequence[str]:
-        """The buckets of a project, or all that the caller may see, in order."""
+        """Return the buckets of a project, or all that the caller may see, sorted."""
         project_id = self.project(caller, project, AccessRole.VIEWER)
         if not project_id:
             return self.objects.buckets.names()
@@ -132,7 +132,7 @@ class BucketAccess:
         return sorted(name for name in owned if self.objects.buckets.has(name))
 
     def project(self, caller: Caller, project: str, role: AccessRole) -> str:
-        """The id of the project that is meant; empty: none in particular.  Raises Forbidden."""
+        """Return the id of a named project; empty if none is named.  Raises Forbidden."""
         if project in NO_PROJECT:
             project = "" if caller.project == ALL_PROJECTS else caller.project
         project_id = self.store.project(project)[0] if project else ""
@@ -144,21 +144,21 @@ class BucketAccess:
         return project_id
 
     def about(self, bucket: str) -> tuple[str, datetime]:
-        """The project number of a bucket, empty for nobody's, and since when it is there."""
+        """Return the project number of a bucket (empty: none), and its creation time."""
         ownership = self.store.bucket(bucket)
         if ownership is None:
             return "", self.objects.buckets.since(bucket)
         return self.store.project(ownership[0])[1], ownership[1]
 
 
-#: What a caller does whose address is for one bucket.
+#: Advice to a caller whose address is for one bucket.
 _WIDER = "`trainshed env` prints an address for every bucket that you may use."
 
 
 def _missing(caller: Caller, bucket: str) -> str:
-    """What a caller reads of a bucket that does not exist, or that another project has.
+    """Return the message about a bucket that does not exist, or that another project has.
 
-    The text depends on the caller and the name alone: otherwise it would tell the two apart.
+    It depends only on the caller and the name, so that it does not distinguish the two.
     """
     missing = "The specified bucket does not exist."
     if not caller.may_use(bucket):
@@ -171,7 +171,7 @@ def _missing(caller: Caller, bucket: str) -> str:
 
 
 DOCUMENT_BYTES_MAX = 1 << 20
-#: So much of a body is read to its end before it is refused; the rest is not worth anyone's time.
+#: Bytes of a refused body that are read before the connection is closed.
 DRAINED_BYTES_MAX = 64 << 20
 
 STATUS: Mapping[type[Exception], int] = {
@@ -192,7 +192,7 @@ STATUS: Mapping[type[Exception], int] = {
     RemoteFailed: 503,
 }
 
-#: What the disk says, as a status: 5xx only where trying again can help.
+#: HTTP status by errno: 5xx only if a retry can help.
 DISK_STATUS = {
     errno.ENOSPC: 507,
     errno.EDQUOT: 507,
@@ -206,18 +206,18 @@ DISK_STATUS = {
 
 @dataclass(slots=True, kw_only=True)
 class StorageCall:
-    """A call of a recognised caller."""
+    """A call of an identified caller."""
 
     request: Request
     caller: Caller
     access: BucketAccess
     body_ended: bool = False
     gone: bool = False
-    """Its client has gone: long work may stop."""
+    """The client has disconnected: long work may stop."""
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The query parameters; what is not UTF-8 would become another name unnoticed."""
+        """Return the query parameters.  Raises BadStorageRequest if they are not UTF-8."""
         raw: bytes = self.request.scope["query_string"]
         try:
             return dict(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict"))
@@ -226,15 +226,15 @@ class StorageCall:
 
     @property
     def bucket(self) -> str:
-        """The bucket in the path, which nobody has checked yet."""
+        """Return the unchecked bucket name in the path."""
         return str(self.request.path_params["bucket"])
 
     @property
     def words(self) -> list[str]:
-        """What stands behind ``/o/``, each part decoded on its own.
+        """Return the parts of the path after ``/o/``, each decoded separately.
 
-        Clients write a name as one part (``a%2Fb``), so that ``compose`` and ``rewriteTo`` behind
-        it cannot be mistaken for a part of it.  The path that Starlette decodes has lost this.
+        Clients encode a name as one part (``a%2Fb``), which distinguishes it from ``compose`` and
+        ``rewriteTo`` after it.  Starlette's decoded path has lost this.
         """
         raw: bytes = self.request.scope["raw_path"]
         _, _, rest = raw.partition(b"/storage/v1/b/")
@@ -246,9 +246,9 @@ class StorageCall:
 
     @property
     def base(self) -> str:
-        """The server as the caller reached it, with the prefix that stands for a token.
+        """Return the server's URL as the caller used it, with a token prefix.
 
-        A client that named Google spoke TLS, which the proxy of ``trainshed run`` has ended.
+        A client that named Google used TLS, which the proxy of ``trainshed run`` ended.
         """
         scope = self.request.scope
         host = self.request.headers.get("host", "")
@@ -257,12 +257,12 @@ class StorageCall:
         return f"{scheme}://{host}{scope.get('root_path', '')}"
 
     def go_on(self) -> None:
-        """Raise ClientDisconnect where nobody waits for the answer any more."""
+        """Raise ClientDisconnect if the client has disconnected."""
         if self.gone:
             raise ClientDisconnect
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it arrives.  Raises ClientDisconnect where it was cut off."""
+        """Yield the body as it arrives.  Raises ClientDisconnect if it is cut off."""
         if self.body_ended:
             return
         async for piece in self.request.stream():
@@ -271,16 +271,16 @@ class StorageCall:
         self.body_ended = True
 
     async def document(self) -> dict[str, Any]:
-        """The JSON object of the body; empty where there is none."""
+        """Return the JSON object of the body; empty without a body."""
         text = b""
         async for piece in self.pieces():
             text += piece
             if len(text) > DOCUMENT_BYTES_MAX:
-                raise BadStorageRequest(f"The document has over {DOCUMENT_BYTES_MAX} bytes")
+                raise BadStorageRequest(f"The document is larger than {DOCUMENT_BYTES_MAX} bytes")
         return document_of(text, "The body")
 
     async def drain(self) -> None:
-        """Read the rest of the body, as far as it is worth it."""
+        """Read the rest of the body, up to a limit."""
         read = 0
         async for piece in self.pieces():
             read += len(piece)
@@ -293,20 +293,20 @@ BlockingHandler = Callable[[StorageCall, dict[str, Any]], Response]
 
 
 def method(verb: str, path: str, access: BucketAccess, handle: Handler) -> RawMethod:
-    """A row of the route table, whose refusals have the storage API's own form."""
+    """Return a row of the route table, with refusals in the storage API's form."""
 
     async def answered(request: Request, caller: Caller) -> Response:
         call = StorageCall(request=request, caller=caller, access=access)
         try:
             return await _answer(call, handle)
         except ClientDisconnect:
-            return refusal(499, "The client has gone")
+            return refusal(499, "The client has disconnected")
 
     return RawMethod(verb=verb, path=path, handle=answered)
 
 
 def blocking(handle: BlockingHandler) -> Handler:
-    """A handler that gets the body's document and runs in a thread."""
+    """Return a handler that gets the body's document and runs in a thread."""
 
     async def run(call: StorageCall) -> Response:
         document = await call.document()
@@ -329,5 +329,5 @@ async def _answer(call: StorageCall, handle: Handler) -> Response:
 
 
 def refusal(code: int, message: str) -> Response:
-    """An error as the storage API's clients expect it."""
+    """Return an error in the storage API's form."""
     return JSONResponse(error_json(code, message), status_code=code)

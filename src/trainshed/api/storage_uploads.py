@@ -1,6 +1,6 @@
 """Routes of uploads: in one request (media, multipart), or in pieces (resumable).
 
-Bytes go to the disk as they arrive; a megabyte of an upload is in memory, whatever its size.
+Bytes are written to the disk as they arrive; at most a megabyte of an upload is in memory.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ PIECE_BYTES = 1 << 20
 
 
 async def upload(call: StorageCall) -> Response:
-    """``POST`` of an upload: all of it, the beginning of a session, or a piece (gcsfs)."""
+    """``POST`` of an upload: a whole object, the begin of a session, or a piece (gcsfs)."""
     if "upload_id" in call.query:
         return await continue_upload(call)
     await THREADS.run(_check, call)
@@ -48,13 +48,13 @@ async def upload(call: StorageCall) -> Response:
 
 
 def _check(call: StorageCall) -> None:
-    """Whether anything may be uploaded here.  Raises NoSuchBucket, Forbidden, NoRoom."""
+    """Check that the caller may upload.  Raises NoSuchBucket, Forbidden, NoRoom."""
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     call.access.take(call.bucket, 0)
 
 
 async def continue_upload(call: StorageCall) -> Response:
-    """``PUT`` of a session: a piece, a question how far it is, or its end."""
+    """``PUT`` of a session: a piece, a status query, or the last piece."""
     uploads, upload_id = call.access.uploads, call.query.get("upload_id", "")
     session = await THREADS.run(_session, call, upload_id)
     if session.done:
@@ -67,12 +67,12 @@ async def continue_upload(call: StorageCall) -> Response:
     await call.drain()
     total = received if _is_all_of_it(call, span) else span.total
     if total is not None and received > total:
-        raise BadStorageRequest(f"The upload has {received} bytes and was to have {total}")
+        raise BadStorageRequest(f"The upload must have {total} bytes, got {received}")
     return await _finish(call, upload_id) if received == total else _incomplete(received)
 
 
 def cancel_upload(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``DELETE`` of a session; 499 is what Cloud Storage answers to it."""
+    """``DELETE`` of a session; Cloud Storage answers 499."""
     upload_id = call.query.get("upload_id", "")
     _session(call, upload_id)
     call.access.uploads.cancel(upload_id)
@@ -80,7 +80,7 @@ def cancel_upload(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 async def _whole(call: StorageCall, *, multipart: bool) -> Response:
-    """An upload in one request; its document says what the bytes must be."""
+    """Store an upload in one request; its document may have checksums."""
     reader = MultipartReader(_boundary(call)) if multipart else None
     hasher = Hasher()
     async with _part(call) as (path, out):
@@ -114,7 +114,7 @@ async def _whole(call: StorageCall, *, multipart: bool) -> Response:
 
 
 async def _begin(call: StorageCall) -> Response:
-    """Open a session; its URL is on this host, and has the prefix that the caller came with."""
+    """Open a session; its URL has the host and the prefix of the caller's request."""
     document = await call.document()
     length = {"X-Upload-Content-Length": _header(call, "x-upload-content-length") or None}
     session = UploadSession(
@@ -132,7 +132,7 @@ async def _begin(call: StorageCall) -> Response:
 
 
 def _session(call: StorageCall, upload_id: str) -> UploadSession:
-    """The session, which the caller must be allowed to continue in this bucket."""
+    """Return the session, which must be of this bucket."""
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     session = call.access.uploads.session(upload_id)
     if session.bucket != call.bucket:
@@ -141,7 +141,7 @@ def _session(call: StorageCall, upload_id: str) -> UploadSession:
 
 
 def _span(call: StorageCall, session: UploadSession) -> ContentRange:
-    """What the request brings; without a Content-Range it is the whole object."""
+    """Return the range of a request; without a Content-Range the whole object."""
     header = _header(call, "content-range")
     span = content_range(header) if header else ContentRange(first=0, last=None, total=None)
     if None not in (span.total, session.total) and span.total != session.total:
@@ -158,7 +158,7 @@ def _is_all_of_it(call: StorageCall, span: ContentRange) -> bool:
 
 
 async def _receive(call: StorageCall, upload_id: str, span: ContentRange, received: int) -> int:
-    """Write what is new of the body; what came before a cut stays.  How many bytes are there."""
+    """Write new bytes, also of a body that is cut off; return how many the session has."""
     uploads: Uploads = call.access.uploads
     at = span.first or 0
     limit = None if span.last is None else span.last + 1
@@ -184,7 +184,7 @@ async def _finish(call: StorageCall, upload_id: str) -> Response:
 
 
 def _incomplete(received: int) -> Response:
-    """308 says how far it is: nothing about a range where there is nothing yet."""
+    """Return a 308 with the received range; without a range if no byte was received."""
     headers = {"Range": f"bytes=0-{received - 1}"} if received else {}
     return Response(status_code=308, headers=headers)
 
@@ -199,7 +199,7 @@ async def _part(call: StorageCall) -> AsyncIterator[tuple[Path, BinaryIO]]:
 
 
 async def _gather(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in pieces worth a write; all that came, also where the body was cut off."""
+    """Join bytes into larger pieces; yield all that arrived, also if the body is cut off."""
     held = bytearray()
     cut: ClientDisconnect | None = None
     try:

@@ -1,8 +1,8 @@
-"""The table of Google's routes: what each path means, whatever transport brings it.
+"""The table of Google's routes, for REST and gRPC.
 
 Written by hand, because no published description of the aiplatform services comes with their
-package (docs/sources/vertex.md 9.2).  A test compares it with the installed clients, so that a
-method which they learn for the training collections is missed here.
+package (docs/sources/vertex.md 9.2).  A test compares it with the installed clients, and fails if
+they have a new method of a training collection.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ SUBMITTER: Final = AccessRole.SUBMITTER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handlers:
-    """Everybody who answers a row."""
+    """The handlers of all rows."""
 
     ml_jobs: JobHandlers
     custom_jobs: JobHandlers
@@ -55,7 +55,7 @@ class Handlers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """One of Vertex's collections; its methods and messages have their names from these words."""
+    """A collection of Vertex AI; the names of its methods and messages are made of these words."""
 
     word: str
     message: str
@@ -83,7 +83,7 @@ PIPELINES: Final = Collection(
 
 
 def google_table(handlers: Handlers) -> tuple[Method, ...]:
-    """All rows.  Every row of aiplatform is there as v1beta1 too: gcloud polls operations so."""
+    """Return all rows.  Rows of aiplatform exist as v1beta1 too: gcloud polls operations there."""
     vertex = (
         *_collection(CUSTOM_JOBS, handlers.custom_jobs),
         *_collection(TUNING_JOBS, handlers.tuning_jobs),
@@ -92,7 +92,7 @@ def google_table(handlers: Handlers) -> tuple[Method, ...]:
         *_models(handlers.models),
         *(row for name in ABSENT for row in _absent(name)),
     )
-    # the Vertex SDK asks for operations below /ui, in v1 and in v1beta1 alike
+    # the Vertex SDK reads operations below /ui, in v1 and in v1beta1
     # (docs/sources/vertex.md 1)
     console = (
         replace(row, path=row.path.replace("/v1/", "/ui/", 1), rpc="")
@@ -206,7 +206,7 @@ def _row(  # noqa: PLR0913  # the columns of the table
     rpc: str = "",
     response: str = "",
 ) -> Method:
-    """A row; the name of the request follows from the call's, everywhere at Google."""
+    """Return a row; at Google the name of the request follows from the call's."""
     service, _, call = rpc.partition("/")
     request = f"{service.rpartition('.')[0]}.{call}Request" if rpc else ""
     return Method(
@@ -223,7 +223,7 @@ def _row(  # noqa: PLR0913  # the columns of the table
 
 
 def _beta(row: Method) -> Method:
-    """The row in v1beta1, whose messages have the same bytes; operations have no version."""
+    """Return the row in v1beta1, whose messages have the same bytes; operations have no version."""
     is_ours = row.rpc.startswith(PACKAGE)
     rpc = row.rpc.replace(PACKAGE, f"{PACKAGE}beta1", 1) if is_ours else ""
     return replace(row, path=row.path.replace("/v1/", "/v1beta1/", 1), rpc=rpc)

@@ -1,7 +1,7 @@
-"""Threads for synchronous handlers, with less between a call and its thread than anyio has.
+"""Threads for synchronous handlers, with less overhead than anyio's.
 
-A call is one put and one wake-up each way.  anyio's own hop bounds, counts and checks for
-cancellation, which cost a tenth of all that a submit costs.
+A call costs one queue operation and one wake-up in each direction.  anyio's limits, counters and
+cancellation checks would take a tenth of the time of a submission.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-#: Calls at once; more of them wait.  Most of a call's time is its wait for a commit.
+#: Calls at once; further calls wait.  A call mostly waits for a commit.
 THREADS_MAX: Final = 40
-#: Readings of logs at once: each takes a few megabytes, and its share of the interpreter.
+#: Log reads at once: each takes a few megabytes, and interpreter time.
 LOG_THREADS_MAX: Final = 2
 
 
 class Threads:
-    """As many threads as there were ever calls at once; they end with the process."""
+    """Starts threads as needed for calls at once; they end with the process."""
 
     def __init__(self, most: int = THREADS_MAX) -> None:
         """No thread is started before it is needed."""
@@ -32,14 +32,14 @@ class Threads:
         self._started = 0
 
     async def run(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
-        """What the function returns or raises."""
+        """Run a function in a thread; return or raise its result."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
         def call() -> None:
             try:
                 result = function(*args)
-            except BaseException as error:  # noqa: BLE001  # it is the caller's
+            except BaseException as error:  # noqa: BLE001  # raised again in the caller
                 _notify(loop, _fail, done, error)
             else:
                 _notify(loop, _succeed, done, result)
@@ -81,7 +81,7 @@ def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
 def _notify(loop: asyncio.AbstractEventLoop, how: Callable[..., None], *what: Any) -> None:
     try:
         loop.call_soon_threadsafe(how, *what)
-    except RuntimeError:  # the server has ended meanwhile
+    except RuntimeError:  # the event loop has ended
         return
 
 
@@ -98,7 +98,7 @@ class SharedThreads:
         self._own.set(own)
 
     async def run(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
-        """What the function returns or raises."""
+        """Run a function in a thread; return or raise its result."""
         return await (self._own.get() or self._all).run(function, *args)
 
 

@@ -1,1 +1,1 @@
-"""The listener for replicas: metadata, proxy and Google's storage hosts on one port."""
+"""The gateway for replicas: metadata server, proxy and Google's storage hosts on one port."""

@@ -1,7 +1,7 @@
-"""Who has come in, and what he speaks: plain HTTP, TLS, or CONNECT to a host behind us.
+"""Identifies the caller of a connection and its protocol: plain HTTP, TLS, or CONNECT.
 
-The first byte tells: a handshake of TLS begins with 0x16, and of the methods of HTTP only CONNECT
-with a C.  It is looked at and left where it is, so that what is asked next reads it all.
+The first byte decides: a TLS handshake begins with 0x16, and of HTTP's methods only CONNECT begins
+with a C.  The byte is peeked and stays in the socket for the protocol that follows.
 """
 
 import asyncio
@@ -22,26 +22,27 @@ from trainshed.api.threads import THREADS
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 
-#: Who has the other end of a connection, given both: theirs and ours.  None: no attempt that lives.
+#: Returns the attempt at the other end of a connection, given both addresses (theirs, ours).  None:
+#: it is not a process of a living attempt.
 PeerAt = Callable[[tuple[str, int], tuple[str, int]], LivingAttempt | None]
 
-#: Searches at once: strangers make the longest ones, and are not to take the machine for it.
+#: Searches at once: unknown callers cause the longest ones, and must not load the machine.
 _SEARCHES_MAX: Final = 2
 _TLS: Final = 0x16
 _CONNECT: Final = ord("C")
 _HTTPS: Final = 443
 _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 CONNECT_FORM: Final = "CONNECT must name HOST:PORT, with one Host header at most"
-AWAY: Final = "Who calls cannot be found out now; try again in a moment"
-#: Said to whoever is no process of a living attempt.
+AWAY: Final = "The server cannot identify the caller now; try again in a moment"
+#: The refusal of a caller that is not a process of a living attempt.
 STRANGER: Final = (
     "Permission denied: this address serves the programs of running jobs, each for its own job, "
-    "and the caller is none of them"
+    "and the caller is not one of them"
 )
 
 
 class NotNow(enum.Enum):
-    """Who it is cannot be found out now: the database is away."""
+    """The caller cannot be identified now: the database is unavailable."""
 
     NOT_NOW = "NOT_NOW"
 
@@ -55,17 +56,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """What decides on a connection."""
+    """The functions and limits that decide about a connection."""
 
     peer_at: PeerAt
     find: FindAttempt
     tls: Callable[[], ssl.SSLContext]
     ends_here: Callable[[str], bool]
-    """Whether a host's TLS ends here; others are reached through a tunnel."""
+    """Returns whether the gateway ends a host's TLS; other hosts are reached through a tunnel."""
     connections_max: int
-    """Connections of all attempts together."""
+    """The most connections of all attempts together."""
     attempt_connections_max: int
-    """Connections of one attempt, and fewer where others leave less (``shares``)."""
+    """The most connections of one attempt; fewer while others use many (``shares``)."""
     tunnels: Tunnels
 
 
@@ -81,9 +82,9 @@ class GatewayAccepting(Accepting):
         entrance: Entrance,
         key: AttemptKey | None = None,
     ) -> None:
-        """Connections are accepted from now on.
+        """Begin to accept connections.
 
-        ``key`` is the attempt in whose network the socket listens; None: all come here.
+        ``key`` is the attempt in whose network the socket listens; None: for all attempts.
         """
         self._entrance = entrance
         self._key = key
@@ -92,7 +93,7 @@ class GatewayAccepting(Accepting):
         super().__init__(loop, listener, make, connections, None)
 
     async def opened(self, accepted: socket.socket, held: Connection) -> None:
-        """Find out who it is and what he wants.  Raises OSError, also where he takes too long."""
+        """Identify the caller and the protocol.  Raises OSError, also for a slow caller."""
         accepted.setblocking(False)
         async with asyncio.timeout(self._everyone.times.head_s):
             first = await first_byte(self._loop, accepted)
@@ -100,7 +101,7 @@ class GatewayAccepting(Accepting):
             if first == _CONNECT:
                 head = await read_head(self._loop, accepted)
         if self._has_too_many(held):
-            self._everyone.report_closed(held, "its attempt has as many as it may have")
+            self._everyone.report_closed(held, "its attempt has reached its limit")
             raise ConnectionAbortedError
         if first == _CONNECT:
             await self._connect(accepted, held, head)
@@ -108,11 +109,11 @@ class GatewayAccepting(Accepting):
             await self.hand_over(accepted, held, self._entrance.tls if first == _TLS else None)
 
     def share_of(self, address: tuple[str, int]) -> str:
-        """A job has one share, whatever its addresses are in its own network."""
+        """Return one share for a job, whatever its addresses are in its own network."""
         return super().share_of(address) if self._key is None else f"attempt {self._key}"
 
     async def _peer(self, accepted: socket.socket) -> "LivingAttempt | NotNow | None":
-        """Identify the caller; a cut connection leaves at once, its search ends by itself."""
+        """Identify the caller; return at once for a cut connection, whose search ends by itself."""
         if self._key is not None:
             return await self._search(self._entrance.find, self._key)
         theirs, ours = accepted.getpeername()[:2], accepted.getsockname()[:2]
@@ -126,7 +127,7 @@ class GatewayAccepting(Accepting):
     ) -> "LivingAttempt | NotNow | None":
         try:
             return await THREADS.run(find, *args)
-        except Exception as error:  # noqa: BLE001  # the caller hears it with the next request
+        except Exception as error:  # noqa: BLE001  # the caller's next request is refused
             _log.warning("cannot identify the process behind a connection: %s", error)
             return NOT_NOW
 
@@ -180,7 +181,7 @@ class GatewayAccepting(Accepting):
 
 
 def authority_of(scope: Any) -> str:
-    """The host that a request is for, without its port."""
+    """Return the host that a request is for, without its port."""
     host = next((value for name, value in scope["headers"] if name == b"host"), b"")
     name: str = host.decode("latin-1").lower()
     return name.partition("]")[0].strip("[") if name.startswith("[") else name.partition(":")[0]

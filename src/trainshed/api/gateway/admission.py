@@ -1,11 +1,10 @@
-"""Who calls the gateway: an attempt that lives, by its connection and by its token.
+"""Identifies the attempt that calls the gateway, by its connection and by its token.
 
-Whoever calls is a process of an attempt, or is refused: the listener has found that out from the
-connection.  Google's hosts want the attempt's token besides, for what changes something: data that
-is public at Google is read without one, by ``urllib`` and ``keras.utils.get_file``.  At the address
-that STORAGE_EMULATOR_HOST names, clients that were made without ``credentials`` send none
-(docs/sources/vertex.md 2.4), and the connection is enough: whoever has it may have a token for the
-asking.
+The listener has identified the attempt from the connection; any other caller is refused.  Google's
+hosts also need the attempt's token for changes: data that is public at Google is read without one,
+by ``urllib`` and ``keras.utils.get_file``.  At the address in STORAGE_EMULATOR_HOST, clients made
+without ``credentials`` send no token (docs/sources/vertex.md 2.4), and the connection is enough:
+its process could get a token from the metadata server anyway.
 """
 
 import time
@@ -28,36 +27,36 @@ from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 from trainshed.service.gateway.places import METADATA_HOSTS
 from trainshed.service.gateway.tokens import PREFIX, AttemptTokens
 
-OVER: Final = "The token's attempt has ended, or it was given to another one"
-EXPIRED: Final = "The token has expired: the metadata server gives another one"
+OVER: Final = "The token's attempt has ended, or the token belongs to another attempt"
+EXPIRED: Final = "The token has expired: get another one from the metadata server"
 NO_TOKEN: Final = "Anonymous caller: the request carries no token"  # noqa: S105  # none
 
-#: A public address of Google's is read without a token; whoever has the connection may have one.
+#: Whether a request without a token is allowed: reads of public addresses, as at Google.
 _READING: Final = frozenset({"GET", "HEAD"})
 
 OfAddress = Callable[[SignedAddress], Caller]
-#: Finds the caller of an Authorization header, given that and who has shown it.
+#: Identifies the caller of an Authorization header, given the header and the attempt.
 Recognise = Callable[[str, str], Caller]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Who calls, by the connection and the token."""
+    """Identifies callers by the connection and the token."""
 
     tokens: AttemptTokens
     find: FindAttempt
     is_remembered: Callable[[AttemptKey], bool] = lambda _: False
-    """Whether ``find`` answers without waiting."""
+    """Returns whether ``find`` answers without waiting."""
     recognise: Recognise | None = None
-    """Who sent an Authorization header that is not an attempt's; None: nobody else is known."""
+    """Identifies the sender of any other Authorization header; None: such headers are refused."""
     of_address: OfAddress | None = None
-    """Who signed the address of a request, where keys are known."""
+    """Identifies the signer of a request's address, where keys are registered."""
     exchange: Exchange | None = None
-    """Turns a signed assertion into a token, where keys are known."""
+    """Turns a signed assertion into a token, where keys are registered."""
     clock: Callable[[], float] = time.time
 
     async def admit(self, scope: Scope) -> Caller:
-        """Who calls storage, in a thread where that may take time.  Raises a Refusal."""
+        """Return the caller of storage, in a thread where that may block.  Raises a Refusal."""
         held = _find_peer(scope)
         is_known = isinstance(held, LivingAttempt) and self.is_remembered(held.key)
         if is_known and (self.recognise is None or _is_ours(scope)):
@@ -65,7 +64,7 @@ class Admission:
         return await THREADS.run(self.caller, scope)
 
     def peer(self, scope: Scope) -> LivingAttempt:
-        """The attempt at the other end.  Raises a Refusal."""
+        """Return the attempt at the other end.  Raises a Refusal."""
         peer = _find_peer(scope)
         if peer is NOT_NOW:
             raise Refusal(Code.UNAVAILABLE, AWAY)
@@ -74,7 +73,7 @@ class Admission:
         return peer
 
     def caller(self, scope: Scope) -> Caller:
-        """Who calls storage.  Raises a Refusal."""
+        """Return the caller of storage.  Raises a Refusal."""
         peer = self.peer(scope)
         credentials = _list_credentials(scope)
         if not credentials and _is_signed(scope) and self.of_address is not None:
@@ -100,7 +99,7 @@ class Admission:
 
 
 def _find_peer(scope: Scope) -> object:
-    """Who has the connection, as its listener has found out."""
+    """Return the process behind the connection, as its listener identified it."""
     held = scope.get("state", {}).get(CONNECTION)
     return held.peer if held is not None else None
 
@@ -110,7 +109,7 @@ def _list_credentials(scope: Scope) -> list[bytes]:
 
 
 def _is_ours(scope: Scope) -> bool:
-    """Whether what is shown is the token of an attempt, or nothing: nobody else is asked then."""
+    """Return whether the request has an attempt's token or none; others need ``recognise``."""
     return not _is_signed(scope) and all(
         PREFIX.encode() in header for header in _list_credentials(scope)
     )
@@ -131,10 +130,10 @@ def _address_of(scope: Scope) -> SignedAddress:
 
 
 def _reads(scope: Scope) -> bool:
-    """Whether it is as data is read that is public at Google."""
+    """Return whether a request reads like one for public data at Google."""
     return scope["method"] in _READING and not _is_signed(scope)
 
 
 def is_emulator(scope: Scope) -> bool:
-    """Whether a request came by STORAGE_EMULATOR_HOST: in the clear, and for our own address."""
+    """Return whether a request came by STORAGE_EMULATOR_HOST: plain HTTP to our own address."""
     return scope["scheme"] == "http" and authority_of(scope) not in METADATA_HOSTS

@@ -1,4 +1,4 @@
-"""The gateway's application: by host and path to the metadata server, to tokens, to storage."""
+"""Routes the gateway's requests by host and path: metadata server, tokens, storage."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.gateway.attempts import is_attempt
 
-#: Hosts whose paths are those of storage: the JSON API, and the XML API for whatever is left.
+#: Hosts of the storage API: the JSON API, and the XML API for other paths.
 STORAGE_HOST: Final = "storage.googleapis.com"
 _STORAGE: Final = frozenset(
     {STORAGE_HOST, "www.googleapis.com", "commondatastorage.googleapis.com"}
@@ -30,19 +30,19 @@ _STORAGE: Final = frozenset(
 _OAUTH2: Final = frozenset({"oauth2.googleapis.com", "accounts.google.com"})
 
 NOT_SERVED: Final = (
-    "{host} is not answered for here, and nothing of it is kept: jobs on this server have Google's "
-    "storage and its metadata server, and may write logs and metrics; an administrator lets the "
-    'rest through with other_apis = "pass" under [gateway]'
+    "this server does not answer for {host}: jobs here have Google's storage and its metadata "
+    "server, and may write logs and metrics; an administrator lets other requests through with "
+    'other_apis = "pass" under [gateway]'
 )
 
-#: A job names the buckets of its project, and makes none (decision 0039).
+#: Jobs use the buckets of their project, and make none (decision 0039).
 NOT_FOR_JOBS: Final = frozenset({("POST", "/storage/v1/b"), ("DELETE", "/storage/v1/b/{bucket}")})
 NO_BUCKETS: Final = (
-    "Permission denied: jobs make and remove no buckets; trainshed buckets create NAME makes one"
+    "Permission denied: jobs cannot make or remove buckets; run: trainshed buckets create NAME"
 )
 
 
-#: As the API refuses it: two readers may take different ones.
+#: Refused as by the API: two programs may read different ones of two Hosts.
 _TWO_HOSTS: Final = Refusal(Code.INVALID_ARGUMENT, f"the header host {GIVEN_TWICE}")
 
 
@@ -53,10 +53,10 @@ class Gateway:
     admission: Admission
     storage: Router
     more: Mapping[str, ASGIApp] = field(default_factory=dict)
-    """Further hosts of Google's that are answered for; their peers have been found."""
+    """Further hosts of Google that the gateway answers for; the callers are identified."""
 
     def ends_here(self, host: str) -> bool:
-        """Whether one of Google's hosts is answered for, with more than a refusal."""
+        """Return whether the gateway answers for a host of Google's with more than a refusal."""
         return (
             host in _STORAGE
             or host in _OAUTH2
@@ -96,7 +96,7 @@ class Gateway:
 
 
 def without_jobs(raw: Sequence[RawMethod]) -> Sequence[RawMethod]:
-    """The rows where jobs make and remove no buckets."""
+    """Return the rows, with those that make and remove buckets refused for jobs."""
     return [_without_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
 
 
@@ -106,9 +106,9 @@ def storage_router(
     denials: Denials,
     elsewhere: Elsewhere = nowhere,
 ) -> Router:
-    """The routes of the JSON API, and the XML API behind them.
+    """Return the routes of the JSON API, followed by the XML API.
 
-    ``elsewhere`` answers for buckets that the caller does not have, or has None.
+    ``elsewhere`` answers for buckets that the caller does not have, or returns None.
     """
 
     def admitted(row: RawMethod) -> Callable[[Request], Awaitable[Response]]:
@@ -125,7 +125,7 @@ def storage_router(
 
 
 def _without_jobs(row: RawMethod) -> RawMethod:
-    """A row that whoever shows a token of his own may call, and an attempt may not."""
+    """Return a row that callers with a token of their own may use, and attempts may not."""
 
     async def handle(request: Request, caller: Caller) -> Response:
         if is_attempt(caller):
@@ -157,6 +157,6 @@ async def _answer(
 
 
 def _not_served(host: str) -> ASGIApp:
-    """A refusal that no client of Google's tries again."""
+    """Return a refusal that Google's clients do not retry."""
     refused = Refusal(Code.PERMISSION_DENIED, NOT_SERVED.format(host=host[:100] or "the host"))
     return refusal_response(refused)

@@ -1,6 +1,6 @@
-"""Batches: many calls of the JSON API in one request; gcsfs removes files so.
+"""Batches: many calls of the JSON API in one request, which gcsfs uses to remove files.
 
-Each part is a request of its own, and is answered as if it had come by itself, in order.
+Each part is answered like a separate request, in order.
 https://cloud.google.com/storage/docs/batch
 """
 
@@ -22,17 +22,17 @@ from trainshed.api.storage_call import refusal
 from trainshed.model.refusals import Refusal
 
 PATHS: Final = ("/batch/storage/v1", "/batch")
-#: Google takes a hundred; its own Python client sends as many as this.
+#: Google accepts 100; its own Python client sends as many as this.
 CALLS_MAX: Final = 1000
 BYTES_MAX: Final = 8 << 20
 _JSON: Final = "/storage/v1/"
 _OUTER_KEYS: Final = ("type", "asgi", "http_version", "server", "client", "scheme")
-#: What a part brings of its own; the rest is the whole request's.
+#: Headers that a part gives itself; the other headers are those of the whole request.
 _OWN: Final = frozenset({b"content-type", b"content-length", b"transfer-encoding", b"if-match"})
 
 
 class BadBatch(Exception):
-    """The body is no batch; the message says why."""
+    """The body is not a valid batch; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class BatchPart:
 
 
 def batched(storage: ASGIApp) -> Any:
-    """An endpoint that has ``storage`` answer each part."""
+    """Return an endpoint that lets ``storage`` answer each part."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -61,32 +61,32 @@ def batched(storage: ASGIApp) -> Any:
         answers = [await _answer(storage, request, part) for part in parts]
         pieces = [f"--{boundary}\r\n".encode() + answer + b"\r\n" for answer in answers]
         content = b"".join((*pieces, f"--{boundary}--\r\n".encode()))
-        # unquoted: gcsfs takes what stands behind the sign
+        # unquoted: gcsfs reads all that follows the equals sign
         return Response(content, headers={"content-type": f"multipart/mixed; boundary={boundary}"})
 
     return endpoint
 
 
 def parts_of(content_type: str, body: bytes) -> list[BatchPart]:
-    """The calls of a batch.  Raises BadBatch."""
+    """Return the calls of a batch.  Raises BadBatch."""
     head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
     mail = BytesParser().parsebytes(head + body)
     if not mail.is_multipart():
-        raise BadBatch("A batch is multipart/mixed, and each part is application/http")
+        raise BadBatch("A batch must be multipart/mixed, and each part application/http")
     parts = [_part(part) for part in mail.get_payload() if isinstance(part, Mail)]
     if not 0 < len(parts) <= CALLS_MAX:
-        raise BadBatch(f"A batch has 1 to {CALLS_MAX} calls, and this one has {len(parts)}")
+        raise BadBatch(f"A batch must have 1 to {CALLS_MAX} calls, got {len(parts)}")
     return parts
 
 
 def _part(mail: Mail) -> BatchPart:
     content = mail.get_payload(decode=True)
     if not isinstance(content, bytes):
-        raise BadBatch("A part of a batch is application/http")
+        raise BadBatch("A part of a batch must be application/http")
     line, _, rest = content.lstrip().partition(b"\n")
     words = line.decode("latin-1").split()
     if len(words) < 2:  # noqa: PLR2004 - a verb and a path
-        raise BadBatch("A part of a batch begins with a verb and a path")
+        raise BadBatch("A part of a batch must begin with a verb and a path")
     inner = BytesParser().parsebytes(rest)
     body = inner.get_payload(decode=True)
     return BatchPart(
@@ -99,7 +99,7 @@ def _part(mail: Mail) -> BatchPart:
 
 
 async def _answer(storage: ASGIApp, request: Request, part: BatchPart) -> bytes:
-    """The part of the answer: headers, an empty line, and an answer of HTTP."""
+    """Return a part of the answer: headers, an empty line, and an HTTP response."""
     status, headers, content = await _call_storage(storage, request, part)
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -115,7 +115,7 @@ async def _call_storage(
 ) -> tuple[int, dict[str, str], bytes]:
     url = urlsplit(part.target)
     if not url.path.startswith(_JSON) or "alt=media" in url.query:
-        message = "A batch has calls of the JSON API that bring or take no object's bytes"
+        message = "A batch must have calls of the JSON API that do not transfer object data"
         return _json_answer(HTTPStatus.BAD_REQUEST, message)
     sent: list[Message] = []
 

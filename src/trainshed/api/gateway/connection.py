@@ -1,9 +1,9 @@
-"""HTTP/1.1 as Google's servers take and give it, for clients that insist on their ways.
+"""HTTP/1.1 with the peculiarities of Google's servers, which some clients need.
 
 TensorFlow's file system looks for ``Location`` and ``Range`` in this spelling.  Its uploads have
 both a Content-Length and a chunked body (chunked is right then, RFC 9112 6.1), and its requests
-without a body say ``Transfer-Encoding: identity``, which RFC 9112 has no more.  Nobody stands
-between such a client and this listener who could read these in another way.
+without a body say ``Transfer-Encoding: identity``, which RFC 9112 no longer has.  No proxy between
+such a client and this listener could interpret these differently.
 """
 
 import re
@@ -18,21 +18,21 @@ from trainshed.api.http_connection import HttpConnection
 _HEAD_END: Final = b"\r\n\r\n"
 _IDENTITY: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*identity[ \t]*(?=\r\n)", re.IGNORECASE)
 _NAME: Final = re.compile(rb"(?<=\r\n)[a-z0-9-]+(?=:)")
-#: Names that are not written like ``Content-Type``.
+#: Header names that are not capitalised like ``Content-Type``.
 _SPELLED: Final = {b"etag": b"ETag", b"x-guploader-uploadid": b"X-GUploader-UploadID"}
 _INTERIM: Final = b"HTTP/1.1 100"
 
 
 class GatewayConnection(HttpConnection):
-    """One of a replica's."""
+    """A connection of a replica."""
 
     _in_head = True
-    """Whether what comes next belongs to a head."""
+    """Whether the next bytes belong to a head."""
     _begun = b""
     """The beginning of a head."""
 
     def __init__(self, *args: Any, bridge: Callable[[], Bridge], **named: Any) -> None:
-        """As its base; ``bridge`` takes it over where its client speaks HTTP/2."""
+        """As its base; ``bridge`` takes over the connection of a client that speaks HTTP/2."""
         super().__init__(*args, **named)
         self._bridge = bridge
         self.parser.set_dangerous_leniencies(
@@ -40,7 +40,7 @@ class GatewayConnection(HttpConnection):
         )
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Stay, or make room for what speaks HTTP/2."""
+        """Keep the connection, or hand it to ``bridge`` if the client speaks HTTP/2."""
         secured = transport.get_extra_info("ssl_object")
         if secured is None or secured.selected_alpn_protocol() != HTTP2:
             super().connection_made(transport)
@@ -50,7 +50,7 @@ class GatewayConnection(HttpConnection):
         bridge.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on a head whole, as it is to be read."""
+        """Collect a head, correct it for the parser, and pass it on whole."""
         if self._in_head:
             self.head_begins()
             self._begun += data
@@ -62,32 +62,31 @@ class GatewayConnection(HttpConnection):
         super().data_received(data)
 
     def on_headers_complete(self) -> None:
-        """Answer in Google's spelling."""
+        """Write the response's header names in Google's spelling."""
         self._in_head = False
         super().on_headers_complete()
         cast("Any", self.cycle).transport = GoogleSpelling(self.transport)
 
     def on_message_complete(self) -> None:
-        """The next head begins."""
+        """Expect the next head."""
         self._in_head = True
         super().on_message_complete()
 
 
 class GoogleSpelling:
-    """A transport for one answer, whose header names are written as Google writes them."""
+    """A transport for one response, which writes header names in Google's spelling."""
 
     def __init__(self, transport: Any) -> None:
-        """The head has not been written yet."""
         self._transport = transport
         self.close = transport.close
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """The head comes first and in one piece; before it only ``100 Continue``."""
+        """Rewrite the head, which comes first and in one piece, after ``100 Continue`` at most."""
         if data.startswith(_INTERIM):
             self._transport.write(data)
             return
-        self.write = self._transport.write  # type: ignore[method-assign]  # no more for what follows
+        self.write = self._transport.write  # type: ignore[method-assign]  # the body is unchanged
         self._transport.write(_NAME.sub(_spell, data))
 
 

@@ -1,6 +1,6 @@
-"""What jobs may not do, as the audit log has it: enough to be seen, and never a flood.
+"""Writes refused calls of jobs to the audit log, at a limited rate.
 
-What a job may do it does as often as it likes, and is not noted.
+Allowed calls of jobs are not logged.
 """
 
 import time
@@ -11,28 +11,27 @@ from starlette.requests import Request
 
 from trainshed.model.access import Caller
 
-#: Takes the fields of an entry of the audit log.
+#: Writes an entry with these fields to the audit log.
 Audit = Callable[..., None]
 
-#: Entries of one attempt, and of all strangers together: a program in a loop would push out others.
+#: Entries of one attempt, or of all unknown callers, per period: a loop must not crowd out others.
 A_MINUTE: Final = 20
 _MINUTE_S: Final = 60.0
 _CALLERS_MAX: Final = 1024
 
 
 class Denials:
-    """Notes them.  For one loop: no locks."""
+    """Logs refused calls.  For one event loop: no locks."""
 
     def __init__(
         self, audit: Audit = lambda **_: None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Nothing has been denied."""
         self._audit = audit
         self._clock = clock
         self._counts: dict[str, tuple[float, int]] = {}
 
     def note(self, request: Request, caller: Caller | None, status: str) -> None:
-        """Note one, unless its caller has had enough of them lately."""
+        """Log a refused call, unless its caller has reached the limit."""
         if not self._is_room(caller.credential if caller else ""):
             return
         self._audit(

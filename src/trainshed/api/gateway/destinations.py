@@ -1,9 +1,9 @@
-"""Where a tunnel of a job may lead: to other machines, never back to this one.
+"""Decides which destinations a job's tunnel may have: other machines, never this one.
 
-The server connects in a job's place, so an address that only this machine has would lend the job
-the server's own position.  Resolvers take an address in many spellings (``2130706433``, ``0x7f.1``,
-``::ffff:7f00:1``): each is judged by the address that it stands for, and the socket is connected to
-exactly that address.
+The server connects on behalf of a job, so a tunnel to an address of this machine would give the
+job the server's own access.  Resolvers accept many spellings of an address (``2130706433``,
+``0x7f.1``, ``::ffff:7f00:1``): the check uses the resolved address, and the socket is connected
+to exactly that address.
 """
 
 import ipaddress
@@ -15,14 +15,14 @@ from typing import Final
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-#: ``HOST:PORT`` of a CONNECT: host characters alone, and no zone behind an address.
+#: ``HOST:PORT`` of a CONNECT: host characters only, and no zone after an address.
 _TARGET: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})")
 _PORT_MAX: Final = 65_535
-#: Of a name (RFC 1035); the resolver raises no OSError for longer ones, or for an empty label.
+#: Lengths of a name (RFC 1035): for longer ones or empty labels the resolver raises no OSError.
 _NAME_CHARS_MAX: Final = 253
 _LABEL_CHARS_MAX: Final = 63
 
-#: Addresses of the platform that a machine runs on, where others than link-local serve for that.
+#: Addresses of cloud platforms' metadata services that are not link-local.
 _PLATFORMS: Final = frozenset(
     map(
         ipaddress.ip_address,
@@ -38,7 +38,7 @@ _EMBEDDING: Final = (
     (ipaddress.IPv6Network("64:ff9b:1::/48"), 0),
     (ipaddress.IPv6Network("2002::/16"), 80),
 )
-#: Teredo holds an address and another one inverted; nothing that jobs need is behind one.
+#: Teredo addresses hold two addresses, one inverted; jobs need none of them.
 _TEREDO: Final = ipaddress.IPv6Network("2001::/32")
 _IPV4: Final = (1 << 32) - 1
 
@@ -59,12 +59,12 @@ _WAIT_S: Final = 1.0
 #: addresses are allowed.
 RefuseAddress = Callable[[Address, bool], str]
 
-THIS_MACHINE: Final = "leads to this machine, its links or its platform, to which no tunnel leads"
+THIS_MACHINE: Final = "leads to this machine, its links or its platform; no tunnel may lead there"
 NOT_PUBLIC: Final = "has no public address, and the job has a network of its own"
 
 
 def parse_target(text: str) -> tuple[str, int] | None:
-    """Return the host and port of ``HOST:PORT``; None where it is no such text."""
+    """Return the host and port of ``HOST:PORT``; None for any other text."""
     match = _TARGET.fullmatch(text)
     if match is None or not 0 < int(match[3]) <= _PORT_MAX:
         return None
@@ -73,7 +73,7 @@ def parse_target(text: str) -> tuple[str, int] | None:
 
 
 def _is_in_bounds(host: str) -> bool:
-    """Return whether a host is as long as a name may be, and each of its labels."""
+    """Return whether a host and each of its labels are within the length limits."""
     labels = host.split(".")
     return len(host) <= _NAME_CHARS_MAX and all(
         0 < len(label) <= _LABEL_CHARS_MAX for label in labels
@@ -81,15 +81,15 @@ def _is_in_bounds(host: str) -> bool:
 
 
 def is_own_name(host: str) -> bool:
-    """Whether a name means this machine, whatever it resolves to here or at a proxy."""
+    """Return whether a name means this machine, whatever it resolves to here or at a proxy."""
     own_names = ("localhost", socket.gethostname().lower())
     return host in own_names or host.endswith((".localhost", ".localdomain"))
 
 
 def refuse_address(address: Address, only_public: bool = False) -> str:  # noqa: FBT001, FBT002
-    """Return why no tunnel leads to an address; empty where one may.  Raises OSError.
+    """Return why a tunnel may not lead to an address; empty if it may.  Raises OSError.
 
-    ``only_public`` refuses private networks besides, for callers that are not on the host's.
+    ``only_public`` also refuses private networks, for callers outside the host's network.
     """
     if not _is_elsewhere(address):
         return THIS_MACHINE
@@ -102,7 +102,7 @@ def refuse_address(address: Address, only_public: bool = False) -> str:  # noqa:
 
 
 def _meanings(address: Address) -> tuple[Address, ...]:
-    """Return an address, and the IPv4 address that translators and tunnels take it for."""
+    """Return an address, and the IPv4 addresses that it embeds for translators and tunnels."""
     if isinstance(address, ipaddress.IPv4Address):
         return (address,)
     address = ipaddress.IPv6Address(int(address))  # without a zone
@@ -115,7 +115,7 @@ def _meanings(address: Address) -> tuple[Address, ...]:
 
 
 def _is_of_a_machine(address: Address) -> bool:
-    """Whether it is an address that one other machine can have."""
+    """Return whether an address can belong to one other machine."""
     is_special = (
         address.is_loopback
         or address.is_link_local
@@ -130,16 +130,16 @@ def _is_of_a_machine(address: Address) -> bool:
 
 
 def _is_elsewhere(address: Address) -> bool:
-    """Whether the kernel's routes lead away from this machine; no packet is sent.
+    """Return whether the kernel's route leads away from this machine; no packet is sent.
 
-    Addresses of its own interfaces are local there, and those of whole networks broadcast.  Raises
-    OSError where the kernel cannot be asked: no tunnel is opened then.
+    The route kind of its own interfaces' addresses is local, that of whole networks broadcast.
+    Raises OSError if the kernel cannot be queried: no tunnel is opened then.
     """
-    return _route_kind(address) in {_RTN_UNICAST, _NO_ROUTE}  # connecting says that there is none
+    return _route_kind(address) in {_RTN_UNICAST, _NO_ROUTE}  # without a route, connecting fails
 
 
 def _route_kind(address: Address) -> int:
-    """Return the kind of the route to an address.  Raises OSError where the kernel is not asked."""
+    """Return the kind of the route to an address.  Raises OSError if the query fails."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004 - IPv4
     packed = address.packed
     route = _ROUTE.pack(family, len(packed) * 8, 0, 0, 0, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""A connection that speaks HTTP/2: its TLS ends here, and its bytes go to the server of grpcio."""
+"""Passes the bytes of an HTTP/2 connection, after TLS, to the server of grpcio."""
 
 import asyncio
 import logging
@@ -11,37 +11,36 @@ from trainshed.api.relay import RelayEnd
 from trainshed.api.threads import THREADS
 from trainshed.service.gateway.attempts import LivingAttempt
 
-#: What a client of gRPC offers in its handshake (ALPN), and what it speaks then.
+#: The protocol that a gRPC client offers in its handshake (ALPN), and the HTTP/2 preface.
 HTTP2: Final = "h2"
 
 _log: Final = logging.getLogger(__name__)
 
 
 class Calls(Protocol):
-    """What answers: ``grpc_calls``, which is imported when somebody calls."""
+    """The gRPC server: ``grpc_calls``, which is imported at the first call."""
 
     def place_for(self, peer: LivingAttempt) -> tuple[str, str]:
         """Return the name to bind to, and the path to connect with.  Raises OSError."""
 
     def forget(self, name: str) -> None:
-        """A connection has ended."""
+        """Forget an ended connection."""
 
 
 class OpenCalls(Protocol):
-    """Gives what answers."""
+    """Returns the gRPC server."""
 
     def __call__(self) -> Calls:
-        """It is made when this is called first; that takes some time."""
+        """Make the server at the first call, which is slow; return it."""
 
     def stop(self) -> None:
-        """End it, if it was made."""
+        """End the server, if it was made."""
 
 
 class Bridge(RelayEnd):
-    """The client's end."""
+    """The client's end of the connection."""
 
     def __init__(self, held: Connection, everyone: Connections, open_calls: OpenCalls) -> None:
-        """It is not connected yet."""
         super().__init__()
         self._held = held
         self._everyone = everyone
@@ -51,7 +50,7 @@ class Bridge(RelayEnd):
         self._joining: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Nothing is read before there is somebody to read it."""
+        """Pause reading until the server's end is connected."""
         super().connection_made(transport)
         transport.pause_reading()
         self._held.waits, self._held.due = ConnectionWait.ANSWER, float("inf")
@@ -59,7 +58,7 @@ class Bridge(RelayEnd):
         self._joining = asyncio.get_running_loop().create_task(self._join())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
+        """Close the server's end."""
         self._everyone.forget(self._held)
         self._forget()
         super().connection_lost(exc)
@@ -67,9 +66,9 @@ class Bridge(RelayEnd):
     async def _join(self) -> None:
         try:
             await self._reach(self._held.peer)
-        except Exception as error:  # noqa: BLE001 - what is not read would stay open for ever
+        except Exception as error:  # noqa: BLE001 - a paused connection would stay open forever
             if not isinstance(error, OSError):
-                _log.warning("cannot answer a connection of gRPC: %r", error)
+                _log.warning("cannot connect a gRPC client: %r", error)
             self._forget()
             self.transport.abort()
             if self.other is not None:

@@ -1,12 +1,12 @@
-"""Calls of Google's APIs by gRPC, which their clients for logging and metrics use by default.
+"""Answers gRPC calls of Google's APIs, which the clients for logging and metrics use by default.
 
-A client that finds no HTTP/2 at an address tries again for minutes.  So whatever is called is
-answered: logging and metrics are taken, and all else is refused with a code that nobody repeats.
+A client that finds no HTTP/2 at an address retries for minutes.  So every call gets an answer:
+logging and metrics are accepted, and other calls are refused with a code that clients do not retry.
 
-grpcio reports of a caller only the name of its socket, and any process can give its socket any
-name.  So nothing but this process can connect: the path on which grpcio listens is removed at once,
-and the socket is reached by a descriptor that was opened before.  A connection that came earlier
-has a name from then, and the names of ours are random and made later.
+grpcio identifies a caller only by the name of its socket, which any process can choose.  So only
+this process can connect: the path on which grpcio listens is removed at once, and this process
+connects by a descriptor that it opened before.  Socket names are random and made later, so an
+earlier connection cannot have one of them.
 """
 
 import os
@@ -37,15 +37,15 @@ _THREADS: Final = 4
 _STREAMS_MAX: Final = 32
 _IDLE_MS: Final = 600_000
 _NAME_BYTES: Final = 16
-#: How grpcio writes a name that no file has.
+#: How grpcio writes the name of an abstract socket.
 _ABSTRACT: Final = "unix-abstract:"
 
-#: A client that has another way takes it then.
-_BY_REST: Final = "{what} is answered for by REST here"
+#: Makes a client use REST if it can.
+_BY_REST: Final = "this server answers for {what} by REST only"
 _STORAGE: Final = "google.storage."
 _TELEMETRY: Final = ("google.logging.", "google.monitoring.")
 
-#: Rpcs that are taken: the host that they are of, and the answer to a message.
+#: Supported rpcs: their host, and the function that answers a message.
 _TAKEN: Final[Mapping[str, tuple[str, Callable[[bytes], bytes]]]] = {
     "google.logging.v2.LoggingServiceV2/WriteLogEntries": (LOGGING_HOST, lambda _: b""),
     "google.monitoring.v3.MetricService/CreateTimeSeries": (MONITORING_HOST, lambda _: b""),
@@ -58,20 +58,20 @@ _TAKEN: Final[Mapping[str, tuple[str, Callable[[bytes], bytes]]]] = {
 
 
 class GrpcCalls(grpc.GenericRpcHandler):
-    """A server that is started with the first connection."""
+    """A gRPC server that starts at the first connection."""
 
     def __init__(self, find: FindAttempt, telemetry: Telemetry | None) -> None:
-        """``find`` tells whether an attempt lives."""
+        """``find`` returns an attempt if it is alive."""
         self._find = find
         self._telemetry = telemetry
         self._lock = threading.Lock()
         self._server: grpc.Server | None = None
         self._socket = -1
-        """The file of the listening socket (O_PATH), which has no name any more."""
+        """A descriptor (O_PATH) of the listening socket, whose path is removed."""
         self._peers: dict[str, LivingAttempt] = {}
 
     def place_for(self, peer: LivingAttempt) -> tuple[str, str]:
-        """Return the name to bind a connection of this attempt's to, and the server's path.
+        """Return the name to bind a connection of this attempt to, and the server's path.
 
         Raises OSError.
         """
@@ -83,11 +83,11 @@ class GrpcCalls(grpc.GenericRpcHandler):
             return name, f"/proc/self/fd/{self._socket}"
 
     def forget(self, name: str) -> None:
-        """A connection has ended."""
+        """Forget an ended connection."""
         self._peers.pop(name, None)
 
     def stop(self) -> None:
-        """End it, and what is under way."""
+        """End the server and the calls under way."""
         with self._lock:
             server, self._server = self._server, None
             if server is not None:
@@ -116,7 +116,7 @@ class GrpcCalls(grpc.GenericRpcHandler):
         self._server = server
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """What answers a call; there is always something."""
+        """Return the handler of a call; an unsupported call gets one that refuses."""
         name = handler_call_details.method.lstrip("/")
 
         def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:

@@ -1,7 +1,7 @@
-"""The gateway of a local run: the same, for the one attempt that a command has under way.
+"""The gateway of a local run, for the one attempt of a command.
 
-Its buckets are the folders of the user's own data directory, all of them the run's, and made when
-something is written to them: nobody else is there whose they could be.
+Its buckets are the folders of the user's data directory.  All of them belong to the run, and a
+write makes a missing one: there is no other project.
 """
 
 import os
@@ -30,7 +30,7 @@ _SECRET_BYTES = 32
 
 
 class _OneProject:
-    """Whose buckets they are: the run's project's."""
+    """Gives all buckets to the run's project."""
 
     def __init__(self, objects: Objects, attempt: LivingAttempt) -> None:
         self._objects = objects
@@ -62,7 +62,7 @@ class _MadeWhenWritten(BucketAccess):
 
 
 def serve_local(data_dir: Path, attempt: LivingAttempt, attempt_at: AttemptAt) -> GatewayServing:
-    """What answers the replicas of a local run.  Raises OSError."""
+    """Start the gateway of a local run.  Raises OSError."""
     objects = Objects(data_dir=data_dir)
     access = _MadeWhenWritten(
         objects=objects, uploads=Uploads(objects), store=_OneProject(objects, attempt)
@@ -86,7 +86,7 @@ def _say(peer: LivingAttempt, sentence: str) -> None:
 
 
 def _show(key: AttemptKey, lines: Sequence[WrittenLine]) -> bool:
-    """A run's log is what its user sees."""
+    """Print log entries to the user's terminal."""
     del key
     sys.stderr.writelines(f"{line.severity} {line.text}\n" for line in lines)
     return True

@@ -1,4 +1,4 @@
-"""A gateway from its parts."""
+"""Builds a gateway from its parts."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -43,15 +43,15 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     passes_on: bool = False,
     proxies: Mapping[str, str] = MappingProxyType({}),
 ) -> GatewayServing:
-    """What answers replicas.  Raises OSError.
+    """Return the gateway that serves replicas.  Raises OSError.
 
-    ``rows`` are those of storage.  ``attempt_at`` says whose process has a connection, ``find``
-    what is known of an attempt that lives, ``is_remembered`` whether that is at hand.
-    ``recognise``, ``of_address`` and ``exchange`` are for tokens, signed addresses and assertions
-    of others than attempts.  ``telemetry`` takes what is sent to Cloud Logging and Cloud
-    Monitoring; None: they are Google's.  ``public`` reads what anybody may read at Google, where
-    the caller has no such bucket.  What is left of Google's is refused, or passed on, by the
-    proxy that ``proxies`` name, if any (https_proxy, no_proxy).
+    ``rows`` are those of storage.  ``attempt_at`` returns the attempt whose process has a
+    connection, ``find`` the record of a living attempt, and ``is_remembered`` whether ``find``
+    answers without waiting.  ``recognise``, ``of_address`` and ``exchange`` handle tokens, signed
+    addresses and assertions of callers that are not attempts.  ``telemetry`` accepts writes to
+    Cloud Logging and Cloud Monitoring; None: they go to Google.  ``public`` reads public data at
+    Google when the caller has no such bucket.  Other requests to Google are refused, or passed on,
+    through the proxy that ``proxies`` (https_proxy, no_proxy) name, if any.
     """
     admission = Admission(
         tokens=tokens,
@@ -74,7 +74,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
 
 
 class _LazyCalls:
-    """grpcio is slow to import, and most jobs call nothing by gRPC."""
+    """Imports grpcio at the first call: it is slow, and most jobs do not use gRPC."""
 
     def __init__(self, find: FindAttempt, telemetry: Telemetry | None) -> None:
         self._arguments = (find, telemetry)

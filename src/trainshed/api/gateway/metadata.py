@@ -1,4 +1,4 @@
-"""The metadata server's routes, for processes of attempts alone."""
+"""The metadata server's routes, for processes of attempts only."""
 
 import json
 from typing import Final
@@ -16,13 +16,13 @@ from trainshed.service.gateway.metadata import ROOT, Moved, email_of, look_up
 from trainshed.service.gateway.tokens import LIFE_S
 from trainshed.store.base import StoreFault
 
-#: Both ways: a client shows that it means this server, and the server that it is one.
+#: In requests and responses: it shows that the client, and the server, mean the metadata server.
 _FLAVOR: Final = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 _NO_FLAVOR: Final = "Missing required header: Metadata-Flavor: Google\n"
 _NO_IDENTITY: Final = (
-    "Identity tokens are signed by Google; there are none on this server, only access tokens\n"
+    "This server has access tokens only: identity tokens must be signed by Google\n"
 )
-#: Clients ask again a second before the end.
+#: Clients request the next token a second before the end.
 _MARGIN_S: Final = 1
 
 
@@ -46,7 +46,7 @@ def app(admission: Admission) -> ASGIApp:
 
 def _answer(scope: Scope, peer: LivingAttempt, admission: Admission) -> Response:
     if scope["method"] not in {"GET", "HEAD"}:
-        return _text("The metadata server only reads\n", 405)
+        return _text("The metadata server is read-only\n", 405)
     headers = dict(scope["headers"])
     path = scope["path"].strip("/") if scope["path"] == "/" else scope["path"].lstrip("/")
     if path in {"", "computeMetadata", "computeMetadata/"}:

@@ -1,7 +1,7 @@
-"""Google's token endpoint, as far as there is something to say of a token of ours.
+"""Google's token endpoint, for the tokens of this server.
 
-Who has a key file of ours exchanges an assertion here; a token that Google's login made cannot be
-renewed.  Errors have OAuth's form, which clients read (docs/sources/vertex.md 2.4).
+A client with a key file of this server exchanges an assertion here.  Tokens of a Google login
+cannot be renewed.  Errors have OAuth's form, which clients read (docs/sources/vertex.md 2.4).
 """
 
 from typing import Final
@@ -24,8 +24,8 @@ PATHS: Final = frozenset(
     | {f"/oauth2/{version}/tokeninfo" for version in ("v1", "v2", "v3")}
 )
 _NOT_GRANTED: Final = (
-    "only assertions of this server's own keys are granted here; programs of jobs have their "
-    "tokens from the metadata server"
+    "this server accepts only assertions of its own keys; programs of jobs get their tokens from "
+    "the metadata server"
 )
 
 

@@ -1,8 +1,8 @@
-"""What is public at Google, in buckets that are none of the job's: read there, as by anybody.
+"""Reads public data in Google's buckets that the job's project does not have.
 
-Training code reads data sets and weights so (``keras.datasets``, ``tensorflow_datasets``).  Only
-reading goes there, without a token.  A bucket of another project is asked for like one that nobody
-has: what is answered tells nobody which of the two it is.
+Training code reads data sets and weights this way (``keras.datasets``, ``tensorflow_datasets``).
+The server forwards only reads, without a token.  It forwards a read of another project's bucket
+too, so that the answer does not reveal that the bucket exists.
 """
 
 import re
@@ -26,14 +26,14 @@ from trainshed.storage.buckets import is_bucket_name
 from trainshed.wire.storage_v1.resources import layout_json, public_bucket_json
 
 STORAGE_HOST: Final = "storage.googleapis.com"
-#: How long the next bytes may take.
+#: Seconds that the next bytes may take.
 _ANSWER_S: Final = 10.0
-#: A machine without a way to Google is not asked for one by each call.
+#: Seconds without another attempt after Google could not be reached.
 _AWAY_S: Final = 30.0
 _THREADS_MAX: Final = 8
 _PIECE_BYTES: Final = 256 << 10
 
-SILENT: Final = "Google's storage does not answer, which is asked for buckets that are not here"
+SILENT: Final = "this server has no such bucket, and Google's storage does not answer"
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _FORWARDED_HEADERS: Final = frozenset(
@@ -44,29 +44,29 @@ _SHOWN: Final = re.compile(
     r"accept-ranges|cache-control|content-[a-z]+|etag|expires|last-modified|retry-after|vary"
     r"|x-goog-[a-z0-9-]+"
 )
-#: Answers that are the program's: bytes, conditions, and what clients try again.
+#: Statuses passed on to the program: bytes, conditions, and errors that clients retry.
 _GIVEN: Final = frozenset({200, 206, 304, 412, 416, 429, *range(500, 600)})
-#: Nobody without an account may see these at Google, and TensorFlow and gcloud ask for them first.
+#: Google refuses these to callers without a token, and TensorFlow and gcloud request them first.
 _ABOUT: Final = re.compile(r"/storage/v1/b/([^/]+)(/storageLayout)?")
 
 Connect = Callable[[], HTTPConnection]
 
 
 class _NoWay(Exception):
-    """Google is not reached from this machine."""
+    """Google cannot be reached from this machine."""
 
 
 class Public:
-    """Google's public buckets.  For one loop."""
+    """Reads Google's public buckets.  For one event loop."""
 
     def __init__(self, connect: Connect) -> None:
-        """``connect`` gives a connection to Google's storage, which is not opened yet."""
+        """``connect`` returns an unopened connection to Google's storage."""
         self._connect = connect
         self._threads = Threads(_THREADS_MAX)
         self._away_until = 0.0
 
     async def read(self, request: Request) -> Response | None:
-        """What anybody would be answered there; None: nothing that is of use."""
+        """Return Google's answer to a caller without a token; None if it is of no use."""
         target = _target(request)
         if target is None or time.monotonic() < self._away_until:
             return None
@@ -79,7 +79,7 @@ class Public:
         return await self._forward(request.method, target, headers)
 
     async def _about(self, bucket: str, *, is_layout: bool) -> Response | None:
-        """It is there if it can be listed."""
+        """Describe a bucket, if it can be listed."""
         if not is_bucket_name(bucket):
             return None
         target = f"/storage/v1/b/{bucket}/o?maxResults=1&fields=kind"
@@ -96,7 +96,7 @@ class Public:
             return None
         except OSError:
             return refusal(503, SILENT)
-        except (HTTPException, ValueError):  # it cannot be asked for in HTTP
+        except (HTTPException, ValueError):  # HTTP cannot express the request
             return None
         if response.status not in _GIVEN:
             response.close()
@@ -118,7 +118,7 @@ class Public:
             raise _NoWay from error
         try:
             connection.request(verb, target, headers={**headers, "Connection": "close"})
-            return connection.getresponse()  # has the socket from here on, and closes it
+            return connection.getresponse()  # now owns the socket, and closes it
         except BaseException:
             connection.close()
             raise
@@ -132,7 +132,7 @@ class Public:
 
 
 def by_proxies(proxies: Mapping[str, str]) -> Connect:
-    """Connections to Google, by the proxy that variables name, if any."""
+    """Return a function that connects to Google, through the configured proxy, if any."""
 
     def connect() -> HTTPConnection:
         proxy = proxy_for(STORAGE_HOST, proxies)
@@ -147,7 +147,7 @@ def by_proxies(proxies: Mapping[str, str]) -> Connect:
 
 
 def _target(request: Request) -> str | None:
-    """The same at storage.googleapis.com; None: it is not for anybody to ask."""
+    """Return the target at storage.googleapis.com; None: it needs a token."""
     scope = request.scope
     query = scope["query_string"].decode("latin-1")
     if request.method not in _READING or "raw_path" not in scope or f"{SIGNATURE}=" in query:

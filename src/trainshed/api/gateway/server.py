@@ -1,4 +1,4 @@
-"""The gateway at work: one thread that serves all replicas."""
+"""Runs the gateway: one thread serves all replicas."""
 
 import asyncio
 import socket
@@ -25,11 +25,11 @@ from trainshed.service.gateway.bundle import ensure_bundle
 from trainshed.service.gateway.job_sockets import JobSockets
 from trainshed.service.gateway.places import LEAF, NAMES, TELEMETRY_HOSTS
 
-#: Connections at once.  A quarter may be of callers that no attempt is known of, for a moment.
+#: Connections at once.  A quarter may be of callers that are not identified yet.
 CONNECTIONS_MAX: Final = 2048
 ATTEMPT_CONNECTIONS_MAX: Final = 512
 _STRANGERS_MAX: Final = 512
-#: Calls of jobs at once; most of their time they wait for the disk.
+#: Calls of jobs at once; they mostly wait for the disk.
 _THREADS_MAX: Final = 24
 
 
@@ -49,8 +49,8 @@ class GatewayServing:
     ) -> None:
         """``passes_on``: Google's other hosts are reached through tunnels, else refused at once.
 
-        ``open_calls`` gives what answers calls by gRPC.  ``proxies``: the variables by which jobs
-        would reach what is not ours.
+        ``open_calls`` returns the gRPC server.  ``proxies``: the proxy variables that jobs would
+        use for other hosts.
         """
         self._data_dir = data_dir
         self._tls = ServerTls(data_dir, NAMES, LEAF, ("http/1.1", HTTP2))
@@ -67,7 +67,7 @@ class GatewayServing:
         self._server = _Server(app, entrance, open_calls)
 
     def run(self, listeners: Sequence[socket.socket], jobs: JobSockets | None = None) -> None:
-        """Answer until ``stop``, with threads of its own: jobs keep no call of the API waiting."""
+        """Serve until ``stop``, with threads of its own, so that jobs do not delay API calls."""
         self._server.jobs = jobs or JobSockets(None)
         THREADS.use(Threads(_THREADS_MAX))
         try:
@@ -76,11 +76,11 @@ class GatewayServing:
             self._open_calls.stop()
 
     def stop(self) -> None:
-        """End, from another thread; what is under way is cut off."""
+        """End, from another thread; calls under way are cut off."""
         self._server.should_exit = self._server.force_exit = True
 
     def renew(self) -> bool:
-        """Whether another certificate is in use from here on.  Raises OSError."""
+        """Renew the certificate if due; return whether it changed.  Raises OSError."""
         is_new = self._tls.renew()
         if is_new:
             ensure_bundle(self._data_dir, self._tls.files.ca)
@@ -124,7 +124,7 @@ class _Server(HttpServer):
         await super().shutdown(sockets)
 
     def _update(self) -> None:
-        """Jobs with networks of their own have begun, or ended."""
+        """Open and close listeners for jobs with networks of their own."""
         changes = self.jobs.update()
         for key, opened in changes.opened:
             self._open(opened, key)
@@ -157,9 +157,9 @@ class _Server(HttpServer):
 
 
 def _ends_here(serves: Callable[[str], bool], host: str, *, passes_on: bool) -> bool:
-    """Google's hosts are refused behind their own certificate: a client takes that for an answer.
+    """Return whether the gateway ends a host's TLS, to refuse Google's hosts inside it.
 
-    A proxy that refuses looks like a broken network, which clients try again for minutes.
+    A refusal by the proxy looks like a network failure, which clients retry for minutes.
     """
     is_googles = host == "googleapis.com" or host.endswith(".googleapis.com")
     passes = passes_on or host in TELEMETRY_HOSTS

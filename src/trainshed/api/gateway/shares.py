@@ -1,12 +1,12 @@
-"""How many of a bounded number one attempt may hold: never more than it leaves free for the others.
+"""Limits one attempt's share of a bounded number, so that others always get some.
 
 One attempt gets at most half.  Each further attempt gets at most half of what the others have left,
-so there is always a place for an attempt that holds none, and nothing in use has to be cut.
+so an attempt that holds none can always get one, and nothing in use has to be cut.
 """
 
 
 def is_over_share(own: int, total: int, most: int) -> bool:
-    """Return whether an attempt holds too many, counting the one that it wants now.
+    """Return whether an attempt holds too many, including the one that it requests.
 
     ``own`` is the attempt's number, ``total`` that of all attempts, and ``most`` the bound of all.
     """

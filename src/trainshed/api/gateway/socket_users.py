@@ -1,9 +1,9 @@
-"""Sockets that belong to the user of a job, though the server opens them.
+"""Opens sockets that belong to the user of a job.
 
-A socket belongs to the file-system user (``files.acting``) of the thread that makes it, and rules
-of the machine by user (``meta skuid`` of nftables, ``ip rule ... uidrange``) go by that for its
-life.  A helper process of the job's user would do the same for two processes and a hand-over a
-tunnel.
+A socket belongs to the file-system user (``files.acting``) of the thread that makes it, for its
+whole life, and the machine's rules by user (``meta skuid`` of nftables, ``ip rule ... uidrange``)
+apply to it.  A helper process of the job's user would do the same, for two processes and a socket
+transfer per tunnel.
 """
 
 import os
@@ -26,7 +26,7 @@ def user_of(client: socket.socket) -> int | None:
 
 
 def socket_as(user: int | None, family: int, kind: int, protocol: int) -> socket.socket:
-    """Return a socket of a user, where this process may give it away; else its own.
+    """Return a socket of a user, if this process may make one; else a socket of its own.
 
     Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""Sockets that are looked at before it is known who is to have them."""
+"""Peeks at accepted sockets, before a protocol is chosen."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ async def _readable(loop: asyncio.AbstractEventLoop, accepted: socket.socket) ->
 
 
 async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, most: int) -> bytes:
-    """What has come and stays there.  Raises ConnectionResetError where nothing will."""
+    """Return the first bytes without consuming them.  Raises ConnectionResetError at the end."""
     while True:
         try:
             chunk = accepted.recv(most, socket.MSG_PEEK)
@@ -34,17 +34,17 @@ async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, most: 
             await _readable(loop, accepted)
             continue
         if not chunk:
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("the client has disconnected")
         return chunk
 
 
 async def first_byte(loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> int:
-    """What somebody begins with; it stays where it is.  Raises OSError."""
+    """Return the first byte without consuming it.  Raises OSError."""
     return (await _peek(loop, accepted, 1))[0]
 
 
 async def read_head(loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> bytes:
-    """A head of HTTP, and no byte more: what follows is for somebody else.  Raises OSError."""
+    """Read an HTTP head, and no byte after it.  Raises OSError."""
     head = b""
     while len(head) < _HEAD_BYTES_MAX:
         chunk = await _peek(loop, accepted, _HEAD_BYTES_MAX)
@@ -52,13 +52,13 @@ async def read_head(loop: asyncio.AbstractEventLoop, accepted: socket.socket) ->
         head += accepted.recv(len(chunk) if end < 0 else end + 4 - len(head))
         if end >= 0:
             return head
-    raise ConnectionAbortedError("a head without an end")
+    raise ConnectionAbortedError("the HTTP head has no end")
 
 
 def connect_target(head: bytes) -> tuple[str, int] | None:
-    """Return the host and the port that a CONNECT names; None where it names none.
+    """Return the host and the port of a CONNECT; None if it is malformed.
 
-    A head with two Hosts is refused, as the API refuses it: two readers may take different ones.
+    A head with two Hosts is refused, as by the API: two programs may read different ones.
     """
     line, *headers = head.split(b"\r\n")
     match = _REQUEST_LINE.fullmatch(line)

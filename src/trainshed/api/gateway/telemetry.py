@@ -1,6 +1,6 @@
-"""Cloud Logging and Cloud Monitoring by REST: what is written there is taken, and no more.
+"""Cloud Logging and Cloud Monitoring by REST: writes are accepted, other calls are refused.
 
-Both are for the programs of attempts alone; the gateway has looked at who calls.
+Both are for programs of attempts only; the gateway has identified the caller.
 """
 
 import re
@@ -22,17 +22,17 @@ from trainshed.service.gateway.places import LOGGING_HOST
 from trainshed.service.gateway.telemetry import Telemetry
 from trainshed.wire.logging_v2.written import TooManyEntries, UnreadEntries, lines_of_json
 
-#: Google takes 10 MB of entries in a request.
+#: Google accepts 10 MB of entries in a request.
 BODY_BYTES_MAX: Final = 16 << 20
 NOTHING_TO_READ: Final = (
-    "{what} is not answered for here: what programs of jobs write to Cloud Logging and Cloud "
-    "Monitoring is taken, and nothing can be read or set there"
+    "this server does not answer for {what}: programs of jobs may write to Cloud Logging and Cloud "
+    "Monitoring, and cannot read or change anything there"
 )
-TRY_AGAIN: Final = "The job's log takes no line now; try again in a moment"
+TRY_AGAIN: Final = "The server cannot write to the job's log now; try again in a moment"
 
 _ENTRIES: Final = re.compile(r"/v2/entries:write")
 _SERIES: Final = re.compile(r"/v3/projects/[^/]+/timeSeries(?::createService)?")
-#: The answer is what was sent.
+#: Answered with the request itself.
 _DESCRIPTORS: Final = re.compile(r"/v3/projects/[^/]+/metricDescriptors")
 
 
@@ -52,7 +52,7 @@ def app(telemetry: Telemetry) -> ASGIApp:
 async def _answer(scope: Scope, receive: Receive, telemetry: Telemetry) -> Response:
     body = await read_body(receive, b"", BODY_BYTES_MAX)
     if len(body) > BODY_BYTES_MAX:
-        raise Refusal(Code.INVALID_ARGUMENT, f"The body has over {BODY_BYTES_MAX} bytes")
+        raise Refusal(Code.INVALID_ARGUMENT, f"The body is larger than {BODY_BYTES_MAX} bytes")
     host, peer = authority_of(scope), scope["state"][CONNECTION].peer
     if not _is_written(scope, host):
         what = f"{scope['method']} {host}{scope['path'][:200]}"
@@ -76,7 +76,7 @@ def _take(telemetry: Telemetry, peer: LivingAttempt, host: str, body: bytes) -> 
 
 @contextmanager
 def refusing_unread() -> Iterator[None]:
-    """Turn entries that are not read into a Refusal."""
+    """Turn unreadable entries into a Refusal."""
     try:
         yield
     except TooManyEntries as error:

@@ -1,8 +1,8 @@
-"""Tunnels to hosts that are not answered for here: bytes are passed on, unread.
+"""Tunnels to hosts that the gateway does not answer for: it passes bytes on unread.
 
-A job reaches through one what it could reach without us, by the machine's proxy where it has one.
-The variables of a proxy cannot say which hosts are ours, so whatever else comes has to go on.  The
-socket belongs to the user of the job, so that rules of the machine for that user hold.
+A job can reach through a tunnel what it could reach without the gateway, by the machine's proxy if
+there is one.  Proxy variables cannot list Google's hosts alone, so other hosts come here too.  The
+socket belongs to the user of the job, so that the machine's rules for that user apply.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ from trainshed.api.gateway.sockets import read_head
 from trainshed.api.guards import is_loopback
 from trainshed.api.threads import THREADS
 
-#: What getaddrinfo returns for one address.
+#: An entry of getaddrinfo.
 Resolved = tuple[Any, Any, int, str, tuple[Any, ...]]
 
 #: Tunnels at once, all jobs together; each has two descriptors.  One job gets at most half.
 TUNNELS_MAX: Final = 128
-#: A tunnel through which nothing goes for so long is closed.
+#: Seconds without bytes after which a tunnel is closed.
 IDLE_S: Final = 600.0
 CONNECT_S: Final = 5.0
 _PIECE_BYTES: Final = 64 << 10
 _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-#: How long this machine may look for the address of a host that its proxy resolves.
+#: Seconds to look up the address of a host that the proxy resolves.
 LOOK_UP_S: Final = 1.0
 
 UserOf = Callable[[socket.socket], int | None]
@@ -55,7 +55,7 @@ class NoTunnel(NamedTuple):
 
 
 class Tunnels:
-    """All of a gateway's."""
+    """All tunnels of a gateway."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class Tunnels:
         refuse: RefuseAddress | None = refuse_address,
         user_of: UserOf | None = user_of,
     ) -> None:
-        """``proxies``: variables such as https_proxy and no_proxy, as jobs would have them.
+        """``proxies``: variables such as https_proxy and no_proxy.
 
-        ``refuse`` judges addresses; None allows all.  ``user_of`` returns the user of a client's
-        socket, who gets the tunnel's; None: it is this process's own.
+        ``refuse`` judges addresses; None allows all.  ``user_of`` returns the owner of a client's
+        socket, which becomes the owner of the tunnel's; None: this process's user.
         """
         self._proxies = proxies
         self._most = most
@@ -87,12 +87,12 @@ class Tunnels:
         *,
         is_inside: bool = False,
     ) -> NoTunnel | None:
-        """Connect a client of an attempt with a host until one of them ends it.
+        """Connect a client of an attempt with a host until one of them closes.
 
-        ``attempt`` None: all clients are one, and may have all tunnels.
+        ``attempt`` None: all clients share one limit, that of all tunnels.
 
-        A caller that has a network of its own (a container, or a job where ``is_inside``) reaches
-        public addresses only: it has a way to others itself, within the rules of that network.
+        A caller in a network of its own (a container, or a job where ``is_inside``) reaches public
+        addresses only: it reaches others itself, within the rules of that network.
         """
         self._counts[attempt] += 1
         try:
@@ -102,7 +102,7 @@ class Tunnels:
             return await self._run(client, host, port, is_own=is_own)
         finally:
             self._counts[attempt] -= 1
-            self._counts += Counter()  # drops those that have none
+            self._counts += Counter()  # drops zero counts
 
     def _is_full(self, attempt: object) -> bool:
         total = self._counts.total()
@@ -185,7 +185,7 @@ class Tunnels:
         return allowed
 
     async def _check_for_proxy(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
-        """Raise PermissionError where the proxy must not connect to a host.
+        """Raise PermissionError if the proxy must not connect to a host.
 
         The proxy resolves the name, perhaps by a name server that this machine does not have.
         """
@@ -199,7 +199,7 @@ class Tunnels:
 
 
 class UpstreamProxy(NamedTuple):
-    """Through which the machine reaches others."""
+    """The proxy through which the machine reaches other hosts."""
 
     host: str
     port: int
@@ -208,7 +208,7 @@ class UpstreamProxy(NamedTuple):
 
 
 def proxy_for(host: str, proxies: Mapping[str, str]) -> UpstreamProxy | None:
-    """The proxy that variables name for a host; None: it is reached directly."""
+    """Return the proxy that the variables name for a host; None: direct connection."""
     named = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
     url = next(filter(None, (proxies.get(name) for name in named)), "")
     without = proxies.get("no_proxy") or proxies.get("NO_PROXY") or ""
@@ -222,7 +222,7 @@ def proxy_for(host: str, proxies: Mapping[str, str]) -> UpstreamProxy | None:
 
 
 def authorization(proxy: UpstreamProxy) -> Sequence[tuple[str, str]]:
-    """The headers by which a proxy knows us; none where it asks for none."""
+    """Return the headers with the proxy's credentials; none without credentials."""
     if not proxy.credentials:
         return ()
     encoded = base64.b64encode(proxy.credentials.encode()).decode()
@@ -230,7 +230,7 @@ def authorization(proxy: UpstreamProxy) -> Sequence[tuple[str, str]]:
 
 
 def _is_named(host: str, names: str) -> bool:
-    """Whether a list such as ``localhost,.inner`` has a host, or what it is below."""
+    """Return whether a list such as ``localhost,.inner`` has a host or a parent domain."""
     for name in (part.strip().lower().lstrip(".") for part in names.split(",")):
         if name in {"*", host} or (name and host.endswith(f".{name}")):
             return True
@@ -240,18 +240,18 @@ def _is_named(host: str, names: str) -> bool:
 async def _ask(
     loop: asyncio.AbstractEventLoop, far: socket.socket, proxy: UpstreamProxy, authority: str
 ) -> None:
-    """Have a proxy connect us.  Raises OSError."""
+    """Request a connection from a proxy.  Raises OSError."""
     lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
     lines += [f"{name}: {text}" for name, text in authorization(proxy)]
     await loop.sock_sendall(far, "\r\n".join([*lines, "", ""]).encode())
     words = (await read_head(loop, far)).split(b" ", 2)
     if words[1:2] != [b"200"]:
         status = words[1][:3].decode("ascii", "replace") if words[1:] else "nothing"
-        raise OSError(f"the proxy {proxy.host} answers with {status}")
+        raise OSError(f"the proxy {proxy.host} answered {status}")
 
 
 class _Tunnel:
-    """Two sockets that are one."""
+    """Two connected sockets."""
 
     def __init__(self, near: socket.socket, far: socket.socket, idle_s: float) -> None:
         self._ends = (near, far)
@@ -259,7 +259,7 @@ class _Tunnel:
         self._at = time.monotonic()
 
     async def pass_on(self) -> None:
-        """Until both have ended, one is broken, or nothing has come for long."""
+        """Pass bytes on until both sides close, one fails, or the tunnel is idle."""
         near, far = self._ends
         ways = [asyncio.ensure_future(self._one_way(*way)) for way in ((near, far), (far, near))]
         try:
@@ -291,7 +291,7 @@ class _Tunnel:
 
 
 def _is_of_this_machine(client: socket.socket) -> bool:
-    """Whether a client is in the machine's own network: it came by loopback."""
+    """Return whether a client is in the machine's own network (loopback)."""
     return is_loopback(client.getsockname()[0])
 
 
@@ -313,6 +313,6 @@ async def _connect(
             raise
         else:
             return far
-    if isinstance(failed, PermissionError):  # of the machine's own rules
+    if isinstance(failed, PermissionError):  # refused by the machine's rules
         raise OSError(failed.errno, failed.strerror)
     raise failed

@@ -1,7 +1,7 @@
-"""The XML API: each request becomes one of the JSON API's, and its answer is written in XML.
+"""The XML API: translates each request to the JSON API, and the answer to XML.
 
-TensorFlow, gcsfs and gsutil read objects by it (``/BUCKET/OBJECT``), and so does whatever was
-given an address of an object.
+TensorFlow, gcsfs and gsutil read objects by it (``/BUCKET/OBJECT``), and so do clients of an
+object's address.
 """
 
 import json
@@ -30,30 +30,30 @@ _OBJECTS: Final = "/storage/v1/b/{bucket}/o"
 _OBJECT: Final = "/storage/v1/b/{bucket}/o/{name:path}"
 _DOWNLOAD: Final = f"/download{_OBJECT}"
 _UPLOAD: Final = f"/upload{_OBJECTS}"
-#: What a query may name; everything else that this API has is refused.
+#: Supported query parameters; others are refused.
 _QUERY_NAMES: Final = frozenset(
     {"prefix", "delimiter", "marker", "max-keys", "list-type", "continuation-token", "start-after",
      "encoding-type", "fetch-owner", "generation", "location", "alt", "userProject",
      "response-content-type", "response-content-disposition"}
 )  # fmt: skip
-#: Of signed addresses of the second version.
+#: Parameters of signed addresses of version 2.
 _OLD_SIGNATURE: Final = "Signature"
 _NOT_SIGNED: Final = (
-    "Addresses that are signed by the second version are not known here: sign them by the fourth"
+    "this server does not accept addresses signed by version 2: sign them by version 4"
 )
 _CONDITIONS: Final = {
     "x-goog-if-generation-match": "ifGenerationMatch",
     "x-goog-if-metageneration-match": "ifMetagenerationMatch",
 }
-_VERBS: Final = "Of this API there are GET, HEAD, PUT and DELETE"
+_VERBS: Final = "The verb must be GET, HEAD, PUT or DELETE"
 _FIRST_ERROR: Final = 400
 
 
 class Unreadable(Exception):
-    """A request that is none of those which are answered: status, code and message."""
+    """An unsupported request: status, code and message."""
 
     def __init__(self, status: int, message: str, code: str = "") -> None:
-        """Keep what the answer is made of."""
+        """``code`` is the code of the XML error."""
         super().__init__(message)
         self.status = status
         self.message = message
@@ -62,17 +62,17 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meant:
-    """The request of the JSON API that is meant, and what becomes of its answer."""
+    """The request to the JSON API, and the conversion of its answer."""
 
     verb: str
     template: str
     written: Callable[[Response], Response]
     bucket: str = ""
     name: bytes = b""
-    """As it stood in the path, percent-encoded."""
+    """As in the path, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    """In place of the request's own."""
+    """Replaces the request's own."""
 
 
 #: Answers for a bucket that the caller does not have; None: no answer.
@@ -80,7 +80,7 @@ Elsewhere = Callable[[Request], Awaitable[Response | None]]
 
 
 async def nowhere(request: Request) -> None:
-    """There are no others."""
+    """Give no answer: there are no other buckets."""
     del request
 
 
@@ -94,7 +94,7 @@ class XmlStorage:
         denied: Callable[[Request, Caller | None, str], None],
         elsewhere: Elsewhere = nowhere,
     ) -> None:
-        """``raw``: the JSON API; ``caller`` raises a Refusal; ``denied`` notes one."""
+        """``raw``: the JSON API; ``caller`` raises a Refusal; ``denied`` logs a refused call."""
         self._elsewhere = elsewhere
         self._rows = {(row.verb, row.path): row for row in raw}
         self._caller = caller
@@ -147,7 +147,7 @@ class XmlStorage:
 
 
 def meant_by(request: Request) -> Meant:
-    """What a request of the XML API asks for.  Raises Unreadable."""
+    """Translate a request of the XML API.  Raises Unreadable."""
     bucket, name = _place(request)
     query = _query(request)
     if name:
@@ -181,7 +181,7 @@ def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, s
 
 
 def _describe(query: Mapping[str, str]) -> Callable[[Response], Response]:
-    """The bytes, described as the address asks."""
+    """Return a conversion that sets the headers which the address requests."""
 
     def written(response: Response) -> Response:
         for name in ("content-type", "content-disposition"):
@@ -211,7 +211,7 @@ def _project(request: Request) -> dict[str, str]:
 
 
 def _place(request: Request) -> tuple[str, bytes]:
-    """The bucket, from the path or from the host, and the object's name as it was encoded."""
+    """Return the bucket, from the path or the host, and the encoded object name."""
     scope = request.scope
     raw: bytes = scope["raw_path"].removeprefix(b"/")
     host = authority_of(scope)
@@ -235,7 +235,7 @@ def _query(request: Request) -> dict[str, str]:
     if SIGNATURE in query:
         query = {name: text for name, text in query.items() if not name.startswith("X-Goog-")}
     if unknown := sorted(set(query) - _QUERY_NAMES):
-        raise Unreadable(501, f"?{unknown[0][:100]} is not kept here: a bucket is a folder")
+        raise Unreadable(501, f"?{unknown[0][:100]} is not supported: a bucket is a folder")
     return query
 
 
@@ -243,7 +243,7 @@ def _upload(request: Request, bucket: str, name: bytes, conditions: Mapping[str,
     if source := request.headers.get("x-goog-copy-source"):
         return _copy(source, bucket, name, conditions)
     if request.headers.get("x-goog-resumable"):
-        raise Unreadable(501, "Resumable uploads are begun by the JSON API here")
+        raise Unreadable(501, "Resumable uploads must begin with the JSON API")
     named = {"uploadType": "media", "name": _text(name)}
     return Meant(
         verb="POST",
@@ -288,7 +288,7 @@ def _list(bucket: str, query: Mapping[str, str]) -> Meant:
 
 
 def _behind(name: str, delimiter: str) -> str:
-    """The first name behind another; a folder stands for all that is in it."""
+    """Return the first name after another; a folder stands for all that is in it."""
     if delimiter and name.endswith(delimiter):
         return name[:-1] + chr(ord(name[-1]) + 1)
     return f"{name}\0"
@@ -308,7 +308,7 @@ def _text(name: bytes) -> str:
 
 
 def _inner(request: Request, meant: Meant) -> Request:
-    """The request as the JSON API's handler reads it."""
+    """Return the request as the JSON API's handler reads it."""
     place = meant.template.replace("{bucket}", quote(meant.bucket, safe="")).encode()
     scope = dict(request.scope)
     scope["raw_path"] = place.replace(b"{name:path}", meant.name)
@@ -323,7 +323,7 @@ def _inner(request: Request, meant: Meant) -> Request:
 
 
 def _md5(request: Request) -> list[tuple[bytes, bytes]]:
-    """Content-MD5, as the JSON API has it."""
+    """Return Content-MD5 as a header of the JSON API."""
     md5 = request.headers.get("content-md5")
     return [(b"x-goog-hash", f"md5={md5}".encode("latin-1"))] if md5 else []
 
