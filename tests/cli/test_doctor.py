@@ -184,7 +184,7 @@ def test_without_its_database_a_directory_is_not_called_whole(data, doctor, trai
     assert {row["result"] for row in run.json["checks"]} >= {"ok", "unseen"}
     as_text = trainshed("doctor", "--data-dir", data)
     assert "the database cannot be read: " in as_text.out
-    assert "could not be looked at" in as_text.out
+    assert "could not be checked" in as_text.out
     assert "Traceback" not in as_text.out + as_text.err
 
 

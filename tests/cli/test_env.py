@@ -247,7 +247,7 @@ def test_a_server_elsewhere_is_not_given_the_token_of_this_machine(trainshed, se
     assert server
     run = trainshed("env", "--url", "http://trainer.lan:8080", "--format", "json")
     assert "tsd_admin" not in run.out
-    assert "no token is known" in run.err
+    assert "there is no token" in run.err
 
 
 def gcloud(*words, environ):

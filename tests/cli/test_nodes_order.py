@@ -114,7 +114,7 @@ def test_a_node_that_is_none_is_told_as_the_server_does(trainshed, fleet):
         (["resume", "gpu1", "--notice", "1s"], "--notice"),
         (["drain", "gpu1", "--notice", "soon"], "a duration such as 120s, 2m or 1h30m"),
         (["drain", "gpu1", "--notice=-1s"], "a duration such as"),
-        (["drain", "gpu1", "--notice", "25h"], "more than a day"),
+        (["drain", "gpu1", "--notice", "25h"], "at most a day"),
         (["drain", "gpu1", "--notice", ""], "a duration such as"),
     ],
 )

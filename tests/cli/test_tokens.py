@@ -97,8 +97,8 @@ def test_a_database_in_use_is_told_and_not_touched(trainshed, data):
         (["create", "--expires", "3"], "expires must have a unit, got '3'; accepted: a life such"),
         (["create", "--expires", "1h30"], "expires must have a unit"),
         (["create", "--expires", "soon"], "expires must be a life such as 30d"),
-        (["revoke"], "revoke takes the ID"),
-        (["list", "x"], "revoke takes the ID"),
+        (["revoke"], "revoke needs the ID"),
+        (["list", "x"], "revoke needs the ID"),
         (["revoke", "x"], "there is no token 'x'"),
         (["forget"], "invalid choice"),
         ([], "ACTION"),
@@ -208,7 +208,7 @@ def test_the_token_of_this_machine_is_not_sent_elsewhere(trainshed, data):
         server.note(data)
         run = trainshed("tokens", "list", "--url", "http://trainer.invalid:8080")
     assert run.code == 2
-    assert "wants an administrator's token" in run.err
+    assert "needs an administrator's token" in run.err
 
 
 def test_a_server_without_a_known_token_says_what_to_do(trainshed, data, monkeypatch):
@@ -273,7 +273,7 @@ def test_a_key_goes_to_a_running_server_without_its_private_half(
         (["add", "--email", "a@b.example", "--public-key", "sa.pem"], "is a private key"),
         (["add", "--email", "a@b.example", "--public-key", "none"], "cannot read the key"),
         (["add", "--email", "nobody", "--public-key", "ci.pem"], "email"),
-        (["remove"], "remove takes the ID"),
+        (["remove"], "remove needs the ID"),
         (["remove", "x"], "there is no key 'x'"),
     ],
 )
@@ -327,8 +327,8 @@ def test_a_key_of_googles_is_registered_with_a_warning(trainshed, data, tmp_path
     ("words", "word"),
     [
         (["create", "--url", "http://127.0.0.1:1", "--email", "a@b.example"], "create makes"),
-        (["list", "--url", "http://trainer.invalid:1"], "wants an administrator's token"),
-        (["create", "--name", "A b"], "say which it is with --url"),
+        (["list", "--url", "http://trainer.invalid:1"], "needs an administrator's token"),
+        (["create", "--name", "A b"], "give the address with --url"),
         (["add", "--name", "ci", "--key-file", "x"], "for create"),
         (["list", "--out", "x"], "for create"),
     ],

@@ -176,7 +176,7 @@ def test_the_server_of_the_image_runs_jobs_and_its_volume_survives_the_container
     first.submit("long", SLEEP)
     first.wait_until_running("long")
     assert first.stop() == "0", first.log()
-    assert "stopped; 1 job(s) go on" in first.log()
+    assert "stopped; 1 job(s) keep running" in first.log()
     docker(daemon, "rm", first.name)
 
     second = start()

@@ -1,1 +1,1 @@
-"""`trainshed`: verbs shaped like gcloud's, one module a verb group, imported when it is used."""
+"""`trainshed`: commands in gcloud's style, with one module for each group, imported on use."""

@@ -1,1 +1,1 @@
-"""Verbs that run the service and look after its machines, keys and files."""
+"""Commands that run the service and manage its machines, keys and files."""

@@ -12,10 +12,10 @@ _KEY = re.compile(r"(.+)/([1-9][0-9]{0,8})")
 
 _SUMMARY = (
     "Confirms that an attempt has no running processes, where its engine cannot know: its node is "
-    "switched off, or was restarted. The attempt counts as lost, and its job starts again where it "
-    "may. Confirm only what you have seen: if the attempt still runs, two of them run, and only "
-    "programs that save with trainshed_trainer keep the older one out. For administrators of all "
-    "projects; it is in the events of the job and in the audit log, with your name."
+    "switched off, or was restarted. The attempt counts as lost, and its job starts again if it "
+    "may. Confirm only what you have checked: if the attempt still runs, two attempts run, and "
+    "only programs that save with trainshed_trainer keep the older one out. For administrators of "
+    "all projects; the events of the job and the audit log record it with your name."
 )
 _EXAMPLE = """\
   trainshed attempts fence 4611686018427387904/1
@@ -47,7 +47,7 @@ def _key(text: str) -> tuple[str, str]:
 
 
 def run(request: flags.Request) -> int:
-    """Confirm it, and print what follows."""
+    """Confirm it, and print the consequences."""
     args = request.args
     job, attempt = args.attempt
     place = place_of(args)

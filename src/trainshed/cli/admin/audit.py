@@ -57,7 +57,7 @@ def run(request: flags.Request) -> int:
 
 
 def _row(entry: Json) -> tuple[Any, ...]:
-    """Of an HTTP method only the verb: the resource says the rest."""
+    """Return the cells; of an HTTP method only the verb, because the resource has the path."""
     verb, _, _ = entry["method"].partition(" ")
     return (
         date_of(entry["time"]), entry["status"], entry["caller"] or "-", entry["credential"] or "-",

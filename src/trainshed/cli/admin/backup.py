@@ -1,4 +1,4 @@
-"""``trainshed backup`` and ``trainshed restore``: a data directory, whole and checked."""
+"""``trainshed backup`` and ``trainshed restore``: copy and check a data directory."""
 
 import os
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ def parser(prog: str) -> flags.Parser:
     restores = prog.endswith("restore")
     parser = flags.Parser(
         prog,
-        summary="Puts a backup in place: checks it, moves the database that is there aside, and "
-        "puts back what files are missing. The server must be stopped."
+        summary="Restores a data directory from a backup: checks the backup, moves the existing "
+        "database aside, and copies missing files back. The server must be stopped."
         if restores
         else "Copies a data directory to a new folder, whether its server runs or not: the "
         "database as it is at one moment, then the files of its jobs, secrets, settings and "
@@ -54,7 +54,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Back up, or put a backup back."""
+    """Back up, or restore."""
     from trainshed.config import load_used_settings
     from trainshed.store.base import StoreFault
 

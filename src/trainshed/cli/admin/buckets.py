@@ -1,4 +1,4 @@
-"""``trainshed buckets``, by the storage API's own routes; adopt, by a native one."""
+"""``trainshed buckets``, over the storage API's routes; adopt over a native route."""
 
 import argparse
 from urllib.parse import quote
@@ -25,7 +25,7 @@ def parser(prog: str) -> flags.Parser:
     """The command line."""
     parser = flags.Parser(
         prog,
-        summary="Makes and lists buckets: folders of the server that gs:// names mean. "
+        summary="Makes and lists buckets: the server's folders behind gs:// names. "
         "With adopt an administrator gives a folder that belongs to no project to one. For storage "
         "clients that cannot send a header, token makes a token for one bucket, or with --all for "
         "every bucket that you may use, and prints the address with it: the value of "
@@ -37,16 +37,16 @@ def parser(prog: str) -> flags.Parser:
     actions = ("create", "list", "adopt", "token")
     parser.add_argument("action", type=_action, choices=actions, metavar="ACTION")
     parser.add_argument("name", metavar="NAME", nargs="?", help="Name, with or without gs://")
-    parser.add_argument("--all", action="store_true", help="The token opens all buckets of yours")
-    parser.add_argument("--expires", metavar="TIME", help="Life of the token, up to 12h (1h)")
-    parser.add_argument("--read-only", action="store_true", help="The token changes nothing")
-    parser.add_argument("--renew", metavar="ID", help="Let this token live on, from now")
+    parser.add_argument("--all", action="store_true", help="A token for all your buckets")
+    parser.add_argument("--expires", metavar="TIME", help="Lifetime of the token, up to 12h (1h)")
+    parser.add_argument("--read-only", action="store_true", help="The token allows reads only")
+    parser.add_argument("--renew", metavar="ID", help="Extend the lifetime of this token, from now")
     flags.add_client_flags(parser)
     return parser
 
 
 def _action(word: str) -> str:
-    """The action that a word of other tools means.  Raises ArgumentTypeError for deleting."""
+    """Return the action for another tool's word.  Raises ArgumentTypeError for deleting."""
     if word in ("rm", "rb", "delete"):
         raise argparse.ArgumentTypeError(
             "storage clients delete buckets: trainshed run -- gcloud storage buckets delete "
@@ -58,14 +58,14 @@ def _action(word: str) -> str:
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     if args.action == "token":
         if [bool(args.name), args.all, bool(args.renew)].count(True) != 1:
-            parser.error("token takes the NAME of a bucket, or --all, or --renew ID")
+            parser.error("token needs the NAME of a bucket, or --all, or --renew ID")
         if args.renew and args.read_only:
-            parser.error("a token that is renewed opens what it opened before")
+            parser.error("--renew cannot change the buckets or the access of a token")
         return
     if args.expires or args.read_only or args.renew or args.all:
         parser.error("--all, --expires, --read-only and --renew are for token")
     if (args.action == "list") == bool(args.name):
-        parser.error("create and adopt take the NAME of a bucket, and list takes none")
+        parser.error("create and adopt need the NAME of a bucket; list takes none")
 
 
 _PATH = "/storage/v1/b"

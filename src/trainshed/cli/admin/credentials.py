@@ -1,8 +1,8 @@
-"""What ``trainshed tokens`` and ``trainshed keys`` share.
+"""Helpers of ``trainshed tokens`` and ``trainshed keys``.
 
-They are handled by the running server, or, without one, in its database.  A SQLite database belongs
-to the server's process alone while that runs, so the server is asked whenever it answers.  Both
-ways give the same JSON.
+The commands call the running server, or, if none runs, change its database.  While a server runs, a
+SQLite database belongs to its process, so the commands always try the server first.  Both ways give
+the same JSON.
 """
 
 import argparse
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
 ANSWER_S_MAX: Final = 10.0
 
-#: Sends a POST, GET or DELETE, with the document or the id if there is one.  Raises UsageFault.
+#: Sends a POST, GET or DELETE with an optional document or id.  Raises UsageFault.
 Ask = Callable[..., Json]
 
 _TIMES: Final = {"created": "createTime", "expires": "expireTime", "last used": "lastUseTime"}
 
 
 def add_grant_flags(parser: flags.Parser) -> None:
-    """The project and the role of a credential, and the server that has it."""
+    """Add the flags for the project and the role of a credential, and for the server."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--project", metavar="ID", help=f"The one project ({PROJECT_VARIABLES[0]} of the shell)"
+        "--project", metavar="ID", help=f"One project (default: the shell's {PROJECT_VARIABLES[0]})"
     )
-    which.add_argument("--all-projects", action="store_true", help="Every project, later ones too")
+    which.add_argument("--all-projects", action="store_true", help="All projects, also future ones")
     parser.add_argument(
         "--role",
         choices=("viewer", "submitter", "admin"),
-        help="viewer reads; submitter runs jobs too; admin gives out tokens too (submitter)",
+        help="viewer reads; submitter also runs jobs; admin also makes tokens (submitter)",
     )
     flags.add_server_flags(parser)
     parser.add_argument(
@@ -62,9 +62,9 @@ def add_grant_flags(parser: flags.Parser) -> None:
 
 
 def grant_of(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The flags of a new credential that were given, with its project.
+    """Return the given flags of a new credential, with its project.
 
-    Every project is asked for by name: it is never meant by chance.  Raises UsageFault.
+    All projects must be requested explicitly.  Raises UsageFault.
     """
     project = ALL_PROJECTS if args.all_projects else args.project or shell_project()
     if not project:
@@ -79,12 +79,12 @@ def grant_of(args: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def connect(args: argparse.Namespace, noun: str) -> Iterator[Ask]:
-    """The server if it is named or answers, else its database.  Raises UsageFault."""
+    """Connect to the server if it is named or answers, else to its database.  Raises UsageFault."""
     target = reach(args, os.environ)
     if target.url and (url_of(args, os.environ) or _answers(target)):
         if not target.token:
             raise UsageFault(
-                f"{target.url} wants an administrator's token; set TRAINSHED_TOKEN or give "
+                f"{target.url} needs an administrator's token; set TRAINSHED_TOKEN or give "
                 "--token-file FILE. Without any, stop the server and repeat this on its machine: "
                 "a user who may write its database may make a token"
             )
@@ -101,7 +101,7 @@ def connect(args: argparse.Namespace, noun: str) -> Iterator[Ask]:
 
 
 def check_out(path: Path | None) -> None:
-    """Refuse a file that cannot be made, before a secret is.  Raises UsageFault."""
+    """Refuse a file that cannot be made, before a secret is made.  Raises UsageFault."""
     if path and not path.absolute().parent.is_dir():
         raise UsageFault(f"--out {path}: there is no such folder")
 
@@ -122,7 +122,7 @@ def _cell(row: Json, column: str) -> str:
 
 
 def _open_store(settings: "Settings", folder: Path) -> "Store":
-    """The database of a server that does not run.  Raises UsageFault where none has used it."""
+    """Open the database of a stopped server.  Raises UsageFault if there is none."""
     from trainshed.store.opening import open_store  # SQLAlchemy, half a second
 
     if settings.database is None and not settings.store_file.exists():
@@ -141,7 +141,7 @@ def _server(target: FoundServer, token: str | None) -> "Server":
 
 
 def _answers(target: FoundServer) -> bool:
-    """Whether the server of the data directory runs; it is shown no token yet."""
+    """Return whether the server of the data directory runs, without sending a token."""
     return (
         target.running is not None and target.running.is_alive and _server(target, None).answers()
     )
@@ -156,7 +156,7 @@ def _ask_server(server: "Server", noun: str, verb: str, argument: Any = None) ->
     except ServerRefusal as refusal:
         raise UsageFault(f"{server.url}: {refusal.message}") from refusal
     except Unreachable as error:
-        raise UsageFault(f"cannot talk to {server.url}: {error.__cause__}") from error
+        raise UsageFault(f"cannot connect to {server.url}: {error.__cause__}") from error
     if verb == "GET" and not isinstance(response.get(noun), list):
         raise UsageFault(f"{server.url} does not answer as a Trainshed server does")
     return response
@@ -182,7 +182,7 @@ def _ask_store(store: "Store", noun: str, verb: str, *arguments: Any) -> Json:
 
 
 def _note_change(store: "Store", method: str, arguments: Sequence[Any]) -> None:
-    """What is changed past the server is in its audit log, too."""
+    """Write a change without the server to the audit log, too."""
     from trainshed.service.upkeep.audit_log import AuditLog
 
     log = AuditLog(store)

@@ -1,4 +1,4 @@
-"""``trainshed doctor``: checks a data directory against what Trainshed promises."""
+"""``trainshed doctor``: checks the promises of Trainshed on a data directory."""
 
 import os
 import sys
@@ -63,7 +63,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Look at everything and tell it."""
+    """Check everything and print the report."""
     from trainshed.config import load_used_settings
 
     args = request.args
@@ -106,7 +106,7 @@ def _examine(settings: "Settings") -> "DoctorReport":
 
 
 def _list_known(engines: "Engines", *, here: bool) -> "Sequence[Known]":
-    """What the engines of this machine, or all others, find.  Raises OSError."""
+    """Return the attempts that this machine's engines, or the others, know.  Raises OSError."""
     from trainshed.engines.base import NodeLocation
 
     lists = [
@@ -115,7 +115,7 @@ def _list_known(engines: "Engines", *, here: bool) -> "Sequence[Known]":
         if (served.engine.traits.reach is NodeLocation.THIS_MACHINE) is here
     ]
     if not here and (failed := next(iter(engines.failed.items()), None)):
-        raise OSError(f"the engine {failed[0]} cannot be made: {failed[1].message}")
+        raise OSError(f"cannot make the engine {failed[0]}: {failed[1].message}")
     return [row for rows in lists for row in rows]
 
 
@@ -131,7 +131,7 @@ def _lines(report: "DoctorReport", *, colour: bool) -> Iterator[str]:
     yield from dict.fromkeys(r.unseen for r in report.results if r.unseen)
     if report.networks:
         yield report.networks
-    yield f"looked at {report.looked_at}"
+    yield f"checked {report.looked_at}"
     yield _sum(report)
 
 
@@ -141,7 +141,7 @@ def _sum(report: "DoctorReport") -> str:
     if not failed and not unseen:
         return f"all {len(report.results)} promises hold"
     parts = [f"{failed} of {len(report.results)} promises failed"] if failed else []
-    parts += [f"{unseen} could not be looked at"] if unseen else []
+    parts += [f"{unseen} could not be checked"] if unseen else []
     return ", ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""``trainshed doctor --engine NAME``: what a small task finds on the nodes of an engine."""
+"""``trainshed doctor --engine NAME``: checks the nodes of an engine with a small task."""
 
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _WIDTH: Final = max(map(len, _COLOURS))
 
 
 def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
-    """Probe and tell; the exit code.  Raises UsageFault for an engine that has nothing to probe."""
+    """Run the task and print its findings; return the exit code.  Raises UsageFault."""
     findings: list[EngineFinding] = []
     with suppress(KeyboardInterrupt), closing(_engine(name, settings)) as engine:
         for finding in _run_probe(engine):
@@ -40,7 +40,7 @@ def _engine(name: str, settings: Settings) -> Engine:
     if engine is not None:
         return engine
     if why := engines.failed.get(name):
-        raise UsageFault(f"--engine is {name!r}, which cannot be made: {why.message}")
+        raise UsageFault(f"cannot make the engine {name!r} of --engine: {why.message}")
     accepted = ", ".join(sorted(engines.served))
     raise UsageFault(f"--engine is {name!r}; accepted: {accepted}")
 
@@ -48,12 +48,12 @@ def _engine(name: str, settings: Settings) -> Engine:
 def _run_probe(engine: Engine) -> Iterator[EngineFinding]:
     if engine.traits.probe is None:
         raise UsageFault(
-            f"the engine {engine.name} runs on this machine: trainshed doctor alone looks at it"
+            f"the engine {engine.name} runs on this machine: check it with trainshed doctor alone"
         )
     try:
         yield from engine.traits.probe()
     except (EngineFault, OSError) as fault:
-        advice = "the commands of the cluster are tried by hand as the server's user: sinfo, squeue"
+        advice = "try the commands of the cluster by hand as the server's user: sinfo, squeue"
         yield EngineFinding("answer", is_well=False, found=str(fault), advice=advice)
 
 

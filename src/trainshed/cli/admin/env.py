@@ -147,30 +147,30 @@ def _target(server: FoundServer, project: str, region: str, bucket: str | None) 
 
 
 def _miss_token(server: FoundServer) -> None:
-    """Our own server wants a token; whether another one does is not known."""
+    """Refuse if this machine's server needs a token; another server may not need one."""
     if server.running is not None:
         raise UsageFault(
             f"there is no token in {server.folder}; set TRAINSHED_TOKEN, or give --token-file FILE"
         )
     note(
-        "no token is known: these settings are for a server that was started with --anonymous; "
+        "there is no token: these settings are for a server that was started with --anonymous; "
         "set TRAINSHED_TOKEN, or give --token-file FILE"
     )
 
 
-#: The longest that a token for buckets may live: a working day.
+#: The longest lifetime of a token for buckets: a working day.
 LIFE = "12h"
-#: A server that does not answer for so long is done without.
+#: Seconds to wait for the server before the command continues without it.
 ANSWER_S_MAX = 10.0
 
 
 def _server(located: FoundServer, target: ClientTarget) -> "Server | None":
-    """Return a client of the server; None where it does not run, or no token for it is known."""
+    """Return a client of the server; None if it does not run, or without a token for it."""
     from trainshed.client.http import Server
 
     has_ended = located.running and not located.running.is_alive
     if has_ended or not (target.anonymous or located.token):
-        return None  # another process may have the port by now: it gets no token
+        return None  # another process may use the port now, and must not get the token
     if target.anonymous and not located.running:
         return None
     token = None if target.anonymous else located.token
@@ -178,9 +178,9 @@ def _server(located: FoundServer, target: ClientTarget) -> "Server | None":
 
 
 def _storage(server: "Server", target: ClientTarget) -> str | None:
-    """The address for storage clients; None, with a remark, where the server gives no token."""
+    """Return the address for storage clients; None, with a note, if the server gives no token."""
     if target.anonymous:
-        return None  # they come without a token
+        return None  # storage clients need no token
     try:
         response = server.call("POST", _bucket_tokens(target), _WISH)
         return bucket_address(target.url, str(response["token"]))
@@ -190,9 +190,9 @@ def _storage(server: "Server", target: ClientTarget) -> str | None:
 
 
 def ensure_staging_bucket(server: "Server", target: ClientTarget) -> None:
-    """Make the project's own staging bucket; say what is missing where that cannot be done.
+    """Make the project's staging bucket; print a note if that fails.
 
-    A bucket that the caller named is not made: its name may be a slip of the pen.
+    A bucket that the user named is not made: its name may be a typing error.
     """
     name = staging_bucket(target)
     create = f"trainshed buckets create {name} --project {target.project}"
@@ -203,7 +203,7 @@ def ensure_staging_bucket(server: "Server", target: ClientTarget) -> None:
             note(f"{SCHEME}{name} does not exist; create it with: {create}")
             return
         server.call("POST", _BUCKETS, {"name": name}, {"project": target.project})
-        note(f"{SCHEME}{name} is made, for what the SDK uploads")
+        note(f"{SCHEME}{name} was made for the SDK's uploads")
     except (ServerRefusal, Unreachable, OSError) as error:
         note(f"cannot make the staging bucket {SCHEME}{name}: {error}; create it with: {create}")
 
@@ -214,7 +214,7 @@ _WISH = {"bucket": ALL_BUCKETS, "expires": LIFE}
 
 
 def _has_bucket(server: "Server", name: str) -> bool:
-    """Whether a bucket exists that the caller may use."""
+    """Return whether a bucket exists that the caller may use."""
     try:
         server.call("GET", f"{_BUCKETS}/{name}")
     except ServerRefusal as refusal:
@@ -237,7 +237,7 @@ def _shell_lines(target: ClientTarget, located: FoundServer) -> Iterator[str]:
 
 
 def own_variables(target: ClientTarget, located: FoundServer) -> dict[str, str | None]:
-    """What sends trainshed's own verbs in the same shell to the same server, with its token."""
+    """Return the variables that point trainshed's own commands at the same server and token."""
     own: dict[str, str | None] = {
         "TRAINSHED_DATA_DIR": str(located.folder.absolute()),
         URL_VARIABLE: None if located.running else target.url,
@@ -249,7 +249,7 @@ def own_variables(target: ClientTarget, located: FoundServer) -> dict[str, str |
 
 
 def _shell_value(value: str, target: ClientTarget) -> str:
-    """Quoted for a shell, which puts the token in when it reads the line."""
+    """Quote for a shell, which inserts the token when it reads the line."""
     if TOKEN not in value:
         return shlex.quote(value)
     token = f"${target.token_variable}"
@@ -284,14 +284,14 @@ def _as_json(target: ClientTarget, token: str | None) -> dict[str, object]:
 
 
 def python_snippet(target: ClientTarget, transport: str) -> str:
-    """Raises UsageFault for gRPC where the server offers none, or none is known."""
+    """Return a script's first lines.  Raises UsageFault for gRPC without a gRPC address."""
     if transport == "grpc" and target.grpc is None:
         raise UsageFault("no gRPC address is known; leave --transport grpc out")
     return "\n".join([*_head(target), "", *_imports(target), "", *_init(target, transport)])
 
 
 def _head(target: ClientTarget) -> Iterator[str]:
-    """Variables come first: the clients read them when they are imported."""
+    """Yield the variables, which clients read when they are imported."""
     if not target.anonymous:
         yield "import json"
     yield "import os"
@@ -312,7 +312,7 @@ def _head(target: ClientTarget) -> Iterator[str]:
 
 
 def _storage_lines(target: ClientTarget) -> Iterator[str]:
-    """A script asks for a token of its own each time: what is printed today ends tomorrow."""
+    """Yield lines that request a token at each run: a printed token would expire."""
     if target.anonymous:
         yield f'os.environ["STORAGE_EMULATOR_HOST"] = {target.url!r}'
         return
@@ -352,9 +352,9 @@ def _init(target: ClientTarget, transport: str) -> Iterator[str]:
 
 
 def airflow_settings(target: ClientTarget, key_file: str | None) -> str:
-    """What Airflow runs in each of its processes: where the SDK below its operators goes.
+    """Return the settings that point the SDK in each of Airflow's processes at the server.
 
-    Credentials come from a connection, as Airflow wants them.  Raises UsageFault without a key.
+    Credentials come from an Airflow connection.  Raises UsageFault without a key.
     """
     if key_file is None:
         raise UsageFault(

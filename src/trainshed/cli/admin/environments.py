@@ -1,4 +1,4 @@
-"""``trainshed environments build``: a Python with what a runtime version had."""
+"""``trainshed environments build``: builds a Python with the packages of a runtime version."""
 
 import argparse
 import os
@@ -60,7 +60,7 @@ def run(request: flags.Request) -> int:
         check_rows(config, args.directory.absolute().name, args.runtime)
     built = build(args.directory, args.runtime, args.python, note)
     for name in built.lacks:
-        note(f"it lacks {name}")
+        note(f"the environment lacks {name}")
     if args.write:
         add_rows(config, built.settings)
         note(f"added to {config}; a server that runs reads it within seconds:")

@@ -46,7 +46,7 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "--key-file", metavar="FILE", type=Path, help="Key file of a service account (JSON)"
     )
-    parser.add_argument("--name", help="What the account of create is called (account)")
+    parser.add_argument("--name", help="Name of the account of create (account)")
     parser.add_argument(
         "--out", metavar="FILE", type=Path, help="Write the key file of create here, with mode 600"
     )
@@ -58,11 +58,11 @@ def parser(prog: str) -> flags.Parser:
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     if (args.action == "remove") != (args.id is not None):
-        parser.error("remove takes the ID of a key, and nothing else does")
+        parser.error("remove needs the ID of a key; the other actions take none")
     if args.action != "create" and (args.name or args.out):
         parser.error("--name and --out are for create")
     if args.action == "create" and (args.key_file or args.email or args.public_key):
-        parser.error("create makes the key and the address itself; add takes those that exist")
+        parser.error("create makes the key and the address itself; add registers existing ones")
     if args.action == "add" and not args.key_file and not (args.email and args.public_key):
         parser.error("add takes --key-file FILE, or --email EMAIL with --public-key FILE")
     if args.key_file and (args.email or args.public_key):
@@ -93,12 +93,12 @@ def run(request: flags.Request) -> int:
 
 
 def _make_key_file(url: str | None, name: str, project: str) -> Json:
-    """The key file of a new account; the server at ``url`` is the one that it names."""
+    """Return the key file of a new account, which names the server at ``url``."""
     from trainshed.model.refusals import Refusal
     from trainshed.service.auth import signing_keys
 
     if url is None:
-        raise UsageFault("a key file names its server; say which it is with --url ADDRESS")
+        raise UsageFault("a key file names its server; give the address with --url ADDRESS")
     try:
         return signing_keys.new_key_file(url, name, project)
     except Refusal as refusal:
@@ -106,7 +106,7 @@ def _make_key_file(url: str | None, name: str, project: str) -> Json:
 
 
 def _register(ask: Ask, content: Json, grant: Json, out: Path | None, form: str) -> None:
-    """Send the public half; this machine alone has the private one."""
+    """Register the public key; the private key stays on this machine."""
     from trainshed.files.server_files import write_file
     from trainshed.service.auth import key_files
 
@@ -143,5 +143,5 @@ def _read_public_key(email: str, path: Path) -> Json:
     except (OSError, ValueError) as error:
         raise UsageFault(f"cannot read the key {path}: {error}") from error
     if "PRIVATE KEY" in pem:
-        raise UsageFault(f"{path} is a private key; only its owner may have it")
+        raise UsageFault(f"{path} is a private key; give the public key instead")
     return {"email": email, "publicKey": pem}

@@ -1,4 +1,4 @@
-"""The GPUs of nodes as a table: what nvidia-smi shows, and who has them."""
+"""The GPUs of nodes as a table: nvidia-smi's figures, and the jobs that hold them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -40,7 +40,7 @@ def short_gpu_table(nodes: Sequence[Json]) -> str:
 
 
 def short_type(kind: str) -> str:
-    """A type without its maker: ``T4`` for ``NVIDIA_TESLA_T4``."""
+    """Return a type without its maker: ``T4`` for ``NVIDIA_TESLA_T4``."""
     return next((kind.removeprefix(m) for m in _MAKERS if kind.startswith(m)), kind)
 
 

@@ -20,9 +20,9 @@ def parser(prog: str) -> flags.Parser:
     """The command line."""
     parser = flags.Parser(
         prog,
-        summary="Lists the machines of the fleet as they were last seen, and their GPUs: which "
-        "job has each and what it does now, where the server sees it. The tables fit 80 "
-        "columns; --wide has all columns. Administrators take a machine out of service with nodes "
+        summary="Lists the machines of the fleet as last reported, and their GPUs: the job that "
+        "has each GPU and its current use, where the server can read it. The tables fit 80 "
+        "columns; --wide shows all. Administrators take a machine out of service with nodes "
         "drain and nodes maintain, and back with nodes resume.",
         example=EXAMPLE,
         usage=f"{prog} [list] [flags]",
@@ -41,7 +41,7 @@ _WIDE_HEADERS: Final = (
     "REPLICAS", "ISOLATION", "SEEN", "LEFTOVERS", "NETWORK",
 )  # fmt: skip
 
-#: What names may take of 80 columns, beside the other columns at their widest.
+#: The width of names in 80 columns, beside the other columns at their widest.
 NODE_WIDTH: Final = 20
 GPUS_WIDTH: Final = 22
 
@@ -66,7 +66,7 @@ def _short(nodes: Sequence[Json]) -> tuple[str, ...]:
 
 
 def _remarks(nodes: Sequence[Json]) -> Iterator[str]:
-    """The engines where there are several, and the notice of nodes in maintenance."""
+    """Yield the engines if there are several, and the notice of nodes in maintenance."""
     engines = dict.fromkeys(node["engine"] for node in nodes)
     for engine in engines if len(engines) > 1 else ():
         names = ", ".join(node["name"] for node in nodes if node["engine"] == engine)
@@ -77,7 +77,7 @@ def _remarks(nodes: Sequence[Json]) -> Iterator[str]:
 
 
 def _engines(engines: Sequence[Json]) -> str:
-    """How the engines do; of one that is well there is nothing to say."""
+    """Return the health of the engines; empty for a single healthy engine."""
     if len(engines) < 2 and not any(engine["health"] for engine in engines):  # noqa: PLR2004 - several
         return ""
     rows = (

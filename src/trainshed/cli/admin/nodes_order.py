@@ -1,4 +1,4 @@
-"""``trainshed nodes drain|maintain|resume``: the order, and what becomes of the jobs."""
+"""``trainshed nodes drain|maintain|resume``: orders a node, and reports on its jobs."""
 
 import argparse
 import time
@@ -15,16 +15,16 @@ from trainshed.model.durations import FORM, duration_of, seconds_of
 if TYPE_CHECKING:
     from trainshed.client.http import Server
 
-#: No checkpoint takes longer.
+#: The longest notice.
 NOTICE_S_MAX: Final = 86_400.0
 
 _SUMMARY: Final = {
-    "drain": "Lets a node take no new replicas. Those on it run on; with --notice they are given "
+    "drain": "Stops new replicas on a node. Running replicas continue; with --notice they get "
     "notice as by maintain.",
     "maintain": "Takes a node out of service: it takes no new replicas, those on it are given "
     "notice, and their jobs start again by themselves, elsewhere or when the node is back, under "
     "the same replica names. What this costs a job does not count against its restarts.",
-    "resume": "Lets a node take replicas again; jobs that wait for it start by themselves.",
+    "resume": "Allows replicas on a node again; jobs that wait for it start by themselves.",
 }
 _EXAMPLE: Final = {
     "drain": """\
@@ -45,7 +45,7 @@ def parser(prog: str) -> flags.Parser:
         prog, summary=_SUMMARY[order], example=_EXAMPLE[order], usage=f"{prog} NODE [flags]"
     )
     parser.set_defaults(order=order, notice=None, wait=False)
-    parser.add_argument("node", metavar="NODE", help="its name, as trainshed nodes shows it")
+    parser.add_argument("node", metavar="NODE", help="Its name, as trainshed nodes shows it")
     if order != "resume":
         _add_notice(parser, default="120s" if order == "maintain" else "none: replicas run on")
     flags.add_client_flags(parser)
@@ -73,11 +73,11 @@ def _notice(text: str) -> float:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if notice_s > NOTICE_S_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is more than a day; must be {FORM}")
+        raise argparse.ArgumentTypeError(f"must be {FORM}, at most a day, got {text!r}")
     return notice_s
 
 
-#: How often the node is looked at, and how long a server that has gone is waited for.
+#: Seconds between two reads of the node, and seconds to wait for a server that is down.
 LOOK_S: Final = 0.5
 RETURN_S_MAX: Final = 60.0
 
@@ -85,7 +85,7 @@ _PATH: Final = "/trainshed/v1/nodes"
 
 
 def run(request: flags.Request) -> int:
-    """Give the order, tell what happens, and wait if that was asked."""
+    """Give the order, print its effect, and wait with ``--wait``."""
     args = request.args
     place = place_of(args)
     document = {} if args.notice is None else {"notice": duration_of(args.notice)}
@@ -105,11 +105,11 @@ def _report(place: ServerPlace, node: str, order: str, response: Json) -> None:
         return
     for job in response["jobs"]:
         out(f"  {job}")
-    note(f"take it back: {place.command(f'nodes resume {node}')}")
+    note(f"to undo it: {place.command(f'nodes resume {node}')}")
 
 
 def _wait(server: "Server", name: str, response: Json) -> int:
-    """Follow the node until nothing is on it; ``response`` holds it as it was seen last."""
+    """Wait until the node has no replicas; ``response`` has its last state."""
     reported = -1
     try:
         while remaining := response["node"]["replicas"]:
@@ -119,19 +119,19 @@ def _wait(server: "Server", name: str, response: Json) -> int:
             time.sleep(LOOK_S)
             response["node"] = _node(server, name, response["node"])
     except KeyboardInterrupt:
-        note(f"{name} stays {response['node']['state']}; its replicas are not waited for")
+        note(f"{name} stays {response['node']['state']}; no longer waiting for its replicas")
         return EXIT_INTERRUPTED
     note(f"no replica is left on {name}")
     return 0
 
 
 def _node(server: "Server", name: str, last: Json) -> Json:
-    """The node as it is now; one that its engine reports no more has nothing on it."""
+    """Return the node's current state; a node that is no longer reported has no replicas."""
     deadline = time.monotonic() + RETURN_S_MAX
     while True:
         try:
             nodes = server.call("GET", _PATH)["nodes"]
-        except Unreachable:  # it may be restarted meanwhile: the order is kept
+        except Unreachable:  # the server may be restarting: it keeps the order
             if time.monotonic() > deadline:
                 raise
             time.sleep(LOOK_S)

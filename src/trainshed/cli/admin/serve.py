@@ -17,8 +17,8 @@ EXAMPLE = """\
   trainshed serve --port 0 --data-dir /srv/trainshed
   trainshed serve --database postgresql+psycopg://trainshed@db/trainshed --host 0.0.0.0"""
 
-#: The imports that follow, and each call later, make thousands of objects and hardly a cycle; the
-#: usual 700 new objects between two looks for cycles cost a tenth of the server's time.
+#: Imports and calls make thousands of objects and few cycles; the garbage collector's default of
+#: 700 new objects between two runs would take a tenth of the server's time.
 GC_THRESHOLDS = (20_000, 20, 20)
 
 _RUN = "run"
@@ -76,11 +76,11 @@ def parser(prog: str) -> flags.Parser:
         "--grpc-port",
         help="Port for gRPC with TLS (8081); 0 picks a free one, none leaves gRPC out",
     )
-    parser.add_argument("--data-dir", metavar="DIR", help="Where everything is kept")
+    parser.add_argument("--data-dir", metavar="DIR", help="Folder of all the server's data")
     parser.add_argument("--database", metavar="URL", help="SQLAlchemy URL (SQLite in DIR)")
     parser.add_argument("--config", metavar="FILE", help="Settings (config.toml in DIR)")
     parser.add_argument(
-        "--anonymous", action="store_true", help="Ask for no token; on loopback only"
+        "--anonymous", action="store_true", help="Accept calls without a token; on loopback only"
     )
     parser.add_argument(
         "--insecure-http",
@@ -96,8 +96,8 @@ def parser(prog: str) -> flags.Parser:
         "--fake-gpus",
         type=int,
         metavar="N",
-        help="So many GPUs that exist in name only, instead of the machine's own: of any type "
-        "that a job asks for, and no program can compute on them",
+        help="This many simulated GPUs instead of the machine's own: of any type that a job "
+        "requests, without the ability to compute",
     )
     parser.add_argument(
         "--engine",
@@ -110,13 +110,13 @@ def parser(prog: str) -> flags.Parser:
     return parser
 
 
-#: What a throw-away server chooses itself.
+#: Flags that a throw-away server sets itself.
 _PERMANENT = ("host", "port", "grpc_port", "data_dir", "database")
 _OF_RUN = ("project", "region", "bucket", "offline")
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
-    """Refuse flags that do not go together."""
+    """Refuse flags that cannot be combined."""
     is_permanent = args.mode is None
     for name in _OF_RUN if is_permanent else _PERMANENT:
         if getattr(args, name):
@@ -163,7 +163,7 @@ def _run_command(command: tuple[str, ...], args: argparse.Namespace) -> int:
 
 
 def _server_flags(args: argparse.Namespace) -> Iterator[str]:
-    """The flags that the server gets as they were given."""
+    """Yield the flags that are passed on to the server."""
     for name in ("config", "fleet_policy", "fake_gpus"):
         value = getattr(args, name)
         if value is not None:

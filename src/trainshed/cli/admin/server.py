@@ -34,9 +34,9 @@ from trainshed.service.upkeep.file_modes import UMASK
 from trainshed.storage.buckets import DATA_DIR_VARIABLE, data_dir
 from trainshed.store.base import StoreFault
 
-#: How long calls under way are waited for at the end; log streams never end by themselves.
+#: Seconds to wait for calls under way at the end; log streams never end by themselves.
 END_S = 2
-#: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
+#: Threads switch every 5 ms by default, which is long compared with a scheduling pass; a switch
 #: costs, and at 1 ms they were a tenth of the server's time.
 SWITCH_S = 0.003
 
@@ -61,8 +61,7 @@ def serve(
     """Serve until SIGTERM or Ctrl-C.
 
     ``begin`` is called before the first request is answered, ``end`` after the last one.
-    ``holds_ports``: another server is to follow on the same data directory, and gets the listening
-    sockets of this one.
+    ``holds_ports``: the listening sockets are kept for the next server on this data directory.
     """
     check_anonymous_binding(settings.host, anonymous=settings.anonymous)
     _is_https(settings)  # refused before anything is made
@@ -132,7 +131,7 @@ def _serve(
 
 
 def _note_address(settings: Settings, running: RunningServer) -> None:
-    """On a full disk the server is needed, with or without its note."""
+    """Write the server's address to the data directory; only note a failure, as on a full disk."""
     try:
         write_running(settings.data_dir, running)
         note_database(settings.data_dir, settings.database)
@@ -146,7 +145,7 @@ def _is_https(settings: Settings) -> bool:
 
 
 def _tls(application: Application) -> ServerTls | None:
-    """The certificate of both edges, where one of them has any; it is renewed in time."""
+    """Return the certificate of HTTP and gRPC, if one of them uses TLS; it is renewed in time."""
     settings = application.settings
     if settings.grpc_port is None and not _is_https(settings):
         return None
@@ -156,19 +155,19 @@ def _tls(application: Application) -> ServerTls | None:
 
 
 def _say_goodbye(application: Application) -> None:
-    """Say how many jobs go on without the server."""
+    """Print how many jobs continue without the server."""
     living = ("ENQUEUED", "PREPARING", "RUNNING", "RESTARTING", "CANCELLING")
     counts = application.store.counts().items()
     running = sum(count for (_, state), count in counts if state in living)
-    left = f"{running} job(s) go on; the next trainshed serve takes them up" if running else ""
+    left = f"{running} job(s) keep running under the next trainshed serve" if running else ""
     out(f"stopped; {left or 'no job runs'}")
 
 
 def tune_interpreter() -> None:
-    """For many short calls beside threads that think, after the server was built.
+    """Tune the interpreter for many short calls beside computing threads.
 
-    What lives by now lives on.  It is not searched for cycles first: that would be a tenth of the
-    start, and few are found.
+    Called after the server was built: its objects are excluded from garbage collection, without a
+    first collection, which would take a tenth of the start and free little.
     """
     sys.setswitchinterval(SWITCH_S)
     gc.freeze()
@@ -195,7 +194,7 @@ def _run_http(
     server = HttpServer(config, Connections(limits), context)
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
-        """End a server that has not begun; uvicorn repeats a signal that has ended it already."""
+        """End a server that has not begun; uvicorn raises again the signal that ended it."""
         server.should_exit = True
 
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -236,7 +235,7 @@ def _start_grpc(
 
 
 def _client_host(host: str) -> str:
-    """The address for clients: all addresses of a machine are no address."""
+    """Return the address for clients; replace a wildcard address by loopback."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # printed, not bound
 
 
@@ -276,9 +275,9 @@ def _print_address(
     if traits.leftovers:
         lines.append(f"after a kill    processes left by a job are ended by: {traits.leftovers}")
     if settings.anonymous:
-        lines.append("no token is asked for: everybody on this machine may submit")
+        lines.append("anonymous       every user of this machine may submit without a token")
     elif token.made:
-        # a service manager keeps what is printed: no place for a secret
-        lines.append(f"admin token     made, and kept in {token.path}")
+        # not the token itself: a service manager logs the output
+        lines.append(f"admin token     made; it is in {token.path}")
     lines.append(f'clients         eval "$(trainshed env --shell{_folder_flag(settings)})"')
     out("\n".join(lines))

@@ -1,8 +1,8 @@
-"""``trainshed serve --throw-away``: a server that leaves nothing, for one command or for tests.
+"""``trainshed serve --throw-away``: a temporary server, for one command or for tests.
 
-It keeps everything in a folder of its own, ends when its standard input ends, which is when the
-process that started it has ended, and ends its jobs before.  The first line of the input is a key
-to register: the caller makes it while the server starts.
+Its data is in a folder of its own.  It ends when its standard input ends, that is, when its parent
+process has ended, and ends its jobs first.  The first line of input is a key to register, which the
+parent makes while the server starts.
 """
 
 import json
@@ -24,7 +24,7 @@ from trainshed.service.auth import signing_keys
 from trainshed.store.decisions import cancel_step
 from trainshed.store.listed_jobs import JobListQuery
 
-#: How long jobs have to end; what is left then is ended by the engine's own means.
+#: Seconds that jobs have to end; the engine then ends the rest.
 _END_S: Final = 20.0
 _LOOK_S: Final = 0.05
 _OPEN: Final = frozenset(state for state in JobState if not state.is_final)
@@ -47,9 +47,9 @@ def serve_throw_away(flags: Mapping[str, Any]) -> int:
 
 
 def _allow_root_jobs(settings: Settings) -> Settings:
-    """Let jobs run as root where no user can be had for them, as in a container of a CI service.
+    """Allow jobs to run as root where no other user exists, as in a CI container.
 
-    The jobs are those of the command, which has the same rights.
+    The jobs come from the command, which has the same rights.
     """
     if settings.isolation is None:
         return settings

@@ -27,17 +27,17 @@ def parser(prog: str) -> flags.Parser:
     """The command line."""
     parser = flags.Parser(
         prog,
-        summary="Makes, lists and revokes tokens. A running server is asked; without one, its "
-        "database is changed. A token's text is shown when it is made and never again.",
+        summary="Makes, lists and revokes tokens, through the running server, or else in its "
+        "database. A token's text is shown only when it is made.",
         example=EXAMPLE,
         usage=f"{prog} create | list | revoke ID [flags]",
     )
     parser.check = _check
     parser.add_argument("action", choices=("create", "list", "revoke"), metavar="ACTION")
     parser.add_argument("id", metavar="ID", nargs="?", help="which token to revoke")
-    parser.add_argument("--name", help="What the token is called in logs and lists")
+    parser.add_argument("--name", help="Name of the token in logs and lists")
     parser.add_argument(
-        "--expires", metavar="TIME", help="Its life, such as 30d; default: for ever"
+        "--expires", metavar="TIME", help="Its lifetime, such as 30d; default: unlimited"
     )
     parser.add_argument(
         "--out", metavar="FILE", type=Path, help="Write the token to a file of mode 600 instead"
@@ -48,7 +48,7 @@ def parser(prog: str) -> flags.Parser:
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     if (args.action == "revoke") != (args.id is not None):
-        parser.error("revoke takes the ID of a token, and nothing else does")
+        parser.error("revoke needs the ID of a token; the other actions take none")
     if args.expires and args.action != "create":
         parser.error("--expires is for create")
 

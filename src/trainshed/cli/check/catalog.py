@@ -1,4 +1,4 @@
-"""``trainshed catalog NOUN list|describe``: what exists, as one edition saw it."""
+"""``trainshed catalog NOUN list|describe``: the entries of one edition of the catalog."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def parser(prog: str) -> flags.Parser:
     """The command line of ``trainshed catalog``."""
     parser = flags.Parser(
         prog,
-        summary="Shows what the catalog knows: with sources, and as of an edition.",
+        summary="Shows the catalog's entries and their sources, as of an edition.",
         example=EXAMPLE,
         usage=f"{prog} NOUN [list | describe NAME] [flags]",
     )

@@ -1,4 +1,4 @@
-"""``trainshed explain-env``: what one replica of a job would see, with Google's host names."""
+"""``trainshed explain-env``: the environment of one replica of a job, with Google's host names."""
 
 import json
 from collections import Counter
@@ -51,7 +51,7 @@ def parser(prog: str) -> flags.Parser:
     """The command line of ``trainshed explain-env``."""
     parser = flags.Parser(
         prog,
-        summary="Prints the variables that one replica of a job would see at Google: KEY=value, "
+        summary="Prints the environment that one replica of a job would have at Google: KEY=value, "
         "JSON indented.",
         example=EXAMPLE,
     )

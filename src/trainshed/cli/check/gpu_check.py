@@ -43,7 +43,7 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument("--module-name", metavar="MODULE", required=True, help="Module to run")
     parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
     parser.add_argument(
-        "--accelerator", metavar="TYPE", help="The GPU that is meant; another is refused"
+        "--accelerator", metavar="TYPE", help="Required GPU type; others are refused"
     )
     parser.add_argument(
         "--cpu-price", metavar="P", type=flags.above_zero, help="An hour of a machine without GPUs"
@@ -68,7 +68,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Measure and say; exit code 0 whatever the answer is.
+    """Measure and print; the exit code is 0 whatever the result is.
 
     Raises UsageFault, and EngineFault when a run fails or tells neither steps nor seconds.
     """
@@ -110,18 +110,18 @@ def _prices(cpu: float | None, gpu: float | None) -> "Prices | None":
         return None
     if cpu is None or gpu is None:
         missing = "--cpu-price" if cpu is None else "--gpu-price"
-        raise UsageFault(f"{missing} is missing: prices of both machines are compared, or none")
+        raise UsageFault(f"{missing} is missing: give the prices of both machines, or none")
     return Prices(cpu=cpu, one_gpu=gpu)
 
 
 def _refuse_absent(accelerator: str | None, names: Sequence[str]) -> None:
-    """What a GPU would do that is not at hand is not guessed.  Raises UsageFault."""
+    """Refuse a GPU that this machine does not have.  Raises UsageFault."""
     if accelerator and not any(
         _normalize_name(accelerator) in _normalize_name(name) for name in names
     ):
         raise UsageFault(
             f"--accelerator {accelerator}: this machine has {', '.join(names) or 'no GPU'}, and "
-            "nothing measured here tells what another would do: run the same command on a "
+            "measurements here do not apply to another GPU: run the same command on a "
             "machine with it"
         )
 
