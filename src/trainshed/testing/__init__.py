@@ -1,1 +1,1 @@
-"""For tests outside of this repository: contract kits, a fake engine, and a pytest plugin."""
+"""For tests in other repositories: contract kits, a fake engine, and a pytest plugin."""

@@ -1,8 +1,8 @@
-"""What every engine must do.  Inherit a class and supply one pytest fixture, ``world``.
+"""The tests that every engine must pass.  Inherit a class and supply a fixture ``world``.
 
-``EngineContract`` is for every engine; ``program_contract.ProgramContract`` adds what can be seen
-only where real programs run.  What is tried, and on what, says ``engine_world``.  A test that a
-trait of the engine turns off is skipped with the names of both.
+``EngineContract`` is for every engine; ``program_contract.ProgramContract`` adds tests for engines
+that run real programs.  ``engine_world`` describes the fixture.  A test that a trait of the engine
+turns off is skipped with the names of both.
 """
 # ruff: noqa: S101, PLR2004 - tests by name, made of asserts and expected numbers
 
@@ -43,13 +43,13 @@ from trainshed.testing.engine_world import (
     World,
 )
 
-#: Less than the grace of the orders here, and enough for a slow machine.
+#: Seconds: less than the grace of the orders in the tests, and enough for a slow machine.
 _PROMPTLY_S: Final = 20.0
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class EngineContract:
-    """What holds for every engine."""
+    """The tests for every engine."""
 
     @pytest.fixture
     def queue(self, world: QueueWorld, request: pytest.FixtureRequest) -> QueueWorld:
@@ -138,7 +138,7 @@ class EngineContract:
         began = time.monotonic()
         world.engine().stop(key, order())
         outcome = ended(engine, key)
-        assert time.monotonic() - began < _PROMPTLY_S, "nobody waits for the whole grace"
+        assert time.monotonic() - began < _PROMPTLY_S, "the engine does not wait for the full grace"
         assert (outcome.exit_code, outcome.interrupted) == (_TERMINATED, True)
         assert all(replica.stopped_by_us and not replica.killed for replica in outcome.replicas)
         if is_running:
@@ -191,7 +191,7 @@ class EngineContract:
         engine, key = world.engine(), new_key()
         try:
             launch(world, engine, key, *programs)
-        except EngineFault as fault:  # it may be known at once
+        except EngineFault as fault:  # the engine may know at once
             why = str(fault)
         else:
             observation = until(engine, key, *FINAL)
@@ -340,7 +340,7 @@ class EngineContract:
         folders = [{view.work, view.exchange, view.metrics} for view in (first, second, third)]
         assert len(set[str]().union(*folders)) == 9
         assert first.buckets == third.buckets
-        assert engine.observe([key])[0].phase is Phase.UNKNOWN, "looking starts nothing"
+        assert engine.observe([key])[0].phase is Phase.UNKNOWN, "observing starts nothing"
 
     def test_nodes_and_traits_are_the_same_for_every_server(self, world: World) -> None:
         engine = world.engine()
@@ -382,7 +382,7 @@ class EngineContract:
         assert list(world.lines(key)) == []
         for server in (engine, world.engine()):
             assert server.observe([key])[0].phase is Phase.UNKNOWN
-            assert server.forget(key.uid), "there is nothing of it"
+            assert server.forget(key.uid), "nothing of the job is left"
         assert engine.forget(other.uid)
         assert list(engine.list_attempts()) == []
 

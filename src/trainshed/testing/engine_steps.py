@@ -1,4 +1,4 @@
-"""What tests of engines do and wait for: launch an attempt, and see it ready or ended."""
+"""Steps of engine tests: launch an attempt, and wait until it is ready or has ended."""
 # ruff: noqa: S101 - of tests
 
 import secrets
@@ -26,17 +26,17 @@ FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 
 
 def new_key() -> AttemptKey:
-    """The first attempt of a job that no other test has: leftovers are found by it."""
+    """Return the first attempt of a new job; leftovers are found by its uid."""
     return AttemptKey(secrets.randbits(60), 1)
 
 
 def order(grace_s: float = 60.0) -> StopOrder:
-    """An order to end because the job was cancelled."""
+    """Return the stop order of a cancelled job."""
     return StopOrder(grace_s=grace_s, reason=StopReason.CANCEL, message="It was cancelled.")
 
 
 def eventually(look: Callable[[], _T], what: str) -> _T:
-    """The first answer that is not false or empty."""
+    """Poll until the answer is true; return it."""
     deadline = time.monotonic() + DEADLINE_S
     while not (answer := look()):
         assert time.monotonic() < deadline, f"waited too long until {what}"
@@ -45,7 +45,7 @@ def eventually(look: Callable[[], _T], what: str) -> _T:
 
 
 def until(engine: Engine, key: AttemptKey, *phases: Phase) -> Observation:
-    """The first observation of one of these phases."""
+    """Wait for the first observation with one of these phases."""
     return eventually(
         lambda: [
             observation for observation in engine.observe([key]) if observation.phase in phases
@@ -79,7 +79,7 @@ def claim_of(engine: str, plan: LaunchPlan) -> Claim:
 
 
 def ended(engine: Engine, key: AttemptKey) -> Outcome:
-    """How an attempt ended, once it has."""
+    """Wait for the end of an attempt; return its outcome."""
     observation = until(engine, key, *FINAL)
     assert (observation.phase, observation.fault) == (Phase.ENDED, None)
     assert observation.outcome is not None
@@ -87,26 +87,26 @@ def ended(engine: Engine, key: AttemptKey) -> Outcome:
 
 
 def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
-    """What the engine finds of an attempt that lives."""
+    """Return the engine's living entries of an attempt."""
     return [
         part for attempt in engine.list_attempts() if attempt.key == key for part in attempt.living
     ]
 
 
 def launched(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
-    """A new attempt that was launched."""
+    """Launch a new attempt."""
     engine, key = world.engine(), new_key()
     launch(world, engine, key, *programs)
     return engine, key
 
 
 def run(world: World, *programs: FakeProgram) -> Outcome:
-    """How a new attempt ended."""
+    """Launch a new attempt; return its outcome."""
     return ended(*launched(world, *programs))
 
 
 def ready(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
-    """A new attempt all of whose programs run."""
+    """Launch a new attempt, and wait until all its programs run."""
     engine, key = launched(world, *programs)
     until(engine, key, Phase.READY)
     eventually(lambda: world.started(key) == len(programs), "all programs run")

@@ -1,4 +1,4 @@
-"""What the contract of engines is tried with: programs, plans of them, and a world to run them in.
+"""The fixtures of the engine contract: programs, launch plans, and a world to run them in.
 
 A ``World`` is one installation of the engine under test; ``ShellWorld`` does half of it for engines
 whose replicas see a folder of this machine.
@@ -17,12 +17,12 @@ from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.log_line import LogLine
 from trainshed.model.roles import Role
 
-#: What a program of the contract is to do, in the environment of its replica; see ``program_of``.
+#: The variable of a replica that describes its program; see ``program_of``.
 PROGRAM: Final = "TRAINSHED_CONTRACT_PROGRAM"
 
 
 class FakeProgram(NamedTuple):
-    """What a replica does: run ``code`` if it is a real program, perhaps wait, report, and end.
+    """A replica's program: run ``code`` if the engine runs programs, perhaps wait, report, end.
 
     It waits until ``World.finish``; one that is ``deaf`` ignores SIGTERM.  ``reports`` is how many
     values of the metric ``loss`` it reports, at steps from 0.  It ends by ``signal`` if that is not
@@ -52,53 +52,53 @@ class World(Protocol):
     """One installation of an engine, and what a test does to it."""
 
     limits_memory: bool
-    """Whether its nodes keep limits of memory; not every kernel lets them."""
+    """Whether its nodes enforce memory limits; not every kernel supports that."""
 
     def engine(self) -> Engine:
-        """The engine, each time as after a restart of the server."""
+        """Return the engine as after a restart of the server."""
 
     def elsewhere(self) -> Engine:
-        """The engine of another installation on the same nodes."""
+        """Return the engine of another installation on the same nodes."""
 
     def plan(self, key: AttemptKey, *programs: FakeProgram) -> LaunchPlan:
-        """What ``plan_of`` gives, with all that the engine needs to run it."""
+        """Return the plan of ``plan_of``, completed for the engine."""
 
     def started(self, key: AttemptKey) -> int:
-        """How many programs of an attempt have been started."""
+        """Return how many programs of an attempt have started."""
 
     def finish(self, key: AttemptKey) -> None:
-        """Let the programs of an attempt wait no longer."""
+        """Let the waiting programs of an attempt continue."""
 
     def lose(self, key: AttemptKey) -> None:
-        """Let an attempt that runs vanish with all that knows of it, but not its traces."""
+        """Remove a running attempt and its supervisors, but not its files."""
 
     def leftover(self, key: AttemptKey) -> AbstractContextManager[object]:
-        """A process of an attempt that nobody attends to, while the block lasts."""
+        """Run a process of an attempt without a supervisor, while the block lasts."""
 
     def away(self) -> AbstractContextManager[object]:
-        """The engine cannot see its nodes while the block lasts."""
+        """Make the nodes unreachable for the engine, while the block lasts."""
 
     def lines(self, key: AttemptKey) -> Sequence[LogLine]:
-        """The log of an attempt."""
+        """Return the log of an attempt."""
 
 
 class QueueWorld(World, Protocol):
-    """The world of an engine that places by itself, in a queue of its own."""
+    """The world of an engine with a queue of its own."""
 
     def busy(self) -> AbstractContextManager[object]:
-        """That queue places nothing while the block lasts."""
+        """Stop the queue from placing attempts, while the block lasts."""
 
     def empty(self) -> AbstractContextManager[object]:
-        """That queue answers, while the block lasts, that there is nothing in it."""
+        """Make the queue report that it is empty, while the block lasts."""
 
     def evict(self, key: AttemptKey) -> None:
-        """Let an attempt that runs lose its places to somebody's order: it is drained, say."""
+        """End a running attempt by an administrator's order, such as a drain."""
 
 
 def plan_of(
     *programs: FakeProgram, env: Mapping[str, str] | None = None, metric_file: str = ""
 ) -> LaunchPlan:
-    """A plan whose replicas do what the programs say; the first one is the primary."""
+    """Return a plan whose replicas run the programs; the first one is the primary."""
     replicas, counts = [], dict.fromkeys(Role, 0)
     for place, program in enumerate(programs):
         role = program.role if place else Role.PRIMARY
@@ -128,7 +128,7 @@ def plan_of(
 
 
 def program_of(replica: ReplicaPlan) -> FakeProgram:
-    """The program of a replica of ``plan_of``, for an engine that only simulates."""
+    """Return the program of a replica of ``plan_of``, for an engine that only simulates."""
     fields = json.loads(replica.env[PROGRAM])
     return FakeProgram(**{**fields, "role": Role(fields["role"])})
 
@@ -159,11 +159,11 @@ class ShellWorld:
     limits_memory = True
 
     def __init__(self, folder: Path) -> None:
-        """``folder`` is the test's own."""
+        """``folder`` belongs to the test."""
         self._folder = folder
 
     def plan(self, key: AttemptKey, *programs: FakeProgram) -> LaunchPlan:
-        """The plan, with the files by which test and programs know of each other."""
+        """Return the plan, with the files through which test and programs communicate."""
         start_file, go = self._path("started", key), self._path("go", key)
         metric_file = str(self._path("metrics", key))
         return plan_of(
@@ -171,13 +171,13 @@ class ShellWorld:
         )
 
     def started(self, key: AttemptKey) -> int:
-        """Every start has left a line."""
+        """Count the lines that the starts have written."""
         with suppress(FileNotFoundError):
             return self._path("started", key).read_text().count(".")
         return 0
 
     def finish(self, key: AttemptKey) -> None:
-        """Programs look for a file."""
+        """Make the file for which the programs wait."""
         self._path("go", key).touch()
 
     def _path(self, what: str, key: AttemptKey) -> Path:

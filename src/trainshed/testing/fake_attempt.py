@@ -1,4 +1,4 @@
-"""An attempt that runs nothing: its replicas begin, report and end as its script says."""
+"""A simulated attempt: its replicas begin, report and end according to its script."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,48 +29,48 @@ _NEVER: Final = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What becomes of an attempt.  Times are seconds from its launch; never if None."""
+    """The course of an attempt.  Times are seconds from its launch; None: never."""
 
     ready_s: float = 0.0
     runs_s: float | None = 0.0
-    """From ready to the end."""
+    """Seconds from ready to the end."""
     exit_code: int = 0
     signal: int | None = None
-    """What its primary ends by, in place of an exit code."""
+    """The signal that ends its primary, instead of an exit code."""
     oom: bool = False
-    """Whether that was because memory ran out."""
+    """Whether the primary ran out of memory."""
     fault: str | None = None
-    """Why ``launch`` refuses it for ever."""
+    """Why ``launch`` refuses it permanently."""
     refused: Explanation | None = None
-    """Why ``launch`` does not take it now."""
+    """Why ``launch`` refuses it for now."""
     queue_s: float = 0.0
-    """How long the engine's own queue lets it wait, though there is room."""
+    """Seconds that it waits in the engine's queue even if there is room."""
     waits: Explanation | None = None
-    """What it says meanwhile."""
+    """The engine's reason meanwhile."""
     message: str = ""
     notice_s: float | None = 0.0
-    """From a notice to the end of all replicas; None: they have to be killed."""
+    """Seconds from a notice to the end of all replicas; None: they must be killed."""
     reports: tuple[tuple[float, Report], ...] = ()
-    """(seconds after ready, report), in the order of time; those after the end never come."""
+    """(seconds after ready, report), in order of time; reports after the end are dropped."""
     reduction: ReductionReport | None = None
-    """What its workers say of their exchanges, once it is over."""
+    """The report of its workers' exchanges, after the end."""
     steps: StepTimes | None = None
-    """What its primary says of its steps, once it has ended."""
+    """The report of its primary's steps, after the end."""
     search_note: str = ""
-    """What was found where reports are looked for (``model.attempt.Measured``)."""
+    """The note on the search for reports (``model.attempt.Measured``)."""
 
 
 @dataclass(slots=True)
 class FakeAttempt:
-    """A started attempt.  ``now`` is always the engine's clock; nothing is waited for."""
+    """A started attempt.  ``now`` is the engine's clock; the simulation never sleeps."""
 
     key: AttemptKey
     script: Script
     replicas: Sequence[tuple[Seat, str]]
-    """With their names; the first one decides."""
+    """The seats with the replicas' names; the first replica decides the outcome."""
     began: float
     placed: tuple[Seat, ...] = ()
-    """Where the engine's own queue has placed it."""
+    """The seats that the engine's own queue gave it."""
     ended: Observation | None = None
     _ready: Observation | None = None
     _hung: tuple[Hang, ...] = ()
@@ -79,7 +79,7 @@ class FakeAttempt:
     _over_at: float = field(default=_NEVER)
 
     def look(self, now: float) -> Observation:
-        """What is known of one that has not ended yet."""
+        """Return the observation of an attempt that has not ended."""
         if self._ready is not None and self.script.runs_s is None and self._noticed_at is None:
             return self._ready
         if now >= min(self._own_end, self._ordered_end):
@@ -98,7 +98,7 @@ class FakeAttempt:
         return self._ready
 
     def measured(self, now: float, after: int) -> Measured:
-        """What it has reported by now, or by its end; a mark is a number of reports."""
+        """Return its reports until now or its end; a mark is a number of reports."""
         until = min(now, self._over_at, self._own_end, self._ordered_end)
         all_of_it, ready = self.script.reports, self.began + self.script.ready_s
         mark = after
@@ -108,17 +108,17 @@ class FakeAttempt:
         return Measured(mark=mark, reports=reports, found=self.script.search_note)
 
     def stop(self, now: float, order: StopOrder) -> None:
-        """Give it notice; a second order never gives it more time."""
+        """Give notice; a second order never gives more time."""
         if self._noticed_at is None:
             self._noticed_at = now
         self._kill_at = min(self._kill_at, now + order.grace_s)
 
     def hang(self, hung: tuple[Hang, ...]) -> None:
-        """Let these replicas hang, and no others."""
+        """Make exactly these replicas hang."""
         self._hung, self._ready = hung, None
 
     def end(self, now: float, exit_code: int, **how: Any) -> Observation:
-        """End of itself; ``how`` are fields of the primary's exit."""
+        """End without an order; ``how`` are fields of the primary's exit."""
         first, *rest = self._exits(now)
         code = None if how.get("signal") else exit_code
         exits = (first._replace(exit_code=code, **how), *rest)
@@ -126,7 +126,7 @@ class FakeAttempt:
         return self._over(exit_code, exits)
 
     def lose(self, now: float, ran_s: float | None, loss: Loss | None = None) -> Observation:
-        """Vanish without a record, as a machine does that loses its power."""
+        """Vanish without a record, as after a power failure."""
         self._over_at = now
         self.ended = Observation(
             key=self.key,
@@ -153,7 +153,7 @@ class FakeAttempt:
         )
 
     def _end_by_order(self, now: float) -> Observation:
-        """Its end by order; those that have not honoured the notice were killed."""
+        """End by order; kill replicas that did not honour the notice."""
         since = now if self._noticed_at is None else self._noticed_at
         notice_s = self.script.notice_s
         killed = notice_s is None or since + notice_s > self._ordered_end
@@ -205,13 +205,13 @@ class FakeAttempt:
 
 
 def lost_by(loss: Loss | None, node: str) -> str:
-    """Why an attempt was lost, for people."""
+    """Return why an attempt was lost, as a sentence."""
     why = {Loss.MAINTENANCE: f"{node} is drained", Loss.LIMIT: "its time on the cluster was over"}
     return why.get(loss, "the machine was lost") if loss else "the machine was lost"
 
 
 def never_started(key: AttemptKey) -> Observation:
-    """What is known of an attempt that was stopped before it was launched."""
+    """Return the observation of an attempt that was stopped before its launch."""
     outcome = Outcome(
         exit_code=SIGNAL_BASE + _SIGTERM, replicas=(), message="stopped early", interrupted=True
     )

@@ -1,12 +1,12 @@
-"""An engine that runs nothing: nodes, attempts and their ends, as its script says.
+"""A simulated engine: nodes, attempts and their ends follow a script.
 
-It stands for the outside world, so it outlives the controllers of a test, remembers every call,
-and knows what must never happen: an attempt started twice, two attempts of one job at once, a node
-with more replicas than it holds.  Thousands of attempts are cheap: time is read, not waited for,
-also that between a notice and the end.
+It stands for the outside world, so it outlives the controllers of a test, records every call, and
+detects violations: an attempt started twice, two attempts of one job at once, a node with more
+replicas than it can hold.  Thousands of attempts are cheap: the clock is read, and the simulation
+never sleeps, also not between a notice and the end.
 
-With ``places=Places.ENGINE`` it has a queue of its own, in which an attempt waits as its script
-says and until the nodes have room for all of it.
+With ``places=Places.ENGINE`` it has a queue of its own, in which an attempt waits for the time in
+its script and until the nodes have room for all its replicas.
 """
 
 import sys
@@ -64,13 +64,13 @@ class _Queued:
 
 @dataclass(slots=True)
 class _World:
-    """What was asked, and what is."""
+    """The recorded calls, and the simulated state."""
 
     attempts: dict[AttemptKey, FakeAttempt] = field(default_factory=dict)
     live: dict[int, AttemptKey] = field(default_factory=dict)
     queue: dict[AttemptKey, _Queued] = field(default_factory=dict)
     gone: dict[AttemptKey, Observation] = field(default_factory=dict)
-    """What was lost out of the queue."""
+    """Attempts that were lost from the queue."""
     stopped: set[AttemptKey] = field(default_factory=set)
     load: Counter[str] = field(default_factory=Counter)
 
@@ -93,8 +93,8 @@ class FakeEngine:
     ) -> None:
         """Nothing runs yet; ``script`` is asked once an attempt.
 
-        ``stranger`` is what it says of attempts that nobody launched or stopped: an engine whose
-        attempts are files or objects may take an absent one for LOST.  ``places``,
+        ``stranger`` is its phase of attempts that were never launched or stopped: an engine whose
+        attempts are files or objects may report an absent one as LOST.  ``places``,
         ``launches_at_once`` and ``enqueued_max`` are traits.
         """
         self._nodes = tuple(nodes)
@@ -105,26 +105,26 @@ class FakeEngine:
         self._lock = threading.RLock()
         self._world = _World()
         self.launches: Counter[AttemptKey] = Counter()
-        """Calls of ``launch``, also repeated ones."""
+        """Calls of ``launch``, including repeated ones."""
         self.started: Counter[AttemptKey] = Counter()
         """Replicas that have begun to run."""
         self.stops: Counter[AttemptKey] = Counter()
         self.orders: defaultdict[AttemptKey, list[StopOrder]] = defaultdict(list)
-        """What ``stop`` was asked, in order."""
+        """Calls of ``stop``, in order."""
         self.violations: list[str] = []
-        """What must never happen, and did."""
+        """Violations that happened."""
         self.unreachable = False
-        """While True it answers UNKNOWN, and takes no launch or stop."""
+        """While True it answers UNKNOWN, and refuses launches and stops."""
         self.launch_s = 0.0
-        """How slow a launch is."""
+        """Seconds that a launch takes."""
         self.leftovers: set[AttemptKey] = set()
-        """Attempts of which a process lives that nobody attends to."""
+        """Attempts with a living process without a supervisor."""
         self.queue_max: int | None = None
-        """How many attempts its own queue takes before it refuses more."""
+        """The most attempts in its own queue."""
         self.is_busy = False
         """While True its own queue places nothing."""
         self.is_empty = False
-        """While True its own queue answers that there is nothing."""
+        """While True its own queue reports that it is empty."""
         self.traits = Traits(
             reach=NodeLocation.ANY,
             python=sys.executable,
@@ -135,7 +135,7 @@ class FakeEngine:
         )
         self._callback: Callable[[Collection[AttemptKey]], None] = lambda _keys: None
 
-    # what the controller asks
+    # called by the controller
 
     def fleet(self) -> Sequence[Node]:
         """The fleet as it was given."""
@@ -162,13 +162,13 @@ class FakeEngine:
         )
 
     def health(self) -> Explanation | None:
-        """That it is away, while it is."""
+        """Return ENGINE_AWAY while it is unreachable."""
         if not self.unreachable:
             return None
         return Explanation(reason=Reason.ENGINE_AWAY, message=f"The engine {self.name} is away.")
 
     def judge(self, needs: JobNeeds) -> None:
-        """Nothing: a job may wait for nodes to come."""
+        """Refuse nothing: a job may wait for nodes to be added."""
         del needs
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
@@ -211,14 +211,14 @@ class FakeEngine:
                 self._observe_one(key)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        """What has become of these attempts."""
-        if self.unreachable or self.is_empty:  # that there is nothing proves nothing
+        """Return the observations of these attempts."""
+        if self.unreachable or self.is_empty:  # an empty queue proves nothing
             return [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
         with self._lock:
             return [self._observe_one(key) for key in keys]
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
-        """What an attempt's script has let it report by now.  Raises ConnectionError."""
+        """Return the reports of an attempt until now.  Raises ConnectionError."""
         self._reach()
         with self._lock:
             self._observe_one(key)
@@ -228,7 +228,7 @@ class FakeEngine:
             return attempt.measured(self._monotonic(), after)
 
     def list_attempts(self) -> Sequence[Known]:
-        """Every attempt that was launched, and what a test has left.  Raises ConnectionError."""
+        """Return every launched attempt, and leftovers of a test.  Raises ConnectionError."""
         self._reach()
         with self._lock:
             keys = (*self._world.queue, *self._world.attempts)
@@ -259,9 +259,9 @@ class FakeEngine:
         self._callback = callback
 
     def close(self) -> None:
-        """There are no threads to be ended."""
+        """Do nothing: there are no threads."""
 
-    # what a test does to the world
+    # called by tests
 
     def end(self, key: AttemptKey, exit_code: int = 0, **how: Any) -> None:
         """Let all replicas of a running attempt end now, of themselves.
@@ -274,7 +274,7 @@ class FakeEngine:
         self._callback((key,))
 
     def lose(self, key: AttemptKey, ran_s: float | None = None, loss: Loss | None = None) -> None:
-        """Let an attempt vanish without a record, as a machine does that loses its power.
+        """Make an attempt vanish without a record, as after a power failure.
 
         ``ran_s``: the engine can tell that it ran no longer.  ``loss``: it can tell why.  One that
         waits in its own queue is taken out of it.
@@ -290,7 +290,7 @@ class FakeEngine:
         self._callback((key,))
 
     def interrupt(self, key: AttemptKey) -> None:
-        """Let a running attempt be stopped by somebody, and not by a controller."""
+        """Stop a running attempt without an order of a controller."""
         with self._lock:
             order = StopOrder(grace_s=0.0, reason=StopReason.END)
             self._world.attempts[key].stop(self._monotonic(), order)
@@ -302,7 +302,7 @@ class FakeEngine:
             self._world.attempts[key].hang(hung)
 
     def explain(self, key: AttemptKey, waits: Explanation | None) -> None:
-        """Let it say something else of an attempt that waits in its own queue."""
+        """Change the reason of an attempt that waits in its own queue."""
         with self._lock:
             queued = self._world.queue[key]
             self._world.queue[key] = replace(queued, script=replace(queued.script, waits=waits))
@@ -389,7 +389,7 @@ class FakeEngine:
         return key in self.leftovers or self._observe_one(key).phase in ALIVE
 
     def _settle(self) -> None:
-        """Let what is over by now be over, before anything is called a violation."""
+        """Apply ends that are due, before violations are checked."""
         for key in tuple(self._world.live.values()):
             self._observe_one(key)
 

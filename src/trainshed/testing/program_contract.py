@@ -1,4 +1,4 @@
-"""What every engine must do that runs real programs; see ``engine_contract``."""
+"""The tests for engines that run real programs; see ``engine_contract``."""
 # ruff: noqa: S101 - tests by name, made of asserts and expected numbers
 
 import json
@@ -36,18 +36,18 @@ from trainshed.testing.engine_world import (
     World,
 )
 
-#: What programs behind walls get, whatever the umask of the server.
+#: The umask of isolated programs, whatever the umask of the server.
 _STRICTEST_UMASK: Final = "0077"
 
 
-#: A program that goes on when all three of its gang have started, and one that says when.
+#: Code that waits until all three programs of its gang have started.
 _ALL_STARTED: Final = "while [ $(wc -l < $STARTED) -lt 3 ]; do sleep 0.02; done; sleep 0.2"
 _ENDS: Final = 'touch "$STARTED.over"'
 _SAVES: Final = 'while [ ! -e "$STARTED.over" ]; do sleep 0.02; done; sleep 0.3'
 
 
 class ProgramContract(EngineContract):
-    """What holds where programs really run."""
+    """The tests for engines that run real programs."""
 
     def test_a_program_finds_what_its_plan_says_and_no_secret(
         self, world: World, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""Servers for tests: throw-away, each new, and one proxy that leads this process to them.
+"""Throw-away servers for tests, and a proxy that redirects this process to them.
 
 A process has one proxy and one authority: gRPC reads the file of authorities once.  A server that
 the next test will have starts while this one runs.
@@ -43,7 +43,7 @@ class TestServer:
 
     @property
     def server(self) -> Server:
-        """As its administrator calls it, without the proxy."""
+        """Return a client with the administrator's token, without the proxy."""
         return self._server
 
     def failed_jobs_text(self) -> str:
@@ -57,7 +57,6 @@ class ServerPool:
     """The servers of a process of pytest."""
 
     def __init__(self) -> None:
-        """Nothing is started yet."""
         self._threads = ThreadPoolExecutor(4, "trainshed servers")
         self._open = contextlib.ExitStack()
         self._session: Session | None = None
