@@ -344,7 +344,7 @@ def test_buckets_that_are_kept_elsewhere_are_read(load):
 )
 def test_a_bucket_that_is_not_understood_is_named_without_its_credentials(load, text):
     message = refused(load, f"[buckets]\n{text}")
-    assert "buckets.data is not understood; accepted: a URI such as" in message
+    assert "buckets.data must be a URI such as" in message
     assert "secret" not in message
 
 

@@ -1,7 +1,7 @@
-"""A job that is followed to its end: why it waits, its lines as they come, how it ended.
+"""Follows a job to its end: why it waits, its log lines, how it ended.
 
-The server may be restarted meanwhile.  Stamps of lines ascend, so that a stream that broke is
-taken up again behind the last line that was seen.
+The server may restart meanwhile.  Time stamps of lines ascend, so the client resumes a broken
+stream after the last line.
 """
 
 import time
@@ -15,7 +15,7 @@ from trainshed.client.faults import Json, ServerRefusal, Unreachable
 if TYPE_CHECKING:
     from trainshed.client.http import Server
 
-#: How long a server that has gone is waited for.
+#: Seconds to wait for a server that is down.
 RETURN_S_MAX: Final = 60.0
 PAUSE_S_MIN: Final = 0.05
 PAUSE_S_MAX: Final = 1.0
@@ -72,7 +72,7 @@ class Followed:
                 yield waiting
 
     def states(self) -> Iterator[Json]:
-        """The job as it is, again and again, until it has ended."""
+        """Poll the job until it has ended."""
         pause_s = PAUSE_S_MIN
         while True:
             job = self.job()
@@ -102,7 +102,7 @@ class Followed:
         """Wait for a server that was there; called while Unreachable is handled, and raises it."""
         if not self._was_reached:
             raise  # noqa: PLE0704  # it is being handled
-        self.note("the server does not answer; the job goes on, and its lines are kept")
+        self.note("the server does not answer; the job keeps running, and no line is lost")
         until = time.monotonic() + RETURN_S_MAX
         while True:
             self.pause(PAUSE_S_MAX)
@@ -116,7 +116,7 @@ class Followed:
 
 
 def exit_code_of(job: Json) -> int:
-    """What a command ends with that waited for the job: as the replica that decided it ended.
+    """Return the exit code of a command that waited for a job: that of the deciding replica.
 
     That is the primary, or where it was only stopped, the first that failed by itself.
     """

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 
-#: A server that does not answer for so long is taken for dead; a stream may be silent longer.
+#: Seconds without an answer after which a server counts as dead; a stream may be silent longer.
 TIMEOUT_S: Final = 60.0
 AGENT: Final = "trainshed-cli"
 READ_BYTES: Final = 1 << 16
@@ -33,7 +33,7 @@ _STATUS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Where the server is and as whom to call it.
+    """The address of a server, and the token to call it with.
 
     ``token`` None sends no header; ``ca`` is a file of authorities to trust instead of the
     machine's.
@@ -80,7 +80,7 @@ class Server:
             return _read(answer.status, answer.read())
 
     def answers(self) -> bool:
-        """Whether a server is there and well."""
+        """Return whether a server answers and is healthy."""
         try:
             with self._open_connection(self.timeout_s) as connection:
                 answer = self._send(connection, "GET", "/healthz", None, None)
@@ -116,7 +116,7 @@ class Server:
         if error.verify_code not in _OTHER_NAME:
             return (
                 f"the certificate of {self.url} is not trusted ({error.verify_message}); a server "
-                "of Trainshed keeps what to trust in tls/ca-bundle.pem of its data directory: copy "
+                "of Trainshed has its CA certificates in tls/ca-bundle.pem of its data folder: copy "
                 "that file here and name it with --ca-file or TRAINSHED_CA_FILE"
             )
         host, names = urlsplit(self.url).hostname, self._names_of_certificate()

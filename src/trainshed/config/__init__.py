@@ -1,4 +1,4 @@
-"""The settings of the server: a TOML file, read once, passed down as arguments."""
+"""The settings of the server, from a TOML file that is read once, passed on as arguments."""
 
 from trainshed.config.load import FILE, load_environments, load_settings, load_used_settings
 from trainshed.config.settings import Settings

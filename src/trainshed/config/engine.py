@@ -1,4 +1,4 @@
-"""The engines that the settings name, made."""
+"""Makes the engines that the settings name."""
 
 import logging
 import os
@@ -27,9 +27,9 @@ _LOCAL = (
 
 
 def engines_of(settings: Settings) -> Engines:
-    """Make them; one that cannot be made is left out, and its health says why.
+    """Make the engines; omit one that cannot be made, and report why in its health.
 
-    Raises UsageFault where none can be made, and for a name that is not in the settings.
+    Raises UsageFault if none can be made, and for a name that is not in the settings.
     """
     tables = _select_tables(settings)
     failed = _explain_unstarted(settings, tables)
@@ -53,7 +53,7 @@ def _explain_fault(fault: Exception) -> Explanation:
 
 
 def _select_tables(settings: Settings) -> Sequence[EngineSettings]:
-    """The tables of the engines that this server is to run."""
+    """Return the tables of the engines that this server runs."""
     options = settings.engine_options
     only = EngineSettings(name=settings.engine, kind=settings.engine, options=options)
     tables = settings.engines or (only,)
@@ -68,7 +68,7 @@ def _select_tables(settings: Settings) -> Sequence[EngineSettings]:
 def _explain_unstarted(
     settings: Settings, started: Sequence[EngineSettings]
 ) -> dict[str, Explanation]:
-    """Those of the settings that ``--engine`` does not name: their jobs stay as they are."""
+    """Return the engines that ``--engine`` does not name; their jobs do not change."""
     why = Explanation(
         reason=Reason.ENGINE_AWAY, message="the server was started without it (serve --engine)"
     )
@@ -86,7 +86,7 @@ def _serve_engine(table: EngineSettings, engine: Engine) -> dict[str, ServedEngi
 
 
 def _create_engine(settings: Settings, table: EngineSettings) -> Engine:
-    """Raises UsageFault for a kind that no package has, or options that do not fit."""
+    """Make an engine.  Raises UsageFault for an unknown kind or invalid options."""
     context = EngineContext(
         jobs_dir=settings.jobs_dir,
         name=table.name,
@@ -100,7 +100,7 @@ def _create_engine(settings: Settings, table: EngineSettings) -> Engine:
 
 
 def _options(settings: Settings, table: EngineSettings) -> Mapping[str, Any]:
-    """The kind's own keys; the local engine is set in tables of its own."""
+    """Return the kind's own keys; the local engine has tables of its own."""
     if table.kind != LOCAL.name:
         return table.options
     if table.options:

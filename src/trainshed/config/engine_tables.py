@@ -1,6 +1,6 @@
-"""The ``[[engine]]`` tables of the file: what runs attempts, one table each.
+"""Reads the ``[[engine]]`` tables of the file, one for each engine.
 
-A key that is not in the list below is the kind's own, and its factory judges it.
+A key that is not in the list below belongs to the kind, whose factory checks it.
 """
 
 import re
@@ -20,7 +20,7 @@ _LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 def read_engines(
     place: str, rows: Any, read: Callable[[str, Any, Reader], Any]
 ) -> tuple[EngineSettings, ...]:
-    """The tables in their order.  Raises UsageFault; ``read`` names the place of a wrong value."""
+    """Read the tables in order.  Raises UsageFault; ``read`` names the place of a wrong value."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise UsageFault(f"{place} must be a list of tables: write [[engine]] above each")
     engines: list[EngineSettings] = []
@@ -56,7 +56,7 @@ def _check_last(place: str, engines: Sequence[EngineSettings]) -> None:
     if last.name in {engine.name for engine in earlier}:
         raise UsageFault(f"{place}: there is another engine named {last.name!r}")
     if last.kind == LOCAL.name and any(engine.kind == LOCAL.name for engine in earlier):
-        raise UsageFault(f"{place}: this machine is one engine, and it has its table already")
+        raise UsageFault(f"{place}: there is already a table for this machine, which is one engine")
 
 
 def _name(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""From the file, the environment and the flags to the settings.
+"""Reads the settings from the file, the environment and the flags.
 
-A flag beats an environment variable, that beats the file, and the file beats the default.  What
-the file may say is a table; docs/reference/config.md describes it.
+A flag overrides an environment variable, which overrides the file, which overrides the default.
+The tables below list the file's keys; docs/reference/config.md describes them.
 """
 
 import difflib
@@ -175,14 +175,14 @@ _ROWS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...], Mapping[str,
     ),
 }
 
-#: One table, as it was when a server had one engine, or a list of tables.
+#: A single table, the form of servers with one engine, or a list of tables.
 _ENGINE = "engine"
 #: The table of buckets that are kept elsewhere: its keys are their names.
 _BUCKETS = "buckets"
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://.+")
 _REMOTES = 'a URI such as "gs://corp-data/sub" or "s3://corp-data", or { uri = ..., options = {} }'
 
-#: Keys that are looked for in the file, and where they belong.
+#: Keys that users put into the file by mistake, and where they belong.
 _ELSEWHERE = {
     "data_dir": "give --data-dir or TRAINSHED_DATA_DIR",
     "anonymous": "it is the flag --anonymous, given on every start",
@@ -193,11 +193,11 @@ _ELSEWHERE = {
 def load_settings(
     path: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]
 ) -> Settings:
-    """The settings of a server.
+    """Read the settings of a server.
 
-    Without ``path`` it is ``config.toml`` in the data directory, if it is there.  ``flags`` are
-    those of ``trainshed serve`` by name (None and missing ones say nothing; others are left alone).
-    Raises UsageFault, which names the file, the key and what would be accepted.
+    Without ``path`` the file is ``config.toml`` in the data directory, if it exists.  ``flags``
+    are those of ``trainshed serve`` by name (None counts as not given; others are ignored).
+    Raises UsageFault, which names the file, the key and the accepted values.
     """
     folder = data_dir(flags.get("data_dir"), environ)
     file = path or folder / FILE
@@ -212,10 +212,10 @@ def load_settings(
 
 
 def load_used_settings(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
-    """The settings for a command about a server's data directory: with the server's database.
+    """Read the settings for a command on a server's data directory, with the server's database.
 
-    A database that was given to ``trainshed serve`` by a flag or a variable stands in no file of
-    settings: the server has noted it.  Raises UsageFault.
+    The server records a database that ``trainshed serve`` got by a flag or a variable, because
+    the file does not have it.  Raises UsageFault.
     """
     settings = load_settings(None, environ, flags)
     noted = None if settings.database else read_database(settings.data_dir)
@@ -225,9 +225,9 @@ def load_used_settings(environ: Mapping[str, str], flags: Mapping[str, Any]) -> 
 def load_environments(
     path: Path,
 ) -> tuple[tuple[LocalEnvironment, ...], tuple[ImageMapping, ...]]:
-    """The rows ``[[environment]]`` and ``[[image]]`` of a settings file.
+    """Read the rows ``[[environment]]`` and ``[[image]]`` of a settings file.
 
-    Raises UsageFault where the file is missing or a server would not start with it.
+    Raises UsageFault if the file is missing or a server would not start with it.
     """
     values = _read_file(path, must_exist=True)
     return values.get("environments", ()), values.get("images", ())
@@ -270,7 +270,7 @@ def _read_table(place: str, table: Any, keys: Mapping[str, tuple[str, Reader]]) 
 
 
 def _read_buckets(place: str, table: Any) -> dict[str, RemoteBucket]:
-    """No value is shown in an error: there are credentials among them."""
+    """Read the buckets; errors show no values, because some are credentials."""
     if not isinstance(table, dict):
         raise UsageFault(f"{place} must be a table: write [{_BUCKETS}]")
     return {name: _bucket(f"{place}.{name}", name, value) for name, value in table.items()}
@@ -283,7 +283,7 @@ def _bucket(place: str, name: str, value: Any) -> RemoteBucket:
     uri, options = table.get("uri"), table.get("options", {})
     is_known = table.keys() <= {"uri", "options"} and isinstance(options, dict)
     if not is_known or not isinstance(uri, str) or not _REMOTE.fullmatch(uri):
-        raise UsageFault(f"{place} is not understood; accepted: {_REMOTES}")
+        raise UsageFault(f"{place} must be {_REMOTES}")
     return RemoteBucket(uri, options)
 
 
@@ -305,7 +305,7 @@ def _read_rows(place: str, rows: Any, name: str) -> dict[str, Any]:
 
 
 def _check_row(place: str, rows: list[Any]) -> None:
-    """What one row must be beside the others.  Raises UsageFault."""
+    """Check the last row against the others.  Raises UsageFault."""
     row = rows[-1]
     if isinstance(row, ImageMapping) and (row.image is None) == (row.runtime_version is None):
         raise UsageFault(f"{place} needs either image or runtime_version")

@@ -1,4 +1,4 @@
-"""All that can be set, as values."""
+"""The settings, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,23 +39,23 @@ class IsolationSettings(NamedTuple):
     seccomp_allow: tuple[str, ...] = ()
     """The families of calls that are not refused, of ``CALL_FAMILIES``."""
     refuse_ports: bool | None = None
-    """Whether *landlock* refuses ports of the server to jobs; None: on kernels where it must."""
+    """Whether *landlock* keeps jobs from ports of the server; None: on kernels that need it."""
 
 
 class GatewaySettings(NamedTuple):
-    """``[gateway]``: what replicas find of Google's (decision 0040)."""
+    """``[gateway]``: the services of Google for replicas (decision 0040)."""
 
     enabled: bool = True
     port: int = 0
-    """0: one that is free, the same again after a restart."""
+    """0: a free port, which stays the same after a restart."""
     other_apis: str = REFUSE
-    """What becomes of Google's other hosts: ``refuse`` or ``pass``."""
+    """Requests to Google's other hosts: ``refuse`` or ``pass``."""
     public: str = PASS
-    """What becomes of buckets that are none of a job's: ``pass`` what is public, or ``refuse``."""
+    """Reads of other buckets: ``pass`` (public data at Google) or ``refuse``."""
     telemetry: str = DROP
-    """What becomes of what programs send to Cloud Logging: ``drop``, ``log`` or ``pass``."""
+    """Writes of programs to Cloud Logging: ``drop``, ``log`` or ``pass``."""
     gs_paths: GsPaths = GsPaths.URI
-    """What a program gets as ``--job-dir`` and ``AIP_*``, where it has the gateway."""
+    """The form of ``--job-dir`` and ``AIP_*`` for programs with the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +64,15 @@ class EngineSettings:
 
     name: str
     kind: str
-    """What ``engines.registry`` knows it by."""
+    """The kind's name in ``engines.registry``."""
     regions: tuple[str, ...] = ()
-    """The regions whose jobs it gets; all if empty."""
+    """The regions whose jobs the engine gets; all if empty."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Wishes that its jobs have unless their own labels say otherwise."""
+    """Default wishes of its jobs, which the jobs' own labels override."""
     environments: Mapping[str, str] = field(default_factory=dict)
     """Interpreters on its nodes by the names of environments."""
     options: Mapping[str, object] = field(default_factory=dict)
-    """All other keys: the kind's own settings, not yet looked at."""
+    """All other keys: the kind's own settings, unchecked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Settings:
     https: bool | None = None
     """Whether HTTP is over TLS; if None, where ``host`` is not loopback."""
     insecure_http: bool = False
-    """Whether plain HTTP is meant where other machines reach it."""
+    """Whether plain HTTP is allowed on an address that other machines can reach."""
     anonymous: bool = False
     allowed_hosts: tuple[str, ...] = ()
     """Host names besides loopback and ``host`` that requests may be addressed to."""
@@ -99,9 +99,9 @@ class Settings:
     engine: str = "local"
     """The name of what runs attempts (``engines.registry``), where ``engines`` has none."""
     engine_options: Mapping[str, object] = field(default_factory=dict)
-    """The own settings of an engine that another package brings."""
+    """The settings of an engine from another package."""
     engines: tuple[EngineSettings, ...] = ()
-    """What runs attempts, in the order in which jobs are offered; none: ``engine`` alone."""
+    """The engines, in the order in which they are offered jobs; empty: ``engine`` only."""
     start_engines: tuple[str, ...] = ()
     """The names of those of ``engines`` that this server runs; all if empty."""
     policy: FleetPolicy | None = None
@@ -113,16 +113,16 @@ class Settings:
     container_user: str | None = None
     """UID[:GID] or ``image``; None: the server's, or an unprivileged one where that is root."""
     isolation: IsolationSettings | None = field(default_factory=IsolationSettings)
-    """How programs of jobs are kept apart on this machine; None for who starts none."""
+    """The isolation of jobs on this machine; None for commands that start no job."""
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     buckets: Mapping[str, RemoteBucket] = field(default_factory=dict, repr=False)
-    """Buckets that are kept elsewhere, with credentials."""
+    """Buckets in other storage services, with credentials."""
     pass_env: tuple[str, ...] = ()
     """Names of the server's variables that jobs get besides the usual; ``*`` is anything."""
     fake_gpus: int = 0
-    """So many GPUs that exist in name only, in the place of the machine's own."""
+    """The number of simulated GPUs, instead of the machine's own."""
     gpu_wait_s: float = 60.0
-    """How long an attempt waits for GPUs that others hold before it is lost."""
+    """How long an attempt waits for GPUs that other processes use before it is lost."""
     quotas: tuple[QuotaRule, ...] = ()
     environments: tuple[LocalEnvironment, ...] = ()
     images: tuple[ImageMapping, ...] = ()
@@ -131,7 +131,7 @@ class Settings:
     log_days_max: float = 30.0
     grace_s: float = 10.0
     notice_s: float = 120.0
-    """What replicas get before their node's maintenance, where it says nothing of it."""
+    """The notice of replicas before maintenance, if the order gives none."""
     restarts_infra: int = 3
     """How often a job whose attempt was lost, or hung, is started again."""
     restarts_user: int = 0
@@ -143,7 +143,7 @@ class Settings:
     hang_stacks: bool = True
     """Whether the stacks of a replica that hangs are written to the job's log."""
     running_days_default: float = 7.0
-    """How long a job may run that says nothing of it; 0 is no limit."""
+    """The longest running time of a job that sets none; 0: no limit."""
     finished_days_max: float | None = None
     """How long a job is kept after its end; for ever if None."""
     failed_sign_ins_a_minute: int = 60
@@ -159,13 +159,13 @@ class Settings:
     package_bytes_max: int | None = 4 << 30
     """The most that a package of a job may unpack to; no limit if None."""
     relax_pins: bool = False
-    """Whether the nearest version is taken for a pin that the Python of its job cannot have."""
+    """Whether a pin that the job's Python cannot install is replaced by the nearest version."""
     environments_bytes_max: int | None = 100 << 30
-    """Kept packages that no attempt reads go, the longest unused first; no limit if None."""
+    """Size of cached packages; the longest unused ones are removed first; no limit if None."""
     log_bytes_per_s_max: int | None = 16 << 20
-    """What a job writes to its log each second; lines beyond are dropped; no limit if None."""
+    """Log rate of a job per second; lines over it are dropped; no limit if None."""
     project_bytes_max: int | None = None
-    """What a project has in its buckets and in the folders of its jobs; no limit if None."""
+    """Bytes of a project in its buckets and its jobs' folders; no limit if None."""
     project_jobs_max: int | None = 100_000
     """Jobs of a project that are not over, trials among them; no limit if None."""
     streams_max: int | None = 64
@@ -173,12 +173,12 @@ class Settings:
 
     @property
     def budgets(self) -> Budgets:
-        """How many restarts a job has, by cause; maintenance uses up none of them."""
+        """Return the restart budgets by cause; maintenance does not count."""
         return Budgets(infra=self.restarts_infra, user=self.restarts_user)
 
     @property
     def running_s_default(self) -> float | None:
-        """How long a job may run that says nothing of it; no limit if None."""
+        """Return the longest running time of a job that sets none; no limit if None."""
         return self.running_days_default * 86_400.0 or None
 
     @property

@@ -1,6 +1,6 @@
-"""What a value of the settings may be: each reader takes one as it was written, or says what else.
+"""Readers that check and convert the values of settings.
 
-A reader gets what TOML, a variable or a flag gives, and raises WrongValue.
+A reader gets a value of TOML, a variable or a flag, and raises WrongValue.
 """
 
 import math
@@ -152,7 +152,7 @@ def container_runtime(value: Any) -> str:
 
 
 def container_user(value: Any) -> str:
-    """Whom containers run as."""
+    """Read the user of containers."""
     if not isinstance(value, str) or not _USER.fullmatch(value):
         raise WrongValue(f'"UID", "UID:GID" or "{USER_OF_IMAGE}"')
     return value
@@ -213,14 +213,14 @@ def call_families(value: Any) -> tuple[str, ...]:
 
 
 def refuse_or_pass(value: Any) -> str:
-    """What becomes of what is Google's, and not answered for here."""
+    """Read what happens to requests to Google that the gateway does not answer."""
     if value not in {REFUSE, PASS}:
         raise WrongValue(f'"{REFUSE}" or "{PASS}"')
     return str(value)
 
 
 def telemetry(value: Any) -> str:
-    """What becomes of what programs send to Cloud Logging and Cloud Monitoring."""
+    """Read what happens to writes of programs to Cloud Logging and Cloud Monitoring."""
     if value not in {DROP, LOG, PASS}:
         raise WrongValue(f'"{DROP}", "{LOG}" or "{PASS}"')
     return str(value)

@@ -1,1 +1,1 @@
-"""Client programs unchanged: a proxy that leads Google's names to a Trainshed server."""
+"""A proxy that redirects Google's names to a Trainshed server, for unchanged client programs."""

@@ -1,7 +1,7 @@
-"""Removes what a session that was killed has left: its folder, and its key on the server.
+"""Removes the folder of a killed session, and its key on the server.
 
 A session holds a lock on its folder, which ends with its process.  Before it registers a key it
-writes down where, so that the next session at the same server can remove that key.
+records the server, so that the next session at the same server can remove the key.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""A command as a child: it gets the signals of this process, and its end becomes ours."""
+"""Runs a command as a child: passes signals on to it, and ends as it ended."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ SignalMask = Collection[int]
 
 
 def check_command(argv: Sequence[str]) -> None:
-    """Raises UsageFault where there is no such program."""
+    """Raise UsageFault if there is no such program."""
     if shutil.which(argv[0]) is None:
         raise UsageFault(
             f"{argv[0]}: there is no such command; name a program that is on the PATH, "

@@ -30,7 +30,7 @@ class DefaultCredentials(NamedTuple):
 
 
 def new_key() -> Json:
-    """A key file of a service account, which no server knows yet."""
+    """Make a key file of a service account, which is not registered yet."""
     return key_files.make(f"{_NAME}@all", "local", f"{_GOOGLE}/token")
 
 

@@ -1,4 +1,4 @@
-"""Leads programs to a Trainshed server under Google's names, by variables and a proxy."""
+"""Redirects programs from Google's names to a Trainshed server, by variables and a proxy."""
 
 import contextlib
 import json
@@ -46,7 +46,7 @@ _FSSPEC_VARIABLES: Final = ("FSSPEC_GS", "FSSPEC_GCS")
 
 
 class Session:
-    """A proxy at work, and the variables that lead programs to it."""
+    """A running proxy, and the variables that point programs at it."""
 
     def __init__(
         self,
