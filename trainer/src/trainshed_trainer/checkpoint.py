@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or absent, in a few lines for frameworks that have none.
+"""Writes checkpoints atomically, for frameworks without a function for that.
 
 A replica may be killed at any instruction.  A file is therefore written under another name, forced
 to the disk and renamed: who reads the directory afterwards sees the old file or the new one.
@@ -93,7 +93,7 @@ def _says_torn(path: Path) -> bool:
 
 
 def _age(path: Path) -> tuple[list[int], int] | None:
-    """Give what checkpoints are ordered by, or None for what is none or no longer there."""
+    """Return the sort key of a checkpoint; None if it is invalid or gone."""
     numbers = [int(digits) for digits in re.findall(r"[0-9]+", path.name)]
     try:
         status = path.stat()

@@ -1,4 +1,4 @@
-"""Who this replica is and who the others are, from CLUSTER_SPEC or TF_CONFIG.
+"""Reads the identity of this replica and its cluster from CLUSTER_SPEC or TF_CONFIG.
 
 The two say the same in different words.  CLUSTER_SPEC is read first because it lists every replica;
 TF_CONFIG leaves evaluators out.

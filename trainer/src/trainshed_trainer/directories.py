@@ -10,7 +10,7 @@ from trainshed_trainer import contract
 
 @dataclass(frozen=True)
 class Directories:
-    """The directories of a job; None where nobody has named one.  They may be URIs."""
+    """The directories of a job; None if the job names none.  They may be URIs."""
 
     job_dir: str | None = None
     model_dir: str | None = None

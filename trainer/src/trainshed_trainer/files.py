@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written under another name, then renamed."""
+"""Writes files atomically: under another name, then renamed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import BinaryIO, Callable
 
 try:
     import fcntl
-except ImportError:  # Windows, where leftovers stay until somebody deletes them
+except ImportError:  # Windows, where leftovers stay until a user deletes them
     fcntl = None  # type: ignore[assignment]
 
 #: How the name of a file ends while it is being written.
@@ -23,7 +23,7 @@ def write_whole(
     durable: bool = True,
     allow: Callable[[], object] = lambda: None,
 ) -> Path:
-    """Write a file so that who reads it sees the old one or the new one, never half of one.
+    """Write a file atomically: readers see the old one or the new one, never half of one.
 
     A durable one is on the disk when this returns, its name included; what is not durable survives
     the death of every process, but not that of the machine.  If ``writer`` raises, nothing is left
@@ -55,7 +55,7 @@ def try_lock(descriptor: int) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # somebody writes it, or the file system knows no locks
+    except OSError:  # another process writes it, or the file system has no locks
         return False
     return True
 

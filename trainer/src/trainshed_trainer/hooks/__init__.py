@@ -32,7 +32,7 @@ def wanted() -> frozenset[str]:
 
 
 def install() -> None:
-    """Have frameworks hooked once they are imported.  Does nothing where nobody asked."""
+    """Hook frameworks once they are imported.  Does nothing unless it is enabled."""
     if HOOKS not in wanted() or not os.environ.get(contract.TRAINSHED_STEPS_FILE):
         return
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):

@@ -17,7 +17,7 @@ FREE = 0.05
 #: How long either has to last, in seconds; of fewer steps nothing is said.
 LASTS_S = 30.0
 STEPS_MIN = 16
-#: A job whose input comes and goes does not say it for ever.
+#: The most reports of a job whose input is slow at times.
 SAID_MAX = 10
 HELP = "more loader workers, data cached on the host, or more hosts would help"
 

@@ -23,7 +23,7 @@ Done = Callable[[Optional[ReductionError]], None]
 
 
 def _nowhere(_: str) -> None:
-    """A log for those who want none."""
+    """A log that drops its lines."""
 
 
 class Client:

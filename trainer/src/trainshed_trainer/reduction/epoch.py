@@ -138,7 +138,7 @@ class Epoch:
             return len(self._members) == self.world
 
     def over(self) -> bool:
-        """Whether nobody is left, or it has failed."""
+        """Return whether no worker is left, or the group has failed."""
         with self._lock:
             return self.error is not None or self._ledger.everyone_left()
 

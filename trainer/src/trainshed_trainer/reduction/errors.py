@@ -10,7 +10,7 @@ ITSELF = -1
 
 
 class Kind(IntEnum):
-    """Who a fault is laid to."""
+    """The replica that caused a fault."""
 
     NOBODY = 0
     WORKER = 1
@@ -21,7 +21,7 @@ class Culprit(NamedTuple):
     """A worker by its rank, or a reducer by its place in the list of all."""
 
     kind: Kind
-    index: int  # type: ignore[assignment]  # nobody looks for values in it
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
 
     def __str__(self) -> str:
         """As it is named to people: ``worker 3``."""
@@ -45,7 +45,7 @@ class ReductionError(RuntimeError):
 
     @property
     def culprit(self) -> str | None:
-        """Who it was, in words."""
+        """Return the culprit in words."""
         return str(self.blame) if self.blame else None
 
 

@@ -61,7 +61,7 @@ class Segment(NamedTuple):
     """What every rank must announce alike for its streams to be summed."""
 
     round: int
-    count: int  # type: ignore[assignment]  # nobody counts values in it
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     dtype: Dtype
     average: bool
 
@@ -146,7 +146,7 @@ def error_frame(error: ReductionError) -> bytes:
 
 
 def parse_error(body: bytes) -> ReductionError:
-    """What an ERROR frame says; ``ValueError`` if it is none."""
+    """Parse an ERROR frame; ``ValueError`` if it is malformed."""
     kind, index, number = ERROR.unpack(body[: ERROR.size])
     blame = Culprit(Kind(kind), index) if kind else None
     return ReductionError(

@@ -41,7 +41,7 @@ class OtherVersion(ValueError):
 class Hello(NamedTuple):
     """Who comes, for which epoch; ``index`` is the reducer's place in the worker's list."""
 
-    index: int  # type: ignore[assignment]  # nobody looks for values in it
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
     epoch: int
     rank: int
     world: int
@@ -79,7 +79,7 @@ def nonce() -> bytes:
 
 
 def parse_hello(data: bytes) -> Hello:
-    """Who comes; ``ValueError`` says what is wrong with it."""
+    """Parse a worker's greeting; ``ValueError`` says what is wrong with it."""
     magic, version, index, epoch, rank, world, timeout_ms, theirs = HELLO.unpack(data)
     if magic != MAGIC:
         raise ValueError("not a greeting of this protocol")
@@ -93,7 +93,7 @@ def parse_hello(data: bytes) -> Hello:
 
 
 def parse_challenge(data: bytes) -> Challenge:
-    """What the reducer answers; :class:`ReductionError` if it is no reducer of ours."""
+    """Parse the reducer's answer; :class:`ReductionError` if it is not a reducer of this job."""
     magic, version, _, ring, theirs = CHALLENGE.unpack(data)
     if magic != MAGIC:
         raise ReductionError("what answers there is not a Trainshed reducer")

@@ -1,4 +1,4 @@
-"""A TCP connection that never waits for ever (docs/sources/reduction.md 5).
+"""A TCP connection whose every wait has a timeout (docs/sources/reduction.md 5).
 
 The kernel's own timers (SO_RCVTIMEO, TCP_USER_TIMEOUT, keepalive) bound every wait, so that reads
 stay plain blocking calls: a Python timeout would add a poll to each of them.  Both sides send
@@ -44,7 +44,7 @@ def not_for_children(sock: socket.socket) -> None:
 
 
 class Silence(ConnectionError):
-    """Nothing came, or nothing could be sent, for the whole timeout."""
+    """No byte could be received or sent for the whole timeout."""
 
 
 class Link:
@@ -87,7 +87,7 @@ class Link:
         return got
 
     def read_head(self) -> tuple[Frame, int]:
-        """The next frame's kind and length; ``ValueError`` if it is none."""
+        """Return the next frame's kind and length; ``ValueError`` if it is malformed."""
         self.fill(memoryview(self._head))
         return parse_head(self._head)
 
@@ -132,7 +132,7 @@ class Link:
                 self.receive(waste)
 
     def skip(self, nbytes: int) -> None:
-        """Receive ``nbytes`` bytes that nobody wants any more."""
+        """Receive and drop ``nbytes`` bytes."""
         waste = memoryview(bytearray(min(nbytes, DRAIN)))
         while nbytes:
             nbytes -= self.receive(waste[: min(nbytes, DRAIN)])

@@ -30,14 +30,14 @@ from trainshed_trainer.reduction.members import TELL_S, WorkerChannel
 #: Most and fewest bytes of a ring.
 RING_MAX = 4 << 20
 RING_MIN = 128 << 10
-#: Handshakes at one time; whoever comes while there are as many is turned away.
+#: Handshakes at one time; further connections are refused.
 PENDING_MAX = 128
 #: Seconds between looks at who waits for whom.
 WATCH_S = 1.0
 
 
 def _nowhere(_: str) -> None:
-    """A log for those who want none."""
+    """A log that drops its lines."""
 
 
 class Reducer:
