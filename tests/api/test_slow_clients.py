@@ -147,5 +147,8 @@ def test_what_is_no_http_is_refused_and_a_flood_of_it_is_few_lines(server, caplo
         connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
         assert rest_of(connection).startswith(b"HTTP/1.1 400 ")
     assert [line for line in caplog.messages if "HTTP" in line] == [
-        "closed 1 connection(s), the last from 127.0.0.1: the client did not send an HTTP/1.1 request"
+        (
+            "closed 1 connection(s), the last from 127.0.0.1: "
+            "the client did not send an HTTP/1.1 request"
+        )
     ]

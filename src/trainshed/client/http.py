@@ -116,8 +116,8 @@ class Server:
         if error.verify_code not in _OTHER_NAME:
             return (
                 f"the certificate of {self.url} is not trusted ({error.verify_message}); a server "
-                "of Trainshed has its CA certificates in tls/ca-bundle.pem of its data folder: copy "
-                "that file here and name it with --ca-file or TRAINSHED_CA_FILE"
+                "of Trainshed has its CA certificates in tls/ca-bundle.pem in its data folder: "
+                "copy that file here and name it with --ca-file or TRAINSHED_CA_FILE"
             )
         host, names = urlsplit(self.url).hostname, self._names_of_certificate()
         valid = f"; it is for {', '.join(names)}" if names else ""
