@@ -268,7 +268,7 @@ def test_bytes_that_are_no_message_are_refused(edge):
     with pytest.raises(grpc.RpcError) as error:
         edge.send(f"{JOBS}/GetCustomJob", b"\xff\xff\xff")
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "is no google.cloud.aiplatform.v1.GetCustomJobRequest" in error.value.details()
+    assert "is not a google.cloud.aiplatform.v1.GetCustomJobRequest" in error.value.details()
 
 
 def test_a_field_of_a_newer_client_is_named_and_not_swallowed(edge):
@@ -305,11 +305,11 @@ def test_an_error_of_ours_is_a_number(edge, caplog):
     [
         (
             "google.cloud.aiplatform.v1.JobService/CreateNothing",
-            "there is no JobService/CreateNothing here; ",
+            "this server has no JobService/CreateNothing; ",
         ),
         (
             "google.cloud.aiplatform.v1.NotebookService/ListNotebookRuntimes",
-            "there is no NotebookService/",
+            "this server has no NotebookService/",
         ),
         ("google.cloud.unknown.v1.Service/Do", "Method not found"),
     ],
