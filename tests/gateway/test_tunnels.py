@@ -59,7 +59,7 @@ def test_a_tunnel_goes_through_the_machines_proxy(status):
                 assert near.recv(1 << 16).endswith(b"\r\n\r\nearly")
                 assert refused is None
             else:
-                assert "answers with 407" in refused.why
+                assert "answered 407" in refused.why
 
 
 OWN = [
