@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from trainshed import app
-from trainshed.app import build
+from trainshed.app import application as app
+from trainshed.app.application import build
 from trainshed.config import Settings
 from trainshed.engines.local import factory
 from trainshed.model.restarts import Budgets

@@ -18,7 +18,7 @@ SOURCE: Final = Path(__file__).parent.parent / "src/trainshed"
 
 #: What works with folders of jobs.  The rest reads and writes as the user who runs a command.
 ROOMS: Final = (
-    "api", "app.py", "controller", "engines", "files", "service", "storage", "store",
+    "api", "app", "controller", "engines", "files", "service", "storage", "store",
     "workbench/backups.py", "workbench/doctor",
 )  # fmt: skip
 
@@ -47,7 +47,7 @@ DESCRIPTORS: Final = ("descriptor", "handle", "held.fileno()", "*.fileno()", "fo
 ALLOWED: Final = {
     "the folder of the server's own: its secrets, notes, uploads, database and lists of GPUs": (
         "api/gateway/grpc_calls.py::*",
-        "app.py::build",
+        "app/application.py::build",
         "service/auth/*",
         "service/upkeep/file_modes.py::*",
         "service/gateway/*",

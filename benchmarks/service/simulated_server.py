@@ -25,7 +25,7 @@ from starlette.routing import Route
 from benchmarks.service.documents import LOCATION, PROJECT, T4, simple
 from trainshed.api.connections import Connections, limits_of
 from trainshed.api.http_server import HttpServer, raise_descriptors
-from trainshed.app import Application, build
+from trainshed.app.application import Application, build
 from trainshed.cli.admin.server import END_S, tune_interpreter
 from trainshed.config import Settings
 from trainshed.launch.names import task_name

@@ -17,7 +17,7 @@ from benchmarks import harness
 from benchmarks.harness import Benchmark, Json, at_most
 from benchmarks.service.documents import LOCATION, PROJECT, pool
 from benchmarks.service.simulated_server import nodes
-from trainshed.app import Application, build
+from trainshed.app.application import Application, build
 from trainshed.config import Settings
 from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey, Report

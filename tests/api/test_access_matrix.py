@@ -17,7 +17,7 @@ import pytest
 from api.access_rules import filled, rules, served
 from api.grpc_calls import grpc_client
 from databases import new_database
-from trainshed.app import build
+from trainshed.app.application import build
 from trainshed.config import Settings
 from trainshed.model.access import AccessRole
 from trainshed.service.auth import bucket_tokens, tokens

@@ -12,7 +12,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 
-from trainshed import app
+from trainshed.app import chores
 from trainshed.cli.main import main
 from trainshed.controller import studies
 from trainshed.launch.site import MachineLimits
@@ -27,7 +27,7 @@ def give_little_memory():
 
 
 def tidy_often():
-    app.Housekeeping = partial(app.Housekeeping, every_s=1.0)
+    chores.Housekeeping = partial(chores.Housekeeping, every_s=1.0)
 
 
 def draw_alike():

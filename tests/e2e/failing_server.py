@@ -21,7 +21,7 @@ from pathlib import Path
 
 from sqlalchemy.engine.default import DefaultDialect
 
-from trainshed import app
+from trainshed.app import application as app
 from trainshed.cli.main import main
 from trainshed.engines.base import PlacedBy
 from trainshed.engines.local.attempts import plan_file, start

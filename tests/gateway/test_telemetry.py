@@ -13,7 +13,7 @@ import pytest
 
 from trainshed.api.gateway.make import make_gateway
 from trainshed.api.gateway.server import _ends_here
-from trainshed.app import _names
+from trainshed.app.gateway import list_names
 from trainshed.config.settings import DROP, PASS, REFUSE, GatewaySettings
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import LivingAttempt
@@ -304,10 +304,10 @@ def test_a_setting_has_the_two_hosts_reach_google(world):
     assert client.refused(WRITE)[0] == "PERMISSION_DENIED"
     for host in (LOGGING_HOST, MONITORING_HOST):
         assert not _ends_here(lambda _: False, host, passes_on=False)
-        assert host not in _names(GatewaySettings(telemetry=PASS))
-        assert host in _names(GatewaySettings(telemetry=DROP, other_apis=PASS))
-    assert "bigquery.googleapis.com" in _names(GatewaySettings(other_apis=REFUSE))
-    assert "bigquery.googleapis.com" not in _names(GatewaySettings(other_apis=PASS))
+        assert host not in list_names(GatewaySettings(telemetry=PASS))
+        assert host in list_names(GatewaySettings(telemetry=DROP, other_apis=PASS))
+    assert "bigquery.googleapis.com" in list_names(GatewaySettings(other_apis=REFUSE))
+    assert "bigquery.googleapis.com" not in list_names(GatewaySettings(other_apis=PASS))
 
 
 class Stories:

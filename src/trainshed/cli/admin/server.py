@@ -18,7 +18,7 @@ from trainshed.api.connections import ConnectionLimits, Connections, limits_of
 from trainshed.api.grpc_server import GrpcServer, start_grpc
 from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
 from trainshed.api.http_server import HttpServer, raise_descriptors
-from trainshed.app import Application, build
+from trainshed.app.application import Application, build
 from trainshed.cli.admin.serve import GC_THRESHOLDS
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.config import Settings, load_settings

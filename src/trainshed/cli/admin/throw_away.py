@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from trainshed.app import Application
+from trainshed.app.application import Application
 from trainshed.cli.admin.server import serve, set_up
 from trainshed.config import Settings
 from trainshed.model.status import JobState

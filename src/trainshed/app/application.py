@@ -1,24 +1,21 @@
-"""The one place that knows everything and wires it: store, engine, controller, API."""
+"""One server: its store, engines, controller and APIs, made from the settings and connected."""
 
 import os
-import resource
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from trainshed import __version__
-from trainshed.api.call import Method, RawMethod, Routes
+from trainshed.api.call import Method, Routes
 from trainshed.api.chain import ChainServices
 from trainshed.api.handlers import (
     JobHandlers,
@@ -32,73 +29,55 @@ from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
-from trainshed.catalog.catalog import Catalog
+from trainshed.app.chores import make_housekeeping, make_learning, make_submit_notes, open_job_log
+from trainshed.app.gateway import make_gateway_listener, select_env
 from trainshed.catalog.open import catalog_for
 from trainshed.config import Settings, load_environments
 from trainshed.config.engine import engines_of
-from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
 from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, NodeLocation
 from trainshed.engines.several import Engines
 from trainshed.files.server_files import BACKUP_FILE
-from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.placement.jobs import QuotaRule
-from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
-from trainshed.service.gateway.job_networks import SOCKETS_MAX, JobNetworks
-from trainshed.service.gateway.listening import GatewayListener, Serving
-from trainshed.service.gateway.places import HOSTS, NO_GATEWAY, OTHER_HOSTS, TELEMETRY_HOSTS
-from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
-from trainshed.service.gateway.telemetry import TASK, Telemetry, tell_in_story
-from trainshed.service.gateway.tokens import AttemptTokens
+from trainshed.service.gateway.listening import GatewayListener
+from trainshed.service.gateway.places import NO_GATEWAY
 from trainshed.service.jobs.job_service import JobService, OperationService
 from trainshed.service.jobs.models import ModelService
 from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.story import Stories
 from trainshed.service.jobs.studies import TrialJobs
 from trainshed.service.jobs.submission import SubmitRules
-from trainshed.service.learning.plan_notes import PlanNotes, SubmittedJob
-from trainshed.service.learning.turns import CpuBudget
+from trainshed.service.learning.plan_notes import PlanNotes
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes.fencing import AttemptService
 from trainshed.service.nodes.node_service import NodeService
-from trainshed.service.ports.listening import Listen, OwnPorts, ServerPorts
+from trainshed.service.ports.listening import OwnPorts, ServerPorts
 from trainshed.service.starts.engine_images import RereadImages, images_of
 from trainshed.service.starts.images import ImagesByEngine
 from trainshed.service.starts.interpreters import LIBRARY
 from trainshed.service.starts.launching import Launching
-from trainshed.service.upkeep.audit_log import AuditLog, AuditRetention
+from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.service.upkeep.buckets import BucketService
 from trainshed.service.upkeep.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.upkeep.housekeeping import (
-    ClockWatch,
-    DiskWatch,
-    Expiry,
     Housekeeping,
-    Retention,
 )
-from trainshed.service.upkeep.project_bytes import Measuring, ProjectBytes
+from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.storage.buckets import buckets_of
-from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
 from trainshed.store.records.jobs import JobKind
 
-#: When what can wait is made ready: by then the server has answered that it is there.
+#: Seconds until the native API is loaded: the server has answered its first request by then.
 NATIVE_S = 1.0
-#: How often a server looks for jobs that teach, and for jobs that may be worth a note, in seconds.
-_LEARN_EVERY_S = 2.0
-#: Of the server's descriptors, sockets in networks of jobs have this part at most.
-_SOCKETS_PART = 4
-#: Share of a processor that jobs which teach may take.
-_LEARN_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +90,15 @@ class Application:
     housekeeping: Housekeeping
     http: Starlette
     soon: threading.Timer
-    """Makes the native API ready."""
+    """Loads the native API."""
     table: Sequence[Method]
     around: ChainServices
     audit_log: AuditLog
     learning: Housekeeping
-    """Apart from the rest: users look at a job when it has ended."""
+    """Runs more often than the other chores: users look at a job when it has ended."""
     engine: Engines
     gateway: GatewayListener | None
-    """What replicas have of Google's; None: turned off, or the engine cannot tell who calls."""
+    """Answers programs of jobs as a Google VM does; None: turned off, or callers are unknown."""
 
     def start(self) -> None:
         """Begin to work.  Raises StoreFault."""
@@ -127,7 +106,7 @@ class Application:
             _check_machine(os.uname().nodename, self.store.servers())
         if self.gateway:
             self.gateway.open_again()
-            self.housekeeping.add("the gateway's certificate", self.gateway.renew)
+            self.housekeeping.add("certificate of the gateway", self.gateway.renew)
         self.controller.start()
         self.housekeeping.start()
         self.audit_log.start()
@@ -150,7 +129,7 @@ class Application:
 
 
 def _check_machine(machine: str, servers: Sequence[str]) -> None:
-    """Each would take the other's node for gone, and be given jobs that it cannot start."""
+    """Refuse servers on two machines: each would start jobs of the other's node.  StoreFault."""
     elsewhere = {name.rsplit("-", 2)[0] for name in servers} - {machine}
     if elsewhere:
         raise StoreFault(
@@ -166,11 +145,11 @@ def build(
     compose: Compose | None = None,
     ports: ServerPorts | None = None,
 ) -> Application:
-    """Wire a server.  ``engine`` is what the settings name, unless given.
+    """Make a server and connect its parts; ``engine`` replaces the one of the settings.
 
-    ``ports`` makes the listening sockets of the gateway, by default such as end with the server.
+    ``ports`` makes the listening sockets of the gateway; by default they end with the server.
 
-    Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
+    Raises StoreFault if the database cannot be used, UsageFault for invalid settings.
     """
     folder = settings.data_dir
     ports = ports or OwnPorts()
@@ -195,7 +174,9 @@ def build(
         failures_a_minute=settings.failed_sign_ins_a_minute,
     )
     audit_log = AuditLog(store)
-    gateway = _gateway(settings, store, engines, storage, access, audit_log, ports.listen)
+    gateway = make_gateway_listener(
+        settings, store, engines, storage, access, audit_log, ports.listen
+    )
     launching = Launching(
         store,
         engines,
@@ -204,7 +185,7 @@ def build(
         library=folder / LIBRARY,
         open_gateway=gateway.open if gateway else NO_GATEWAY,
         gs_paths=settings.gateway.gs_paths,
-        proxies=_select_env(os.environ, settings.pass_env),
+        proxies=select_env(os.environ, settings.pass_env),
         server_ports=ports.numbers,
     )
     controller = Controller(
@@ -221,9 +202,9 @@ def build(
         hang_restart=settings.hang_restart,
         clock=partial(_time_of, store),
     )
-    logs = LogService(store, _job_log(settings, engines))
+    logs = LogService(store, open_job_log(settings, engines))
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
-    plan_notes = PlanNotes(store=store, make=partial(_submit_notes, store, catalog))
+    plan_notes = PlanNotes(store=store, make=partial(make_submit_notes, store, catalog))
     rules = SubmitRules(
         images=images,
         engines=engines,
@@ -283,13 +264,13 @@ def build(
         store=store,
         controller=controller,
         gateway=gateway,
-        housekeeping=_housekeeping(settings, store, engines, access, uploads, project_bytes),
+        housekeeping=make_housekeeping(settings, store, engines, access, uploads, project_bytes),
         http=http,
         soon=_soon(native, store),
         table=table,
         around=around,
         audit_log=audit_log,
-        learning=_learning(store, catalog, plan_notes),
+        learning=make_learning(store, catalog, plan_notes),
         engine=engines,
     )
 
@@ -305,77 +286,6 @@ def _images(settings: Settings, engines: Engines) -> ImagesByEngine:
 
 def _engines(settings: Settings, engine: Engine | None) -> Engines:
     return engines_of(settings) if engine is None else Engines.of(engine)
-
-
-def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
-    settings: Settings,
-    store: Store,
-    engine: Engines,
-    storage: Sequence[RawMethod],
-    access: Access,
-    audit_log: AuditLog,
-    listen: Listen,
-) -> GatewayListener | None:
-    attempt_at = engine.traits.attempt_at
-    if not settings.gateway.enabled or attempt_at is None:
-        return None
-
-    attempts = AttemptsOfStore(store)
-    telemetry = _telemetry(settings, store, engine)
-
-    def make() -> Serving:
-        # most of it is needed only when a program connects
-        from trainshed.api.gateway.app import without_jobs  # noqa: PLC0415
-        from trainshed.api.gateway.make import make_gateway  # noqa: PLC0415
-        from trainshed.api.gateway.public import Public, by_proxies  # noqa: PLC0415
-
-        proxies = _select_env(os.environ, settings.pass_env)
-        return make_gateway(
-            settings.data_dir,
-            rows=without_jobs(storage),
-            tokens=AttemptTokens.of(settings.data_dir),
-            attempt_at=AttemptOfPeer(store, engine, attempt_at),
-            find=attempts,
-            is_remembered=attempts.is_remembered,
-            recognise=lambda text, peer: access.caller(text, loopback=False, address=peer),
-            of_address=access.of_address,
-            exchange=access.exchange,
-            audit=audit_log.add,
-            telemetry=telemetry,
-            public=Public(by_proxies(proxies)) if settings.gateway.public == PASS else None,
-            passes_on=settings.gateway.other_apis == PASS,
-            proxies=proxies,
-        )
-
-    return GatewayListener(
-        settings.data_dir,
-        make,
-        port=settings.gateway.port,
-        hosts=filter(None, (engine.traits.bridge,)),
-        names=_names(settings.gateway),
-        listen=listen,
-        networks=_networks(store, engine),
-    )
-
-
-def _networks(store: Store, engine: Engines) -> JobNetworks | None:
-    """What brings the gateway's sockets in the networks of jobs; None: jobs have none."""
-    ask = engine.traits.ask_listeners
-    if ask is None:
-        return None
-
-    def living() -> list[AttemptKey]:
-        return [AttemptKey(row.uid, row.attempt) for row in store.holding()]
-
-    traits = engine.traits
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return JobNetworks(
-        ask,
-        traits.on_network,
-        living,
-        are_begun=traits.has_networks,
-        sockets_max=min(SOCKETS_MAX, descriptors // _SOCKETS_PART),
-    )
 
 
 def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:
@@ -403,113 +313,9 @@ def _user_of(store: Store, uids: tuple[int, int] | None, bucket: str) -> int | N
     return user
 
 
-def _telemetry(settings: Settings, store: Store, engine: Engines) -> Telemetry | None:
-    """What takes logs and metrics; None: they are Google's.  Raises UsageFault."""
-    if settings.gateway.telemetry == PASS:
-        return None
-    add = engine.traits.add_lines
-    if settings.gateway.telemetry != LOG:
-        return Telemetry(tell_in_story(store))
-    if add is None:
-        message = (
-            f'gateway.telemetry is "{LOG}", and the engine {engine.name} adds no lines to logs'
-        )
-        raise UsageFault(f'{message}; accepted: "{DROP}" or "{PASS}"')
-    return Telemetry(tell_in_story(store), lambda key, lines: add(key, TASK, lines))
-
-
-def _names(settings: GatewaySettings) -> Sequence[str]:
-    """Google's names that are to lead to the gateway, where jobs have a hosts file."""
-    telemetry = () if settings.telemetry == PASS else TELEMETRY_HOSTS
-    return (*HOSTS, *telemetry, *(() if settings.other_apis == PASS else OTHER_HOSTS))
-
-
-def _select_env(environ: Mapping[str, str], patterns: Sequence[str]) -> Mapping[str, str]:
-    """The variables that jobs get besides the usual."""
-    return {
-        name: text
-        for name, text in environ.items()
-        if any(fnmatchcase(name, pattern) for pattern in patterns)
-    }
-
-
 def _time_of(store: Store) -> datetime:
     """The time by which the store stamps; unlike the machine's it never jumps."""
     return datetime.now(UTC) - timedelta(seconds=store.clock_skew_s())
-
-
-def _jobs_dirs(settings: Settings, engines: Engines) -> tuple[Path, ...]:
-    """Where folders of jobs are: the server's own, and those of engines that have others."""
-    return tuple(dict.fromkeys([settings.jobs_dir, *engines.jobs]))
-
-
-def _job_log(settings: Settings, engines: Engines) -> JobLog:
-    own, *also = _jobs_dirs(settings, engines)
-    return JobLog(own, tuple(also))
-
-
-def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
-    settings: Settings,
-    store: Store,
-    engine: Engines,
-    access: Access,
-    uploads: Uploads,
-    project_bytes: ProjectBytes,
-) -> Housekeeping:
-    retention = Retention(
-        store=store,
-        job_log=_job_log(settings, engine),
-        bytes_max=settings.log_bytes_max,
-        days_max=settings.log_days_max,
-        moment_before=store.moment_before,
-    )
-    expiry = Expiry(store=store, remove=engine.forget, days_max=settings.finished_days_max)
-    measuring = Measuring(
-        store=store,
-        buckets=buckets_of(settings.data_dir).root,
-        jobs=_jobs_dirs(settings, engine),
-        uploads=uploads,
-        project_bytes=project_bytes,
-    )
-    audit = AuditRetention(
-        store=store, rows_max=settings.audit_rows_max, days_max=settings.audit_days_max
-    )
-    return Housekeeping(
-        {
-            "what projects have": measuring.look,
-            "old logs": retention.tidy,
-            "old jobs": expiry.tidy,
-            "the clock": ClockWatch(store.clock_skew_s).look,
-            "the last use of tokens": access.note_use,
-            "tokens for buckets": partial(bucket_tokens.forget_ended, store),
-            "the audit log": audit.tidy,
-            "room for the ends of jobs": store.keep_room,
-            "the disk": DiskWatch(settings.data_dir).look,
-        }
-    )
-
-
-def _learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Housekeeping:
-    chores: dict[str, Callable[[], object]] = {
-        "what jobs teach": partial(_learn, store, catalog, CpuBudget(share=_LEARN_SHARE)),
-        "notes of plans": plan_notes.write,
-    }
-    return Housekeeping(chores, every_s=_LEARN_EVERY_S)
-
-
-def _learn(store: Store, catalog: Catalog, turns: CpuBudget) -> None:
-    if not turns.is_resting and store.unscored(1):
-        # many servers run no job that says what its steps took
-        from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
-
-        Learning(store=store, catalog=catalog, turns=turns).learn()
-
-
-def _submit_notes(store: Store, catalog: Catalog) -> Callable[[SubmittedJob], None]:
-    # the same
-    from trainshed.service.learning.submit_notes import SubmitNotes  # noqa: PLC0415
-
-    return SubmitNotes(store=store, catalog=catalog).look
 
 
 def _table(

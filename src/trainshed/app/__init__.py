@@ -1,0 +1,1 @@
+"""Makes a server: imports all parts and connects them."""

@@ -1,0 +1,106 @@
+"""The chores of a server: what it tidies, measures and learns beside its work."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from trainshed.catalog.catalog import Catalog
+from trainshed.config import Settings
+from trainshed.engines.several import Engines
+from trainshed.service.auth import bucket_tokens
+from trainshed.service.auth.access import Access
+from trainshed.service.learning.plan_notes import PlanNotes, SubmittedJob
+from trainshed.service.learning.turns import CpuBudget
+from trainshed.service.upkeep.audit_log import AuditRetention
+from trainshed.service.upkeep.housekeeping import (
+    ClockWatch,
+    DiskWatch,
+    Expiry,
+    Housekeeping,
+    Retention,
+)
+from trainshed.service.upkeep.project_bytes import Measuring, ProjectBytes
+from trainshed.storage.buckets import buckets_of
+from trainshed.storage.log_files import JobLog
+from trainshed.storage.uploads import Uploads
+from trainshed.store.opening import Store
+
+#: How often a server looks for jobs that teach, and for jobs that may be worth a note, in seconds.
+_LEARN_EVERY_S: Final = 2.0
+#: Share of a processor that learning from jobs may take.
+_LEARN_SHARE: Final = 0.05
+
+
+def _jobs_dirs(settings: Settings, engines: Engines) -> tuple[Path, ...]:
+    """List the folders of jobs: the server's own, and those of engines that have others."""
+    return tuple(dict.fromkeys([settings.jobs_dir, *engines.jobs]))
+
+
+def open_job_log(settings: Settings, engines: Engines) -> JobLog:
+    own, *also = _jobs_dirs(settings, engines)
+    return JobLog(own, tuple(also))
+
+
+def make_housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
+    settings: Settings,
+    store: Store,
+    engine: Engines,
+    access: Access,
+    uploads: Uploads,
+    project_bytes: ProjectBytes,
+) -> Housekeeping:
+    retention = Retention(
+        store=store,
+        job_log=open_job_log(settings, engine),
+        bytes_max=settings.log_bytes_max,
+        days_max=settings.log_days_max,
+        moment_before=store.moment_before,
+    )
+    expiry = Expiry(store=store, remove=engine.forget, days_max=settings.finished_days_max)
+    measuring = Measuring(
+        store=store,
+        buckets=buckets_of(settings.data_dir).root,
+        jobs=_jobs_dirs(settings, engine),
+        uploads=uploads,
+        project_bytes=project_bytes,
+    )
+    audit = AuditRetention(
+        store=store, rows_max=settings.audit_rows_max, days_max=settings.audit_days_max
+    )
+    return Housekeeping(
+        {
+            "project disk usage": measuring.look,
+            "old logs": retention.tidy,
+            "old jobs": expiry.tidy,
+            "clock check": ClockWatch(store.clock_skew_s).look,
+            "last use of tokens": access.note_use,
+            "tokens for buckets": partial(bucket_tokens.forget_ended, store),
+            "audit log": audit.tidy,
+            "reserved disk space": store.keep_room,
+            "disk space": DiskWatch(settings.data_dir).look,
+        }
+    )
+
+
+def make_learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Housekeeping:
+    chores: dict[str, Callable[[], object]] = {
+        "learning from jobs": partial(_learn, store, catalog, CpuBudget(share=_LEARN_SHARE)),
+        "plan notes": plan_notes.write,
+    }
+    return Housekeeping(chores, every_s=_LEARN_EVERY_S)
+
+
+def _learn(store: Store, catalog: Catalog, turns: CpuBudget) -> None:
+    if not turns.is_resting and store.unscored(1):
+        # many servers run no job that says what its steps took
+        from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
+
+        Learning(store=store, catalog=catalog, turns=turns).learn()
+
+
+def make_submit_notes(store: Store, catalog: Catalog) -> Callable[[SubmittedJob], None]:
+    # the same
+    from trainshed.service.learning.submit_notes import SubmitNotes  # noqa: PLC0415
+
+    return SubmitNotes(store=store, catalog=catalog).look

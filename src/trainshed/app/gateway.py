@@ -1,0 +1,129 @@
+"""Makes what answers the programs of jobs as a Google VM does."""
+
+import os
+import resource
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from trainshed.api.call import RawMethod
+from trainshed.config import Settings
+from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
+from trainshed.engines.several import Engines
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.faults import UsageFault
+from trainshed.service.auth.access import Access
+from trainshed.service.gateway.job_networks import SOCKETS_MAX, JobNetworks
+from trainshed.service.gateway.listening import GatewayListener, Serving
+from trainshed.service.gateway.places import HOSTS, OTHER_HOSTS, TELEMETRY_HOSTS
+from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
+from trainshed.service.gateway.telemetry import TASK, Telemetry, tell_in_story
+from trainshed.service.gateway.tokens import AttemptTokens
+from trainshed.service.ports.listening import Listen
+from trainshed.service.upkeep.audit_log import AuditLog
+from trainshed.store.opening import Store
+
+#: Sockets in networks of jobs use this part of the server's descriptors at most.
+_SOCKETS_PART: Final = 4
+
+
+def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
+    settings: Settings,
+    store: Store,
+    engine: Engines,
+    storage: Sequence[RawMethod],
+    access: Access,
+    audit_log: AuditLog,
+    listen: Listen,
+) -> GatewayListener | None:
+    """Make the gateway of replicas; None: turned off, or the engine cannot identify callers."""
+    attempt_at = engine.traits.attempt_at
+    if not settings.gateway.enabled or attempt_at is None:
+        return None
+
+    attempts = AttemptsOfStore(store)
+    telemetry = _telemetry(settings, store, engine)
+
+    def make() -> Serving:
+        # most of it is needed only when a program connects
+        from trainshed.api.gateway.app import without_jobs  # noqa: PLC0415
+        from trainshed.api.gateway.make import make_gateway  # noqa: PLC0415
+        from trainshed.api.gateway.public import Public, by_proxies  # noqa: PLC0415
+
+        proxies = select_env(os.environ, settings.pass_env)
+        return make_gateway(
+            settings.data_dir,
+            rows=without_jobs(storage),
+            tokens=AttemptTokens.of(settings.data_dir),
+            attempt_at=AttemptOfPeer(store, engine, attempt_at),
+            find=attempts,
+            is_remembered=attempts.is_remembered,
+            recognise=lambda text, peer: access.caller(text, loopback=False, address=peer),
+            of_address=access.of_address,
+            exchange=access.exchange,
+            audit=audit_log.add,
+            telemetry=telemetry,
+            public=Public(by_proxies(proxies)) if settings.gateway.public == PASS else None,
+            passes_on=settings.gateway.other_apis == PASS,
+            proxies=proxies,
+        )
+
+    return GatewayListener(
+        settings.data_dir,
+        make,
+        port=settings.gateway.port,
+        hosts=filter(None, (engine.traits.bridge,)),
+        names=list_names(settings.gateway),
+        listen=listen,
+        networks=_networks(store, engine),
+    )
+
+
+def _networks(store: Store, engine: Engines) -> JobNetworks | None:
+    """Make what opens the gateway's sockets in the networks of jobs; None: jobs have none."""
+    ask = engine.traits.ask_listeners
+    if ask is None:
+        return None
+
+    def living() -> list[AttemptKey]:
+        return [AttemptKey(row.uid, row.attempt) for row in store.holding()]
+
+    traits = engine.traits
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return JobNetworks(
+        ask,
+        traits.on_network,
+        living,
+        are_begun=traits.has_networks,
+        sockets_max=min(SOCKETS_MAX, descriptors // _SOCKETS_PART),
+    )
+
+
+def _telemetry(settings: Settings, store: Store, engine: Engines) -> Telemetry | None:
+    """Make the receiver of logs and metrics; None: they go to Google.  Raises UsageFault."""
+    if settings.gateway.telemetry == PASS:
+        return None
+    add = engine.traits.add_lines
+    if settings.gateway.telemetry != LOG:
+        return Telemetry(tell_in_story(store))
+    if add is None:
+        message = (
+            f'gateway.telemetry is "{LOG}", and the engine {engine.name} adds no lines to logs'
+        )
+        raise UsageFault(f'{message}; accepted: "{DROP}" or "{PASS}"')
+    return Telemetry(tell_in_story(store), lambda key, lines: add(key, TASK, lines))
+
+
+def list_names(settings: GatewaySettings) -> Sequence[str]:
+    """List Google's names that lead to the gateway, where jobs have a hosts file."""
+    telemetry = () if settings.telemetry == PASS else TELEMETRY_HOSTS
+    return (*HOSTS, *telemetry, *(() if settings.other_apis == PASS else OTHER_HOSTS))
+
+
+def select_env(environ: Mapping[str, str], patterns: Sequence[str]) -> Mapping[str, str]:
+    """Return the variables whose names match one of the patterns."""
+    return {
+        name: text
+        for name, text in environ.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
