@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from trainshed.app import application as app
+from trainshed.app import application, chores
 from trainshed.app.application import build
 from trainshed.config import Settings
 from trainshed.engines.local import factory
@@ -15,13 +15,13 @@ from trainshed.model.restarts import Budgets
 from trainshed.store.base import StoreFault
 
 
-@pytest.mark.parametrize("module", ["app", "cli.local.local_train"])
+@pytest.mark.parametrize("module", ["app.application", "cli.local.local_train"])
 def test_what_few_jobs_need_is_imported_when_one_does(module):
     """Each takes a tenth of a start, or many megabytes for as long as a server runs."""
     code = f"import sys, trainshed.{module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numpy", "scipy", "torch", "optuna", "fsspec"}
-    if module != "app":
+    if module != "app.application":
         heavy |= {"hashlib", "importlib.metadata", "subprocess", "tempfile", "tomllib", "yaml"}
     assert not heavy.intersection(done.stdout.split())
 
@@ -58,8 +58,9 @@ def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
         return make
 
     for owner, name in (
-        *((app, name) for name in ("Controller", "SubmitRules", "Expiry", "NodeService")),
-        (factory, "LocalEngine"),
+        *((application, name) for name in ("Controller", "SubmitRules", "NodeService")),
+        (chores, "Expiry"),
+        (factory, "LocalOptions"),
     ):
         monkeypatch.setattr(owner, name, noting(name, getattr(owner, name)))
     settings = Settings(
@@ -79,15 +80,15 @@ def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
     build(settings).stop()
     assert options_of["Controller"]["budgets"] == Budgets(infra=7, user=2)
     assert options_of["Controller"]["hang_restart"] is True
-    assert (options_of["LocalEngine"]["hang_s"], options_of["LocalEngine"]["hang_stacks"]) == (
+    assert (options_of["LocalOptions"]["hang_s"], options_of["LocalOptions"]["hang_stacks"]) == (
         None,
         False,
     )
-    assert (options_of["LocalEngine"]["fake_gpus"], options_of["LocalEngine"]["gpu_wait_s"]) == (
+    assert (options_of["LocalOptions"]["fake_gpus"], options_of["LocalOptions"]["gpu_wait_s"]) == (
         2,
         44.0,
     )
-    aliases = options_of["LocalEngine"]["gpu_alias"]
+    aliases = options_of["LocalOptions"]["gpu_alias"]
     assert (aliases["NVIDIA_TESLA_T4"], aliases["NVIDIA_TESLA_V100"]) == ("any", "NVIDIA_L4")
     assert options_of["SubmitRules"]["running_s_default"] == 43_200
     assert options_of["Expiry"]["days_max"] == 3.0
@@ -106,8 +107,8 @@ class OfOneProject:
 
 def test_the_user_of_a_buckets_project_is_the_one_of_its_jobs():
     store = OfOneProject()
-    assert app._user_of(store, (1000, 1010), "far") == 1003
-    assert app._user_of(store, (1000, 1010), "of-no-project") is None
-    assert app._user_of(store, None, "far") is None
+    assert application._user_of(store, (1000, 1010), "far") == 1003
+    assert application._user_of(store, (1000, 1010), "of-no-project") is None
+    assert application._user_of(store, None, "far") is None
     with pytest.raises(PermissionError, match="no number left"):
-        app._user_of(store, (1000, 1002), "far")
+        application._user_of(store, (1000, 1002), "far")
