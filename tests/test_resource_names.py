@@ -69,5 +69,5 @@ def test_a_name_of_ml_v1_comes_apart_as_it_was_made(project, job, trial):
     st.text("pj/ 1", max_size=12) | st.sampled_from(["projects//jobs/j", "projects/p/jobs/", "x"])
 )
 def test_what_is_no_name_is_refused(text):
-    with pytest.raises(ValueError, match="no name of a resource"):
+    with pytest.raises(ValueError, match="is not a valid resource name"):
         ResourceName.parse(text)

@@ -212,9 +212,9 @@ def test_certificates_are_named_where_tls_is_spoken(trainshed, server, data):
 @pytest.mark.parametrize(
     ("words", "word"),
     [
-        (["--project", "123456"], "not a number"),
-        (["--url", "127.0.0.1:8080"], "looks like http://127.0.0.1:8080"),
-        (["--url", "http://127.0.0.1:8080/prefix"], "looks like"),
+        (["--project", "123456"], "got the number 123456"),
+        (["--url", "127.0.0.1:8080"], "such as http://127.0.0.1:8080, got 127.0.0.1:8080"),
+        (["--url", "http://127.0.0.1:8080/prefix"], "got http://127.0.0.1:8080/prefix"),
         (["--python", "--transport", "grpc"], "no gRPC address"),
         (["--token-file", "none"], "there is no token in it"),
         (["--shell", "--gcloud"], "not allowed with"),

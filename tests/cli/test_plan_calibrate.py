@@ -130,7 +130,7 @@ def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, fla
         (("--runs", "B"), "--runs B needs A or C"),
         (("--runs", "D", "--processes", "2"), "--runs D needs A or C"),
         (("--runs", "B,D", "--processes", "2"), "--runs B,D needs A or C"),
-        (("--step-pattern", "step ("), "is no regular expression"),
+        (("--step-pattern", "step ("), "must be a regular expression"),
         (("--step-pattern", "step [0-9]+"), "has no group named step"),
         (("--batch", "0"), "--batch: must be a number above 0, got '0'"),
         (("--precision", "fp3"), "--precision: invalid choice: 'fp3' (choose from "),

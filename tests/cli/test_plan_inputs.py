@@ -66,7 +66,7 @@ def test_without_a_price_there_are_accelerator_hours(plan, written):
     assert mixed.out.count("No price of n1-highcpu-16 is known: COST has accelerator-hours") == 1
     assert " EUR" in next(line for line in mixed.out.splitlines() if line.startswith("cheapest"))
     spot = plan("--prices", mine, "--spot", "0.1", "--checkpoint-every", "30m")
-    assert "No spot_per_hour of n1-standard-32 stands in own.toml" in spot.out
+    assert "No spot_per_hour of n1-standard-32 is in own.toml" in spot.out
     unknown = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "other"\nper_hour = 3\n')
     poor = plan("--prices", unknown, "--budget", "5", "--format", "json")
     assert refused_field(poor) == "budget"
@@ -75,7 +75,7 @@ def test_without_a_price_there_are_accelerator_hours(plan, written):
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        ("per_hour = 0", "per_hour 0: a number above 0 is accepted"),
+        ("per_hour = 0", "per_hour must be a number above 0, got 0"),
         ('per_hour = 2\ncurrency = "USD"', "currency USD beside EUR"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_measured_curve_is_planned_from_and_its_offending_step_named(plan, wri
 @pytest.mark.parametrize(
     ("points", "sentence"),
     [
-        ("[[1, 1, -5]]", "throughput is a number over 0"),
+        ("[[1, 1, -5]]", "throughput must be a number over 0, got -5"),
         ("[[1, 1, 5], [1, 1, 6]]", "are there twice"),
         ("[[1, 1, 5], [2, 1, 9000]]", "one unit for all points"),
         (

@@ -161,7 +161,7 @@ def end(world):
 
 def check_strangers(world, verb, path, body):
     """Nobody is told 403, for clients hide a 401's words; a revoked token is told 401."""
-    for token, status, word in ((None, 403, "credentials"), ("revoked", 401, "not known here")):
+    for token, status, word in ((None, 403, "credentials"), ("revoked", 401, "does not know")):
         code, text = world.call(verb, path, token, body)
         assert code == status, text
         assert word in text

@@ -80,7 +80,7 @@ def test_a_token_opens_nothing_but_the_gateway(world):
             return None
 
     access = Access(Store(), anonymous=False, clock=time.time)
-    with pytest.raises(Refusal, match="not known"):
+    with pytest.raises(Refusal, match="does not know the token"):
         access.caller(f"Bearer {world.token()}", loopback=True)
 
 

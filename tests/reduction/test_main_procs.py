@@ -79,5 +79,5 @@ def test_processes_that_nobody_uses_end_together():
 
 
 def test_a_port_that_is_taken_starts_none():
-    with ReducerProcess() as first, pytest.raises(AssertionError, match="is taken"):
+    with ReducerProcess() as first, pytest.raises(AssertionError, match="is in use"):
         ReducerProcess("--port", str(first.port - 1), procs=2)

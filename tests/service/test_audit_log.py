@@ -80,5 +80,5 @@ def test_no_field_grows_without_end(store):
 def test_a_time_that_is_none_is_named(store):
     for since in ("2026-11-21T15:00:00Z", "2026-11-21", "9999-12-31", "0001-01-01T00:00:00Z"):
         assert listing(store, {"since": since}).entries == []
-    with pytest.raises(Refusal, match="since: 'yesterday' is not a time"):
+    with pytest.raises(Refusal, match=r"since must be a time.*got 'yesterday'"):
         listing(store, {"since": "yesterday"})

@@ -170,7 +170,7 @@ def test_a_calibration_that_cannot_be_read_gives_no_note_and_is_told_once(store,
     uids = [submitted(store, quick, f"job_{count}") for count in range(2)]
     quick.write()
     assert not any(plan_notes(store, uid) for uid in uids)
-    assert caplog.text.count("is no help") == 1
+    assert caplog.text.count("cannot read calibration") == 1
 
 
 def test_a_project_that_was_taught_nothing_needs_no_planner(store, notes):

@@ -198,7 +198,7 @@ def test_a_key_that_cannot_be_used_is_refused(store, account, change, word):
 
 def test_a_weak_key_and_a_private_key_are_refused(store, account):
     for pem, word in (
-        (Account(bits=1024).public_pem, "1024 bits"),
+        (Account(bits=1024).public_pem, "at least 2048 bits, got 1024"),
         (account.private_pem, "publicKey"),
     ):
         with pytest.raises(Refusal) as error:

@@ -84,7 +84,7 @@ def test_labels_stand_beside_the_training_input():
 def test_an_unknown_flag_in_a_file_suggests_the_nearest():
     with pytest.raises(UsageFault, match="no flag --worker-cout; did you mean --worker-count"):
         merge({**FILE, "flags": {"worker-cout": 3}}, {})
-    with pytest.raises(UsageFault, match="flags is a mapping"):
+    with pytest.raises(UsageFault, match="flags must be a mapping"):
         merge({**FILE, "flags": ["worker-count"]}, {})
 
 

@@ -106,7 +106,7 @@ class PriceList:
             if machines.count and self._of(machines) is None:
                 name, own = machines.machine_type, self.own
                 if self.spot and own and name in own.per_hour:
-                    yield f"{own.source} has no spot_per_hour of {name}"
+                    yield f"no spot_per_hour of {name} is in {own.source}"
                 else:
                     yield f"no price of {name} is known" if name else "no price is known"
 

@@ -202,7 +202,7 @@ class RemoteGang(Gang):
         waiting: Timer = self._loop.after(protocol.PROVE_S, channel.close)
 
     def _admit(self, channel: Channel, end: socket.socket, message: Mapping[str, Any]) -> None:
-        """Take a warden in; a second one for the same replica is told to leave."""
+        """Take a warden in; a second one for the same replica is sent away."""
         index = int(message["index"])
         if not 0 <= index < len(self.wardens) or self.wardens[index].channel is not None:
             channel.say({"do": "leave"})

@@ -8,7 +8,7 @@ from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.warden.gang import RemoteGang
 
-#: How long a warden has to kill its replica itself before it is told to.
+#: How long a warden has to kill its replica itself before the launcher orders it to.
 _SLACK_S: Final = 5.0
 #: How long a command may take to end after its wardens.
 _LEAVE_S: Final = 10.0
