@@ -38,7 +38,7 @@ def test_a_folder_that_cannot_be_read_is_unknown_logged_once_and_hides_no_other(
     with caplog.at_level(logging.WARNING):
         phases = [table.observe(key).phase for key in (FIRST, SECOND, FIRST)]
     assert phases == [Phase.UNKNOWN, Phase.READY, Phase.UNKNOWN]
-    assert [record.getMessage() for record in caplog.records] == ["cannot look at the attempt 7/1"]
+    assert [record.getMessage() for record in caplog.records] == ["cannot observe the attempt 7/1"]
     table.get(FIRST).phase = Phase.READY
     assert table.observe(FIRST).phase is Phase.READY
 

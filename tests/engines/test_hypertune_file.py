@@ -17,7 +17,7 @@ HYPERTUNE = (
     '{"acc": "10.0", "checkpoint_path": "", "global_step": "10", '
     '"timestamp": 1795220043.5, "trial": "7"}'
 )
-ODD = "{} has the metrics loss, lr, and 1 line that is no report, such as 'accuracy is 0.5'"
+ODD = "{} has the metrics loss, lr, and 1 line that is not a report, such as 'accuracy is 0.5'"
 
 
 def line(step, tag="loss", value=0.5, **more):
@@ -159,7 +159,7 @@ def nothing(path):
         (lambda p: p.symlink_to(p), "{} could not be read: it is a symbolic link"),
         (
             lambda p: p.write_bytes(b"\x00\xff\n\x1b[31m\n"),
-            "{} has 2 lines that are no reports, such as '\\x00\\xff'",
+            "{} has 2 lines that are not reports, such as '\\x00\\xff'",
         ),
         (
             lambda p: p.write_text(line(1) + "accuracy is 0.5\n" + line(2, "lr")),

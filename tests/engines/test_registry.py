@@ -95,7 +95,7 @@ def test_a_server_runs_without_an_engine_that_cannot_be_made(tmp_path):
     assert list(engines.served) == ["here"]
     assert "no option colour" in engines.healths()["cloudy"].message
     engines = engines_of(tables(tmp_path, BOTH.replace('"cloudy"', '"moon"')))
-    assert "no engine 'moon'" in engines.healths()["moon"].message
+    assert "got 'moon'" in engines.healths()["moon"].message
     alone = BOTH.replace("queue", "colour")
     with pytest.raises(UsageFault, match="no option colour"):
         engines_of(tables(tmp_path, alone, engine=["cloudy"]))
@@ -120,7 +120,7 @@ def test_a_wrong_table_says_what_would_be_accepted(tmp_path, text, message):
 @pytest.mark.usefixtures("cloudy")
 def test_an_unknown_name_is_refused_with_those_there_are(tmp_path):
     context = EngineContext(jobs_dir=tmp_path, buckets=tmp_path)
-    with pytest.raises(UsageFault, match=r"no engine 'slum'; installed are: cloudy.*, local"):
+    with pytest.raises(UsageFault, match=r"engine must be one of cloudy.*, local.*, got 'slum'"):
         open_engine("slum", context)
 
 

@@ -236,7 +236,7 @@ def test_words_of_any_kind_arrive_byte_for_byte(world):
 
 
 def test_seats_are_no_place_here(world):
-    with pytest.raises(EngineFault, match="places by itself"):
+    with pytest.raises(EngineFault, match="Slurm places its jobs"):
         world.engine().launch(KEY, plan_of(), [Seat(role=Role.PRIMARY, index=0, node="n1")])
 
 
@@ -349,7 +349,7 @@ def test_an_old_slurm_is_refused_in_health(world):
     world.slurm.version = "slurm 20.11.9"
     engine = world.engine()
     problem = eventually(engine.health)
-    assert problem.message == "Slurm is 20.11; accepted is 22.05 or newer"
+    assert problem.message == "Slurm must be 22.05 or newer, got 20.11"
 
 
 def test_it_waits_with_the_words_of_slurm(world):
@@ -395,7 +395,7 @@ def test_an_end_with_a_code_is_the_end(world):
         ("TIMEOUT", Loss.LIMIT, "time limit"),
         ("DEADLINE", Loss.LIMIT, "time limit"),
         ("NODE_FAIL", Loss.INFRA, "NODE_FAIL of its job 1 on n1"),
-        ("CANCELLED", Loss.INFRA, "somebody else has stopped"),
+        ("CANCELLED", Loss.INFRA, "another user or Slurm has cancelled"),
     ],
 )
 @pytest.mark.parametrize("recorded", [True, False])
@@ -619,7 +619,7 @@ def test_links_in_the_spool_are_not_followed(world, tmp_path):
 
 
 def test_a_spool_that_is_not_there_or_a_link_is_said(world):
-    with pytest.raises(UsageFault, match="is no folder here"):
+    with pytest.raises(UsageFault, match="must be a folder that server and nodes share"):
         world.engine(spool=str(world.folder / "nowhere"))
     (world.spool / "here").symlink_to(world.folder)
     with pytest.raises(UsageFault, match="is a link"):
@@ -674,7 +674,7 @@ def test_forget_refuses_what_nobody_knows(world):
 
 def test_an_administrators_word_ends_what_nobody_can_know(world):
     engine = begun(world)
-    with pytest.raises(EngineFault, match="by Slurm's own word"):
+    with pytest.raises(EngineFault, match="in Slurm: stop it instead"):
         engine.traits.fence(KEY)
     world.slurm.is_away = True
     until(engine, Phase.UNKNOWN)

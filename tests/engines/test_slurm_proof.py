@@ -100,12 +100,12 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts("FAILED", **INTERRUPTED),
             Memory(),
-            Over(EndInSlurm("somebody else has ended its launcher", Loss.INFRA)),
+            Over(EndInSlurm("its launcher was stopped from outside Trainshed", Loss.INFRA)),
         ),
         (
             facts("FAILED", **LEFT),
             Memory(),
-            Over(EndInSlurm(f"the cluster wants its nodes: n1 {IS_LEFT}", Loss.MAINTENANCE)),
+            Over(EndInSlurm(f"the cluster reclaims its nodes: n1 {IS_LEFT}", Loss.MAINTENANCE)),
         ),
         # its launcher keeps the nodes: believed once an answer shows its job after that
         (facts("RUNNING", **KILLED, is_held=True), Memory(held_at=8), Runs()),
@@ -163,7 +163,7 @@ def test_the_decision_follows_from_the_facts(given, memory, decision):
         (
             "TIMEOUT",
             Memory(),
-            EndInSlurm("its job 7 was at the time limit of Slurm", Loss.LIMIT),
+            EndInSlurm("its job 7 reached its time limit in Slurm", Loss.LIMIT),
         ),
         (
             "NODE_FAIL",
@@ -173,12 +173,12 @@ def test_the_decision_follows_from_the_facts(given, memory, decision):
         (
             "CANCELLED",
             Memory(),
-            EndInSlurm("somebody else has stopped its job 7 (scancel)", Loss.INFRA),
+            EndInSlurm("another user or Slurm has cancelled its job 7 (scancel)", Loss.INFRA),
         ),
         (
             "CANCELLED",
             REQUEUED,
-            EndInSlurm("somebody has requeued its job 7: an attempt starts once", Loss.INFRA),
+            EndInSlurm("its job 7 was requeued, and an attempt starts only once", Loss.INFRA),
         ),
     ],
 )

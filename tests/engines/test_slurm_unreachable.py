@@ -35,7 +35,7 @@ def test_it_is_unknown_and_says_who_may_end_that(attempt):
     )
     assert observation.phase is Phase.UNKNOWN
     assert observation.waits.reason is Reason.ENGINE_AWAY
-    assert "Slurm does not reach n3" in observation.waits.message
+    assert "Slurm cannot reach n3" in observation.waits.message
     assert f"trainshed attempts fence {KEY}" in observation.waits.message
     assert observation.waits.blockers == ("n3",)
 

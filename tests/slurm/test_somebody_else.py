@@ -41,7 +41,7 @@ def test_a_job_that_somebody_cancels_is_lost_by_somebody_else(world, cluster):
     cluster.run("scancel", number_of(cluster, key))
     observation = until(engine, key, Phase.LOST, Phase.ENDED)
     assert (observation.phase, observation.loss) == (Phase.LOST, Loss.INFRA)
-    assert "somebody else has stopped" in observation.fault
+    assert "another user or Slurm has cancelled" in observation.fault
 
 
 def test_a_job_that_somebody_holds_waits_and_says_so(world, cluster):

@@ -67,4 +67,4 @@ def test_a_read_only_disk_is_told_and_costs_no_attempt(server, cluster, disk):
 
 
 def test_a_folder_that_is_away_is_told_and_costs_no_attempt(server, cluster, disk):
-    check_trouble(server, cluster, away(disk), "is not there now")
+    check_trouble(server, cluster, away(disk), "is missing or empty")

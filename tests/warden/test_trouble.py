@@ -211,7 +211,7 @@ def test_a_frame_that_is_too_long_ends_the_connection(loop, pair):
     _, theirs, heard, ended = pair
     theirs.sendall(struct.pack("!IB", 1001, 0))
     until(loop, lambda: ended)
-    assert ended == ["it said what makes no sense: ValueError('a frame of 1001 bytes')"]
+    assert ended == ["it said what makes no sense: ValueError('a frame is too long: 1001 bytes')"]
     assert not heard
 
 

@@ -61,7 +61,7 @@ class AttemptTable(Generic[T]):
             return self._look(attempt)
         except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
             if key not in self._unreadable:
-                _LOG.warning("cannot look at the attempt %s", key, exc_info=True)
+                _LOG.warning("cannot observe the attempt %s", key, exc_info=True)
             self._unreadable.add(key)
             return Observation(key=key, phase=Phase.UNKNOWN)
 

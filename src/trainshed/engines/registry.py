@@ -31,7 +31,7 @@ def open_engine(name: str, context: EngineContext) -> Engine:
     installed = entry_points(group=GROUP)
     if name not in installed.names:
         names = ", ".join(sorted({*OWN, *installed.names}))
-        raise UsageFault(f"there is no engine {name!r}; installed are: {names}")
+        raise UsageFault(f"engine must be one of {names}, got {name!r}")
     return _load_engine(installed[name], context)
 
 

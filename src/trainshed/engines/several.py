@@ -294,7 +294,7 @@ class Engines:
         try:
             self.served[name].engine.close()
         except Exception:  # noqa: BLE001 - one engine's fault is not the others'
-            _LOG.exception("the engine %s does not close", name)
+            _LOG.exception("cannot close the engine %s", name)
 
     def serving(self, name: str) -> Engine:
         """The engine of a name.  Raises OSError where this server runs without it."""
@@ -355,7 +355,7 @@ class Engines:
         except Exception:  # noqa: BLE001 - one engine's fault is not the others'
             if (name, what) not in self._silent:
                 self._silent.add((name, what))
-                _LOG.exception("the engine %s does not say its %s", name, what)
+                _LOG.exception("cannot ask the engine %s for its %s", name, what)
             return otherwise
         self._silent.discard((name, what))
         return answer

@@ -35,7 +35,7 @@ from trainshed.model.launch_plan import Environment
 _PRIVATE = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
-_NO_FOLDER = "the packages are no folder: their build has put something in its place"
+_NO_FOLDER = "the packages must be in a folder, but the build has replaced the folder"
 
 
 def prepare(  # noqa: PLR0913 - what is installed, and how

@@ -101,7 +101,7 @@ def check_wheel(wheel: Path, bytes_max: int | None) -> None:
 def _untar(archive: Path, target: Path, bytes_max: int | None) -> None:
     opened = next((_OPEN[end] for end in _OPEN if archive.name.endswith(end)), None)
     if opened is None:
-        raise shutil.ReadError(f"{archive.name}: no archive of a known kind")
+        raise shutil.ReadError(f"{archive.name}: unknown archive format")
     with opened(archive, "rb") as stream:
         bounded = _Bounded(stream, bytes_max)
         links: set[PurePosixPath] = set()
@@ -130,7 +130,7 @@ def _extract(tar_file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -
     if member.islnk() and ".." in paths[1].parts:
         raise tarfile.ExtractError(f"the link {member.name!r} leads out of the package")
     if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        raise tarfile.ExtractError(f"{member.name!r} is no file, folder or link")
+        raise tarfile.ExtractError(f"{member.name!r} must be a file, a folder or a link")
     member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
     member.uid, member.gid = os.geteuid(), os.getegid()
     tar_file.extract(member, target, numeric_owner=True)

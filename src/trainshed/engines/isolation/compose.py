@@ -117,7 +117,7 @@ def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> ProjectUser | Non
     if isolation is None or not isolation.has_users:
         return None
     if plan.owner is None:
-        raise EngineFault("the plan does not say whose job it is; a user for it needs that")
+        raise EngineFault("cannot choose a user for the job: the plan names no project")
     first, last = isolation.uids
     if first + plan.owner.number > last:
         raise EngineFault(

@@ -118,7 +118,7 @@ class LocalEngine:
         )
         if options.processes_max and not _limits_processes(isolation):
             _LOG.warning(
-                "limits.processes_max is not kept: this machine offers us no pids cgroup, and jobs "
+                "cannot enforce limits.processes_max: this machine offers no pids cgroup, and jobs "
                 "run as root"
             )
         self._node_name = options.node_name or os.uname().nodename
@@ -178,7 +178,7 @@ class LocalEngine:
         of the job could not be ended yet, and OSError for what passes, such as a full disk.
         """
         if isinstance(place, Claim):
-            raise EngineFault(f"{self.name} has no queue of its own, and got no seats")
+            raise EngineFault(f"the engine {self.name} has no queue and needs seats")
         strange = {seat.node for seat in place} - {self._node_name}
         if strange:
             raise EngineFault(f"{', '.join(sorted(strange))}: not the local engine's node")

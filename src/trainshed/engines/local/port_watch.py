@@ -94,7 +94,7 @@ class PortWatch:
             try:
                 self.look()
             except Exception:  # noqa: BLE001 - it looks again
-                _LOG.warning("cannot look at the ports of jobs", exc_info=True)
+                _LOG.warning("cannot check the ports of jobs", exc_info=True)
 
     def _look_for_holders(
         self, sockets: Sequence[TcpSocket], supervisors: Mapping[int, AttemptKey]
@@ -122,12 +122,12 @@ class PortWatch:
         if warnings > _WARNINGS_MAX:
             return
         self._warned.add(meeting)
-        _LOG.warning("the attempts %s and %s meet at port %d", *attempts, meeting.port)
+        _LOG.warning("the attempts %s and %s use the same port %d", *attempts, meeting.port)
         texts = _texts(meeting, *(_task_of(holder.pid) for holder in holders))
         for key, text in zip(attempts, texts, strict=True):
             more = f" {_LAST}" if warnings == _WARNINGS_MAX else ""
             if not self._warn(key, f"{text}{more}"):
-                _LOG.warning("cannot add a line to the log of attempt %s: it does not answer", key)
+                _LOG.warning("cannot add a line to the log of attempt %s: no answer", key)
 
 
 def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:

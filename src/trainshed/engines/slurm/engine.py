@@ -314,19 +314,19 @@ class SlurmEngine:
         if phase in _FINAL:
             return
         if phase is not Phase.UNKNOWN:
-            raise EngineFault(f"the attempt {key} is {phase.value} by Slurm's own word: stop it")
+            raise EngineFault(f"the attempt {key} is {phase.value} in Slurm: stop it instead")
         with self._attempts.lock:
             rows = attempt.rows(self._poller.last_answer)
             bad = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
             attempt.folder.make()
             spool.take_claim(attempt.folder)
-            why = "an administrator said that nothing of it lives"
+            why = "an administrator confirmed that no process of it runs"
             spool.keep_end(attempt.folder, EndInSlurm(why, Loss.INFRA, bad))
 
 
 def _claim(name: str, place: SeatsOrClaim) -> Claim:
     if not isinstance(place, Claim):
-        raise EngineFault(f"{name} places by itself, and got seats")
+        raise EngineFault(f"the engine {name} cannot use seats: Slurm places its jobs")
     return place
 
 

@@ -22,7 +22,7 @@ def make(
     """The engine of a table.  Raises UsageFault; a cluster that is away is no fault."""
     settings = options.read(context.options)
     if not _INSTALLATION.fullmatch(context.installation):
-        raise UsageFault("a Slurm engine needs to know its installation: 1 to 32 of a-z and 0-9")
+        raise UsageFault("the installation of a Slurm engine must be 1 to 32 of a-z and 0-9")
     own = context.jobs_dir.parent / "engines" / (context.name or "slurm")
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     commands = Commands(

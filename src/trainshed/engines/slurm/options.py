@@ -1,4 +1,4 @@
-"""What the configuration may say of a Slurm cluster; what is unknown is refused."""
+"""Reads the table of a Slurm cluster in the configuration; refuses unknown settings."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,13 +9,13 @@ from trainshed.engines.slurm.images import NO_CONTAINERS, PROGRAMS, is_choice
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
-#: What begins a job's labels that are wishes for this engine.
+#: Prefix of the labels of a job that are options for Slurm.
 WISH: Final = "trainshed-slurm-"
-#: Labels may say these where ``wishes`` lists them.
+#: The options that labels may set, if the setting ``wishes`` lists them.
 WISHES: Final = ("partition", "account", "qos", "reservation", "nice")
-#: Nodes that are kept do nothing, and somebody pays for them.
+#: Limit of ``hold_s``: nodes that are kept between attempts are idle and cost money.
 HOLD_S_MAX: Final = 3600.0
-#: What Slurm's names are made of: none begins with a dash, so none is taken for an option.
+#: A name in Slurm; it cannot begin with a dash, so Slurm cannot mistake it for an option.
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,@%+-]*")
 
 
@@ -26,25 +26,25 @@ class SlurmOptions:
     spool: str
     """The folder that server and nodes share, as the server sees it."""
     spool_there: str = ""
-    """The same as nodes and the login node see it; as here if empty."""
+    """Path of the spool on the nodes and the login node; the same as ``spool`` if empty."""
     ssh: str = ""
-    """The login node on which Slurm's commands are run; here if empty."""
+    """The login node on which to run Slurm's commands; this machine if empty."""
     commands: str = ""
-    """The folder of Slurm's commands; the usual ones if empty."""
+    """The folder of Slurm's commands; empty: the commands are on the usual path."""
     partition: str = ""
     account: str | Mapping[str, str] = ""
-    """For all, or by project; ``*`` in the table stands for every other project."""
+    """One account for all projects, or a table by project; ``*`` is every other project."""
     qos: str = ""
     reservation: str = ""
     nice: int | None = None
     wishes: tuple[str, ...] = ()
-    """Which of ``WISHES`` jobs may say by label."""
+    """The options of ``WISHES`` that jobs may set by label."""
     partitions: Mapping[str, str] = field(default_factory=dict)
     """The partition of jobs with accelerators of a type."""
     gres: Mapping[str, str] = field(default_factory=dict)
     """Slurm's word for the GPUs of a type, where that cannot be seen from the nodes."""
     policy: FleetPolicy = FleetPolicy.EXACT
-    """Whether Slurm is asked for CPUs and memory of the machine type (``exact``), or not."""
+    """``exact``: request the CPUs and the memory of the machine type from Slurm."""
     environments: Mapping[str, str] = field(default_factory=dict)
     """Interpreters on the nodes by name."""
     containers: str = NO_CONTAINERS
@@ -63,11 +63,11 @@ class SlurmOptions:
     """A variable on the nodes with the address under which others reach them."""
     enqueued_max: int = 1000
     hold_s: float = 0.0
-    """How long an allocation is kept for the next attempt of its job; not at all if 0."""
+    """Seconds to keep an allocation for the next attempt of its job; 0: do not keep it."""
     lost_after_s: float = 90.0
-    """How long records may be late of a job that Slurm says is over, or does not know any more."""
+    """Seconds to wait for the records of a job that Slurm reports as ended or unknown."""
     poll_s: float = 10.0
-    """How often Slurm is asked while nothing moves."""
+    """Seconds between two polls of Slurm while no job changes."""
     grace_s: float = 10.0
     hang_s: float | None = None
     hang_stacks: bool = True
@@ -88,14 +88,14 @@ class SlurmOptions:
         return self.grace_s + self.hold_s
 
     def account_of(self, project: str) -> str:
-        """The account that pays for a project; empty: the user's default."""
+        """Return the account of a project; empty: the default account of the user."""
         if isinstance(self.account, str):
             return self.account
         return self.account.get(project, self.account.get("*", ""))
 
 
 def read(table: Mapping[str, Any]) -> SlurmOptions:
-    """The options of a table.  Raises UsageFault."""
+    """Read the options of a table.  Raises UsageFault."""
     names = [setting.name for setting in fields(SlurmOptions)]
     strange = sorted(set(table) - set(names))
     if strange:
@@ -108,7 +108,7 @@ def read(table: Mapping[str, Any]) -> SlurmOptions:
 
 
 def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]:
-    """What a job says by its labels.  Raises UsageFault for what it may not say."""
+    """Return the Slurm options in the labels of a job.  Raises UsageFault for a refused one."""
     wishes = {
         name.removeprefix(WISH): text for name, text in wants.items() if name.startswith(WISH)
     }
@@ -119,8 +119,8 @@ def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]
                 f"the label {WISH}{name} is not accepted here; accepted are: {accepted}"
             )
         if not NAME.fullmatch(text) or (name == "nice" and not text.isdecimal()):
-            what = "a whole number from 0" if name == "nice" else "a name that Slurm knows"
-            raise UsageFault(f"the label {WISH}{name} is {text!r}; accepted is {what}")
+            accepted = "a whole number from 0" if name == "nice" else "a name that Slurm knows"
+            raise UsageFault(f"the label {WISH}{name} must be {accepted}, got {text!r}")
     return wishes
 
 
@@ -131,21 +131,21 @@ def _check_setting(name: str, value: Any) -> Any:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is a text")
+        raise UsageFault(f"{name} of a Slurm engine must be a text, got {value!r}")
     return value
 
 
 def _slurm_name(name: str, value: Any) -> str:
     text = _text(name, value)
     if text and not NAME.fullmatch(text):
-        raise UsageFault(f"{name} of a Slurm engine is {text!r}; accepted is a name of Slurm's")
+        raise UsageFault(f"{name} of a Slurm engine must be a name of Slurm's, got {text!r}")
     return text
 
 
 def _folder(name: str, value: Any) -> str:
     text = _text(name, value).rstrip("/")
     if text and not text.startswith("/"):
-        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is a path from /")
+        raise UsageFault(f"{name} of a Slurm engine must be an absolute path, got {value!r}")
     return text
 
 
@@ -155,7 +155,7 @@ def _account(name: str, value: Any) -> str | dict[str, str]:
 
 def _table(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is a table of texts")
+        raise UsageFault(f"{name} of a Slurm engine must be a table of texts, got {value!r}")
     return {str(key): _text(f"{name}.{key}", text) for key, text in value.items()}
 
 
@@ -166,7 +166,7 @@ def _names_table(name: str, value: Any) -> dict[str, str]:
 def _host(name: str, value: Any) -> str:
     text = _text(name, value)
     if text.startswith("-"):
-        raise UsageFault(f"{name} of a Slurm engine is {text!r}; accepted is HOST or USER@HOST")
+        raise UsageFault(f"{name} of a Slurm engine must be HOST or USER@HOST, got {text!r}")
     return text
 
 
@@ -175,8 +175,8 @@ def _containers(name: str, value: Any) -> str:
     if not is_choice(text):
         words = ", ".join(PROGRAMS)
         raise UsageFault(
-            f"{name} of a Slurm engine is {text!r}; accepted is {NO_CONTAINERS}, {words}, or the "
-            "path of one of these from /"
+            f"{name} of a Slurm engine must be {NO_CONTAINERS}, {words} or the absolute path of "
+            f"one of these, got {text!r}"
         )
     return text
 
@@ -187,20 +187,20 @@ def _wishes(name: str, value: Any) -> tuple[str, ...]:
     if strange:
         accepted = ", ".join(WISHES)
         raise UsageFault(
-            f"{name} of a Slurm engine has {strange[0]!r}; accepted is a list of: {accepted}"
+            f"{name} of a Slurm engine must be a list of {accepted}, got {strange[0]!r}"
         )
     return tuple(value)
 
 
 def _switch(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is true or false")
+        raise UsageFault(f"{name} of a Slurm engine must be true or false, got {value!r}")
     return value
 
 
 def _seconds(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is a number from 0")
+        raise UsageFault(f"{name} of a Slurm engine must be a number from 0, got {value!r}")
     return float(value)
 
 
@@ -208,16 +208,14 @@ def _hold(name: str, value: Any) -> float:
     seconds = _seconds(name, value)
     if seconds > HOLD_S_MAX:
         raise UsageFault(
-            f"{name} of a Slurm engine is {value!r}; accepted is a number from 0 to {HOLD_S_MAX:g}"
+            f"{name} of a Slurm engine must be a number from 0 to {HOLD_S_MAX:g}, got {value!r}"
         )
     return seconds
 
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageFault(
-            f"{name} of a Slurm engine is {value!r}; accepted is a whole number from 0"
-        )
+        raise UsageFault(f"{name} of a Slurm engine must be a whole number from 0, got {value!r}")
     return value
 
 
@@ -227,7 +225,7 @@ def _policy(name: str, value: Any) -> FleetPolicy:
         if value in {policy, policy.value}:
             return policy
     words = " or ".join(policy.value for policy in accepted)
-    raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is {words}")
+    raise UsageFault(f"{name} of a Slurm engine must be {words}, got {value!r}")
 
 
 _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {

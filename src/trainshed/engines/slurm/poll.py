@@ -175,7 +175,7 @@ class Poller:
     def _look_at_nodes(self) -> None:
         version = self._queue.version()
         is_old = version is not None and version < VERSION_MIN
-        self._is_old = f"Slurm is {_text(version)}; accepted is {_text(VERSION_MIN)} or newer" \
+        self._is_old = f"Slurm must be {_text(VERSION_MIN)} or newer, got {_text(version)}" \
             if is_old and version else ""  # fmt: skip
         self.cluster = self._queue.cluster(self._gres)
         self._nodes_s = time.monotonic()

@@ -291,14 +291,14 @@ def _end_by(facts: Facts, memory: Memory) -> EndInSlurm:
     if facts.state is SlurmState.PREEMPTED:
         return EndInSlurm(f"Slurm has preempted its job {job}", Loss.MAINTENANCE)
     if facts.state is SlurmState.LIMIT:
-        return EndInSlurm(f"its job {job} was at the time limit of Slurm", Loss.LIMIT)
+        return EndInSlurm(f"its job {job} reached its time limit in Slurm", Loss.LIMIT)
     if facts.state is SlurmState.NODE_LOST:
         words = sorted({row.state for row in facts.rows})
         why = f"Slurm says {', '.join(words)} of its job {job}"
         return EndInSlurm(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)
-    why = f"somebody else has stopped its job {job} (scancel)"
+    why = f"another user or Slurm has cancelled its job {job} (scancel)"
     if memory.is_requeued:
-        why = f"somebody has requeued its job {job}: an attempt starts once"
+        why = f"its job {job} was requeued, and an attempt starts only once"
     return EndInSlurm(why, Loss.INFRA)
 
 
@@ -319,10 +319,10 @@ def _is_doubtful(outcome: Outcome) -> bool:
 
 
 def _interrupted(outcome: Outcome) -> EndInSlurm:
-    """Why an attempt has ended in time: of a job that ends in its grace Slurm says no more."""
+    """Explain an attempt that ended within its grace; Slurm reports no reason for such a job."""
     if outcome.message.endswith(IS_LEFT):
-        return EndInSlurm(f"the cluster wants its nodes: {outcome.message}", Loss.MAINTENANCE)
-    return EndInSlurm("somebody else has ended its launcher", Loss.INFRA)
+        return EndInSlurm(f"the cluster reclaims its nodes: {outcome.message}", Loss.MAINTENANCE)
+    return EndInSlurm("its launcher was stopped from outside Trainshed", Loss.INFRA)
 
 
 def nodes_of(rows: Sequence[SlurmJob]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What Slurm is asked and ordered, in terms of jobs, nodes and submissions."""
+"""Reads and changes Slurm's queue in terms of jobs, nodes and submissions."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +12,7 @@ from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault
 
-#: The oldest release whose commands print what is read here.
+#: The oldest release with command output that ``parse`` can read.
 VERSION_MIN: Final = (22, 5)
 #: Words of sbatch for limits on how many jobs may lie in the queue, in lower case.
 _FULL: Final = (
@@ -25,38 +25,38 @@ _FULL: Final = (
 )
 #: The same sentence of Slurm's may mean a limit on size; then one of these stands beside it.
 _TOO_LARGE: Final = ("maxnode", "maxcpu", "maxwall", "maxtres", "maxmem", "minprio", "minutes")
-#: What scancel says of a job that has ended, or that nobody knows any more.
+#: Messages of scancel for a job that has ended or that Slurm has forgotten.
 _GONE: Final = ("invalid job id", "already completing or completed", "job/step already")
 
 
 class Queue:
-    """Slurm's queue, by its commands.  Every call may raise SlurmAway."""
+    """Slurm's queue, through its commands.  Every call may raise SlurmAway."""
 
     def __init__(self, commands: Commands, installation: str) -> None:
-        """Only jobs of this installation are seen."""
+        """Only jobs of this installation are listed."""
         self._commands = commands
         self.prefix: Final = f"ts-{installation}-"
-        """What the names of all our jobs begin with."""
+        """Prefix of the names of all jobs of this installation."""
 
     def counts(self) -> Mapping[tuple[str, bool], int]:
         """How many commands were run, by name and whether Slurm has done what they asked."""
         return dict(self._commands.counts)
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
-        """The rows of our jobs that Slurm knows, also of those that ended lately."""
+        """List the rows of our jobs in Slurm, with those that have ended recently."""
         only = (f"--name={name}",) if name else ()
         words = ("-h", "-a", "--me", "--states=all", *only, "-o", parse.JOB_FORMAT)
         rows = parse.jobs(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
         return [row for row in rows if row.name.startswith(self.prefix)]
 
     def left_s(self, job: str) -> float | None:
-        """How long the whole of a job may still have its nodes; None: nobody knows."""
+        """Return the seconds for which a job may still have all its nodes; None: unknown."""
         with suppress(SlurmRefuses):
             return parse.left_s(self._commands.ask("squeue", "-h", "-j", job, "-o", "%L"))
         return None
 
     def is_up(self) -> bool:
-        """Whether a controller says of itself that it works."""
+        """Return whether a controller answers a ping."""
         return parse.is_up(self._commands.ask("scontrol", "ping"))
 
     def version(self) -> tuple[int, int] | None:
@@ -76,7 +76,7 @@ class Queue:
     def submit(self, words: Sequence[str], *locks: int) -> str:
         """The number of a new job.  Raises EngineFault for one that can never be, or Refused.
 
-        sbatch inherits the locks: as long as it may still submit, nobody else does.
+        sbatch inherits the locks: no other process submits while it may still do so.
         """
         try:
             output = self._commands.ask("sbatch", *words, seconds=SUBMIT_S_MAX, descriptors=locks)
@@ -84,7 +84,7 @@ class Queue:
             raise _compose_refusal(str(refusal)) from refusal
         number = output.strip().partition(";")[0]
         if not number.isdecimal():
-            raise OSError(f"sbatch said {output.strip()[:200]!r} where a job's number was expected")
+            raise OSError(f"sbatch must print a job number, got {output.strip()[:200]!r}")
         return number
 
     def shown(self, words: Sequence[str]) -> list[str]:
@@ -92,19 +92,19 @@ class Queue:
         return self._commands.argv("sbatch", *words)
 
     def cancel(self, job: str) -> None:
-        """End a job, whatever it does."""
+        """Cancel a job in any state."""
         self._order(job)
 
     def comment(self, job: str, text: str) -> None:
-        """Have a job bear other words for people."""
+        """Replace the comment of a job."""
         self._order("update", f"jobid={job}", f"comment={text}", command="scontrol")
 
     def look_now(self, job: str) -> None:
-        """Have the launcher of a job look for its order."""
+        """Signal the launcher of a job to read its order."""
         self._order("--batch", "--signal=USR1", job)
 
     def _order(self, *words: str, command: str = "scancel") -> None:
-        with suppress(SlurmRefuses):  # it is over: nobody is there to hear it
+        with suppress(SlurmRefuses):  # the job has ended, so there is no launcher to signal
             self._commands.ask(command, *words)
 
 
@@ -116,12 +116,12 @@ def _compose_refusal(words: str) -> Exception:
         text = f"the cluster takes no more jobs of this user for now (Slurm says: {words})"
         return LaunchRefused(Explanation(reason=Reason.ENGINE_FULL, message=text))
     advice = next((hint for sign, hint in _ADVICE.items() if sign in lower), "")
-    return EngineFault(f"Slurm does not take the job: {words}{advice}")
+    return EngineFault(f"Slurm refuses the job: {words}{advice}")
 
 
 _ADVICE: Final[Mapping[str, str]] = {
-    "invalid account": "; the engine's `account` and the label trainshed-slurm-account say which "
-    "account pays: `sacctmgr show assoc user=$USER` lists those that may",
+    "invalid account": "; the engine's `account` and the label trainshed-slurm-account name the "
+    "account to charge: `sacctmgr show assoc user=$USER` lists those that may",
     "invalid qos": "; the engine's `qos` and the label trainshed-slurm-qos say which it is: "
     "`sacctmgr show assoc user=$USER format=qos` lists those that may be asked for",
     "invalid partition": "; the engine's `partition` and the label trainshed-slurm-partition say "

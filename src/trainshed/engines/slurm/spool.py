@@ -89,15 +89,13 @@ class Spool:
     def open(self) -> None:
         """Have it there.  Raises UsageFault for a folder that is not ours alone, or OSError."""
         if not os.path.isdir(self._root):
-            raise UsageFault(
-                f"the spool {self._root} is no folder here; accepted is one that nodes share"
-            )
+            raise UsageFault(f"the spool {self._root} must be a folder that server and nodes share")
         for path in (self.here, self.jobs, f"{self.here}/{_LIBRARY}"):
             with suppress(FileExistsError):
                 os.mkdir(path, _PRIVATE)
             strange = _strange(path)
             if strange:
-                raise UsageFault(f"{path} {strange}; accepted is a folder of the server's user")
+                raise UsageFault(f"{path} {strange}; it must be a folder of the server's user")
 
     def there_of(self, path: str) -> str:
         """A path below the spool as the nodes have it."""
@@ -124,7 +122,7 @@ class Spool:
         folder = self.folder(key)
         for path in (folder.job, folder.path):
             if os.path.lexists(path) and (strange := _strange(path)):
-                raise EngineFault(f"{path} {strange}: it is not taken for a folder of ours")
+                raise EngineFault(f"cannot use the folder {path}: it {strange}")
 
     def has(self, name: str) -> bool:
         """Whether a file is beside the jobs: without the file system that is mounted there, no."""
@@ -278,7 +276,7 @@ def _read(folder: AttemptFolder, name: str, read: Callable[[Any], T]) -> T | Non
     except FileNotFoundError:
         return None
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is not as it was written: {error!r:.200}") from error
+        raise ValueError(f"cannot read {path}: malformed content: {error!r:.200}") from error
 
 
 def _parse_submitted(document: Any) -> SpoolRecord:
@@ -288,7 +286,7 @@ def _parse_submitted(document: Any) -> SpoolRecord:
     )
     job = document["job"]
     if job and not (job.isascii() and job.isdecimal()):
-        raise ValueError(f"{job!r:.100} is no number of a job")
+        raise ValueError(f"{job!r:.100} is not a valid job number")
     shape, kept_from = str(document.get("shape", "")), int(document.get("kept", 0))
     return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from)
 
@@ -314,7 +312,7 @@ def _strange(path: str) -> str:
     if stat.S_ISLNK(status.st_mode):
         return "is a link"
     if not stat.S_ISDIR(status.st_mode):
-        return "is no folder"
+        return "is not a folder"
     return "" if status.st_uid == os.geteuid() else f"belongs to the user {status.st_uid}"
 
 

@@ -18,7 +18,7 @@ class SlurmState(enum.Enum):
     SUSPENDED = "SUSPENDED"
     ENDING = "ENDING"
     REQUEUED = "REQUEUED"
-    """Somebody has had it start again: it must not."""
+    """The job was requeued in Slurm; an attempt must not start twice."""
     DONE = "DONE"
     """It has ended of itself."""
     STOPPED = "STOPPED"
@@ -111,19 +111,17 @@ def waiting_for(rows: Sequence[SlurmJob]) -> Explanation:
 
 
 def suspended(rows: Sequence[SlurmJob]) -> Explanation:
-    """That somebody has had a job stand still."""
-    text = (
-        f"somebody has suspended Slurm's job {rows[0].id}; `scontrol resume {rows[0].id}` ends it"
-    )
+    """Explain a job that was suspended in Slurm."""
+    text = f"the Slurm job {rows[0].id} is suspended; `scontrol resume {rows[0].id}` resumes it"
     return Explanation(reason=Reason.HELD, message=text)
 
 
 def unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
-    """That nobody knows what has become of an attempt, and who may say it."""
+    """Explain an attempt on nodes that Slurm cannot reach, and how to fence it."""
     names = sorted(nodes)
     text = (
-        f"Slurm does not reach {', '.join(names)}, so nothing is known of the attempt; an "
-        "administrator who has seen that nothing runs there may say "
+        f"Slurm cannot reach {', '.join(names)}, so the state of the attempt is unknown; an "
+        "administrator who has checked that nothing runs there may run "
         f"`trainshed attempts fence {key}`"
     )
     return Explanation(reason=Reason.ENGINE_AWAY, message=text, blockers=tuple(names[:10]))
@@ -139,7 +137,7 @@ def never(rows: Sequence[SlurmJob]) -> str | None:
 _QUEUE = (Reason.ENGINE_QUEUE, "others are before it in the cluster's queue")
 _CLOSED = (Reason.DRAINED, "the nodes that could hold it take no jobs")
 _QUOTA = (Reason.QUOTA, "a limit of the cluster's accounting is reached")
-_HELD = (Reason.HELD, "somebody holds it in the cluster's queue")
+_HELD = (Reason.HELD, "it is held in the cluster's queue")
 
 _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
     "": _QUEUE,

@@ -1,4 +1,4 @@
-"""Submitting an attempt to Slurm: once, whatever is killed on the way.
+"""Submits an attempt to Slurm exactly once, even if the server is killed in between.
 
 ``slurm.json`` in the attempt's folder says that it is about to be submitted before sbatch runs, and
 bears the job's number afterwards.  A server that finds the first without the second looks for a job
@@ -107,7 +107,7 @@ class Submitter:
     def _submit_first(
         self, attempt: SlurmAttempt, plan: LaunchPlan, claim: Claim, lock: int
     ) -> None:
-        """The same under the lock: another server may have been quicker."""
+        """Submit under the lock, unless another server has submitted the attempt."""
         key = attempt.key
         attempt.submitted = before = spool.submitted(attempt.folder)
         if before is not None and before.job:
@@ -115,7 +115,7 @@ class Submitter:
         if self._poller.last_answer.is_away and (why := self._poller.health()) is not None:
             raise SlurmAway(why.message)  # sbatch would try for long
         if not self._spool.has(script.BATCH_NAME):
-            raise SlurmAway(f"the spool {self._spool.here} is not there now, or empty")
+            raise SlurmAway(f"the spool {self._spool.here} is missing or empty")
         submission = self._compose_submission(key, plan, claim)
         if before is None:
             self._refuse_planted(attempt)
@@ -126,7 +126,7 @@ class Submitter:
     def _refuse_planted(self, attempt: SlurmAttempt) -> None:
         if spool.is_claimed(attempt.folder):
             path = f"{attempt.folder.path}/claim"
-            raise EngineFault(f"{path} was there before the attempt was: it is not taken for ours")
+            raise EngineFault(f"cannot use {path} for the attempt: the folder existed before")
 
     def _submit(
         self,
@@ -217,7 +217,7 @@ class Submitter:
             return ""
         cluster, gpu_type = self._poller.cluster, part.need.gpu_type
         if not cluster.nodes:
-            raise SlurmAway("the cluster's nodes were not seen yet: its GPUs are not known")
+            raise SlurmAway("cannot choose GPUs: the cluster's nodes are not listed yet")
         if not (words := cluster.words_for(gpu_type)):
             types = ", ".join(cluster.types) or "none"
             raise EngineFault(f"{self._name} has no {gpu_type}; its GPUs are: {types}")
@@ -225,7 +225,7 @@ class Submitter:
         return max(words)
 
     def _list_lost_nodes(self, key: AttemptKey) -> tuple[str, ...]:
-        """Nodes that an earlier attempt of the job was lost with."""
+        """List the nodes on which an earlier attempt of the job was lost."""
         lost_nodes: set[str] = set()
         for attempt_key in key.earlier:
             with suppress(OSError, ValueError):
@@ -254,7 +254,7 @@ class Submitter:
         )
 
     def _ends_s(self, claim: Claim) -> float | None:
-        """After how many seconds a launcher ends its attempt by itself; None: never."""
+        """Return the seconds after which a launcher ends its attempt; None: never."""
         limit = claim.running_s_max
         return None if limit is None else limit + self._options.grace_s + _SPARE_S
 
@@ -264,7 +264,7 @@ def _try_lock(path: str) -> int | None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # who had it before may have removed it meanwhile: then the name is another file's
+        # the last holder may have removed the file: then the name belongs to another file
         if os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor
     os.close(descriptor)

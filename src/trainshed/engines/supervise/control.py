@@ -144,4 +144,4 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             pid, uid, _ = struct.unpack_from(_CREDENTIALS, data)
             return pid, uid
-    raise OSError("the message names no sender")
+    raise OSError("the message has no credentials of a sender")

@@ -129,7 +129,7 @@ def _in_image(
 ) -> ReplicaSpec:
     if runtime is None:
         raise EngineFault(
-            "the job's image needs apptainer on the nodes, and there is none any more"
+            "the job's image needs apptainer on the nodes, which is no longer configured"
         )
     argv = images.command_of(
         runtime,

@@ -38,7 +38,7 @@ def of_launcher(secret: str, launcher_nonce: bytes, warden_nonce: bytes) -> byte
 def mac(key: bytes, message: bytes) -> bytes:
     """HMAC-SHA256; keys are no longer than a block of it."""
     if len(key) > _BLOCK:
-        raise ValueError(f"a key of {len(key)} bytes; accepted are {_BLOCK} at most")
+        raise ValueError(f"a key must have at most {_BLOCK} bytes, got {len(key)}")
     padded = key.ljust(_BLOCK, b"\0")
     inner = _sha256(padded.translate(_INNER) + message)
     return _sha256(padded.translate(_OUTER) + inner)

@@ -44,7 +44,7 @@ def message_of(kind: int, data: bytes) -> Mapping[str, Any]:
     """The message in a frame.  Raises ValueError for what is none."""
     message = json.loads(data) if kind == JSON else None
     if not isinstance(message, dict):
-        raise ValueError("this is no message")  # noqa: TRY004 - as json.loads
+        raise ValueError("malformed message")  # noqa: TRY004 - as json.loads
     return message
 
 
@@ -165,7 +165,7 @@ class Channel:
         while self.is_open and len(self._buffer) - at >= _HEAD.size:
             length, kind = _HEAD.unpack_from(self._buffer, at)
             if length > self._frame_max:
-                raise ValueError(f"a frame of {length} bytes")
+                raise ValueError(f"a frame is too long: {length} bytes")
             end = at + _HEAD.size + length
             if len(self._buffer) < end:
                 break

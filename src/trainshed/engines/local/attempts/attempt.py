@@ -214,7 +214,7 @@ class TrackedAttempt:
         who = fencing.suspended(self.folder, self.records.began)
         if who is not None:
             _LOG.warning(
-                "the supervisor of attempt %s (process %d) is suspended and was to end: killed",
+                "killed the suspended supervisor of attempt %s (process %d) to end the attempt",
                 self.key,
                 who.pid,
             )

@@ -79,7 +79,7 @@ class Sweeper:
             try:
                 is_clean = self._sweep(key, began, folder)
             except Exception:  # noqa: BLE001 - the next one must be swept all the same
-                _LOG.warning("what attempt %s has left cannot be ended", key, exc_info=True)
+                _LOG.warning("cannot end the leftover processes of attempt %s", key, exc_info=True)
                 is_clean = False
             with self._lock:
                 self._under_way.discard(key)
@@ -94,7 +94,7 @@ class Sweeper:
             try:
                 remaining += end_containers(runtime, str(key), self._env)
             except (OSError, subprocess.SubprocessError) as error:
-                _LOG.warning("the containers of attempt %s cannot be looked for: %s", key, error)
+                _LOG.warning("cannot list the containers of attempt %s: %s", key, error)
                 return False
         return not remaining
 

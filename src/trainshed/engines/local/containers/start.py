@@ -78,7 +78,7 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
     nothing of the machine's.  Raises EngineFault where there is no runtime, OSError for the file.
     """
     if runtime is None:
-        raise EngineFault("the job's image needs a container runtime, and there is none any more")
+        raise EngineFault("the job's image needs a container runtime, which is no longer available")
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
     named = _user_env(runtime, around)

@@ -58,7 +58,7 @@ class Remembered:
         try:
             write_json(str(self._path), encode(_now(gpus)))
         except OSError as error:
-            _LOG.warning("which GPUs there are cannot be kept: %s", error)
+            _LOG.warning("cannot write the list of known GPUs: %s", error)
         else:
             self._gpus = gpus
 

@@ -95,7 +95,7 @@ class Sampler:
                     if nvml is not None:
                         self._watch(nvml)
             except Exception:  # noqa: BLE001 - whatever the driver does, jobs go on without figures
-                _LOG.exception("the GPUs are not measured for %g s", _HEALTH_S)
+                _LOG.exception("measuring the GPUs failed; retrying in %g s", _HEALTH_S)
             self._stop.wait(_HEALTH_S)
 
     def _watch(self, nvml: Any) -> None:

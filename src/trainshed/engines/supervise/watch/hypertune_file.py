@@ -87,9 +87,9 @@ class MetricFile:
         if not self._was_written:
             return f"{self.path} was never written"
         lines = (
-            "1 line that is no report"
+            "1 line that is not a report"
             if self._odd == 1
-            else f"{self._odd} lines that are no reports"
+            else f"{self._odd} lines that are not reports"
         )
         odd = f"{lines}, such as {self._odd_example}"
         if not self._names:
