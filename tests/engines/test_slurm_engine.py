@@ -334,7 +334,7 @@ def test_a_spool_that_is_away_costs_no_job(world):
     aside, ours = world.folder / "aside", world.spool / "here"
     ours.rename(aside)
     (ours / "jobs" / str(KEY.uid)).mkdir(parents=True)  # as whoever writes a job's log has it made
-    with pytest.raises(OSError, match="not there") as caught:
+    with pytest.raises(OSError, match="is missing or empty") as caught:
         engine.launch(KEY, plan_of(), claim())
     assert is_transient(caught.value)
     assert world.slurm.rows == {}
@@ -599,7 +599,7 @@ def test_a_claim_that_was_planted_is_refused_with_its_path(world):
     folder = world.attempt()
     folder.make()
     Path(folder.path, "claim").touch()
-    with pytest.raises(EngineFault, match=f"{folder.path}/claim was there before"):
+    with pytest.raises(EngineFault, match=f"{folder.path}/claim for the attempt"):
         engine.launch(KEY, plan_of(), claim())
     assert not world.slurm.rows
 
@@ -610,7 +610,7 @@ def test_links_in_the_spool_are_not_followed(world, tmp_path):
     (elsewhere / "1").mkdir(parents=True)
     job = Path(world.attempt().job)
     job.symlink_to(elsewhere)
-    with pytest.raises(EngineFault, match=f"{job} is a link"):
+    with pytest.raises(EngineFault, match=f"{job}: it is a link"):
         engine.launch(KEY, plan_of(), claim())
     with pytest.raises(EngineFault, match="is a link"):
         engine.stop(KEY, ORDER)

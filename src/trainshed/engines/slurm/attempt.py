@@ -35,7 +35,7 @@ from trainshed.engines.supervise.record.observe import AttemptRecords, decided_o
 from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.resources import Seat
 
-#: How long Slurm may take to show what was submitted, and a job to go whose launcher has ended.
+#: Seconds for Slurm to list a submitted job, and for a job to end after its launcher.
 SETTLE_S: Final = 10.0
 #: How long after its grace a job is given to end by itself.
 SPARE_S: Final = 5.0
@@ -57,7 +57,7 @@ class SlurmAttempt:
     is_reminded: bool = False
     """Whether its launcher was reminded of its order."""
     only_looks: bool = False
-    """Whether nothing may be changed by looking: this process does not serve it."""
+    """Whether observing must change nothing, because another process serves the attempt."""
     cancelled_s: float = float("-inf")
     records_size: int = -1
     """How long its records were when their growth was last reported."""
@@ -79,7 +79,7 @@ class SlurmAttempt:
         return self._memory.is_requeued
 
     def rows(self, answer: LastAnswer) -> Sequence[SlurmJob]:
-        """What Slurm says of it; a submission whose number was lost is found by its comment."""
+        """Return Slurm's rows of the job; without a known number, match by the comment."""
         if self.submitted is not None and not self.submitted.job:
             job_id = next((job for job, rows in answer.rows.items() if self._is_mine(rows[0])), "")
             if job_id:
@@ -116,7 +116,7 @@ class SlurmAttempt:
     def observation(
         self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]
     ) -> Observation:
-        """What can be proven now.  Raises what reading a folder can raise."""
+        """Return the observation that is proven now.  Raises the errors of reading a folder."""
         self._last = None  # what cannot be read now is not as it was
         if self.final is None:
             self._read()
@@ -136,7 +136,7 @@ class SlurmAttempt:
         self._follow_claim()
 
     def _follow_claim(self) -> None:
-        """The job that has the claim is the attempt's, whatever else was submitted for it.
+        """Adopt the job that has the claim, even if other jobs were submitted for the attempt.
 
         A submission that gave no answer in time may have been taken late, and was made again.
         """

@@ -20,18 +20,18 @@ TIME_S_MAX: Final = 15.0
 SUBMIT_S_MAX: Final = 40.0
 _CONNECTION_S: Final = 600
 _CONNECT_S: Final = 10
-#: What ssh says where it could not run the command at all.
+#: Exit status of ssh if it could not run the command.
 _SSH_FAILED: Final = 255
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: What Slurm's commands need of the server's environment, and jobs may see.
+#: Variables of the server's environment that Slurm's commands get; jobs can see them.
 _PASSED: Final = ("HOME", "USER", "LOGNAME", "SLURM_CONF")
 
 
 class SlurmAway(OSError):
-    """Slurm gives no answer; whatever was asked is to be asked again."""
+    """Slurm gives no answer; the caller should retry the command."""
 
     def __init__(self, words: str) -> None:
-        """It passes, as whoever looks at the number knows."""
+        """The error is transient."""
         super().__init__(errno.EAGAIN, words)
 
     def __str__(self) -> str:
@@ -40,11 +40,11 @@ class SlurmAway(OSError):
 
 
 class SlurmRefuses(Exception):
-    """Slurm has answered, and the answer is no; the message is in its words."""
+    """Slurm has refused a command; the message is Slurm's own."""
 
 
 class CommandResult(NamedTuple):
-    """What a command has said."""
+    """The output of a command."""
 
     code: int
     out: str = ""
@@ -74,7 +74,7 @@ def run_program(
     return CommandResult(done.returncode, *texts)
 
 
-#: Words in which Slurm and ssh say that nobody answers, in lower case.
+#: Parts of the messages of Slurm and ssh for a controller that does not answer, in lower case.
 _AWAY: Final = (
     "unable to contact slurm controller",
     "connection refused",
@@ -123,7 +123,7 @@ class Commands:
         self._run = run
         self._lock = threading.Lock()
         self.counts: Counter[tuple[str, bool]] = Counter()
-        """How often each command was run, and whether it gave an answer."""
+        """Count the runs of each command, with and without an answer."""
 
     def ask(
         self,
@@ -133,7 +133,7 @@ class Commands:
         seconds: float = TIME_S_MAX,
         descriptors: Sequence[int] = (),
     ) -> str:
-        """What a command says.  Raises SlurmAway or SlurmRefuses."""
+        """Run a command and return its output.  Raises SlurmAway or SlurmRefuses."""
         try:
             answer = self._run(
                 self.argv(name, *words, env=env),

@@ -1,7 +1,7 @@
 """The engine of a Slurm cluster: each attempt is one job of Slurm's and one folder in the spool.
 
-Nothing that the server must not lose is in its memory.  What was submitted, what claims it, what it
-has recorded and how Slurm ended it lie in the attempt's folder; so a restarted server, or a second
+No essential state is in the server's memory.  The submission, the claim, the records and the end
+in Slurm lie in the attempt's folder; so a restarted server, or a second
 one on the same spool, sees the same.
 """
 
@@ -115,7 +115,7 @@ class SlurmEngine:
             python=options.python,
             containers=containers,
             isolation="by the cluster: jobs run as the server's user",
-            leftovers="Slurm ends whatever a job has started, by its cgroup",
+            leftovers="Slurm ends all processes of a job, by its cgroup",
             places=PlacedBy.ENGINE,
             orders_nodes=_DRAIN,
             launches_at_once=_LAUNCHES,
@@ -167,7 +167,7 @@ class SlurmEngine:
         )
 
     def health(self) -> Explanation | None:
-        """Whether Slurm answers, and since when it does not."""
+        """Return whether Slurm answers, and since when it does not."""
         self._poller.start()
         return self._poller.health()
 
@@ -279,13 +279,13 @@ class SlurmEngine:
         return SlurmAttempt(key, self._spool.folder(key), self.name, late_s)
 
     def _bad_nodes(self) -> frozenset[str]:
-        """Nodes that Slurm cannot reach: what runs on them is not known."""
+        """List the nodes that Slurm cannot reach; the state of jobs there is unknown."""
         rows = self._poller.cluster.nodes
         silent = {"*", "NOT_RESPONDING", "NO_RESPOND"}
         return frozenset(row.name for row in rows if silent.intersection(row.state))
 
     def _describe_attempt(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> Known:
-        """What folder and Slurm say; a job of Slurm's that may run is what lives."""
+        """Return the evidence in folder and Slurm; a job that may run counts as alive."""
         phase = self._observation(key).phase
         if phase in _FINAL and self._holding.goes_on(self._spool.folder(key)):
             return Known(key, phase)  # nothing of it runs, and its nodes are given back in time
@@ -307,7 +307,7 @@ class SlurmEngine:
         return self._holding.goes_on(attempt.folder)
 
     def _fence(self, key: AttemptKey) -> None:
-        """Take an administrator's word that nothing of an attempt lives.  Raises EngineFault."""
+        """Record an administrator's fence: no process of the attempt runs.  Raises EngineFault."""
         self._spool.check(key)
         attempt = self._attempts.get(key)
         phase = self._observation(key).phase

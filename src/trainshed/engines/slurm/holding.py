@@ -50,15 +50,15 @@ _GOES_ON: Final = frozenset({StopReason.AGAIN, StopReason.HANG})
 MARK: Final = " kept"
 _KEY_MAX: Final = 45
 _DIGITS: Final = 16
-#: How long a launcher has to take an attempt, and how often that is looked for.
+#: Seconds a launcher has to take an attempt, and between two checks.
 TAKE_S: Final = 10.0
 _LOOK_S: Final = 0.05
-#: How much later than it was to be a launcher may give its nodes back.
+#: Seconds by which a launcher may give its nodes back late.
 _LATE_S: Final = 30.0
 
 
 class KeptAllocation(NamedTuple):
-    """What a launcher has written of an allocation that it keeps."""
+    """A launcher's record of an allocation that it keeps."""
 
     job: str
     until_s: float
@@ -119,12 +119,12 @@ class KeptAllocations:
         return read(folder) is not None and (bool(_taker(folder)) or self.keeps(folder))
 
     def stop(self, key: AttemptKey, reason: StopReason) -> None:
-        """Keep nothing for a job after an order that ends it for good.  Raises OSError."""
+        """Release all allocations after an order that ends the job for good.  Raises OSError."""
         if self._is_on and reason not in _GOES_ON:
             self.end(key.uid)
 
     def end(self, uid: int) -> None:
-        """Keep nothing for a job, neither now nor a moment later.  Raises OSError."""
+        """Release kept allocations of a job, and prevent new ones.  Raises OSError."""
         for key in self._spool.attempts_of(uid):
             self._spool.check(key)
             folder = self._spool.folder(key)
@@ -134,7 +134,7 @@ class KeptAllocations:
                 hold.release(folder)  # its launcher may be about to keep it
 
     def name(self, key: AttemptKey, row: SlurmJob) -> bool:
-        """Have ``squeue`` show that the allocation of an attempt is kept, or whose it is now.
+        """Have ``squeue`` show that the allocation of an attempt is kept, or its present attempt.
 
         False: it is neither, and is to end.
         """
@@ -147,11 +147,11 @@ class KeptAllocations:
 
     def _rename(self, row: SlurmJob, comment: str) -> None:
         if row.comment != comment:
-            with suppress(SlurmAway):  # it is for people
+            with suppress(SlurmAway):  # only people read the comment
                 self._queue.comment(row.id, comment)
 
     def _find_earlier(self, key: AttemptKey) -> tuple[AttemptKey, KeptAllocation] | None:
-        """The last attempt before this one whose allocation was kept."""
+        """Return the last earlier attempt with a kept allocation."""
         for earlier in reversed(self._spool.attempts_of(key.uid)):
             if earlier.attempt < key.attempt:
                 self._spool.check(earlier)
@@ -265,7 +265,7 @@ def _are_good(rows: Sequence[SlurmJob], submission: Submission, cluster: Cluster
 
 
 def read(folder: AttemptFolder) -> KeptAllocation | None:
-    """What is said of a kept allocation; programs of the job may have written anything there."""
+    """Read the record of a kept allocation, which programs of the job may have damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         record = read_json(f"{folder.path}/{hold.HELD}")
         if _is_number(record["job"]):
@@ -274,7 +274,7 @@ def read(folder: AttemptFolder) -> KeptAllocation | None:
 
 
 def _is_of(folder: AttemptFolder, held: KeptAllocation) -> bool:
-    """Whether it is the attempt's own job that is said to be kept."""
+    """Return whether the kept job is the attempt's own."""
     with suppress(OSError, ValueError):
         record = submitted(folder)
         return record is not None and record.job == held.job
@@ -289,7 +289,7 @@ def _seconds(folder: AttemptFolder) -> float:
 
 
 def _taker(folder: AttemptFolder) -> int:
-    """The number of the attempt that has taken an allocation; 0: none has."""
+    """Return the number of the attempt that has taken an allocation; 0: none."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
         number = read_json(f"{folder.path}/{hold.TAKEN}")
         return number if isinstance(number, int) and not isinstance(number, bool) else 0
@@ -301,7 +301,7 @@ def _is_number(job: Any) -> bool:
 
 
 def _names(folder: AttemptFolder) -> set[str]:
-    """Listed: NFS may hide a new name from who asks for it."""
+    """Return whether a name is in the folder's listing; NFS may hide new names from a lookup."""
     try:
         with Beneath(folder.path) as own:
             return {name for name, _ in own.entries()}

@@ -1,6 +1,6 @@
-"""What the interpreters on the nodes hold, as a probe has found it; kept in the spool.
+"""Stores the packages of the interpreters on the nodes in the spool, as a probe lists them.
 
-A server reads what is kept: it asks no node for it while a job waits to be judged.  An interpreter
+A server reads this record: it asks no node for it while a job waits to be judged.  An interpreter
 that no probe has asked is not known, as one that the table has got since.
 """
 

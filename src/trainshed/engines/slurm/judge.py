@@ -1,4 +1,7 @@
-"""Whether a job can ever run on the cluster, by its nodes and limits as last seen; never "busy"."""
+"""Judges whether a job can ever run on the cluster, by its last known nodes and limits.
+
+Nodes that are only in use do not count against a job.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,13 +15,13 @@ from trainshed.engines.slurm.shape import JobShape, Need, ShapePart, roles_of, s
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.faults import UsageFault
 
-#: What a job's time limit gets on top in Slurm: that is only the last resort.
+#: Added to the time limit of a job in Slurm, which is only the last resort.
 SPARE_S: Final = 300.0
 _MIB_PER_GB: Final = 1024
 
 
 def judged(needs: JobNeeds, cluster: ClusterState, options: SlurmOptions) -> Explanation | None:
-    """Why a job can never run there; None: it can, some day, or that is not known."""
+    """Explain why a job can never run there; None: it can, or that is unknown."""
     try:
         wishes = wishes_of(needs.wants, options)
     except UsageFault as fault:

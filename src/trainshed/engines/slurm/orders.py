@@ -1,4 +1,4 @@
-"""What the poller's thread does between its questions: it brings orders to Slurm, and tells news.
+"""Carries out orders in Slurm and reports news, in the poller's thread between two polls.
 
 An order lies in the attempt's folder.  A job that has not begun, or whose end is known, is
 cancelled.  One that runs is ended by its launcher, which is reminded to look for the order, and
@@ -25,14 +25,14 @@ from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 
-#: Attempts that wait may be thousands: they are looked at every so many times.
+#: Thousands of attempts may be pending: they are checked only every so many rounds.
 _TICKS_OF_ALL: Final = 5
-#: How often a job that goes on is cancelled again.
+#: Seconds until a job that still runs is cancelled again.
 _CANCEL_S: Final = 10.0
 
 
 class Step(enum.Enum):
-    """What is to be done next for an order."""
+    """The next step for an order."""
 
     DONE = "DONE"
     WAIT = "WAIT"
@@ -43,7 +43,7 @@ class Step(enum.Enum):
 
 
 class OrderFacts(NamedTuple):
-    """What is known of an attempt that is to end."""
+    """The state of an attempt that is to end."""
 
     is_submitted: bool = True
     is_settled: bool = False
@@ -115,7 +115,7 @@ class Orders:
             self.pending.add(key)
 
     def work(self, poller: Poller) -> bool:
-        """Tell of records that grew, and carry out orders; return whether something moves."""
+        """Report grown records and carry out orders; return whether a job is changing."""
         self._ticks += 1
         looks_at_all = self._ticks % _TICKS_OF_ALL == 0
         with self._attempts.lock:
@@ -166,7 +166,7 @@ class Orders:
             attempt.submitted = spool.submitted(attempt.folder)
         is_over = spool.end_in_slurm(attempt.folder) is not None
         has_order = attempt.folder.stop_order() is not None
-        # one whose number was lost with a server is found by its comment
+        # without a known number, the comment identifies the job
         is_its = attempt.job in {job, ""} and attempt.submitted is not None
         return is_its and (is_over or has_order or attempt.is_requeued)
 
@@ -180,7 +180,7 @@ class Orders:
                 self.pending.discard(key)
 
     def _take_step(self, attempt: SlurmAttempt, poller: Poller) -> bool:
-        """Do what an order needs now; return whether nothing is left to be done."""
+        """Take the next step of an order; return whether the order is complete."""
         answer = poller.last_answer
         if answer.is_away:
             return False
@@ -231,7 +231,7 @@ def _has_grown(attempt: SlurmAttempt) -> bool:
 
 
 def _moves(attempt: SlurmAttempt, rows: Sequence[SlurmJob]) -> bool:
-    """Whether Slurm is expected to say something new of it soon."""
+    """Whether the state of the job in Slurm is expected to change soon."""
     if not rows:
         return bool(attempt.job)
     state = states.state_of(rows)

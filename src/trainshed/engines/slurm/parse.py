@@ -1,4 +1,4 @@
-"""What Slurm's commands print, read into values; text formats only, as all versions have them."""
+"""Parses the output of Slurm's commands; only text formats, which all versions have."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 #: What ``squeue -o`` is asked for: what others can choose freely comes last.
 JOB_FORMAT: Final = "%i|%T|%N|%S|%j|%k|%r"
-#: Times as seconds since 1970, whatever the cluster's zone.
+#: Times as seconds since 1970, independent of the cluster's time zone.
 TIME_FORMAT: Final = {"SLURM_TIME_FORMAT": "%s"}
 _FIELDS: Final = 7
 _NOTHING: Final = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown"})
@@ -28,7 +28,7 @@ class SlurmJob(NamedTuple):
 
 
 def jobs(text: str) -> Iterator[SlurmJob]:
-    """The rows of ``squeue``; what is none is passed over."""
+    """Parse the rows of ``squeue``; malformed rows are skipped."""
     for line in text.splitlines():
         parts = line.split("|", _FIELDS - 1)
         match = _JOB_ID.fullmatch(parts[0])
@@ -156,7 +156,7 @@ def partitions(text: str) -> Iterator[Partition]:
 
 
 def minutes(text: str) -> int | None:
-    """``1-02:30:00`` as whole minutes; None for UNLIMITED and whatever else."""
+    """Parse ``1-02:30:00`` as whole minutes; None for UNLIMITED and other words."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if not match:
         return None

@@ -1,4 +1,4 @@
-"""One thread asks Slurm of all jobs at once, closely while something moves; others read it."""
+"""Polls Slurm for all jobs in one thread, more often while jobs change; other threads read."""
 
 import logging
 import threading
@@ -16,10 +16,10 @@ from trainshed.model.explanation import Explanation, Reason
 
 _LOG = logging.getLogger(__name__)
 
-#: The least time between two questions, and how long a change is followed so closely.
+#: The shortest time between two polls, and how long it applies after a change.
 FAST_S: Final = 1.0
 FOLLOW_S: Final = 15.0
-#: How often what needs no command is done: looking at records, and at orders.
+#: Seconds between two looks at records and orders, which need no command.
 TICK_S: Final = 0.2
 #: How often nodes are asked for.
 NODES_S: Final = 30.0
@@ -27,7 +27,7 @@ _CLOSE_S: Final = 1.5
 
 
 class LastAnswer(NamedTuple):
-    """What the last answer was."""
+    """The last answer of Slurm."""
 
     rows: Mapping[str, Sequence[SlurmJob]] = {}
     """The rows of each job, by its number, in the order of its components."""
@@ -39,7 +39,7 @@ class LastAnswer(NamedTuple):
 
 
 class Poller:
-    """Keeps what Slurm has said.  ``work`` is called between, and says whether something moves."""
+    """Keeps Slurm's answers.  ``work`` is called between polls; True: a job is changing."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Poller:
         """When Slurm answered last, by the machine's clock."""
 
     def start(self) -> None:
-        """Ask at once, and from now on; to be called as often as one likes."""
+        """Start polling, if it is not started."""
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="slurm-poll", daemon=True)
@@ -82,20 +82,20 @@ class Poller:
 
     @property
     def is_started(self) -> bool:
-        """Whether Slurm is asked again and again."""
+        """Whether the polling thread runs."""
         return self._thread is not None
 
     def follow(self) -> None:
-        """Something was just done: look closely for a while."""
+        """Poll more often for a while, after an order or a submission."""
         self._follow_until_s = time.monotonic() + FOLLOW_S
         self._wake.set()
 
     def miss(self, jobs: frozenset[str]) -> None:
-        """Jobs that are expected; where one is missed, the controller is asked how it is."""
+        """Set the expected jobs; if an answer lacks one, the poller pings the controller."""
         self._missing = jobs
 
     def health(self) -> Explanation | None:
-        """What keeps Slurm from answering, and since when."""
+        """Explain why Slurm does not answer, and since when."""
         if self._is_old:
             return Explanation(reason=Reason.ENGINE_AWAY, message=self._is_old)
         since = self._away_since_s

@@ -1,4 +1,4 @@
-"""Asks one task of the cluster what cannot be seen from here: what ``doctor --engine`` prints.
+"""Runs one task on the cluster to check what the server cannot see; for ``doctor --engine``.
 
 The task answers with a file in the shared folder, so its answer also says that the folder is seen
 from both sides and how late.  Nothing of it is left afterwards.

@@ -1,4 +1,4 @@
-"""What can be proven of one attempt: pure functions from facts to a decision.
+"""Decides the state of one attempt: pure functions from facts to a decision.
 
 ``Facts`` are what one look has read of the attempt's folder and of Slurm's last answer.  Some
 proofs need several looks, such as that Slurm does not know a job any more: ``Memory`` is what
@@ -32,7 +32,7 @@ STANDS: Final = EndInSlurm(stands=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What one look has read."""
+    """The facts that one look has read."""
 
     key: AttemptKey
     now_s: float = 0.0
@@ -72,7 +72,7 @@ class Facts:
 
 
 class Memory(NamedTuple):
-    """What earlier looks have left."""
+    """The state that earlier looks have left."""
 
     missed: int = 0
     """How many answers in a row did not have its job."""
@@ -134,7 +134,7 @@ Decision = Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp
 
 
 def follow(memory: Memory, facts: Facts) -> Memory:
-    """Return what the next look has to know."""
+    """Return the memory for the next look."""
     state = facts.state
     memory = _count_miss(memory, facts)
     if state in OVER or _is_gone(facts, memory):
@@ -173,7 +173,7 @@ def _follow_queue(memory: Memory, facts: Facts) -> Memory:
 
 
 def what_is_proven(facts: Facts, memory: Memory) -> Decision:
-    """Decide what can be said of an attempt now; ``memory`` has followed these facts."""
+    """Decide the state of an attempt; ``memory`` has followed these facts."""
     if facts.end is not None:
         return Over(facts.end, is_written=True)
     if not facts.is_submitted:
@@ -235,7 +235,7 @@ def _judge_started(facts: Facts) -> Decision:
 
 
 def _judge_missing(facts: Facts, memory: Memory) -> Decision:
-    """An answer that does not have its job is no proof; its first answer may be to come."""
+    """Wait: an answer without its job proves nothing, since the job may not be listed yet."""
     if not facts.job:
         return Unknown()
     if not facts.number or (facts.is_new and not facts.has_begun):
@@ -286,7 +286,7 @@ def _is_kept(facts: Facts, memory: Memory) -> bool:
 
 
 def _end_by(facts: Facts, memory: Memory) -> EndInSlurm:
-    """The end of a job that did not end of itself."""
+    """Explain the end of a job that Slurm or another user has ended."""
     job, nodes = facts.rows[0].id, nodes_of(facts.rows)
     if facts.state is SlurmState.PREEMPTED:
         return EndInSlurm(f"Slurm has preempted its job {job}", Loss.MAINTENANCE)

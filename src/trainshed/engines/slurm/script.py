@@ -1,4 +1,4 @@
-"""What Slurm is to run: one static batch script, the words of sbatch, the steps of wardens."""
+"""Composes the static batch script, the arguments of sbatch and the steps of wardens."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ export SLURM_EXPORT_ENV=ALL
 exec "$2" -I -S "$3" attempt "$1"
 """
 BATCH_NAME: Final = f"batch-{hashlib.sha256(BATCH.encode()).hexdigest()[:16]}.sh"
-#: Set for steps: their options are these, whatever the cluster or its users have as defaults.
+#: Options of steps, set so that no default of the cluster or its users applies.
 _SRUN: Final = ("srun", "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--input=none")
 
 

@@ -1,4 +1,4 @@
-"""What an attempt asks of Slurm: one allocation, its components, and the steps that start wardens.
+"""Describes the allocation of an attempt, its components, and the steps that start wardens.
 
 Replicas in a row that are alike make one component.  One component is a plain job; several are a
 heterogeneous job, whose components never share a node; with packing there is one allocation of
@@ -19,7 +19,7 @@ _MIB_PER_GB: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What one replica gets of Slurm."""
+    """The resources of one replica in Slurm."""
 
     cpus: int = 1
     memory_mib: int = 0
@@ -59,7 +59,7 @@ class JobShape:
 
     @property
     def largest(self) -> ShapePart:
-        """The part whose nodes the others are packed onto: the one with most GPUs, then CPUs."""
+        """Return the part with the most GPUs, then CPUs; the others are packed onto its nodes."""
         return max(self.parts, key=lambda part: (part.need.gpus, part.need.cpus, part.count))
 
     def share(self, part: ShapePart) -> int:

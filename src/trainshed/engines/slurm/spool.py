@@ -1,8 +1,7 @@
-"""The folder that server and nodes share, under the same path or another.
+"""Reads and writes the folder that server and nodes share; the two may see different paths.
 
-Jobs run as the server's own user and can change what lies in it.  So nothing below it is reached
-over a link, a folder of somebody else is no attempt of ours, and nothing that lies in it is run by
-the server.
+Jobs run as the server's own user and can change its content.  So the server follows no link below
+it, refuses folders of other users, and runs no program from it.
 """
 
 import os
@@ -53,17 +52,17 @@ class SpoolRecord(NamedTuple):
     shape: str = ""
     """A sign of all that was asked of Slurm for it."""
     kept: int = 0
-    """The attempt whose allocation it runs in; 0: one of its own."""
+    """Number of the attempt from which its allocation was kept; 0: it has its own."""
 
 
 class EndInSlurm(NamedTuple):
-    """What Slurm has said of the end of an attempt, kept because Slurm forgets."""
+    """The end of an attempt as Slurm reported it, stored because Slurm forgets it."""
 
     fault: str = ""
     loss: Loss | None = None
     """Set for an attempt that was lost."""
     nodes: tuple[str, ...] = ()
-    """Nodes that the next attempt is better off without."""
+    """Nodes that the next attempt should avoid."""
     stands: bool = False
     """Whether the end that the attempt's records tell is the end."""
     early: bool = False
@@ -118,7 +117,7 @@ class Spool:
         return AttemptFolder(f"{self.there}/{_JOBS}/{key.uid}/{key.attempt}")
 
     def check(self, key: AttemptKey) -> None:
-        """Raise EngineFault where a folder of an attempt is a link or somebody else's."""
+        """Raise EngineFault where a folder of an attempt is a link or of another user."""
         folder = self.folder(key)
         for path in (folder.job, folder.path):
             if os.path.lexists(path) and (strange := _strange(path)):
@@ -184,7 +183,7 @@ class Spool:
 
 
 def submitted(folder: AttemptFolder) -> SpoolRecord | None:
-    """What is known of a submission.  Raises OSError or ValueError."""
+    """Read the record of a submission.  Raises OSError or ValueError."""
     return _read(folder, _SUBMITTED, _parse_submitted)
 
 
@@ -199,7 +198,7 @@ def keep_submitted(folder: AttemptFolder, record: SpoolRecord) -> None:
 
 
 def end_in_slurm(folder: AttemptFolder) -> EndInSlurm | None:
-    """What was kept of an attempt's end.  Raises OSError or ValueError."""
+    """Read the stored end of an attempt.  Raises OSError or ValueError."""
     return _read(folder, _ENDED, _parse_end)
 
 
@@ -225,7 +224,7 @@ def take_claim(folder: AttemptFolder) -> bool:
 
 
 def is_claimed(folder: AttemptFolder) -> bool:
-    """Whether a claim is there, of whomever; the folder is listed: NFS may hide a new name."""
+    """Whether a claim exists; lists the folder, since NFS may hide a new name."""
     try:
         with Beneath(folder.path) as own:
             return any(name == _CLAIM for name, _ in own.entries())
@@ -269,7 +268,7 @@ def claimant(folder: AttemptFolder) -> str:
 
 
 def _read(folder: AttemptFolder, name: str, read: Callable[[Any], T]) -> T | None:
-    """What a file says; programs of the job may have written anything there."""
+    """Read a file, which programs of the job may have damaged."""
     path = f"{folder.path}/{name}"
     try:
         return read(read_json(path))
@@ -307,7 +306,7 @@ def _has(path: str, data: bytes) -> bool:
 
 
 def _strange(path: str) -> str:
-    """What is wrong with a folder that is to be ours; empty where nothing is."""
+    """Return why a folder cannot be ours; empty if it can."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         return "is a link"

@@ -1,4 +1,4 @@
-"""What Slurm's words for states and reasons mean for an attempt; strange ones are UNKNOWN."""
+"""Translates Slurm's states and reasons for an attempt; unknown words become UNKNOWN."""
 
 import enum
 from collections.abc import Collection, Mapping, Sequence
@@ -87,20 +87,20 @@ _ORDER: Final = (
 
 
 def state_of(rows: Sequence[SlurmJob]) -> SlurmState:
-    """How far the whole of a job has come: it is over when all of it is."""
+    """Return the state of a whole job; it is over when all components are."""
     states = {STATES.get(row.state.partition(" ")[0], SlurmState.UNKNOWN) for row in rows}
     return next((state for state in _ORDER if state in states), SlurmState.UNKNOWN)
 
 
 def reason_of(rows: Sequence[SlurmJob]) -> str:
-    """Why a job waits: components that wait for another of them say nothing."""
+    """Return why a job waits, without components that only wait for another component."""
     words = [row.reason for row in rows if row.reason]
     saying = [word for word in words if word not in {"Dependency", "Priority"}]
     return next(iter([*saying, *words]), "")
 
 
 def waiting_for(rows: Sequence[SlurmJob]) -> Explanation:
-    """Why a job is still pending."""
+    """Explain why a job is pending."""
     word = reason_of(rows)
     reason, sentence = _meaning(word)
     statement = f"Slurm says {word}" if word else "Slurm has not said why yet"

@@ -126,7 +126,7 @@ class Submitter:
     def _refuse_planted(self, attempt: SlurmAttempt) -> None:
         if spool.is_claimed(attempt.folder):
             path = f"{attempt.folder.path}/claim"
-            raise EngineFault(f"cannot use {path} for the attempt: the folder existed before")
+            raise EngineFault(f"cannot use {path} for the attempt: it existed before")
 
     def _submit(
         self,
