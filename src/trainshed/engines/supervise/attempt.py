@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from trainshed.engines.supervise.helpers.preparer import Preparer
     from trainshed.engines.supervise.network.join import AttemptNetwork
 
-#: Why replicas are stopped when nobody has ordered it; a value of ``model.stopping.StopReason``.
+#: The reason of a stop without an order; a value of ``model.stopping.StopReason``.
 OVER: Final = "end"
 _NETWORK_ADVICE: Final = (
     'to do without it, set [isolation] network = "host" and restart the server, or pass '
@@ -57,7 +57,7 @@ _RETRY_S: Final = 1.0
 
 
 class RemoteContext(NamedTuple):
-    """What replicas that run elsewhere are made with."""
+    """The parts from which replicas on other machines are made."""
 
     loop: Loop
     children: Children
@@ -82,7 +82,7 @@ class Ending(Protocol):
         """Obey an order; one that leaves less time than there is left shortens it."""
 
     def close(self) -> None:
-        """Nothing is left to be ended."""
+        """Whether every process has ended."""
 
 
 #: Makes replicas that run elsewhere, and what ends them.
@@ -90,7 +90,7 @@ Elsewhere = Callable[[RemoteContext], tuple[Gang, Ending]]
 
 
 class Attempt:
-    """What is known of a running attempt, and what to do next."""
+    """The state of a running attempt, and its next step."""
 
     def __init__(  # noqa: PLR0913 - the parts that it moves
         self,
@@ -104,7 +104,7 @@ class Attempt:
         descriptors: tuple[int, int],
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        """Nothing is started before the first ``advance``."""
+        """Start nothing; the first ``advance`` does."""
         self._loop = loop
         self._folder = folder
         self._facts = facts
@@ -142,16 +142,16 @@ class Attempt:
         self.watching: Watching | None = None
         self._closing = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
         self.ended: Ended | None = None
-        """How it ended, once nothing of it lives and its log is on disk."""
+        """Return the outcome when no process lives and the log is on disk; None before that."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether no process of it lives any more."""
+        """Whether all processes of the attempt have ended."""
         return self._ending.is_over
 
     @property
     def listeners(self) -> tuple[int, ...] | None:
-        """Descriptors of sockets that listen in its network; None: they are not made yet."""
+        """Return the listening sockets in the attempt's network; None: not made yet."""
         return () if self._network is None else self._network.listeners
 
     def advance(self) -> None:
@@ -225,7 +225,7 @@ class Attempt:
         return self._go(self._starting)
 
     def _start_preparer(self, argv: Sequence[str]) -> "Preparer":
-        """Imported for those who need it: most attempts do without."""
+        """Import the preparer only for attempts that need it; most do not."""
         from trainshed.engines.supervise.helpers.preparer import Preparer  # noqa: PLC0415 - see above
 
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
@@ -289,7 +289,7 @@ class Attempt:
         return self._go(self._settling)
 
     def _lose(self, why: str) -> bool:
-        """Nobody knows how a replica ended: the others are ended, and all of it is lost."""
+        """Stop the other replicas when the end of one is unknown; the attempt counts as lost."""
         self._end = failed(why)._replace(lost=True)
         self.output.note(f"{why[0].upper()}{why[1:]}.", "WARNING")
         return self._go(self._deciding)
@@ -327,11 +327,11 @@ class Attempt:
         return self.output.finish() and self._go(self._waiting)
 
     def _waiting(self) -> bool:
-        """For containers to be gone and devices to be free, where a program knows how."""
+        """Run the programs that remove containers and wait for free devices."""
         if not self._closing.advance(self.spec):
             return False
         self.children.reap()
-        if self.children.any_left:  # whatever those programs have left
+        if self.children.any_left:  # processes that those programs have left
             self._tree.kill()
             self._loop.after(_LOOK_S, _wake)
             return False

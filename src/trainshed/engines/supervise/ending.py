@@ -1,10 +1,10 @@
 """Brings the replicas to an end: notice and SIGTERM, a time of grace, SIGKILL until none lives.
 
-A replica's own process is asked first, whoever outlives it at once after it, and everybody
-before the grace is over.
+SIGTERM goes first to the main process of a replica, then to the processes that outlive it, and to
+all processes before the grace is over.
 
-What even SIGKILL does not end (a process that waits for a dead disk) is tried again and again; it
-is said in the log, and no end is claimed before it is gone.
+Some processes survive SIGKILL, such as one that waits for a dead disk.  The supervisor tries again
+and says so in the log; the attempt does not end before these processes do.
 """
 
 import os
@@ -19,19 +19,19 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, Order, writ
 from trainshed.engines.supervise.replicas import Replicas
 from trainshed.files.beneath import Beneath, PathBeneath
 
-#: Containers run as another user; nobody else gets into the attempt's folder.
+#: Containers run as another user; the mode of the attempt's folder keeps all other users out.
 _READABLE: Final = 0o644
-#: The last part of the grace, in which every process of a replica is asked to end, not its first.
+#: The last share of the grace, in which all processes of a replica get SIGTERM.
 _LAST_SHARE: Final = 0.2
 _LAST_S_MAX: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.01
 _PAUSE_S_MAX: Final = 1.0
-#: What lives so long after its first SIGKILL is worth a line.
+#: Seconds after the first SIGKILL until a line names the processes that still live.
 _UNKILLABLE_S: Final = 10.0
 
 
 class Teardown:
-    """The way from the first order to the last process."""
+    """Ends the replicas, from the first order to stop to the last process."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Teardown:
         replicas: Replicas,
         note: Callable[[str, str], object],
     ) -> None:
-        """Nothing is ended yet; ``note`` gets a sentence and its severity."""
+        """``note`` is called with a sentence and its severity."""
         self._loop = loop
         self._folder = folder
         self._replicas = replicas

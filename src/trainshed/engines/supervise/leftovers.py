@@ -1,4 +1,4 @@
-"""The end of what a killed supervisor has left of its attempt; anybody may see to it.
+"""Ends the processes that a killed supervisor has left; any process may call this.
 
 Two things lead to it: the boxes whose places the supervisor wrote down, and the marks that every
 process of an attempt inherits, whatever forked it.  The first cannot be left by a program that is
@@ -62,7 +62,7 @@ def marked(mark: str) -> list[int]:
 
 
 def _ended(path: str) -> bool:
-    """False: its owner lives.  One who just looks, as ``end_abandoned`` does, is waited for."""
+    """False: the owner lives.  Waits for a process that only looks, as ``end_abandoned`` does."""
     deadline = time.monotonic() + _LOCKED_S_MAX
     while not cgroup.end_box(path):
         if time.monotonic() > deadline:

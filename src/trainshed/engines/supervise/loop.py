@@ -11,7 +11,7 @@ _WAIT_S_MAX: Final = 3600.0
 
 
 class Timer:
-    """A call at a later time, unless it is called off."""
+    """A call at a later time that can be cancelled."""
 
     __slots__ = ("_call", "at_s")
 
@@ -21,11 +21,11 @@ class Timer:
         self._call: Callable[[], object] | None = call
 
     def __lt__(self, other: "Timer") -> bool:
-        """Earlier ones come first."""
+        """Order timers by time."""
         return self.at_s < other.at_s
 
     def cancel(self) -> None:
-        """Call it off; harmless when it is over."""
+        """Cancel the call; no effect after the call."""
         self._call = None
 
     def ring(self) -> None:
@@ -36,7 +36,7 @@ class Timer:
 
 
 class Loop:
-    """One turn after the other: wait, then make the calls that are due."""
+    """Waits for events and makes the calls that are due, one turn after the other."""
 
     def __init__(self) -> None:
         """Wait for nothing yet."""
@@ -44,19 +44,19 @@ class Loop:
         self._timers: list[Timer] = []
 
     def now(self) -> float:
-        """Seconds of a clock that nobody sets."""
+        """Return the seconds of the monotonic clock."""
         return time.monotonic()
 
     def on_readable(self, source: Any, call: Callable[[], object]) -> None:
-        """Call whenever a descriptor, or what has one, can be read."""
+        """Call whenever a descriptor, or an object with one, is readable."""
         self._selector.register(source, selectors.EVENT_READ, call)
 
     def on_writable(self, source: Any, call: Callable[[], object]) -> None:
-        """Call whenever it can be written; instead of what was asked for it before."""
+        """Call whenever it is writable; replaces an earlier registration."""
         self._selector.modify(source, selectors.EVENT_WRITE, call)
 
     def watch(self, source: Any, call: Callable[[], object], *, reads: bool, writes: bool) -> None:
-        """Call whenever one of these can be done, instead of what was asked for it before."""
+        """Call whenever one of these is possible; replaces an earlier registration."""
         events = selectors.EVENT_READ * reads | selectors.EVENT_WRITE * writes
         is_known = source in self._selector.get_map()
         if not events:
@@ -68,7 +68,7 @@ class Loop:
             self._selector.register(source, events, call)
 
     def forget(self, source: Any) -> None:
-        """Wait for it no longer; to be called before it is closed."""
+        """Stop waiting for a descriptor; call this before closing it."""
         self._selector.unregister(source)
 
     def at(self, at_s: float, call: Callable[[], object]) -> Timer:
@@ -90,7 +90,7 @@ class Loop:
             heapq.heappop(self._timers).ring()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for all descriptors and timers."""
         self._selector.close()
 
     def _is_awaited(self, key: selectors.SelectorKey) -> bool:
@@ -107,7 +107,7 @@ class Loop:
 
 
 class Death(NamedTuple):
-    """What the kernel tells of a child that has ended."""
+    """The status and usage of a child that has ended."""
 
     exit_code: int | None
     signal: int | None
@@ -121,7 +121,7 @@ class Death(NamedTuple):
 
 
 class Children:
-    """Who is called at the end of which child."""
+    """The calls to make when children end."""
 
     def __init__(self) -> None:
         """Nobody yet."""

@@ -1,7 +1,7 @@
 """The supervisor: the process that owns one attempt, from its start to its last record.
 
-It is started by the engine and outlives the server.  Whatever happens to the server, there is one
-supervisor an attempt: the first to lock the folder and to write down that it began.
+The engine starts the process, which outlives the server.  Even if the server is killed, an attempt
+has one supervisor: the first to lock the folder and to write down that it began.
 
 It has one thread and few imports, since a job's first line waits for them and they stay in memory
 as long as the job.  All are made before the job runs, or right after its start: later, the files of
@@ -45,7 +45,7 @@ from trainshed.files.beneath import PathBeneath
 if TYPE_CHECKING:
     from trainshed.engines.supervise.control import Control
 
-#: How often an order is looked for that nobody has announced.
+#: Seconds between two looks for an order that no message has announced.
 _LOOK_S: Final = 2.0
 #: Programs that clear up ``/tmp`` remove what was not used for some days.
 _KEEP_S: Final = 43_200.0
@@ -80,7 +80,7 @@ def main(path: str, elsewhere: Elsewhere | None = None) -> int:
         return 0
     order = folder.stop_order()
     if order is not None and order.lost:
-        os.ftruncate(lock, 0)  # somebody has given this attempt up: no trace of one who did nothing
+        os.ftruncate(lock, 0)  # the attempt was given up: leave no trace of this supervisor
         return 0
     _Supervisor(folder, lock, wake, reaper, elsewhere).run()
     return 0
@@ -113,7 +113,7 @@ class _Supervisor:
         ended: Ended | None
         try:
             ended = self._ended()
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the end
+        except Exception as error:  # noqa: BLE001 - the server waits for an end in any case
             sys.excepthook(*sys.exc_info())
             self._end_everything()
             why = f"{self._who} failed: {type(error).__name__}: {error}"
@@ -139,7 +139,7 @@ class _Supervisor:
         self._facts.tell(Began(*identity.myself(), places=places))
         self._wait_until_written()
         room.hold(self._folder.spare, _SPARE_BYTES)
-        order = self._folder.stop_order()  # who orders looks for that record afterwards
+        order = self._folder.stop_order()  # the sender of an order looks for that record afterwards
         if order is not None:
             return None if order.lost else Ended(STOPPED_EARLY)
         if spec is None or self._tree is None:
@@ -205,7 +205,7 @@ class _Supervisor:
         return Control(self._loop, self._folder, attempt, self._look)
 
     def _hear(self) -> None:
-        """A signal has come: a child has ended, or somebody wants the attempt to."""
+        """Handle a signal: a child has ended, or a process wants to stop the attempt."""
         try:
             heard = set(os.read(self._wake, _WAKE_BYTES))
         except BlockingIOError:
@@ -247,7 +247,7 @@ class _Supervisor:
             self._loop.turn()
 
     def _is_removed(self) -> bool:
-        """Whether somebody has removed the folder: nobody can ever read what is written there."""
+        """Whether the folder was removed, so that no process can read the records."""
         return not os.fstat(self._lock).st_nlink and not os.path.isdir(self._folder.path)
 
     def _end_everything(self) -> None:
@@ -295,7 +295,7 @@ def _tree_of(spec: AttemptSpec) -> ProcessTree:
 
 
 def _make_folders(folder: AttemptFolder) -> None:
-    """What replicas are to find; a full disk is reported by those who need them."""
+    """Make the folders of the replicas; programs that need them report a full disk."""
     for path in (folder.work, folder.shared):
         with suppress(OSError):
             os.mkdir(path, _PRIVATE_FOLDER)

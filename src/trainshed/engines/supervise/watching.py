@@ -26,7 +26,7 @@ _LOOK_S_MIN: Final = 0.1
 class Watching:
     """The watches of one attempt, and what they found in its log and records."""
 
-    def __init__(  # noqa: PLR0913 - what it looks at, and whom it tells
+    def __init__(  # noqa: PLR0913 - its sources, and the calls that it makes
         self,
         loop: Loop,
         folder: AttemptFolder,
@@ -48,7 +48,7 @@ class Watching:
         self._hangs: HangWatch | None = None
         self._checkpoints: CheckpointWatch | None = None
         self._roots = (folder.job, spec.buckets)
-        if spec.checkpoints and spec.remote is None:  # nobody hears what other machines open
+        if spec.checkpoints and spec.remote is None:  # inotify sees only this machine
             self._checkpoints = CheckpointWatch(spec.checkpoints, self._roots)
             if self._checkpoints.fileno() >= 0:
                 loop.on_readable(self._checkpoints, self._hear_of_checkpoints)
@@ -83,7 +83,7 @@ class Watching:
         return self._metrics is None or self._metrics.finish()
 
     def _watch_metrics(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":
-        """Imported for those who need it: most attempts are no trials."""
+        """Import the module only for trials; most attempts are not trials."""
         from trainshed.engines.supervise.watch.watch_metrics import (  # noqa: PLC0415 - see above
             MetricWatch,
         )

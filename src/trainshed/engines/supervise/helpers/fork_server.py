@@ -1,6 +1,6 @@
 """A process of which supervisors are forked: what they import is imported once for all of them.
 
-Imports were two thirds of what a supervisor cost, and what a job's first line waited for.  It has
+Imports were two thirds of the cost of a supervisor and delayed a job's first line.  The process has
 one thread, the supervisor's environment and no word of any job; its channel is its stdin.  A
 supervisor leaves it as it would leave the server: in a session of its own, with files of its own.
 
@@ -30,7 +30,7 @@ from trainshed.engines.supervise.record.spec import FORK_SERVER, SUPERVISOR
 from trainshed.engines.supervise.watch import watch_metrics
 from trainshed.model import advice, missing_modules, severity
 
-#: Imported for those who import them when they need them.
+#: Modules imported in advance for the code that imports them when it runs.
 IMPORTED: Final = (
     advice,
     missing_modules,
@@ -57,7 +57,7 @@ _ARGUMENTS: Final = slice(48 - 3, 50 - 3)
 
 
 def serve(supervise: Callable[[str], int]) -> int:
-    """Fork a supervisor for each folder that is asked for, until nobody can ask any more.
+    """Fork a supervisor for each requested folder, until the channel closes.
 
     The answer is its identity, or an errno.
     """

@@ -21,16 +21,16 @@ class Stacks:
         children: Children,
         descriptors: tuple[int, int],
     ) -> None:
-        """Nobody is looked at yet."""
+        """``loop`` runs the programs that read stacks."""
         self._loop = loop
         self._children = children
         self.cwd = "/"
-        """Where those who look are run."""
+        """The working folder of the programs that read stacks."""
         self._descriptors = descriptors
         self._running: set[Helper] = set()
 
     def look(self, pid: int, tell: Callable[[str], object]) -> bool:
-        """Tell later what a process does, one frame a line; False: nobody can look."""
+        """Report the stack of a process later, one frame a line; False: stacks cannot be read."""
         argv = stacks_argv(pid)
         if argv is None:
             return False

@@ -33,7 +33,7 @@ KILLPG: Final = "killpg"
 
 #: Every strategy, best first.
 KILL_STRATEGIES: Final = (CGROUP_KILL, V1_FREEZER, SWEEP, KILLPG)
-#: Those of a process whose boxes somebody else has made, and empties.
+#: The strategies of a process with boxes that another process has made and empties.
 WITHOUT_BOXES: Final = (SWEEP, KILLPG)
 
 _NS_PER_S: Final = 1_000_000_000
@@ -89,14 +89,13 @@ class ProcessTree:
     def __init__(
         self, cgroups: AttemptCgroups, strategies: tuple[str, ...], count: int, mark: str
     ) -> None:
-        """Take over what has been made."""
         self._cgroups = cgroups
         self._mark = marks.limit_of(mark) if mark else None
         self._pids: dict[int, int] = {}
         self._peaks = [_Seen() for _ in range(count)]
         self._machine_oom_kills = limits.machine_oom_kills()
         self.strategies = strategies
-        """The means that this machine has, best first, for the job's log."""
+        """The strategies of this machine, best first, for the job's log."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -111,8 +110,8 @@ class ProcessTree:
     def enter(self, index: int, uid: int | None = None) -> bool:
         """Mark the calling process, a fresh fork, and move it into a replica's boxes; never raises.
 
-        ``uid`` is whom it becomes then, if that is another.  False: it is not in all of them, so
-        perhaps not limited, and weaker ones will end it.
+        ``uid`` is the user that the process becomes then, if not the present one.  False: it is not
+        in all boxes, so limits may not hold, and weaker strategies will end it.
         """
         if self._mark is not None:
             marks.bear(self._mark)
@@ -204,7 +203,7 @@ class ProcessTree:
 
 
 class _Seen:
-    """The largest figures of a replica that were ever seen."""
+    """The largest values measured for a replica."""
 
     __slots__ = ("cpu_ns", "machine_oom_kills", "peak_bytes")
 

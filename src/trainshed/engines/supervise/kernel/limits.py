@@ -1,4 +1,4 @@
-"""What one replica may use at most, what it has used, and how both are said to the kernel.
+"""Sets the resource limits of one replica and measures its usage.
 
 Under cgroup2 a replica that runs out of memory is ended as a whole: a trainer whose loaders were
 killed one by one hangs.  The v1 tree has no such switch; the kernel picks a process there.
@@ -19,7 +19,7 @@ _QUOTA_US_MIN: Final = 1_000
 
 
 class ReplicaLimits(NamedTuple):
-    """What one replica may use at most; no limit if None."""
+    """The limits of one replica; None: no limit."""
 
     memory_bytes: Optional[int] = None
     """Of RAM, the files that it has written or read lately included; it gets no swap."""
@@ -29,7 +29,7 @@ class ReplicaLimits(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What one replica has used; not known if None."""
+    """The usage of one replica; None: unknown."""
 
     cpu_ns: int | None = None
     memory_bytes: int | None = None
@@ -69,7 +69,7 @@ def list_controllers(limits: Iterable[ReplicaLimits]) -> tuple[str, ...]:
 
 
 def settings_v2(limits: ReplicaLimits, controllers: Iterable[str]) -> Sequence[Setting]:
-    """What to write into a cgroup2 leaf for the limits that these controllers enforce."""
+    """List the settings of a cgroup2 leaf for the limits that these controllers enforce."""
     settings = []
     if "memory" in controllers and limits.memory_bytes is not None:
         settings += [
@@ -85,7 +85,7 @@ def settings_v2(limits: ReplicaLimits, controllers: Iterable[str]) -> Sequence[S
 
 
 def settings_v1(limits: ReplicaLimits, controller: str) -> Sequence[Setting]:
-    """What to write into a leaf of one v1 tree."""
+    """List the settings of a leaf of one v1 tree."""
     if controller == "memory" and limits.memory_bytes is not None:
         return (
             Setting("memory.limit_in_bytes", str(limits.memory_bytes)),
@@ -145,7 +145,7 @@ class Sample(NamedTuple):
 
 
 def sample(pids: Iterable[int]) -> Sample | None:
-    """What living processes use, or None if none is left.  Some 50 us for each.
+    """Measure the living processes; None if all have ended.  Takes about 50 us for each.
 
     Files and shared memory are mapped by many of them, so only the largest share counts.
     """
@@ -175,7 +175,7 @@ def cpu_ns(leaves: Mapping[str, str]) -> int | None:
 
 
 def memory_bytes(leaves: Mapping[str, str]) -> int | None:
-    """What is in use, without files that nobody looked at lately; None where nobody counts."""
+    """Return the memory in use, without inactive file pages; None where it is not counted."""
     if "memory" in leaves:
         used = _number(leaves["memory"] + "/memory.usage_in_bytes")
         idle = _fields(leaves["memory"] + "/memory.stat").get("total_inactive_file", 0)
@@ -186,26 +186,26 @@ def memory_bytes(leaves: Mapping[str, str]) -> int | None:
 
 
 def peak_bytes(leaves: Mapping[str, str]) -> int | None:
-    """The most that was ever in use; None where the kernel does not remember it."""
+    """Return the peak of the memory in use; None where the kernel does not record it."""
     if "memory" in leaves:
         return _number(leaves["memory"] + "/memory.max_usage_in_bytes")
     return _number(leaves.get("", "") + "/memory.peak")
 
 
 def oom_kills(leaves: Mapping[str, str]) -> int:
-    """The processes that were killed for want of memory."""
+    """Return the number of processes that the kernel killed for lack of memory."""
     if "memory" in leaves:
         return _fields(leaves["memory"] + "/memory.oom_control").get("oom_kill", 0)
     return _fields(leaves.get("", "") + "/memory.events").get("oom_kill", 0)
 
 
 def refused_forks(leaves: Mapping[str, str]) -> int:
-    """How often the kernel refused a process or a thread because of the limit."""
+    """Return how often the kernel refused a process or a thread because of the limit."""
     return _fields((leaves.get("pids") or leaves.get("", "")) + "/pids.events").get("max", 0)
 
 
 def machine_oom_kills() -> int:
-    """The same for the whole machine since it started."""
+    """Return the number of processes killed for lack of memory on the machine since boot."""
     return _fields("/proc/vmstat").get("oom_kill", 0)
 
 
@@ -216,7 +216,7 @@ def _sizes(pid: int) -> dict[str, int]:
 
 
 def _fields(path: str) -> dict[str, int]:
-    """A file of names and numbers; empty if there is none."""
+    """Read a file of names and numbers; empty if the file does not exist."""
     with suppress(OSError, ValueError):
         return {name: int(value) for name, value in map(str.split, read(path).splitlines())}
     return {}

@@ -23,10 +23,12 @@ _PAUSE_S_MAX: Final = 1.0
 
 
 def fork_below_reaper(*, hands_on: bool = False) -> Identity | None:
-    """Go on in a child, and have this process end whatever the child leaves; gives this process.
+    """Continue in a child; this process kills the processes that the child leaves.
 
-    ``hands_on``: who wants the child to end knows only this process, as Slurm does; the child
-    hears of it.  None: it cannot be had, and the caller goes on as it was.
+    The child gets the identity of this process, the reaper.
+
+    ``hands_on``: pass signals on to the child, because the sender (Slurm) knows only this process.
+    None: there is no reaper here, and the caller continues in its own process.
     """
     if not tree.can_list() or not tree.adopt_orphans(True):
         return None

@@ -1,19 +1,19 @@
-"""What a supervisor hears, and what it does not take over from whoever started it."""
+"""Sets up the signals and closes the inherited descriptors of a supervisor."""
 
 import os
 import signal
 from contextlib import suppress
 from typing import Final
 
-#: Somebody wants the attempt to end.
+#: Signals that ask the supervisor to end the attempt.
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: There may be an order.
+#: The signal that announces an order.
 LOOK: Final = signal.SIGUSR1
 _STDERR: Final = 2
 
 
 def close_inherited() -> None:
-    """What the server, or whoever started that, has left open is nothing to a job."""
+    """Close the descriptors that the server, or the parent of the server, has left open."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > _STDERR:
             with suppress(OSError):
@@ -21,7 +21,7 @@ def close_inherited() -> None:
 
 
 def hear_signals() -> int:
-    """Have signals wake the loop, and do nothing else; where their numbers can be read.
+    """Have signals only wake the loop; return the descriptor with the signal numbers.
 
     Handlers that do nothing, rather than SIG_IGN: what is ignored stays ignored in the replicas.
     """

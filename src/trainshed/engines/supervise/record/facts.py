@@ -1,6 +1,6 @@
-"""Tells the records of an attempt, in order, and again until they are written.
+"""Writes the records of an attempt in order, and tries again until they are written.
 
-A full disk is waited for: an end that nobody knows of is a restart.
+It waits for a full disk: the server would restart an attempt without a recorded end.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ class Facts:
 
     @property
     def are_written(self) -> bool:
-        """Whether every record is in the file."""
+        """Whether all records are in the file."""
         return not self._waiting
 
     def tell(self, record: Record, *, durably: bool = False) -> None:

@@ -1,7 +1,7 @@
 """How much of what replicas write goes to the log: a rate, with room for what comes all at once.
 
 Lines beyond the rate are dropped.  To let the programs wait instead would stop a training because
-of a chatty library, and a log that nobody can read is of no use.
+of a chatty library, and a log that is too long to read is of no use.
 """
 
 from collections.abc import Iterator

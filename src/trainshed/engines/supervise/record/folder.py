@@ -76,11 +76,11 @@ class AttemptFolder:
         return os.path.dirname(self.path)
 
     plan = _Name("plan.json")
-    """What the supervisor and the preparer are to do; an attempt that has it is to begin."""
+    """The spec for the supervisor and the preparer; an attempt with this file is to begin."""
     records = _Name("records.jsonl")
     """What the supervisor has to tell, in the order in which it came to be."""
     lock = _Name("lock")
-    """Held as long as the supervisor lives; its text says who that is."""
+    """The lock that the supervisor holds while it lives; its text identifies the supervisor."""
     order = _Name("stop")
     """The order to stop, if there is one."""
     shared = _Name("progress")
@@ -94,7 +94,7 @@ class AttemptFolder:
     key = _Name("orders.key")
     """The secret that a message on that socket must hold; programs of jobs cannot read it."""
     words = _Name("runner.txt")
-    """What the supervisor itself says when something is wrong with it."""
+    """The stderr of the supervisor itself."""
     log = _Name(LOG_FOLDER)
     """The segments of the replicas' lines."""
     resolver = _Name("resolv.conf")
@@ -110,7 +110,7 @@ class AttemptFolder:
     root = _Name("root")
     """The mount points of the replicas' root."""
     spare = _Name("spare")
-    """Room on the disk that its end takes; a name for bytes that nobody reads."""
+    """A file that reserves disk space for the records of the end; its content has no meaning."""
     work = _Name("work")
     """Where replicas run whose plan names no folder."""
     tmp = _Name("tmp")
@@ -137,7 +137,7 @@ class AttemptFolder:
         os.makedirs(self.path, mode=_PRIVATE_FOLDER, exist_ok=True)
 
     def hold(self) -> int | None:
-        """Take the lock until the descriptor is closed; None when somebody has it."""
+        """Take the lock until the descriptor is closed; None when another process holds it."""
         descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | _CAREFUL, _PRIVATE_FILE)
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock_of(fcntl.F_WRLCK))
@@ -147,7 +147,7 @@ class AttemptFolder:
         except OSError:
             os.close(descriptor)
             raise
-        with suppress(OSError):  # a full disk: it only helps those who must end a suspended one
+        with suppress(OSError):  # a full disk: the text only helps to end a suspended supervisor
             os.ftruncate(descriptor, 0)  # of one that was killed before it began
             os.pwrite(descriptor, json.dumps(identity.myself()).encode(), 0)
         return descriptor
@@ -165,7 +165,7 @@ class AttemptFolder:
         return bool(struct.unpack(_FLOCK, lock)[0] != fcntl.F_UNLCK)
 
     def holder(self) -> Identity | None:
-        """Who has taken the lock last, if that can be read."""
+        """Return the identity of the last holder of the lock; None if it cannot be read."""
         try:
             return Identity(*read_json(self.lock))
         except (OSError, ValueError, TypeError):
@@ -196,7 +196,7 @@ class AttemptFolder:
     def give_order(self, order: Order) -> None:
         """Write the order so that it outlasts everything; it never gets milder.  Raises OSError.
 
-        What lies there and is no order of ours is replaced.
+        Content that is not a valid order is replaced.
         """
         self.make()
         before: Order | None = None
@@ -229,7 +229,7 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
 
 
 def read_json(path: str) -> Any:
-    """What a small file says.  Raises OSError, or ValueError also for what is no file."""
+    """Read a small file.  Raises OSError, or ValueError also if it is not a regular file."""
     try:
         return json.loads(read_file(PathBeneath.of_file(path), bytes_max=_SMALL_BYTES_MAX))
     except OSError as error:
@@ -239,10 +239,10 @@ def read_json(path: str) -> Any:
 
 
 def read_file(place: PathBeneath, offset: int = 0, bytes_max: int = _BYTES_MAX) -> bytes:
-    """A file from a place on.  Raises OSError, also for what is no file.
+    """Read a file from an offset on.  Raises OSError, also if it is not a regular file.
 
-    Programs of the job may have put anything there: a link leads elsewhere, a FIFO makes us wait, a
-    device gives for ever.
+    Programs of the job may have replaced the file: a link leads elsewhere, a FIFO blocks, and a
+    device never ends.
     """
     with Beneath(place.root) as folder, folder.read(place.name) as file:
         file.seek(offset)
@@ -250,7 +250,7 @@ def read_file(place: PathBeneath, offset: int = 0, bytes_max: int = _BYTES_MAX) 
 
 
 def sync_folder(path: str) -> None:
-    """Have the names in a folder outlast a power cut, where the file system can."""
+    """Sync the names in a folder to disk, where the file system can."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""What is known of an attempt from the files of its folder, and what it means to the controller."""
+"""Reads the state of an attempt from the files of its folder."""
 
 import json
 import os
@@ -89,7 +89,7 @@ _SIGNS_MAX: Final = 1000
 
 
 def recorded(key: AttemptKey, records: AttemptRecords) -> Observation:
-    """What the records say of an attempt whose supervisor lives, or has recorded its end."""
+    """Return the state in the records, if the supervisor lives or has recorded the end."""
     if records.ended is not None:
         if records.ended.lost:
             return _given_up(key, records, records.ended.fault or "")
@@ -102,7 +102,7 @@ def recorded(key: AttemptKey, records: AttemptRecords) -> Observation:
 def ended(
     key: AttemptKey, records: AttemptRecords, outcome: Outcome, fault: str | None = None
 ) -> Observation:
-    """That no process of the attempt lives, and how it ended."""
+    """Report an attempt without living processes, and its outcome."""
     names = _task_names(records)
     return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
 
@@ -110,7 +110,7 @@ def ended(
 def lost(
     key: AttemptKey, records: AttemptRecords, fault: str, ran_s: float | None = None
 ) -> Observation:
-    """That no process of the attempt lives, and nobody can say how it ended."""
+    """Report an attempt without living processes and with an unknown outcome."""
     names = _task_names(records)
     return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
 
@@ -125,7 +125,7 @@ def _given_up(key: AttemptKey, records: AttemptRecords, fault: str) -> Observati
 def ran_s(folder: AttemptFolder) -> float | None:
     """How long an attempt ran at the most, by the last sign of life in its folder.
 
-    It may have been gone for days when somebody looks, as after a power cut.
+    The process may have ended days before this call, as after a power cut.
     """
     try:
         began_s = os.lstat(folder.plan).st_mtime

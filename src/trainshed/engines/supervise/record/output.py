@@ -35,7 +35,7 @@ _MANY: Final = 8
 
 
 class OutputSource(NamedTuple):
-    """Whose lines they are."""
+    """The replica and the stream that wrote a line."""
 
     index: int  # type: ignore[assignment] # tuples have a method of that name
     task_name: str
@@ -55,12 +55,12 @@ class _Pipe:
         self.severity: SeverityReader | None = None
 
 
-#: The reader of a stream whose bytes come by no pipe of ours.
+#: The descriptor of a stream without a pipe.
 _NO_READER: Final = -1
 
 
 class StreamInput:
-    """One stream of a replica that runs elsewhere; who brings its bytes feeds them in."""
+    """One stream of a replica on another machine; the caller feeds its bytes in."""
 
     __slots__ = ("_close", "_feed")
 
@@ -184,7 +184,7 @@ class Output:
         self._log.note(text, severity)
 
     def add(self, task_name: str, lines: Iterable[tuple[str, str]]) -> None:
-        """Take lines that came by no pipe; nobody waits for them while the log is held back."""
+        """Take lines that came without a pipe; no program waits while the log is held back."""
         now_s = self._loop.now()
         for text, severity in () if self.is_held_back else lines:
             if self._flow.takes(text, now_s):
@@ -287,7 +287,7 @@ class Output:
             return
         if not self._log.flush():
             for pipe in (*self._pipes.values(), *self._inlets):
-                self._wrote(pipe.source.index)  # who waits for us does not hang
+                self._wrote(pipe.source.index)  # a replica that waits for the log does not hang
             self._retry_later()
             return
         self._paused_s = None

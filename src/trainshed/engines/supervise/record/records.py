@@ -1,6 +1,6 @@
 """What a supervisor tells of its attempt, one JSON line each, only ever appended.
 
-Whoever reads keeps an offset and reads on from there.  Lines that were torn by a full disk or a
+A reader keeps an offset and continues from there.  Lines that were torn by a full disk or a
 power cut do not count.
 """
 

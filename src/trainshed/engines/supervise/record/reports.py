@@ -1,6 +1,7 @@
-"""What a trial has reported, as its supervisor keeps it for whoever asks.
+"""Stores the reports of a trial in a file.
 
-One JSON line a report, only ever appended; whoever reads keeps an offset and reads on from there.
+The file has one JSON line per report and only grows; a reader keeps an offset and continues from
+there.
 """
 
 import errno

@@ -3,8 +3,8 @@
 A line is on its way to the file as soon as the loop that delivers it has caught up, so a reader
 finds it within milliseconds of its writing; nothing waits for a timer.
 
-What cannot be written now, for whatever reason, is kept and tried again: a full disk or a folder
-that is away for a while costs no line.  Whoever feeds the writer stops doing so meanwhile
+Lines that cannot be written now are kept and tried again: a full disk or a folder
+that is away for a while costs no line.  The caller stops adding lines meanwhile
 (``is_blocked``), so that little memory is needed, and the programs wait in their writes.  They do
 so before the disk is full: one job's words must not keep others from being recorded.
 """
@@ -143,7 +143,7 @@ class SegmentWriter:
         return self.broken is None
 
     def forget_reader(self) -> None:
-        """It is gone: nothing waits for it any more."""
+        """Stop waiting for the reader, which has ended."""
         self._unread_max = None
 
     def sync(self) -> bool:
@@ -187,7 +187,7 @@ class SegmentWriter:
         self._unlooked = 0
 
     def _have_segment(self) -> None:
-        """Have a file that takes more, and that somebody will find."""
+        """Open a segment with room that a reader will find."""
         if self._descriptor >= 0:
             is_there = os.fstat(self._descriptor).st_nlink > 0
             if is_there and (self._is_torn or self._written < self._segment_bytes_max):
@@ -208,13 +208,13 @@ class SegmentWriter:
                 raise BlockingIOError(errno.EAGAIN, "the log is not read")
 
     def _drop_rest_of_line(self) -> None:
-        """Its beginning went with the file that somebody has removed."""
+        """Drop the line in progress: its beginning was in a file that was removed."""
         if self._is_torn:
             del self._gathered[: self._gathered.find(_NEWLINE) + 1]
             self._is_torn = False
 
     def _new_segment(self) -> int:
-        """The next number that is free: whatever lies there already stays as it is."""
+        """Take the next number without a file; existing files are left unchanged."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         while True:
             path = f"{self._folder}/{segment_name(self._number + 1)}"

@@ -1,8 +1,8 @@
 """The tie between an attempt and the command that runs it in the foreground.
 
 The command holds the other end of a socket pair.  It sends orders, and hears when there is
-something to read.  The end of the pair is an order too: whatever ends the command, however hard,
-ends the attempt, and removes the folder that nobody will read any more.
+something to read.  The end of the pair is an order too: any end of the command, also SIGKILL,
+ends the attempt and removes its folder, which no other process reads.
 """
 
 import json

@@ -80,7 +80,7 @@ class EventFile:
     def read(self) -> Iterator[list[Reported]]:
         """The scalars of each record that is whole by now, mostly none or one; never fails.
 
-        Whoever asks for no more of it may go on with another call.
+        A caller that stops early may continue with another call.
         """
         try:
             file, size = open_file(self._place)

@@ -1,6 +1,6 @@
 """Follows the event files of a folder, as the program of a trial makes and writes them.
 
-What was there before belongs to somebody else: an earlier attempt, or another run with the same
+Files that were there before belong to another run: an earlier attempt, or another run with the same
 output folder.
 """
 
@@ -16,7 +16,7 @@ from trainshed.files.beneath import Beneath, PathBeneath
 
 #: TensorBoard knows event files by this part of their name.
 PART: Final = "tfevents"
-#: More than anybody makes; a folder full of data is searched for so long and no longer.
+#: Limits of a search for event files; a larger folder holds other data.
 FOLDERS_MAX: Final = 1000
 FILES_MAX: Final = 1000
 ENTRIES_MAX: Final = 100_000

@@ -20,7 +20,7 @@ RESERVED: Final = frozenset({"checkpoint_path", "global_step", "timestamp", "tri
 #: Only the end of a longer file is read.
 FILE_BYTES_MAX: Final = 1 << 18
 LINE_BYTES_MAX: Final = 1 << 14
-#: So many old lines are known again, if there is no more in the file.
+#: Number of old lines to recognise; more where the file has more.
 _SEEN_MIN: Final = 1 << 12
 _TAG_CHARS_MAX: Final = 1 << 10
 _SHOWN_CHARS_MAX: Final = 60
@@ -45,7 +45,7 @@ class MetricFile:
         self._trouble = ""
 
     def pass_over(self) -> None:
-        """What is in it now is somebody else's, and is not to be read."""
+        """Skip the present content of the file, which an earlier program wrote."""
         with suppress(OSError):
             self._new(self._content().split(b"\n"))
 
@@ -77,7 +77,7 @@ class MetricFile:
 
     @property
     def is_worth_a_word(self) -> bool:
-        """Whether there is more to be said than that nobody wrote it."""
+        """Whether the summary says more than that the file was not written."""
         return self._was_written or bool(self._trouble)
 
     def description(self) -> str:
@@ -140,7 +140,7 @@ class MetricFile:
 
 
 def parsed(line: bytes) -> list[Reported]:
-    """The reports of one line, mostly one; none where it is no report."""
+    """Return the reports in one line, mostly one; empty if the line is not a report."""
     if len(line) > LINE_BYTES_MAX:
         return []
     try:

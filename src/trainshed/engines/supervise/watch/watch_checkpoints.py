@@ -1,7 +1,7 @@
 """Sees whether a restarted program opens the checkpoints that its earlier attempts have left.
 
 Users find out too late that a run began at step 0 again.  The kernel tells of every opening of a
-file (inotify), whatever framework does it, also from within a container; nothing is guessed from
+file (inotify), with any framework, also from within a container; nothing is guessed from
 times of access, which most machines do not keep.
 
 Standard library only, and little of it: the supervisor imports this.
@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from trainshed.files.beneath import Beneath, PathBeneath
 
-#: More than anybody keeps; a folder full of data is no folder of checkpoints.
+#: Limits of the watched folders; a larger folder holds other data than checkpoints.
 FOLDERS_MAX = 256
 FILES_MAX = 20_000
 _ENTRIES_MAX = 100_000

@@ -53,7 +53,7 @@ class HangWatch:
     def look(self, now_s: float, cpu_ns: Sequence[int | None]) -> list[tuple[int, float]]:
         """Replicas newly found to hang, with the seconds since their last sign.
 
-        ``cpu_ns`` is the CPU time that each has used so far, None where nobody can say.
+        ``cpu_ns`` is the CPU time that each has used so far, None where it is unknown.
         """
         elapsed_s, self._looked_s = now_s - self._looked_s, now_s
         hangs = []

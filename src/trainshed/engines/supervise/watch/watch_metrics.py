@@ -2,7 +2,7 @@
 
 Metric files are read as soon as they are written: the program keeps only its last reports in them.
 Event files are looked at now and then: TensorFlow itself writes to them every two minutes.
-Whatever goes wrong with a file is reported where reports are asked for, and never ends an attempt.
+Any fault of a file is reported with the reports of the trial, and never ends an attempt.
 """
 
 import os
@@ -20,9 +20,9 @@ from trainshed.engines.supervise.watch.hypertune_file import MetricFile
 from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model.attempt import MetricsPlan, Report
 
-#: How long nobody looks after a reading: a fast program shall have the processor for itself.
+#: Seconds to wait after a reading, which leaves the processor to a fast program.
 PAUSE_S: Final = 0.01
-#: How often files are looked at whose folders tell nothing, and everything else.
+#: Seconds between two looks at files in folders without inotify, and at everything else.
 QUICK_S: Final = 0.05
 SLOW_S: Final = 2.0
 #: Reading event files may keep the supervisor from its other work so long at a time, and at the
@@ -149,7 +149,7 @@ class MetricWatch:
         return max(0.0, elapsed_s)
 
     def _safely(self, read: Callable[[], bool]) -> bool:
-        """Whether nothing is left to be read.  A mistake of ours shall not end somebody's job."""
+        """Whether everything is read.  An error in this code must not end a job."""
         try:
             return read()
         except Exception as error:  # noqa: BLE001 - see above
@@ -195,7 +195,7 @@ class Choice:
         self._evaluated: set[str] = set()
 
     def of_file(self, reports: Iterable[Reported]) -> list[Reported]:
-        """Those of a metric file, which the program has written for nobody else."""
+        """Select the reports of a metric file; without tags, all of them."""
         selected = [report for report in reports if not self._tags or report.tag in self._tags]
         for report in selected:
             self._by_file[report.tag, report.step] = None
