@@ -271,7 +271,7 @@ class LocalEngine:
         return {who.pid: key for who, key in began if who and lives(identity_of(who))}
 
     def _attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        """Whose process has a connection."""
+        """Return the attempt with the process of a connection."""
         supervisors = self._supervisors()
         return peers.holder_of(theirs, ours, supervisors) or self._container_at(
             theirs, ours, set(supervisors.values())

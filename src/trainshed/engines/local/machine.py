@@ -52,7 +52,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
     """The machine, with the processors and the memory that the server may use.
 
     Without ``policy`` it is best effort where there are GPUs, and emulation where there are none.
-    Devices that nobody may have now are there, as held.
+    Devices that no job may use now are listed as held.
     """
     devices = status.devices
     cores = len(os.sched_getaffinity(0))

@@ -1,1 +1,1 @@
-"""The GPUs of this machine: which there are, who has them, who gets them."""
+"""The GPUs of this machine: their list, their holders and their assignment."""

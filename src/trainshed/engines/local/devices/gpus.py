@@ -17,7 +17,7 @@ from itertools import islice
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 
-#: Who is served first when devices are few: those that train together come before their helpers.
+#: Order of the roles when devices are few: replicas that train come before their helpers.
 _TIERS = (
     frozenset({Role.PRIMARY, Role.WORKER}),
     frozenset({Role.PARAMETER_SERVER, Role.REDUCER}),

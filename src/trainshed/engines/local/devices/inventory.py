@@ -1,4 +1,4 @@
-"""Who has the devices of this machine: by their locks, or by computing on them.  Takes nothing.
+"""Finds the holders of this machine's devices by locks and running processes; takes no lock.
 
 A device that somebody else has is still the machine's: it is offered as held, so that jobs wait for
 it.  So is one with which something is wrong, and one that the driver named before and does not now;
@@ -147,7 +147,7 @@ class Inventory:
         return self._judge(self._raw_status)
 
     def ensure_status(self) -> DeviceStatus:
-        """The same; where nobody has looked yet, the first look is taken."""
+        """Return the last result; take the first look if there is none."""
         return self.status() if self._raw_status is _NOTHING else self.latest()
 
     def _look(self) -> DeviceStatus:

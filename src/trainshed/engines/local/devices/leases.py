@@ -1,10 +1,10 @@
 """Leases devices for an attempt that has its place: what each replica asks for, or none.
 
-Placement has counted; so what is missing here is held by somebody who does not ask the server, or
+Placement has counted; so a missing device is held by a process that does not ask the server, or
 has not yet been let go.  That passes, and is waited for.  A job with fewer devices than it asked
 for is never started: it would train, and differently.
 
-A device is ours once it is locked and nobody computes on it; in this order, since a job that ends
+A device is ours once it is locked and no process uses it; in this order, since a job that ends
 gives its lock back while the driver may still clean up after it.
 """
 
@@ -95,7 +95,7 @@ _PAUSE_S: Final = 0.2
 
 
 class DevicesHeld(EngineFault):
-    """Somebody else has had the devices all the time; not the program's failure."""
+    """Other processes held the devices all the time; the program has not failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Holds a device for one job against every other job on the machine, whoever started it.
+"""Holds a device for one job against every other job on the machine, of any server or user.
 
 A device is held by a lock on a file named after its UUID, in one directory that all users share.
 The lock belongs to the open file (fcntl(2), open file description locks): it goes along when the
@@ -43,7 +43,7 @@ _TEXT_BYTES_MAX: Final = 4096
 
 
 class DeviceHolder(NamedTuple):
-    """Who holds a device, by its own account."""
+    """The holder of a device, as its lock file names it."""
 
     pid: int
     what: str
@@ -158,7 +158,7 @@ def _sign(descriptor: int, holder: DeviceHolder) -> None:
 
 
 def _read(text: bytes) -> DeviceHolder:
-    """What a lock file says; anybody may have written it."""
+    """Read a lock file, which any process may have written."""
     try:
         document = json.loads(text)
         pid, what, root = int(document["pid"]), str(document["what"]), str(document["root"])
@@ -194,5 +194,5 @@ def _open_file(path: Path) -> int:
 def _create_file(path: Path) -> int:
     try:
         return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, _SHARED_FILE)
-    except FileExistsError:  # somebody was quicker
+    except FileExistsError:  # another process was quicker
         return os.open(path, _FLAGS)

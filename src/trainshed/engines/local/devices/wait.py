@@ -4,7 +4,7 @@ A killed process is gone before the driver has cleaned up after it; whoever star
 that time finds its memory taken.  The attempt keeps its locks until this has ended.
 
 ``python -P -m trainshed.engines.local.devices.wait UUID...`` writes a line for each device that
-is still computed on after ``LIMIT_S``.  Nobody is given it then: it is not free (``leases``).
+is still computed on after ``LIMIT_S``.  No job gets it then: it is not free (``leases``).
 """
 
 import sys
