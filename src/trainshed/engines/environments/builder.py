@@ -1,4 +1,4 @@
-"""Who builds packages, and where: setup.py and build backends are programs of the job.
+"""Chooses the user and the folders that build packages: build backends are programs of the job.
 
 They run behind the walls of their project, and write to folders that are given to it.  What they
 have made becomes the server's before a job imports it, so that no program can change it later.
@@ -41,7 +41,7 @@ class Build(NamedTuple):
     enter: Callable[[], None]
     """Called in the forked child."""
     descriptors: tuple[int, ...] = ()
-    """Descriptors that the command has, to be closed by who has forked."""
+    """Descriptors of the command; the caller closes them after the fork."""
 
 
 class Builder(NamedTuple):
@@ -50,7 +50,7 @@ class Builder(NamedTuple):
     view: ReplicaView | None = None
     """What it may read, and its temporary files."""
     owner: ProjectUser | None = None
-    """Whom the folders are given to; None: it is our own user."""
+    """The user that owns the folders; None: the server's own user."""
     passed: tuple[str, ...] = ()
     """What it has of the environment besides the usual (``processes.variables``)."""
 
@@ -74,7 +74,7 @@ class Builder(NamedTuple):
         own_cache.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
         self._give(work)
         if self.owner is not None and own_cache.stat().st_uid != self.owner.uid:
-            self._give(own_cache)  # large, and nobody else writes there
+            self._give(own_cache)  # large, and no other process writes there
         reads = (*self.view.reads, *reads)
         view = self.view._replace(writes=(str(work), str(own_cache)), reads=reads)
         env = of_builders(os.environ, self.passed) | {"NO_COLOR": "1"}

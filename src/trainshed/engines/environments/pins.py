@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.environments.nearest import Index, nearest
 
-#: ``name==version`` and no condition: where a pin has one, nobody knows whether it is meant.
+#: ``name==version`` and no condition: the meaning of a pin with a condition is unknown.
 _PIN: Final = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?\s*==\s*([\w.!+*]+)\s*\)?")
 _REQUIRES: Final = "Requires-Dist:"
 _METADATA_BYTES_MAX: Final = 1 << 20
@@ -78,7 +78,7 @@ def _find_replacement(
 
 
 def unbuilt(name: str, version: str, index: Index) -> Unmet | None:
-    """What can be had in place of a version whose source does not build; None: nothing can."""
+    """Return a substitute for a version that does not build from source; None: there is none."""
     release = nearest(name, version, index)
     if release is None or release.wheel is None:
         return None

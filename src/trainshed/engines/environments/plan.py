@@ -17,7 +17,7 @@ from trainshed.model.faults import EngineFault
 
 _READABLE: Final = 0o644
 _CANNOT: Final = "the packages' requirements cannot be met"
-#: What helps where a pin cannot be met; who runs the server reads the first, a user the others.
+#: Advice for a pin that cannot be met; the first is for the operator, the others for the user.
 _RELAX: Final = "relax_pins = true below [environments] in config.toml takes the nearest version; "
 _WAYS_OUT: Final = "a container, or an [[environment]] whose Python has it; or another pin."
 #: A line of uv's plan: ``name==version``, ``name @ url`` or ``name==version (from url)``.

@@ -33,7 +33,7 @@ class _Kept(NamedTuple):
 
 
 def prune(cache: Path, bytes_max: int) -> None:
-    """Remove what nobody reads until all that is kept is within a bound.
+    """Remove unused environments until the rest is within a bound.
 
     Looked at are a cache and those of its projects.  What cannot be removed stays.
     """
@@ -95,7 +95,7 @@ def _list_entries(root: Path) -> Iterator[_Kept]:
     for folder in root.glob("*"):
         with suppress(OSError):
             if folder.suffix == _REMOVED:
-                remove_tree(folder)  # by somebody who was killed meanwhile
+                remove_tree(folder)  # left by a pruning process that was killed
             elif _KEPT.fullmatch(folder.name):
                 yield _measure_entry(folder)
 
@@ -121,7 +121,7 @@ def _is_removed(folder: Path) -> bool:
                 folder.rename(removed)
                 remove_tree(removed)
                 beside.unlink()
-    except FileNotFoundError:  # somebody else has removed it
+    except FileNotFoundError:  # another process has removed it
         return True
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Runs uv: for a place, behind the walls of whom it works for, and until it really ends."""
+"""Runs uv in a folder, isolated as the job's builder is, until its last process ends."""
 
 import os
 import re
