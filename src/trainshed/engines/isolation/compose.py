@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trainshed.engines.isolation.replica_machine import ReplicaMachine
 
 _PRIVATE_FOLDER: Final = 0o700
-#: Whoever writes there can remove only what is theirs.
+#: Sticky: a user can remove only its own files there.
 _TMP_MODE: Final = 0o1777
 _ONLY_IMAGES: Final = "[isolation] mode is container here: only jobs with an image are run"
 
@@ -106,7 +106,7 @@ class Isolation(NamedTuple):
 
 
 class ProjectUser(NamedTuple):
-    """Whose a job's processes and files are, where projects have users of their own."""
+    """The user of a job's processes and files, where projects have users of their own."""
 
     uid: int
     gid: int
@@ -179,7 +179,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
 def builder_of(
     isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFolder
 ) -> tuple[ReplicaView | None, ProjectUser | None]:
-    """What the builders of a plan's packages see, and whose they are.
+    """Return the file system view and the user of the builders of a plan's packages.
 
     Raises EngineFault, also where only containers are to run: they install their packages inside.
     """

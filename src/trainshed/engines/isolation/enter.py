@@ -15,7 +15,7 @@ class Walled(NamedTuple):
     enter: Callable[[], None] | None
     """Called in the forked child, last before exec; raises OSError where a wall cannot be built."""
     descriptors: tuple[int, ...] = ()
-    """Descriptors that the program is to have, to be closed by who has forked."""
+    """Descriptors of the program; the caller closes them after the fork."""
 
 
 def walled(

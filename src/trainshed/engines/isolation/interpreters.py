@@ -19,7 +19,7 @@ _SYSTEM: Final = ("/usr", "/")
 
 
 def home_of_user() -> str:
-    """The home of our user, whatever the environment says."""
+    """Return the home of our user; HOME counts only without an entry in the password database."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:

@@ -78,7 +78,7 @@ def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
     lines = [*_drop_names(ours, machine.splitlines()), "# the replicas of this job"]
     lines += [f"{address} {name}" for address, name in names]
     with open(path, "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), _READABLE)  # whatever the umask is: replicas are other users
+        os.fchmod(file.fileno(), _READABLE)  # with any umask: replicas are other users
         file.write("\n".join(lines) + "\n")
 
 

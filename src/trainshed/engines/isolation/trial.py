@@ -58,7 +58,7 @@ def main(mode: str, folder: str, uid: str, refused_calls: str) -> int:
 def _run(view: ReplicaView, argv: tuple[str, ...]) -> str:
     try:
         run = walled(view, argv, Mounts(), dict(os.environ))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the mode does not work
+    except Exception as error:  # noqa: BLE001 - after any error the mode does not work
         return str(error) or type(error).__name__
     parent = os.getpid()
 

@@ -20,7 +20,7 @@ from trainshed.engines.isolation import mounts as mounting
 from trainshed.engines.isolation.modes import USERS
 from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
 
-#: Folders that hold anybody's temporary files.
+#: Folders with temporary files of all users.
 TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own
 #: Where programs share memory; NCCL's peers must find the same one.
 _SHM: Final = "/dev/shm"  # noqa: S108 - it is replaced by the replica's own

@@ -23,7 +23,7 @@ class ReplicaView(NamedTuple):
     tmp: str = ""
     """A folder of the attempt that is its /tmp, or its TMPDIR where /tmp cannot be replaced."""
     uid: Optional[int] = None
-    """Whom it runs as, where that is not the supervisor's user."""
+    """The user of the program, if not the supervisor's."""
     gid: Optional[int] = None
     folders: tuple[tuple[str, str], ...] = ()
     """(folder here, folder there): what trainers expect of a machine (``replica_machine``)."""
