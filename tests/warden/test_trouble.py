@@ -159,7 +159,7 @@ def test_a_warden_tells_a_stranger_nothing_that_is_of_use():
 
         thread = threading.Thread(target=pretend)
         thread.start()
-        with pytest.raises(OSError, match="somebody else"):
+        with pytest.raises(OSError, match="another program"):
             dialing._connect(place, SECRET)
         thread.join(DEADLINE_S)
     assert SECRET.encode() not in received[0]
@@ -170,7 +170,7 @@ def test_a_proof_is_the_hmac_of_the_standard():
     key, message = SECRET.encode(), os.urandom(100)
     assert proof.mac(key, message) == hmac.digest(key, message, "sha256")
     assert proof.mac(b"short", b"") == hmac.digest(b"short", b"", "sha256")
-    with pytest.raises(ValueError, match="accepted"):
+    with pytest.raises(ValueError, match="at most 64 bytes"):
         proof.mac(b"x" * 65, b"")
 
 

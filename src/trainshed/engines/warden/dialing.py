@@ -43,7 +43,7 @@ def _dial_any(places: list[tuple[str, int]], secret: str) -> socket.socket:
 
 
 def _connect(place: tuple[str, int], secret: str) -> socket.socket:
-    """Raises OSError where nobody listens, or a stranger."""
+    """Raises OSError where no program or another program listens."""
     end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         end.settimeout(PROVE_S)
@@ -61,7 +61,7 @@ def _prove(end: socket.socket, secret: str) -> None:
     end.sendall(ours + proof.of_warden(secret, theirs, ours))
     answer = _receive(end, proof.PROOF, until_s)
     if not is_same(answer, proof.of_launcher(secret, theirs, ours)):
-        raise OSError("somebody else listens there")
+        raise OSError("another program listens there")
 
 
 def _receive(end: socket.socket, length: int, until_s: float) -> bytes:
@@ -71,7 +71,7 @@ def _receive(end: socket.socket, length: int, until_s: float) -> bytes:
         end.settimeout(max(0.001, until_s - time.monotonic()))
         data = end.recv(length - len(buffer))
         if not data:
-            raise OSError("somebody else listens there, or many call at once")
+            raise OSError("another program listens there, or many call at once")
         buffer += data
     return buffer
 

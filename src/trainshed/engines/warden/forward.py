@@ -17,7 +17,7 @@ from trainshed.engines.warden.protocol import BYTES_MAX, STDERR, STDOUT, Channel
 #: F_SETPIPE_SZ of fcntl.h: a pipe that holds more is emptied with fewer calls.
 _SET_PIPE_SIZE: Final = 1031
 _PIPE_BYTES: Final = 1 << 20
-#: More than this waits for nobody: the pipes are read on when the launcher has taken it.
+#: Limit of the bytes in memory: the pipes are read again when the launcher has taken them.
 _WAITING_BYTES_MAX: Final = 1 << 20
 #: More than a pipe holds: what was written before an end is read, what others add is not.
 _DRAIN_READS: Final = 64
@@ -57,7 +57,7 @@ class Forward:
                 reads -= 1
 
     def finish(self) -> None:
-        """Pass on the rest, also of streams that somebody else holds open."""
+        """Pass on the rest, also of streams that another process holds open."""
         self.drain()
         for reader in list(self._pipes):
             self._close(reader)

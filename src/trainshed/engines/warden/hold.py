@@ -67,7 +67,7 @@ def await_next_attempt(folder: AttemptFolder) -> AttemptFolder | None:
 
 
 def release(folder: AttemptFolder) -> None:
-    """Have an allocation be kept no longer, whoever says so.  Raises OSError."""
+    """Release a kept allocation; server and launcher may both do so.  Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     os.close(os.open(f"{folder.path}/{RELEASE}", flags, _PRIVATE_FILE))
     sync_folder(folder.path)
@@ -105,7 +105,7 @@ def _may_go_on(folder: AttemptFolder, ended: Ended) -> bool:
 
 
 def _was_asked(replica: ReplicaExit) -> bool:
-    """Whether somebody has asked a replica to end, and nobody of ours."""
+    """Return whether a process that is not ours has asked a replica to end."""
     return replica.status == _ASKED and not replica.stopped_by_us
 
 

@@ -1,7 +1,7 @@
 """Where wardens reach their launcher, and who of those that call is one.
 
 Nothing that a caller sends is looked at before it has proven that it knows the attempt's secret,
-and whoever does not do so soon is hung up on.
+and the launcher closes the connection of a caller that does not do so soon.
 """
 
 import socket
@@ -52,7 +52,7 @@ class WardenListener:
         return f"{socket.gethostname()};{port};{','.join(own_addresses())};{variable}"
 
     def close(self) -> None:
-        """Hear nobody any more."""
+        """Stop listening."""
         for stranger in list(self._strangers):
             self._hang_up(stranger)
         self._loop.forget(self._socket)

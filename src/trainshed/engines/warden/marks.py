@@ -1,4 +1,4 @@
-"""What stands for addresses that nobody knows before the replicas have their nodes.
+"""Placeholders for addresses that are unknown until the replicas have nodes.
 
 Commands and variables are composed with marks in the place of hosts and ports; when every warden
 has said its address, the launcher fills them in.  A host's mark is a word in braces.  A port's is a

@@ -5,7 +5,7 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-#: Linux hands out 32768 and above (ip_local_port_range): nobody takes one of these by accident.
+#: Linux hands out 32768 and above (ip_local_port_range): no program takes one of these by accident.
 _LOW, _HIGH = 15000, 32000
 _TRIES: Final = 2000
 

@@ -1,6 +1,6 @@
 """How a warden and its launcher prove to each other that they are of one attempt.
 
-The launcher sends a nonce to whoever calls.  The warden answers with a nonce of its own and with
+The launcher sends a nonce to every caller.  The warden answers with a nonce of its own and with
 what only the attempt's secret can make of both; the launcher looks at that, and proves itself in
 the same way.  The secret never passes the wire, what was heard once is of no use again, and a
 stranger at either end learns nothing.

@@ -183,7 +183,7 @@ class Channel:
 def give_up_after(end: socket.socket, seconds: float) -> None:
     """Have the connection break when the other machine takes nothing that was sent for so long.
 
-    For who sends to somebody that reads all the time: one that may pause looks the same.
+    Only for a sender with a peer that reads all the time: a peer that pauses looks the same.
     """
     with suppress(OSError):
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(seconds * 1000))

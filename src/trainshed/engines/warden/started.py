@@ -62,7 +62,7 @@ def _compile(own: str, compiled: str) -> None:
 
 
 def _is_ours(path: str) -> bool:
-    """Nothing is run that somebody else may have written."""
+    """Return whether a file is ours; one that other users may have written must not run."""
     try:
         status = os.lstat(path)
     except OSError:
