@@ -1,4 +1,4 @@
-"""The port of engines: what the controller asks of whatever runs attempts.
+"""The port of engines: the calls of the controller to the systems that run attempts.
 
 An engine gets a ``LaunchPlan`` and answers with the values of ``model.attempt``.  What it cannot do
 at all it says with ``EngineFault``; a program that fails is not a fault of the engine but an
@@ -48,7 +48,7 @@ class NodeLocation(enum.Enum):
 
 
 class PlacedBy(enum.Enum):
-    """Who decides on which nodes an attempt runs."""
+    """The component that chooses the nodes of an attempt."""
 
     SERVER = "SERVER"
     """The server's planner: ``launch`` gets a seat a replica."""
@@ -75,7 +75,7 @@ class Endpoint(NamedTuple):
     port: int
 
 
-#: Whose process holds the other end of a connection to this machine, given both: theirs and ours.
+#: Finds the process at the remote end of a connection to this machine, from both addresses.
 AttemptAt = Callable[[Endpoint, Endpoint], AttemptKey | None]
 
 #: Adds lines to the log of an attempt that runs, as those of a task: texts with their severities.
@@ -127,7 +127,7 @@ class Traits:
     leftovers: str = ""
     """How what a killed supervisor leaves is ended there, for people; empty: not known."""
     attempt_at: AttemptAt | None = field(default=None, compare=False)
-    """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
+    """Identifies callers of the gateway; None: the engine cannot, and there is no gateway."""
     has_names: bool = False
     """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
     has_networks: bool = False
@@ -223,7 +223,7 @@ class Known(NamedTuple):
 
     key: AttemptKey
     phase: Phase
-    """UNKNOWN: it was never launched or nobody attends to it, and its end is not recorded."""
+    """UNKNOWN: it was never launched or has no supervisor, and its end is not recorded."""
     living: tuple[Living, ...] = ()
     suspended: int | None = None
     """The process that attends to it, where that stands still (SIGSTOP) and obeys no order."""
@@ -347,7 +347,7 @@ class Engine(Protocol):
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
         """Call back, from any thread, when there may be news of attempts.
 
-        News may be spurious or never come: who listens still asks from time to time.
+        News may be spurious or never come: the listener must still poll from time to time.
         """
 
     def close(self) -> None:

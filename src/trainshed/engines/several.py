@@ -89,7 +89,7 @@ class Engines:
         return cls({engine.name: ServedEngine(engine=engine)})
 
     def ask(self, find: EnginesOf) -> None:
-        """Say who knows the engines of attempts that were launched by others, or long ago."""
+        """Set the lookup for the engines of attempts that this process did not launch."""
         self._find = find
 
     @property
@@ -118,7 +118,7 @@ class Engines:
         return engine.traits if engine else self._traits
 
     def launches_at_once(self, name: str) -> int:
-        """How many launches of an engine may be under way; one, as long as nobody can be asked."""
+        """Return how many launches of an engine may be under way; 1 while it is not served."""
         engine = self.get(name)
         return engine.traits.launches_at_once if engine else 1
 
@@ -128,7 +128,7 @@ class Engines:
         return engine.traits.orders_nodes if engine else None
 
     def places(self, name: str) -> PlacedBy:
-        """Who places the jobs of an engine; the server, as long as nobody can be asked."""
+        """Return the component that places the jobs of an engine; the server while it is away."""
         engine = self.get(name)
         return engine.traits.places if engine else PlacedBy.SERVER
 

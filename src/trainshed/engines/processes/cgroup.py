@@ -8,7 +8,7 @@ and thawed.  Where neither can be made, the sweep over descendants does the work
 The first process that is moved pays 5 to 10 ms here, those right after it 0.1 ms, also into other
 trees; so a process moves into all of its boxes in one go.
 
-A box is locked (flock) by those who own it.  An unlocked one belongs to somebody who was killed:
+The owner of a box holds its lock (flock).  An unlocked box belongs to a killed process:
 the next one who makes a box beside it ends what was left.
 """
 

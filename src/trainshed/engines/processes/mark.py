@@ -1,7 +1,7 @@
 """By what a process is known to be one of an attempt, whatever forked it, wherever it has moved.
 
 All that a program starts inherits two marks.  One is a variable of its environment, which programs
-may write over: setproctitle does.  The other is a limit that nobody needs: that of the resident set
+may write over: setproctitle does.  The other is a limit that is unused: that of the resident set
 has no effect since Linux 2.4.30 (setrlimit(2)).  It is far above any memory, only root can raise it
 again, and who lowers it on purpose is found by cgroups and parents.
 """

@@ -39,7 +39,7 @@ _WAIT_S: Final = 1.0
 _BYTES_MAX: Final = 1 << 16
 #: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
 _START: Final = 22 - 3
-#: Who was found lately, below whom and since when it runs: most come again, and searching is slow.
+#: The processes of the last calls, with root and start: most call again, and a search is slow.
 #: A process stays below its supervisor, which adopts orphans.
 _recent: dict[int, tuple[int, str]] = {}
 _RECENT_MAX: Final = 256

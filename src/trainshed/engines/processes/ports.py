@@ -3,7 +3,7 @@
 A replica of several processes has several neighbouring ports, of which it knows the first.
 
 Nothing can reserve a port for another program, so ports are looked for below the range that the
-kernel hands to outgoing connections: there, nobody takes one by accident between now and the
+kernel hands to outgoing connections: there, no program takes one by accident between now and the
 moment when the replica binds it.
 """
 

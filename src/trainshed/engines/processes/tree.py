@@ -110,7 +110,7 @@ def send_to_all(listed: Iterable[tuple[int, int]], adopter: int, sig: signal.Sig
 
 
 def kill_listed(listed: Callable[[], Collection[int]]) -> None:
-    """SIGKILL whatever ``listed`` finds, until twice it finds nobody new.
+    """SIGKILL the processes that ``listed`` finds, until it finds no new one twice.
 
     A process that has been sent SIGKILL forks no more, so this ends however its children fork
     meanwhile; twice, because one that changes parents is missed by a walk.  It does not wait until

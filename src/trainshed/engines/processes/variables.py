@@ -1,6 +1,6 @@
 """Which variables of the server's environment reach supervisors, installers and programs of users.
 
-A service's environment holds what nobody wrote down: tokens of other services, addresses, keys.
+A service's environment holds undocumented values: tokens of other services, addresses, keys.
 So it is not passed on but for what is known to be needed, and what ``[fleet] pass_env`` names.
 A local run passes on all that the user has.
 """
@@ -30,7 +30,7 @@ _OF_HELPERS: Final = (
     "STORAGE_OPTS", "DOCKER_*", "CONTAINER_*", "CONTAINERS_*", "APPTAINER_*", "SINGULARITY_*",
 )  # fmt: skip
 
-#: What the server knows and nobody else must, whatever is asked for.
+#: Secrets of the server, which no setting passes to a job.
 SECRET: Final = frozenset(
     {
         "CLOUDSDK_AUTH_ACCESS_TOKEN",
