@@ -44,7 +44,7 @@ def test_a_stream_that_ends_early_cuts_its_connection_with_one_line(caplog, faul
         read(port)
     lines = [record for record in caplog.records if record.levelno > logging.INFO]
     assert [record.getMessage() for record in lines] == [
-        f"cannot serve gs://mine/x to its end: {'[Errno 5] ' * bool(fault)}{words}"
+        f"cannot serve all of gs://mine/x: {'[Errno 5] ' * bool(fault)}{words}"
     ]
     assert lines[0].exc_info is None
 

@@ -125,7 +125,7 @@ def test_the_staging_bucket_is_made_unless_it_exists(trainshed, server, data, ho
         bare.note(data)
         run = trainshed("env", how, "--project", "demo")
     assert bare.requests[-1] == ("POST", BUCKETS, "Bearer tsd_admin", {"name": "demo-staging"})
-    assert "gs://demo-staging is made" in run.err
+    assert "gs://demo-staging was made" in run.err
 
 
 def test_a_staging_bucket_of_ones_own_that_is_missing_is_named(trainshed, data):

@@ -198,7 +198,7 @@ def know_repetition(around: ChainServices, passage: RequestContext) -> None:
 
 
 def handle(around: ChainServices, passage: RequestContext) -> None:
-    """Do it."""
+    """Call the handler of the row."""
     del around
     call = Call(
         caller=_caller(passage),
@@ -218,6 +218,7 @@ def hold_end(around: ChainServices, passage: RequestContext) -> None:
 
 
 def write_json(around: ChainServices, passage: RequestContext) -> None:
+    """Encode the answer as the reply's JSON."""
     del around
     passage.reply = write_document(passage.answer)
 
