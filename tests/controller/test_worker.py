@@ -41,7 +41,7 @@ def test_a_step_that_is_seldom_taken_is_taken_again_soon_after_a_failure():
 def test_what_lasts_is_not_told_at_every_try(caplog):
     fail_often(50, tick_s=0.001)
     assert len(caplog.records) == 1
-    assert "'tried' waits: the database cannot be used" in caplog.text
+    assert "'tried' failed: the database cannot be used" in caplog.text
 
 
 def test_a_step_that_hangs_holds_up_no_end_that_has_a_bound():

@@ -178,7 +178,7 @@ def test_what_a_build_puts_in_the_place_of_its_packages_is_not_shown_to_jobs(tmp
 
     monkeypatch.setattr(environments, "install", links)
     environment = Environment(python=sys.executable, packages=(str(tmp_path / "wheel.whl"),))
-    with pytest.raises(EngineFault, match="something in its place"):
+    with pytest.raises(EngineFault, match="the build has replaced the folder"):
         environments.prepare(environment, cache_dir=tmp_path / "cache", note=print)
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_symlink()]
 
@@ -224,7 +224,7 @@ def test_a_link_in_the_place_of_the_packages_opens_no_file_of_the_machine(tmp_pa
     target.parent.mkdir()
     target.symlink_to(machine)
     builder = Builder(owner=compose.ProjectUser(os.geteuid(), os.getegid()))
-    with pytest.raises(EngineFault, match="no folder: their build has put something"):
+    with pytest.raises(EngineFault, match="the build has replaced the folder"):
         environments._take_back(builder, target)
     assert machine.stat().st_mode & 0o777 == 0o700
     assert (machine / "shadow").stat().st_mode & 0o777 == 0o600
