@@ -53,7 +53,7 @@ class Times:
     head_s: float = 10.0
     """From the connection, or the first byte of a head, to the head's end; includes TLS."""
     body_s: float = 60.0
-    """Time without bytes after which a body must have kept its rate."""
+    """The most seconds that the next piece of a body may take."""
     body_bytes_per_s: float = 500.0
     """The minimum rate of a body (as Apache's mod_reqtimeout)."""
     keep_alive_s: float = 95.0

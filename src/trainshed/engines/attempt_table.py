@@ -1,4 +1,4 @@
-"""The attempts that an engine remembers, by their keys: made when asked for, dropped when old.
+"""The attempts that an engine remembers, by their keys: made on first use, dropped when old.
 
 Entries hold nothing that the server must not lose: one that was dropped is read from its folder
 again.  So any entry whose attempt is over may go.
@@ -13,7 +13,7 @@ from trainshed.model.attempt import AttemptKey, Observation, Phase
 
 _LOG = logging.getLogger(__name__)
 
-#: So many attempts are remembered beside those that are asked for.
+#: The table remembers so many attempts beside those that the caller needs.
 REMEMBERED_MAX: Final = 10_000
 _OVER: Final = frozenset({Phase.ENDED, Phase.LOST})
 

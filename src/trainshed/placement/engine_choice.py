@@ -72,7 +72,7 @@ def choose(
 
 
 def _not_meant(engine: OfferedEngine, wanted: str | None, region: str | None) -> Explanation | None:
-    """Why label or region exclude an engine, before it is asked itself."""
+    """Return why label or region exclude an engine; the engine is not called."""
     if wanted is not None:
         if engine.name == wanted:
             return None

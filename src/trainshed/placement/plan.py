@@ -81,7 +81,7 @@ class Planner:
         Every job of the queue is either placed or explained.  A change that would admit it is
         sought for the first ``explain_max`` that wait and for ``explain_uids``.  Placed jobs are
         not held until ``hold`` is called for them.  A job that is held is not planned again.
-        ``start`` is given the placed jobs as soon as they are known, and may call ``hold``: the
+        The planner calls ``start`` with the placed jobs at once, which may call ``hold``: the
         changes take longer than all the rest.
 
         Only the job with the reservation is remembered from pass to pass.

@@ -26,7 +26,7 @@ class JobOutcome:
     run: Run
     predicted_s: Interval
     reach: str
-    """The kind of question that was answered (``reach.Reach``)."""
+    """The kind of extrapolation from measured counts (``reach.Extrapolation``)."""
     goodput: float | None = None
     price: HourPrice | None = None
     """The price of all its machines."""

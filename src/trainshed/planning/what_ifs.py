@@ -23,7 +23,7 @@ MEASURE = "measure: trainshed plan calibrate"
 
 
 class BatchRule(StrEnum):
-    """The batch that is kept when the number of accelerators changes."""
+    """The batch that stays the same when the number of accelerators changes."""
 
     KEEP_LOCAL = "keep-local"
     KEEP_GLOBAL = "keep-global"

@@ -3,7 +3,7 @@
 The store knows the project of a bucket; the disk knows whether it exists, because jobs and
 administrators make folders too.
 
-The metadata of an object is kept in a small JSON file outside of the bucket.  A
+The metadata of an object is in a small JSON file outside of the bucket.  A
 file's modification time in microseconds is its generation, so bytes and generation can never
 disagree, and a file that a job wrote by itself has one too.  A note belongs to one generation: it
 is ignored once a program has written the file again.  Checksums also need the same inode.

@@ -14,7 +14,7 @@ from sqlalchemy.types import BigInteger
 from trainshed.store.tables import JOBS, LEASES, MARKS, NODES, RETRY_KEYS
 
 _PREFIX: Final = "jump "
-#: The most jumps that are kept: a machine without a battery jumps at each start.
+#: The store keeps at most so many jumps: a machine without a battery jumps at each start.
 _KEPT_MAX: Final = 100
 
 

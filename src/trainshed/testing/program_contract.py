@@ -118,7 +118,7 @@ class ProgramContract(EngineContract):
         assert living(engine, key) == []
 
     def test_a_notice_says_why_and_until_when_before_the_signal(self, world: World) -> None:
-        """What a replica then says is kept as all that it says."""
+        """The engine stores these lines of a replica as all others."""
         code = "trap 'cat \"$TRAINSHED_NOTICE_FILE\"; echo; seq 10000; exit 0' TERM"
         engine, key = ready(world, FakeProgram(waits=True, code=code))
         before = time.time()

@@ -143,7 +143,7 @@ class PredictionScore(Answer):
     goodput: float | None = None
     """Time in steps, over the time since the replica began."""
     class_: str
-    """From what was known to what was asked."""
+    """The kind of extrapolation from the measured counts of hosts and accelerators."""
     cost: float | None = None
     predicted_cost: float | None = None
     currency: str | None = None

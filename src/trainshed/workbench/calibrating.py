@@ -29,7 +29,7 @@ from trainshed.workbench.short_runs import (
 from trainshed.workbench.step_lines import step_pattern
 from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, digest_of
 
-#: Bytes that a parameter's gradient has where no hook has seen it.
+#: Bytes of a parameter's gradient if no hook has measured it.
 _BYTES: Final = 4.0
 _GIGA: Final = 1e9
 #: Later than this no run is made again for the sake of a quieter machine, in seconds.

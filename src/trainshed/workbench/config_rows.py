@@ -1,6 +1,6 @@
 """Adds the rows of an environment to a server's configuration file.
 
-The administrator's text is kept unchanged, and the rows are appended.  The file is replaced only if
+The administrator's text stays unchanged, and the rows are appended.  The file is replaced only if
 a server can read the result.
 """
 

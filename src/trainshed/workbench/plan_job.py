@@ -1,4 +1,4 @@
-"""The plan of a job: what it is made from is read, and the planner is asked."""
+"""Plans a job: reads the job file, the calibration and the prices, and calls the planner."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class PlanRequest:
     machine_types: Sequence[str]
     """Other machine types for the hosts that train."""
     counts: Mapping[str, tuple[int, ...]]
-    """Numbers of ``gpus``, ``hosts`` or ``model-parallel`` that are asked about."""
+    """Numbers of ``gpus``, ``hosts`` or ``model-parallel`` to compare."""
     reducers: int | None
     servers: int | None
     batch: BatchRule
@@ -78,7 +78,7 @@ class PlanRequest:
     region: str | None
     prices: Path | None
     interruptions: Interruptions | None
-    """Of spot machines; None: spot prices are not asked for."""
+    """Of spot machines; None: without spot prices."""
     limits: PlanLimits
     worth: float
 
@@ -210,7 +210,7 @@ def _wishes(request: PlanRequest, region: str | None) -> PlanWishes:
 
 
 def _warn_of_batch(request: PlanRequest, plan: JobPlan) -> Iterator[str]:
-    """What is not known of larger batches."""
+    """What the plan cannot say of larger batches."""
     if request.batch is BatchRule.KEEP_LOCAL and not plan.work.critical_batch and request.target:
         yield (
             "the batch grows with the accelerators: whether the model then needs more samples is "

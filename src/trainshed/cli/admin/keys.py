@@ -73,7 +73,7 @@ def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
     grant = grant_of(args) if args.action in ("create", "add") else {}
-    if args.action == "add":  # the key is read before a server or a database is asked
+    if args.action == "add":  # read the key before calling a server or a database
         key = _read_key_file(args.key_file) if args.key_file else None
         grant |= key or _read_public_key(args.email, args.public_key)
     with connect(args, "keys") as ask:

@@ -61,7 +61,7 @@ def serve(
     """Serve until SIGTERM or Ctrl-C.
 
     ``begin`` is called before the first request is answered, ``end`` after the last one.
-    ``holds_ports``: the listening sockets are kept for the next server on this data directory.
+    ``holds_ports``: the listening sockets stay open for the next server on this data directory.
     """
     check_anonymous_binding(settings.host, anonymous=settings.anonymous)
     _is_https(settings)  # refused before anything is made

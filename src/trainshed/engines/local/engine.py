@@ -373,7 +373,7 @@ class LocalEngine:
                 call(key)
 
     def _sweep(self, keys: Collection[AttemptKey]) -> None:
-        """Collect supervisors that have ended, and forget attempts that are not asked for."""
+        """Collect supervisors that have ended, and forget attempts that no caller names."""
         now = time.monotonic()
         if now - self._swept_at < _SWEEP_S:
             return

@@ -28,7 +28,7 @@ class LocalOptions:
     slots: int | None = None
     gpu_alias: Mapping[str, str] = field(default_factory=dict)
     find_gpus: Callable[[], Sequence[GpuDevice]] | None = None
-    """By default the driver is asked."""
+    """Lists the GPUs; by default from the driver."""
     fake_gpus: int = 0
     """So many stand in for the machine's own."""
     gpu_wait_s: float = 60.0
@@ -36,7 +36,7 @@ class LocalOptions:
 
     containers: Found = NONE
     isolation: Isolation | None = None
-    """How jobs are kept apart; by default not at all."""
+    """Isolates jobs from each other; None: no isolation."""
     network: JobNetwork = JobNetwork(is_own=False)  # noqa: RUF009 - a constant
     """Whether each attempt may have a network of its own."""
     pass_env: Sequence[str] | None = None

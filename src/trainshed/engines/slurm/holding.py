@@ -16,7 +16,7 @@ The two speak by files in the folder of the attempt that has ended:
 ``withdrawn``
     The server has given ``next`` this name: it submits that attempt as any other.
 ``release``
-    Either says that the nodes are not kept, or no more.  It may come before ``held``, and it
+    Either says that the allocation is released, or will be.  It may come before ``held``, and it
     stays beside ``taken``.
 
 Only one of the two can rename ``next``, so an attempt that was offered begins once, whatever is
@@ -134,7 +134,7 @@ class KeptAllocations:
                 hold.release(folder)  # its launcher may be about to keep it
 
     def name(self, key: AttemptKey, row: SlurmJob) -> bool:
-        """Have ``squeue`` show that the allocation of an attempt is kept, or its present attempt.
+        """Make ``squeue`` show that an allocation is kept, or which attempt uses it now.
 
         False: it is neither, and is to end.
         """

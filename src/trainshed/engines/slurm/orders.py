@@ -37,7 +37,7 @@ class Step(enum.Enum):
     DONE = "DONE"
     WAIT = "WAIT"
     SHOW_KEPT = "SHOW_KEPT"
-    """Have squeue show that its allocation is kept, after which nothing is left to be done."""
+    """Make squeue show that its allocation is kept; no further step follows."""
     REMIND = "REMIND"
     CANCEL = "CANCEL"
 
@@ -49,7 +49,7 @@ class OrderFacts(NamedTuple):
     is_settled: bool = False
     """Whether Slurm would show its job by now."""
     job: str = "1"
-    """Slurm's number; empty: not known."""
+    """Slurm's number; empty until Slurm has given one."""
     is_answered: bool = True
     """Whether Slurm has answered at all."""
     state: SlurmState | None = None

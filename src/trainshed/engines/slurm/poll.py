@@ -133,7 +133,7 @@ class Poller:
             self._ask()
 
     def _run_work(self) -> bool:
-        """Whether something moves; Slurm is asked also when the work fails."""
+        """Whether an order is under way; the poller queries Slurm also when an order fails."""
         try:
             moves = self._work()
         except Exception:  # noqa: BLE001 - the next try may succeed

@@ -44,7 +44,7 @@ class Facts:
     """The end that an earlier look has written down; then nothing else counts."""
     is_submitted: bool = True
     job: str = ""
-    """Slurm's number; empty: not known."""
+    """Slurm's number; empty until Slurm has given one."""
     is_new: bool = False
     """Whether Slurm may not show its job yet, as it was submitted just now."""
     order: Order | None = None
@@ -79,9 +79,9 @@ class Memory(NamedTuple):
     counted_at: int = 0
     """The number of the answer that was counted last."""
     over_since_s: float | None = None
-    """Since when its job is seen to be over, or gone."""
+    """When an answer of Slurm first had its job as over, or no longer had it."""
     held_at: int | None = None
-    """The answer at which its launcher was first seen to keep its nodes."""
+    """The number of the first answer with a launcher that keeps its nodes."""
     queued_at: int | None = None
     """The answer that first had its job in the queue though it had begun."""
     is_requeued: bool = False
@@ -165,7 +165,7 @@ def _follow_queue(memory: Memory, facts: Facts) -> Memory:
     state = facts.state
     if state in QUEUED and (facts.has_begun or state is SlurmState.REQUEUED):
         queued_at = facts.number if memory.queued_at is None else memory.queued_at
-        # the answer after the one that was under way was asked for when it had begun
+        # the query of the second answer began after the attempt
         is_requeued = memory.is_requeued or facts.number > queued_at + 1
         return memory._replace(queued_at=queued_at, is_requeued=is_requeued)
     is_elsewhere = state is not None and state not in QUEUED and state not in OVER
@@ -279,7 +279,7 @@ def _has_waited(facts: Facts, memory: Memory) -> bool:
 
 
 def _is_kept(facts: Facts, memory: Memory) -> bool:
-    """Whether its job was seen to run on after its end: then no other user has ended it."""
+    """Whether its job ran on after its end, by Slurm's answers: then no other user has ended it."""
     if not facts.is_held or memory.held_at is None:
         return False
     return facts.number > memory.held_at + 1  # one answer may have been under way

@@ -106,7 +106,7 @@ class Gang(ABC):
         self.is_worth_another_try = False
         """Whether that is the machine's fault, and passes."""
         self.lost: str | None = None
-        """Why it will never be known how one of them ended, if so."""
+        """Why the exit of one of them can never be read; None: it can."""
 
     @abstractmethod
     def gather(self) -> bool:

@@ -105,7 +105,7 @@ def _may_go_on(folder: AttemptFolder, ended: Ended) -> bool:
 
 
 def _was_asked(replica: ReplicaExit) -> bool:
-    """Return whether a process that is not ours has asked a replica to end."""
+    """Return whether another program has signalled a replica to end."""
     return replica.status == _ASKED and not replica.stopped_by_us
 
 

@@ -39,7 +39,7 @@ from trainshed.model.launch_plan import PYTHON_WORD
 
 _LOOK_S: Final = 0.1
 _LOOK_FOR_PARENT_S: Final = 2.0
-#: The launcher may wait for a file system; that its machine is gone is found out by the kernel.
+#: The launcher may wait for a file system; the kernel detects a lost machine.
 _LAUNCHER_SILENT_S: Final = 900.0
 #: How long the launcher may take to answer a warden whose machine wants it to end.
 _ANSWER_S: Final = 5.0
@@ -75,7 +75,7 @@ def main(index: int) -> int:
 
 
 class _Parent:
-    """The process that has started the warden, seen from behind its reaper."""
+    """The process that started the warden's reaper."""
 
     def __init__(self, reaper: Identity | None, parent: int) -> None:
         self._reaper = reaper

@@ -1,7 +1,7 @@
 """Fits short runs: the seconds of compute of one job, and multipliers of its rates.
 
 Few runs cannot determine eight unknowns.  So each starts at its default with a width (a prior), the
-spread seen among jobs (docs/sources/planner.md 3), and stays there unless the runs say otherwise.
+spread measured among jobs (docs/sources/planner.md 3), and stays there unless the runs move it.
 The remaining error is a drift that grows with the doublings inside a host and of hosts.  It is
 extrapolated to larger clusters (``posterior``), so that near measured points these count more than
 the equations.

@@ -22,7 +22,7 @@ from trainshed.store.base import StoreFault
 
 #: Sockets of all attempts together; an attempt has three, or three for each replica.
 SOCKETS_MAX: Final = 4096
-#: Seconds until an attempt that does not answer is asked again: its supervisor has to start.  The
+#: Seconds until the server queries a silent attempt again: its supervisor has to start.  The
 #: pauses grow.
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 10.0
 _PAUSES: Final = 10

@@ -1,7 +1,7 @@
 """Answers what programs send to Cloud Logging and Cloud Monitoring.
 
 Programs that log with Google's client do not look at answers, so every write succeeds.  The job's
-log has the lines, or says once that nothing is kept.
+log has the lines, or says once that the server drops them.
 """
 
 import threading
@@ -46,7 +46,7 @@ class Telemetry:
 
     @property
     def keeps(self) -> bool:
-        """Whether log lines are kept."""
+        """Whether the server stores log lines."""
         return self._keep is not None
 
     def take(self, peer: LivingAttempt, host: str, lines: Sequence[WrittenLine] = ()) -> bool:

@@ -171,7 +171,7 @@ class SubmitRules:
 
     images: ImagesByEngine
     engines: Engines | None = None
-    """The engines that a job may use; None: one engine that is not asked."""
+    """The engines that a job may use; None: one engine, which refuses no job at submit."""
     quotas: tuple[QuotaRule, ...] = ()
     overlays: tuple[Path, ...] = ()
     today: Callable[[], date] = field(default=_today)

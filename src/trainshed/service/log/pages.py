@@ -6,7 +6,7 @@ is bound to its filter.  A page may have no entry and a token all the same, as G
 of a large log goes on with the next page.
 
 The logs of jobs that ran at the same time must all be opened before the first entry is known.  If
-that takes too long for one page, the search is kept for a minute, for the next page.
+that takes too long for one page, the server keeps the search for a minute, for the next page.
 """
 
 import time

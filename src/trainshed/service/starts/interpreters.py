@@ -76,10 +76,10 @@ class Installed:
     has_trainer: bool = False
     """Whether a program can import the trainer library."""
     is_known: bool = True
-    """Whether the interpreter has been asked."""
+    """Whether the interpreter has reported its packages."""
 
 
-#: An interpreter on another machine that has not been asked yet.
+#: An interpreter on another machine whose packages are not read yet.
 UNKNOWN: Final = Installed(is_known=False)
 
 

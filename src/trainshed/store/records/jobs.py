@@ -165,7 +165,7 @@ class Holding:
 
     @property
     def replicas(self) -> Sequence[Seat]:
-        """A seat for every replica; on no node where that is not known."""
+        """A seat for every replica; without a node if the engine has not reported it."""
         if self.claim is None:
             return self.seats
         seats = {(seat.role, seat.index): seat for seat in self.seats}

@@ -9,7 +9,7 @@ from datetime import datetime
 class Pipeline:
     """A training pipeline: the caller's document around a real job (docs/sources/vertex.md 4.4).
 
-    Its state is its child's; nothing of it is kept twice.
+    Its state is its child's, and is stored once.
     """
 
     uid: int

@@ -51,7 +51,7 @@ class StoredCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRow:
-    """What is known of one replica of an attempt."""
+    """The state of one replica of an attempt, as last observed."""
 
     role: str
     index: int
@@ -70,7 +70,7 @@ class Step:
 
     Applied only if the row still has ``version``.  Entering PREPARING with ``seats``, or ENQUEUED,
     opens the next attempt (number ``attempt + 1``); a final state sets ``end_time`` in the same
-    write.  ``replicas`` replace what is known of the current attempt's.
+    write.  ``replicas`` replace the stored rows of the current attempt.
     """
 
     uid: int
@@ -85,7 +85,7 @@ class Step:
     engine: str = ""
     """Of the attempt that is opened; empty: the first one."""
     placed: tuple[Seat, ...] = ()
-    """Where the engine has placed the current attempt; empty leaves what is known."""
+    """Where the engine has placed the current attempt; empty leaves the stored places."""
     refused: Explanation | None = None
     """Why the engine did not take the attempt; the job waits for that."""
     replicas: tuple[ReplicaRow, ...] | None = None

@@ -76,7 +76,7 @@ class StudyStep:
     server: str | None
     error: JobError | None = None
     start_time: datetime | None = None
-    """When the first of its trials began to run; None leaves what is known."""
+    """When the first of its trials began to run; None leaves the stored time."""
     new_trials: tuple[NewTrial, ...] = ()
     trials: tuple[TrialRecord, ...] = ()
     reports: tuple[TrialReports, ...] = ()

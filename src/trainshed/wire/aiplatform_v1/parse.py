@@ -1,9 +1,9 @@
 """Parses the job documents of ``aiplatform/v1``.
 
 All of them have a CustomJobSpec, which becomes the spec's ``request`` because CLUSTER_SPEC shows it
-to the program.  The rest of the document is kept in ``envelope`` and echoed.  A worker
-pool's position is its role.  Sources: docs/sources/gcloud.md 5 and 6, docs/sources/vertex.md 4
-and 8.
+to the program.  The server stores the rest of the document in ``envelope`` and returns it.  The
+position of a worker pool is its role.  Sources: docs/sources/gcloud.md 5 and 6,
+docs/sources/vertex.md 4 and 8.
 """
 
 import re

@@ -36,7 +36,7 @@ class Facts:
     was_ours: bool = False
     """Whether this process has started the supervisor: it then knows that it has ended."""
     waited_s: float = 0.0
-    """How long this process has seen a plan that no supervisor takes."""
+    """Seconds since this process first read a plan that no supervisor has taken."""
 
 
 class Decision(enum.Enum):

@@ -3,7 +3,7 @@
 A line is on its way to the file as soon as the loop that delivers it has caught up, so a reader
 finds it within milliseconds of its writing; nothing waits for a timer.
 
-Lines that cannot be written now are kept and tried again: a full disk or a folder
+The supervisor keeps lines that it cannot write now, and retries: a full disk or a folder
 that is away for a while costs no line.  The caller stops adding lines meanwhile
 (``is_blocked``), so that little memory is needed, and the programs wait in their writes.  They do
 so before the disk is full: one job's words must not keep others from being recorded.
