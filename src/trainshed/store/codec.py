@@ -82,8 +82,9 @@ VALUES: Final[Codec[Values]] = Codec(Values)
 MEASUREMENT: Final[Codec[Measurement]] = Codec(Measurement)
 
 
+@functools.lru_cache(1024)
 def reason_of(explanation: str) -> str:
-    """Return only the reason of a stored explanation; a list decodes thousands of them."""
+    """Return only the reason of a stored explanation; thousands of listed jobs have the same."""
     reason: str = json.loads(explanation)["reason"]
     return reason
 

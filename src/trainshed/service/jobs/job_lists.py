@@ -11,7 +11,7 @@ from trainshed.service.jobs.paging import digest_of, row_before, token_behind
 from trainshed.service.jobs.since import time_since
 from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
 from trainshed.store.opening import Store
-from trainshed.wire.native_v1 import Answer, answer_of
+from trainshed.wire.native_v1 import Answer
 from trainshed.wire.times import utc_text
 
 #: Rows of a page: by default, and at most.
@@ -109,11 +109,22 @@ class JobLists:
 
 
 def _summarize(row: JobListRow) -> JobRow:
-    return answer_of(
-        JobRow,
-        row,
+    """Return a row field by field: a page has 5,000, and ``answer_of`` is slow."""
+    return JobRow(
         uid=str(row.uid),
+        name=row.name,
+        display_name=row.display_name,
+        project=row.project,
+        kind=row.kind,
+        state=row.state,
+        reason=row.reason,
+        attempt=row.attempt,
+        restarts=row.restarts,
+        gpus=row.gpus,
+        replicas=row.replicas,
         node=row.node or None,
+        nodes=row.nodes,
+        creator=row.creator,
         create_time=utc_text(row.create_ns),
         start_time=None if row.start_ns is None else utc_text(row.start_ns),
         end_time=None if row.end_ns is None else utc_text(row.end_ns),
