@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.test_slurm_engine import (
+from engines.slurm_world import (
     KEY,
     NAME,
     ORDER,

@@ -1,0 +1,200 @@
+"""What the Slurm engine reports of an attempt: waiting, running, its end or its loss."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engines.slurm_world import (
+    KEY,
+    begun,
+    claim,
+    eventually,
+    exit_of,
+    launched,
+    no_spare_time,
+    plan_of,
+    until,
+    world,
+)
+from trainshed.engines.supervise.record.records import Decided
+from trainshed.model.attempt import AttemptKey, Loss, Phase
+from trainshed.model.explanation import Reason
+from trainshed.model.resources import Seat
+from trainshed.model.roles import Role
+
+__all__ = ["no_spare_time", "world"]
+
+
+def test_it_waits_with_the_words_of_slurm(world):
+    engine = launched(world)
+    world.slurm.set("1", "PENDING", "JobHeldUser", "")
+    observations = eventually(
+        lambda: [o for o in engine.observe([KEY]) if o.waits and o.waits.reason is Reason.HELD]
+    )
+    assert observations[0].phase is Phase.WAITING
+
+
+def test_where_it_is_placed_is_said(world):
+    engine = begun(world)
+    seats = eventually(lambda: engine.observe([KEY])[0].placed)
+    assert seats == (Seat(role=Role.PRIMARY, index=0, node="n1", engine="slurm"),)
+
+
+def test_suspended_it_stands_still(world):
+    engine = begun(world)
+    world.slurm.set("1", "SUSPENDED")
+    observation = eventually(lambda: [o for o in engine.observe([KEY]) if o.waits])[0]
+    assert (observation.phase, observation.waits.reason) == (Phase.READY, Reason.HELD)
+
+
+def test_a_quick_end_says_where_it_was(world):
+    engine = launched(world)
+    world.begin()
+    world.record(exit_of(0))
+    (seat,) = until(engine, Phase.ENDED).placed
+    assert (seat.role, seat.node, seat.engine) == (Role.PRIMARY, "n1", "slurm")
+
+
+def test_an_end_with_a_code_is_the_end(world):
+    engine = begun(world)
+    world.record(exit_of(42))
+    assert until(engine, Phase.ENDED, Phase.LOST).outcome.exit_code == 42
+
+
+@pytest.mark.parametrize(
+    ("state", "loss", "words"),
+    [
+        ("PREEMPTED", Loss.MAINTENANCE, "preempted"),
+        ("TIMEOUT", Loss.LIMIT, "time limit"),
+        ("DEADLINE", Loss.LIMIT, "time limit"),
+        ("NODE_FAIL", Loss.INFRA, "NODE_FAIL of its job 1 on n1"),
+        ("CANCELLED", Loss.INFRA, "another user or Slurm has cancelled"),
+    ],
+)
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_signal_that_nobody_of_ours_sent_is_explained_by_slurm(
+    world, state, loss, words, recorded
+):
+    engine = begun(world)
+    if recorded:
+        world.record(exit_of(signal=15, interrupted=True))
+        assert engine.observe([KEY])[0].phase is Phase.READY  # not believed yet
+    world.slurm.set("1", state)
+    observation = until(engine, Phase.ENDED, Phase.LOST)
+    assert (observation.phase, observation.loss) == (Phase.LOST, loss)
+    assert words in observation.fault
+    world.slurm.forget("1")
+    assert until(world.engine(), Phase.ENDED, Phase.LOST) == observation
+
+
+@pytest.mark.parametrize(
+    ("message", "loss"), [("n1 is to be left", Loss.MAINTENANCE), ("", Loss.INFRA)]
+)
+def test_what_ends_within_the_grace_of_a_preemption_is_maintenance(world, message, loss):
+    engine = begun(world)
+    world.record(exit_of(143, interrupted=True, message=message))
+    world.slurm.set("1", "FAILED")
+    observation = until(engine, Phase.ENDED, Phase.LOST)
+    assert (observation.phase, observation.loss) == (Phase.LOST, loss)
+
+
+def test_a_program_that_killed_itself_has_ended_so(world):
+    engine = begun(world)
+    world.record(exit_of(signal=11))
+    world.slurm.set("1", "COMPLETED")
+    assert until(engine, Phase.ENDED, Phase.LOST).outcome.exit_code == 139
+
+
+def test_the_nodes_of_a_lost_attempt_are_avoided_by_the_next(world):
+    engine = begun(world)
+    world.slurm.set("1", "NODE_FAIL", nodes="n[1-2]")
+    until(engine, Phase.LOST)
+    engine.launch(AttemptKey(KEY.uid, 2), plan_of(), claim())
+    assert "--exclude=n1,n2" in world.slurm.called("sbatch")[-1]
+
+
+@pytest.mark.usefixtures("no_spare_time")
+def test_an_answer_without_the_job_is_no_loss(world):
+    engine = begun(world)
+    row = dict(world.slurm.rows["1"])
+    engine._attempts.get(KEY).lost_after_s = 3600.0
+    world.slurm.forget("1")
+    until(engine, Phase.UNKNOWN)
+    world.slurm.rows["1"] = row
+    until(engine, Phase.READY)
+
+
+@pytest.mark.usefixtures("no_spare_time")
+def test_a_job_that_slurm_does_not_know_twice_and_that_says_nothing_is_lost(world):
+    engine = begun(world)
+    world.slurm.forget("1")
+    observation = until(engine, Phase.LOST)
+    assert observation.loss is Loss.INFRA
+
+
+@pytest.mark.usefixtures("no_spare_time")
+def test_what_a_controller_that_does_not_work_misses_is_not_lost(world):
+    engine = begun(world)
+    engine._poller.miss(frozenset({"1"}))
+    world.slurm.is_up = False
+    world.slurm.forget("1")
+    until(engine, Phase.UNKNOWN)
+    number = engine._poller.last_answer.number
+    eventually(lambda: engine.observe([KEY]) and engine._poller.last_answer.number > number + 5)
+    assert engine.observe([KEY])[0].phase is Phase.UNKNOWN
+    world.slurm.is_up = True
+    until(engine, Phase.LOST)
+
+
+def test_records_that_are_late_are_waited_for(world):
+    engine = begun(world)
+    engine._attempts.get(KEY).lost_after_s = 3600.0
+    world.slurm.set("1", "COMPLETED")
+    number = engine._poller.last_answer.number
+    eventually(lambda: engine.observe([KEY]) and engine._poller.last_answer.number > number + 2)
+    assert engine.observe([KEY])[0].phase is Phase.READY
+    world.record(Decided(0, "it ended"), exit_of(0))
+    assert until(engine, Phase.ENDED).outcome.exit_code == 0
+
+
+def test_a_job_that_slurm_forgot_at_once_ends_by_its_records(world):
+    engine = begun(world)
+    world.slurm.forget("1")
+    world.record(Decided(0, "it ended"), exit_of(0))
+    assert until(engine, Phase.ENDED).outcome.exit_code == 0
+
+
+def test_a_job_requeued_by_somebody_is_lost_and_cancelled(world):
+    engine = begun(world)
+    world.slurm.set("1", "PENDING", "BeginTime", "")
+    observation = until(engine, Phase.LOST)
+    assert "requeued" in observation.fault
+    assert ("1",) in map(tuple, world.slurm.called("scancel"))
+
+
+def test_an_unknown_word_is_unknown(world):
+    engine = begun(world)
+    world.slurm.set("1", "TELEPORTING")
+    until(engine, Phase.UNKNOWN)
+    world.slurm.set("1", "RUNNING")
+    until(engine, Phase.READY)
+
+
+def test_what_can_never_start_fails_with_slurms_words(world):
+    engine = launched(world)
+    world.slurm.set("1", "PENDING", "AccountNotAllowed", "")
+    observation = until(engine, Phase.ENDED)
+    assert "AccountNotAllowed" in observation.fault
+    eventually(lambda: ("1",) in map(tuple, world.slurm.called("scancel")))
+
+
+@pytest.mark.usefixtures("no_spare_time")
+def test_an_attempt_whose_number_was_never_read_is_lost_once_slurm_has_forgotten_it(world):
+    engine = launched(world)
+    engine.close()
+    world.begin()
+    path = Path(world.attempt().path, "slurm.json")
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "job": "", "since_s": 0}))
+    world.slurm.forget("1")
+    assert "does not know" in until(world.engine(), Phase.LOST).fault

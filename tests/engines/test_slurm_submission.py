@@ -1,0 +1,227 @@
+"""What the Slurm engine submits, once for each attempt, and what it does when Slurm refuses."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from engines.slurm_world import (
+    KEY,
+    NAME,
+    SECRET,
+    answers,
+    claim,
+    eventually,
+    killed_while_it_submits,
+    launched,
+    plan_of,
+    until,
+    world,
+)
+from trainshed.engines.base import LaunchRefused, ReplicaShape
+from trainshed.engines.slurm import attempt as slurm_attempt
+from trainshed.engines.slurm import submit
+from trainshed.model.attempt import AttemptKey, Loss, Phase
+from trainshed.model.explanation import Reason
+from trainshed.model.faults import EngineFault, is_transient
+from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat
+from trainshed.model.roles import Role
+
+__all__ = ["world"]
+
+POLICY = (
+    "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's "
+    "size and/or time limits)"
+)
+
+
+def test_one_submission_however_often_it_is_launched(world):
+    engine = launched(world)
+    engine.launch(KEY, plan_of(), claim())
+    world.engine().launch(KEY, plan_of(), claim())
+    (words,) = [argv for argv in world.slurm.called("sbatch") if "--version" not in argv]
+    assert f"--comment={KEY}" in words
+    assert f"--job-name={NAME}" in words
+    assert "--dependency=singleton" in words
+
+
+def test_a_job_whose_number_was_never_read_is_found_by_its_comment(world):
+    killed_while_it_submits(world)
+    after = world.engine()
+    after.launch(KEY, plan_of(), claim())
+    assert list(world.slurm.rows) == ["1"]
+    until(after, Phase.WAITING)
+
+
+def test_a_job_that_began_and_that_slurm_forgot_is_not_submitted_again(world):
+    killed_while_it_submits(world)
+    world.begin()
+    world.slurm.forget("1")
+    world.engine().launch(KEY, plan_of(), claim())
+    assert world.slurm.rows == {}
+
+
+def test_the_sbatch_of_a_killed_server_is_waited_for(world, monkeypatch):
+    monkeypatch.setattr(submit, "_SUBMIT_S_MAX", 0.05)
+    lives_on = []
+
+    def kill():
+        lives_on.extend(map(os.dup, world.slurm.inherited))
+        raise KeyboardInterrupt
+
+    engine = world.engine()
+    world.slurm.before_answer = kill
+    with pytest.raises(KeyboardInterrupt):
+        engine.launch(KEY, plan_of(), claim())
+    world.slurm.before_answer = lambda: None
+    with pytest.raises(OSError, match="earlier sbatch"):
+        world.engine().launch(KEY, plan_of(), claim())
+    for descriptor in lives_on:
+        os.close(descriptor)
+    world.engine().launch(KEY, plan_of(), claim())
+    assert list(world.slurm.rows) == ["1"]
+
+
+def test_a_submission_under_way_elsewhere_is_waited_for(world, monkeypatch):
+    monkeypatch.setattr(submit, "_SUBMIT_S_MAX", 0.05)
+    engine = world.engine()
+
+    def second():
+        with pytest.raises(OSError, match="earlier sbatch") as caught:
+            other.launch(KEY, plan_of(), claim())
+        assert is_transient(caught.value)
+
+    other = world.engine()
+    world.slurm.before_answer = second
+    engine.launch(KEY, plan_of(), claim())
+    assert list(world.slurm.rows) == ["1"]
+
+
+def test_nothing_secret_reaches_slurm(world):
+    engine = world.engine()
+    engine.launch(KEY, plan_of(env={"API_KEY": "k3y"}), claim())
+    eventually(lambda: world.slurm.called("squeue"))
+    calls = repr(world.slurm.calls)
+    assert SECRET not in calls
+    assert "k3y" not in calls
+    assert all(env["SLURM_CONF"] == "/etc/s.conf" for _, _, env in world.slurm.calls)
+
+
+def test_words_of_any_kind_arrive_byte_for_byte(world):
+    odd = "a'b\"c$HOME `id`\n\\ ü " + "x" * 100_000
+    engine = world.engine()
+    engine.launch(KEY, plan_of(("/bin/echo", odd), {"ODD": odd}), claim())
+    (replica,) = json.loads(Path(world.attempt().plan).read_text("utf-8"))["replicas"]
+    assert replica["argv"][1] == replica["env"]["ODD"] == odd
+    assert odd not in repr(world.slurm.calls)
+
+
+def test_seats_are_no_place_here(world):
+    with pytest.raises(EngineFault, match="Slurm places its jobs"):
+        world.engine().launch(KEY, plan_of(), [Seat(role=Role.PRIMARY, index=0, node="n1")])
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        ("sbatch: error: Invalid account or account/partition combination specified", "sacctmgr"),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", "sacctmgr"),
+        ("sbatch: error: Batch job submission failed: Invalid partition name", "sinfo"),
+        ("sbatch: error: Requested node configuration is not available", "not available"),
+    ],
+)
+def test_what_slurm_will_never_take(world, refusal, words):
+    world.slurm.refusal = refusal
+    with pytest.raises(EngineFault, match=words) as caught:
+        world.engine().launch(KEY, plan_of(), claim())
+    assert refusal in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        f"sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: {POLICY}",
+        "sbatch: error: QOSMaxSubmitJobPerUserLimit",
+        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+    ],
+)
+def test_a_full_queue_refuses_for_now_and_takes_it_later(world, refusal):
+    engine = world.engine()
+    world.slurm.refusal = refusal
+    with pytest.raises(LaunchRefused) as caught:
+        engine.launch(KEY, plan_of(), claim())
+    assert caught.value.why.reason is Reason.ENGINE_FULL
+    world.slurm.refusal = ""
+    engine.launch(KEY, plan_of(), claim())
+    until(engine, Phase.WAITING)
+
+
+def test_paths_of_the_nodes_are_mapped(world):
+    engine = world.engine(spool_there="/shared", buckets="/mnt/buckets")
+    sight = engine.sight(KEY, [ReplicaShape(Role.PRIMARY, 0)])
+    there = f"/shared/here/jobs/{KEY.uid}/1"
+    assert (sight.work, sight.exchange) == (f"{there}/work", f"{there}/progress")
+    assert sight.buckets == "/mnt/buckets"
+    engine.launch(KEY, plan_of(), claim())
+    words = world.slurm.called("sbatch")[-1]
+    assert f"--chdir={there}" in words
+    assert words[-1].startswith("/shared/here/lib/warden-")
+    assert Path(world.attempt().plan).is_file()
+
+
+def test_the_manifest_is_what_is_sent(world):
+    engine = world.engine(account={"vision": "a1"})
+    manifest = engine.manifest(KEY, plan_of(), claim())
+    assert not Path(world.attempt().path).exists()
+    engine.launch(KEY, plan_of(), claim())
+    words = world.slurm.called("sbatch")[-1]
+    assert manifest["command"].endswith(" ".join(words[-4:]))
+    assert "--account=a1" in manifest["command"]
+    plan = json.loads(Path(world.attempt().plan).read_text("utf-8"))
+    assert json.loads(manifest["plan.json"]) == plan
+
+
+def test_gpus_of_a_type_are_asked_for_by_slurms_word_for_them(world):
+    def gpus(gpu_type):
+        demand = Demand(gpu_type=gpu_type, gpu_count=2)
+        groups = (GroupDemand(role=Role.PRIMARY, count=1, each=demand),)
+        return Claim(engine="slurm", demand=JobDemand(region=None, groups=groups))
+
+    engine = world.engine()
+    eventually(engine.fleet)
+    engine.launch(KEY, plan_of(), gpus("NVIDIA_A100_80GB"))
+    assert "--gres=gpu:nvidia_a100_80gb_pcie:2" in world.slurm.called("sbatch")[-1]
+    engine.launch(AttemptKey(6, 1), plan_of(), gpus("NVIDIA_TESLA_T4"))
+    assert "--gres=gpu:t4:2" in world.slurm.called("sbatch")[-1]
+
+
+def test_the_job_that_has_the_claim_is_the_attempt_s_whatever_was_submitted(world):
+    engine = launched(world)
+    late = world.slurm.add(NAME, str(KEY), "RUNNING")  # of an sbatch that gave no answer
+    world.begin(job=late)
+    until(engine, Phase.READY)
+    assert answers(engine, 5).phase is Phase.READY
+    assert not world.slurm.called("scancel")
+    world.slurm.set(late, "NODE_FAIL")
+    assert until(engine, Phase.LOST).loss is Loss.INFRA
+
+
+def test_what_slurm_has_refused_is_forgotten(world, monkeypatch):
+    engine = world.engine()
+    world.slurm.refusal = "sbatch: error: Invalid account"
+    with pytest.raises(EngineFault):
+        engine.launch(KEY, plan_of(), claim())
+    assert not engine.forget(KEY.uid)  # it was asked for just now
+    monkeypatch.setattr(slurm_attempt, "SETTLE_S", -1.0)
+    assert engine.forget(KEY.uid)
+    assert not Path(world.attempt().job).exists()
+
+
+def test_what_was_sent_is_what_its_manifest_said(world):
+    engine = world.engine()
+    assert engine.traits.sent(KEY) == {}
+    manifest = engine.manifest(KEY, plan_of(), claim())
+    engine.launch(KEY, plan_of(), claim())
+    assert engine.traits.sent(KEY) == dict(manifest)
+    assert "sbatch --parsable" in manifest["command"]
