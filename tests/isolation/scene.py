@@ -1,7 +1,6 @@
 """The place of the deed: a server, the job of beta with its secrets, and what alpha knows."""
 
 import contextlib
-import io
 import ipaddress
 import itertools
 import json
@@ -9,10 +8,8 @@ import os
 import shutil
 import socket
 import sys
-import tarfile
 import tempfile
 import time
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +21,7 @@ import trainshed_trainer
 from e2e.chaos import FULL
 from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
 from isolation.as_user import GPUS
+from isolation.calls import archive, cancel, make_bucket, read_logs, submit, upload
 from isolation.expected import OWN_NETWORK, OWN_USERS, ROOT, USERS, Mode
 from isolation.hostile import ATTEMPTS
 from isolation.proxy import PASSWORD, Proxy
@@ -423,30 +421,6 @@ def process_of(word):
     raise AssertionError(f"no process of {word}")
 
 
-def cancel(scene, name):
-    good(scene.server.call("POST", f"/v1/{name}:cancel", {}))
-    scene.server.wait_for(f"/v1/{name}", FINAL)
-
-
-def read_logs(scene, name):
-    return f"{scene.server.log_of(name)}\n{scene.server.output()[-2000:]}"
-
-
-def make_bucket(scene, project, name):
-    good(scene.server.call("POST", f"/storage/v1/b?project={project}", {"name": name}))
-
-
-def upload(scene, bucket, name, data):
-    request = urllib.request.Request(
-        f"{scene.server.url}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}",
-        data=data,
-        headers={"Authorization": f"Bearer {scene.server.token}"},
-        method="POST",
-    )
-    with urllib.request.urlopen(request, timeout=60):
-        return f"gs://{bucket}/{name}"
-
-
 FACTS = "/gcs/alpha-bucket/facts.json"
 
 
@@ -482,22 +456,3 @@ def packaged(scene, facts):
         "args": [FACTS, *TRIED],
     }
     return {"pythonPackageSpec": spec}
-
-
-def archive(files):
-    """A source distribution, by hand."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as file:
-        for path, content in files.items():
-            member = tarfile.TarInfo(f"trapped-1/{path}")
-            member.size = len(content)
-            file.addfile(member, io.BytesIO(content))
-    return data.getvalue()
-
-
-def submit(scene, project, spec):
-    """A job of one replica."""
-    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "1", **spec}
-    document = {"displayName": "job", "jobSpec": {"workerPoolSpecs": [pool]}}
-    path = f"/v1/projects/{project}/locations/us-central1/customJobs"
-    return good(scene.server.call("POST", path, document))["name"]

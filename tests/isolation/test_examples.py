@@ -9,8 +9,9 @@ import yaml
 
 from e2e.support import FINAL, good
 from examples.cluster import EXAMPLES
+from isolation.calls import archive, make_bucket, upload
 from isolation.expected import LANDLOCK, SANDBOX, USERS
-from isolation.scene import ALPHA, archive, make_bucket, staged, upload
+from isolation.scene import ALPHA, staged
 from server_process import TRAINSHED
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]

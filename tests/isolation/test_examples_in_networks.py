@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from isolation.calls import make_bucket
 from isolation.expected import OWN_USERS, USERS
-from isolation.scene import ALPHA, make_bucket, staged
+from isolation.scene import ALPHA, staged
 from isolation.test_examples import CASES, TORCH, is_there, reduced, trained
 from trainshed.engines.network.choose import try_network
 

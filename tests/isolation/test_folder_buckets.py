@@ -5,8 +5,9 @@ import urllib.error
 import pytest
 
 from e2e.support import FINAL, good
+from isolation.calls import submit, upload
 from isolation.expected import USERS
-from isolation.scene import ALPHA, folder_of_bucket, program, staged, submit, upload
+from isolation.scene import ALPHA, folder_of_bucket, program, staged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -14,8 +14,9 @@ import yaml
 
 from conformance.gcloud import needs_gcloud
 from e2e.support import FINAL, good
+from isolation.calls import make_bucket, upload
 from isolation.expected import LANDLOCK, NONE_ROOT, USERS, Mode
-from isolation.scene import ALPHA, BETA, find_in_log, make_bucket, staged, upload
+from isolation.scene import ALPHA, BETA, find_in_log, staged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_gcloud]
 
