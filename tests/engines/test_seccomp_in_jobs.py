@@ -180,7 +180,7 @@ def test_the_supervisor_prints_the_stacks_of_a_program_that_hangs(
 @pytest.mark.full
 @pytest.mark.parametrize("mode", WALLS)
 def test_torch_and_its_data_loader_come_to_the_same(mode, run):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is not installed (make .venv/.test)")
     assert run(mode, LOADS) == digest_here(LOADS)
 
 
