@@ -1,6 +1,6 @@
 """Decides which addresses replicas use among themselves, from what their wardens have said."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from trainshed.engines.supervise.record.spec import ReplicaMarks, ReplicaSpec
@@ -20,11 +20,12 @@ class Arrival(NamedTuple):
 
 
 def resolve_marks(
-    arrivals: Sequence[Arrival], marks: Sequence[ReplicaMarks], outside: str
+    arrivals: Sequence[Arrival], marks: Sequence[ReplicaMarks], outside: Callable[[], str]
 ) -> dict[str, str]:
     """Map every mark to the address or port that it stands for.
 
-    ``outside`` is an address of the launcher's node that other nodes can reach, or empty.
+    ``outside`` finds an address of the launcher's node that other nodes can reach, or none (empty).
+    It may wait for DNS, so it is called only for a warden that needs it.
     """
     replacements = {}
     for arrival, own in zip(arrivals, marks):
@@ -45,9 +46,9 @@ def fill_marks(replica: ReplicaSpec, replacements: Mapping[str, str]) -> Replica
     )
 
 
-def _address_of(arrival: Arrival, arrivals: Sequence[Arrival], outside: str) -> str:
+def _address_of(arrival: Arrival, arrivals: Sequence[Arrival], outside: Callable[[], str]) -> str:
     """A warden on the launcher's node may have a loopback address, which other nodes cannot use."""
     is_one_node = len({peer.node for peer in arrivals}) == 1
     if is_one_node or not arrival.address.startswith(LOOPBACK):
         return arrival.address
-    return outside or arrival.address
+    return outside() or arrival.address

@@ -355,8 +355,10 @@ class RemoteGang(Gang):
         for warden in self.wardens:
             first, rendezvous = (warden.prepared or {})["ports"]
             arrivals.append(Arrival(warden.host, warden.address, first, rendezvous))
-        outside = self._outside or next(iter(own_addresses()), "")
-        return resolve_marks(arrivals, self._rule.marks, outside)
+        return resolve_marks(arrivals, self._rule.marks, self._find_outside_address)
+
+    def _find_outside_address(self) -> str:
+        return self._outside or next(iter(own_addresses()), "")
 
     def _look_again(self) -> None:
         """Ping all wardens and count unanswered pings: a clock may have stood still."""
