@@ -204,6 +204,9 @@ class Orders:
         is_open = bool(attempt.job) and not is_final and state not in OVER
         has_end = is_final or (is_open and spool.end_in_slurm(attempt.folder) is not None)
         has_begun = attempt.records.began is not None
+        is_kept = is_final and self._holding.goes_on(attempt.folder)
+        # the time that a launcher has to go counts from the first look after its nodes are free
+        may_leave = is_final and not is_kept and attempt.records.ended is not None
         return OrderFacts(
             is_submitted=attempt.submitted is not None,
             is_settled=is_final and state is None and attempt.is_settled(),
@@ -212,8 +215,8 @@ class Orders:
             state=state,
             is_final=is_final,
             has_end=has_end,
-            is_kept=is_final and self._holding.goes_on(attempt.folder),
-            is_leaving=is_final and attempt.records.ended is not None and attempt.is_leaving(),
+            is_kept=is_kept,
+            is_leaving=may_leave and attempt.is_leaving(),
             has_begun=has_begun,
             is_overdue=is_open and has_begun and not has_end and attempt.overdue(),
             is_requeued=attempt.is_requeued,

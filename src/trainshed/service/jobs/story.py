@@ -48,7 +48,7 @@ _HOUR_S: Final = 3600.0
 _BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
 #: Why a queued job waits, until the scheduler has come to it.
 NOT_YET = Explanation(
-    reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
+    reason=Reason.NOT_LOOKED_AT, message="The scheduler will look at the job in its next pass."
 )
 #: The same for a job of which its engine has not said anything yet.
 HANDED_OVER = Explanation(
