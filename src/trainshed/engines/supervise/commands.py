@@ -39,5 +39,5 @@ def compose_command(
     entries = () if replica.role is Role.REDUCER else packages
     if python_path := os.pathsep.join(filter(None, (*entries, env.get("PYTHONPATH", "")))):
         env["PYTHONPATH"] = python_path
-    runs_python = replica.argv[0] == PYTHON_WORD
+    runs_python = replica.argv[:1] == (PYTHON_WORD,)
     return Command((python, *replica.argv[1:]) if runs_python else replica.argv, env)
