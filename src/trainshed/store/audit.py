@@ -21,7 +21,8 @@ from trainshed.model.trials import TrialState
 from trainshed.store import clock_jumps, codec
 from trainshed.store.base import StoreFault
 from trainshed.store.clock_jumps import ClockJump
-from trainshed.store.database import check_ours, connect, file_of, parsed
+from trainshed.store.database import check_ours, file_of, parsed
+from trainshed.store.database_file import connect
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import ALL, PLACES, node_row, places_of
 from trainshed.store.migrate import check_version

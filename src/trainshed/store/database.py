@@ -5,8 +5,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     URL,
@@ -27,13 +26,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from trainshed.store.base import StoreFault
+from trainshed.store.database_file import DatabaseFile, connect
 from trainshed.store.faults import fault_of, place_of, spoils_connection
 from trainshed.store.names import UidMaker
 from trainshed.store.tables import MARKS
 from trainshed.store.writer import Perform, Transaction, Writer
-
-if TYPE_CHECKING:
-    from trainshed.store.database_file import DatabaseFile
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -60,7 +57,7 @@ class Database:
     """Reads run at once on connections of their own; writes go through the one writer."""
 
     def __init__(
-        self, url: URL, clock: Callable[[], int], file: "DatabaseFile | None" = None
+        self, url: URL, clock: Callable[[], int], file: DatabaseFile | None = None
     ) -> None:
         """Connect; the tables must exist.  ``file`` is the file of a SQLite database."""
         self.clock = clock
@@ -274,13 +271,6 @@ def file_of(url: URL) -> Path:
     if not url.database or url.database == ":memory:":
         raise StoreFault("a SQLite database needs a file: sqlite:///PATH")
     return Path(url.database)
-
-
-def connect(path: Path, mode: str, **options: Any) -> sqlite3.Connection:
-    """Open a file in one of SQLite's own modes: ``mode=rw`` for one, which never makes a file."""
-    uri = f"file:{quote(str(path.absolute()))}?{mode}"
-    opened: sqlite3.Connection = sqlite3.connect(uri, uri=True, **options)
-    return opened
 
 
 def check_ours(path: Path) -> None:

@@ -11,11 +11,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote
 
 from trainshed.files import room
 from trainshed.store.base import StoreFault
-from trainshed.store.database import connect
 from trainshed.store.faults import REPLACED, fault_of, full
 
 #: More than the log has when SQLite restarts it (1,000 pages), and some hundred writes.
@@ -135,6 +135,13 @@ def held(path: Path, place: str) -> Iterator[DatabaseFile]:
         yield file
     finally:
         file.close()
+
+
+def connect(path: Path, mode: str, **options: Any) -> sqlite3.Connection:
+    """Open a file in one of SQLite's own modes: ``mode=rw`` for one, which never makes a file."""
+    uri = f"file:{quote(str(path.absolute()))}?{mode}"
+    opened: sqlite3.Connection = sqlite3.connect(uri, uri=True, **options)
+    return opened
 
 
 def _take_spare(path: Path) -> None:

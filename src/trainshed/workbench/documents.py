@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.model.faults import UsageFault
+from trainshed.model.json_reader import DEPTH_MAX
 from trainshed.storage.folders import reason
 
 STDIN = "-"
 
-#: As large and as deep as a request may be.
+#: As large as a request may be.
 BYTES_MAX = 8 << 20
-DEPTH_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

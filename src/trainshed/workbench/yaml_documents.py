@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from trainshed.model.faults import UsageFault
-from trainshed.workbench.documents import DEPTH_MAX
+from trainshed.model.json_reader import DEPTH_MAX
 
 #: What aliases may expand a document to, in values: a job has hundreds.
 EXPANDED_MAX = 100_000
