@@ -234,7 +234,7 @@ def by_submitit(python: Path, at: Cluster, folder: Path) -> None:
 def by_torchx(python: Path, at: Cluster, folder: Path) -> None:
     """Its Slurm scheduler; the end of its command is not waited for, it needs an accounting."""
     argv = [sys.executable, str(at.program), str(folder)]
-    flags = ["--workspace", "", "--scheduler", "slurm", "-cfg", f"job_dir={at.make_folder()}/job"]
+    flags = ["--workspace", "", "--scheduler", "slurm", "-cfg", f"job_dir={at.make_folder()}"]
     words = ["utils.sh", "--cpu", "1", "--memMB", "1000", *argv]
     _run_in(at, [str(python.parent / "torchx"), "run", *flags, *words], may_fail=True)
 
