@@ -106,8 +106,8 @@ def test_the_log_says_that_a_replica_wanted_more_processes_than_it_may_have():
     assert run(plan, recorder).exit_code == 0
     assert recorder.texts("master-replica-0") == ["full"]
     assert (
-        "WARNING: master-replica-0 was refused a process or thread once: it had as many as it may "
-        "(limits.processes_max)." in recorder.notes
+        "WARNING: The kernel refused master-replica-0 a process or thread once: the replica had "
+        "reached its limit. If it needs more, raise limits.processes_max." in recorder.notes
     )
 
 

@@ -117,9 +117,9 @@ def test_a_job_gives_its_own_supervisor_no_orders(root, mark):
     engine.launch(KEY, marked(mark, code + FOREVER), ())
     wait_until(lambda: any("sent" in line.text for line in lines(root)), "it has sent")
     wait_until(
-        lambda: any("is refused" in line.text for line in lines(root)), "the log tells of it"
+        lambda: any("refused a message" in line.text for line in lines(root)), "the log tells of it"
     )
-    (warning,) = [line for line in lines(root) if "is refused" in line.text]
+    (warning,) = [line for line in lines(root) if "refused a message" in line.text]
     assert warning.severity == "WARNING"
     assert_obeys(root, engine)
 
@@ -191,9 +191,9 @@ def test_an_order_without_the_secret_of_the_attempt_is_refused(root, engine):
     with connected(root) as client:
         for key in keys:
             client.sendall(json.dumps({"do": "stop", "order": AT_ONCE, **key}).encode())
-        wait_until(lambda: any("is refused" in line.text for line in lines(root)), "it says so")
+        wait_until(lambda: any("refused a message" in line.text for line in lines(root)), "it says so")
     assert_obeys(root, engine)
-    assert sum("is refused" in line.text for line in lines(root)) == 1
+    assert sum("refused a message" in line.text for line in lines(root)) == 1
 
 
 def test_a_supervisor_without_a_secret_obeys_the_order_on_the_disk(root, mark, monkeypatch):
@@ -204,7 +204,7 @@ def test_a_supervisor_without_a_secret_obeys_the_order_on_the_disk(root, mark, m
     until(engine, Phase.READY)
     control = AttemptFolder(folder(root))
     wait_until(lambda: attempt.send_order(control, AT_ONCE), "it has a socket")
-    wait_until(lambda: any("is refused" in line.text for line in lines(root)), "it says so")
+    wait_until(lambda: any("refused a message" in line.text for line in lines(root)), "it says so")
     engine.stop(KEY, order(0.0))
     assert ended(engine).outcome.interrupted
 

@@ -28,7 +28,9 @@ def test_replicas_are_started_only_where_files_are_left_for_all_that_follows(eng
     observation = until(engine, Phase.READY, Phase.ENDED)
     if observation.phase is Phase.ENDED:
         assert (
-            observation.fault == f"cannot start {count} processes: too few open files are allowed"
+            observation.fault
+            == f"cannot start {count} processes: the limit of open files is too low; "
+            "raise it (ulimit -n, or LimitNOFILE of the server's systemd unit)"
         )
         return
     engine.stop(KEY, order(60.0))

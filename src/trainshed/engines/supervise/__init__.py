@@ -1,1 +1,1 @@
-"""The supervisor of an attempt: the one small process that owns its replicas to their end."""
+"""The supervisor of an attempt: one small process that owns its replicas until they have ended."""

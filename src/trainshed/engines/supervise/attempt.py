@@ -1,7 +1,8 @@
-"""One attempt from its spec to its end, a step at a time.
+"""Runs one attempt from its spec to its recorded end, a step at a time.
 
-The steps: the preparer, all replicas at once or none, the job's end, the end of every process, the
-program that waits for devices, the last line on disk.  An order to stop may come at any step.
+The steps: run the preparer, start all replicas or none, wait for the end of the job, end every
+process, run the program that waits for devices, sync the log to disk.  An order to stop may arrive
+at any step.
 """
 
 import os
@@ -19,7 +20,7 @@ from trainshed.engines.supervise.helpers.helper import Cleanup
 from trainshed.engines.supervise.judging import (
     STOPPED_EARLY,
     Judge,
-    failed,
+    end_with_fault,
     have_settled,
     settle_s,
 )
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 #: The reason of a stop without an order; a value of ``model.stopping.StopReason``.
 OVER: Final = "end"
 _NETWORK_ADVICE: Final = (
-    'to do without it, set [isolation] network = "host" and restart the server, or pass '
+    'to run the job without it, set [isolation] network = "host" and restart the server, or pass '
     "--network host to a local run"
 )
 _LOOK_S: Final = 0.1
@@ -57,7 +58,7 @@ _RETRY_S: Final = 1.0
 
 
 class RemoteContext(NamedTuple):
-    """The parts from which replicas on other machines are made."""
+    """What the replicas of an attempt on other machines are created with."""
 
     loop: Loop
     children: Children
@@ -66,33 +67,33 @@ class RemoteContext(NamedTuple):
     spec: AttemptSpec
     descriptors: tuple[int, int]
     obey: Callable[[Order, str], object]
-    """Takes what their machines order, with words for the log."""
+    """Takes an order to stop from one of those machines, and a sentence for the log."""
 
 
 class Ending(Protocol):
-    """The way from the first order to the last process (``Teardown``)."""
+    """Ends the replicas of an attempt (``Teardown``)."""
 
     is_over: bool
 
     @property
     def has_begun(self) -> bool:
-        """Whether replicas have been asked to end."""
+        """Whether the replicas have received a request to end."""
 
     def begin(self, order: Order) -> None:
-        """Obey an order; one that leaves less time than there is left shortens it."""
+        """Begin to end the replicas; a later order can only shorten the remaining time."""
 
     def close(self) -> None:
-        """Whether every process has ended."""
+        """Stop all timers; the caller has seen that every process has ended."""
 
 
-#: Makes replicas that run elsewhere, and what ends them.
+#: Creates the replicas of an attempt on other machines, and the object that ends them.
 Elsewhere = Callable[[RemoteContext], tuple[Gang, Ending]]
 
 
 class Attempt:
     """The state of a running attempt, and its next step."""
 
-    def __init__(  # noqa: PLR0913 - the parts that it moves
+    def __init__(  # noqa: PLR0913 - the objects that it drives
         self,
         loop: Loop,
         folder: AttemptFolder,
@@ -104,7 +105,7 @@ class Attempt:
         descriptors: tuple[int, int],
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        """Start nothing; the first ``advance`` does."""
+        """Start no process; the first ``advance`` does that."""
         self._loop = loop
         self._folder = folder
         self._facts = facts
@@ -126,7 +127,7 @@ class Attempt:
         self._network: AttemptNetwork | None = None
         if elsewhere is None:
             if spec.network is not None:
-                self._network = self._network_of(spec.network)
+                self._network = self._create_network(spec.network)
                 self._step = self._networking
             here = Replicas(
                 loop, self.children, self.output, tree, descriptors, network=self._network
@@ -142,7 +143,7 @@ class Attempt:
         self.watching: Watching | None = None
         self._closing = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
         self.ended: Ended | None = None
-        """Return the outcome when no process lives and the log is on disk; None before that."""
+        """The end, when no process lives and the log is on disk; None before that."""
 
     @property
     def is_empty(self) -> bool:
@@ -151,24 +152,24 @@ class Attempt:
 
     @property
     def listeners(self) -> tuple[int, ...] | None:
-        """Return the listening sockets in the attempt's network; None: not made yet."""
+        """The listening sockets in the attempt's network; None while they do not exist yet."""
         return () if self._network is None else self._network.listeners
 
     def advance(self) -> None:
-        """Take every step that can be taken now."""
+        """Perform every step that is possible now."""
         self.output.deliver()
         while self.ended is None and self._step():
             self.output.deliver()
 
     def obey(self, order: Order, words: str = "") -> None:
-        """Take an order to stop; a later one may only be stricter.  ``words`` go to the log."""
+        """Obey an order to stop, if it is stricter than the last; ``words`` go to the log."""
         new = order.after(self._order)
         if new is None:
             return
         if self._job_end is None and self._end is None:
             self._job_end = success.interrupted(signal.SIGTERM, new.message)
-            text = f"Stopping all replicas; they have {new.grace_s:g} s to end."
-            self.output.note(words or text)
+            default_text = f"Stopping all replicas; they have {new.grace_s:g} s to end."
+            self.output.note(words or default_text)
         self._order = new
         if self._preparer is not None:
             self._preparer.stop(new.grace_s)
@@ -176,34 +177,34 @@ class Attempt:
             self._ending.begin(new)
 
     def _gathering(self) -> bool:
-        """Wait until every replica that runs elsewhere has its place, and what it needs there."""
+        """Wait until each replica on another machine has its warden and its packages there."""
         if self._order is None and self.replicas.fault is None and not self.replicas.gather():
             return False
         if self.replicas.fault is not None:
-            end = failed(self.replicas.fault)
+            end = end_with_fault(self.replicas.fault)
             self._end = end._replace(lost=self.replicas.is_worth_another_try)
-        return self._go(self._starting)
+        return self._go_to(self._starting)
 
-    def _network_of(self, rule: NetworkRule) -> "AttemptNetwork":
-        """Import the module only where an attempt has a network of its own."""
+    def _create_network(self, rule: NetworkRule) -> "AttemptNetwork":
+        """Import the module only for an attempt with its own network."""
         from trainshed.engines.supervise.network.join import AttemptNetwork  # noqa: PLC0415 - see above
 
         return AttemptNetwork(rule, self._loop, self.children, self.output.note)
 
     def _networking(self) -> bool:
-        """Make the network, and wait until packets pass: programs look names up at once."""
+        """Create the network and wait until packets pass: programs look up names at their start."""
         network = self._network
         if network is None or self._order is not None:
-            return self._go(self._preparing)
+            return self._go_to(self._preparing)
         fault = self._make_network(network)
         if fault:
-            end = failed(f"cannot make the network of the job: {fault}; {_NETWORK_ADVICE}")
-            self._end = end._replace(lost=True)  # the machine's fault
-            return self._go(self._starting)
-        return network.is_ready and self._go(self._preparing)
+            reason = f"cannot make the network of the job: {fault}; {_NETWORK_ADVICE}"
+            self._end = end_with_fault(reason)._replace(lost=True)  # the machine's fault
+            return self._go_to(self._starting)
+        return network.is_ready and self._go_to(self._preparing)
 
     def _make_network(self, network: "AttemptNetwork") -> str:
-        """Make the network unless it is made; why it cannot be had, or empty."""
+        """Create the network if it does not exist; return why that failed, or an empty text."""
         try:
             if not network.is_made:
                 write_resolver(self._folder.resolver, RESOLVER)
@@ -215,41 +216,44 @@ class Attempt:
     def _preparing(self) -> bool:
         if self._preparer is None:
             if self.spec.prepare is None or self._order is not None:
-                return self._go(self._starting)
+                return self._go_to(self._starting)
             self._preparer = self._start_preparer(self.spec.prepare)
         if not self._preparer.has_ended:
             return False
         self._locks = self._preparer.locks
         if self._order is None:
             self._complete(self._preparer)
-        return self._go(self._starting)
+        return self._go_to(self._starting)
 
     def _start_preparer(self, argv: Sequence[str]) -> "Preparer":
         """Import the preparer only for attempts that need it; most do not."""
         from trainshed.engines.supervise.helpers.preparer import Preparer  # noqa: PLC0415 - see above
 
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
-        box = len(self.spec.replicas)  # behind those of the replicas
+        box = len(self.spec.replicas)  # its box comes after those of the replicas
         enter = partial(self._enter_builder, box, os.getpid())
         preparer.start(argv, self._folder.path, self.spec.mark, self._folder.work, enter)
         return preparer
 
     def _enter_builder(self, box: int, parent: int) -> None:
-        """Have a fork be where packages are built: they reach what the replicas reach."""
+        """Move a fork into the box and the network in which packages are built.
+
+        The programs that build packages can connect to the same hosts as the replicas.
+        """
         self._tree.enter(box)
         if self._network is not None:
             self._network.enter_hub()
-            processes.die_with_parent(parent)  # entering a user namespace has undone that
+            processes.die_with_parent(parent)  # the kernel clears it on entering a user namespace
 
     def _complete(self, preparer: "Preparer") -> None:
         answer, fault = preparer.read_answer()
         if answer is None:
-            self._end = failed(fault)._replace(lost=preparer.is_worth_another_try)
+            self._end = end_with_fault(fault)._replace(lost=preparer.is_worth_another_try)
             return
         try:
             self.spec = self.spec.completed(answer)
         except ValueError as error:
-            self._end = failed(f"the preparer's answer makes no sense: {error!r}")
+            self._end = end_with_fault(f"cannot read the preparer's answer: {error!r}")
 
     def _starting(self) -> bool:
         if self._order is not None:
@@ -266,49 +270,52 @@ class Attempt:
         )
         self.replicas.start(self.spec.replicas, self._folder)
         self.output.get_ready()
-        return self._go(self._launching)
+        return self._go_to(self._launching)
 
     def _launching(self) -> bool:
         if self.replicas.fault is not None:
-            end = failed(self.replicas.fault)
+            end = end_with_fault(self.replicas.fault)
             self._end = end._replace(lost=self.replicas.is_worth_another_try)
             return self._tear_down(Order(0.0, OVER))
         if self.replicas.have_started:
             self._facts.tell(Ready(task_names(self.spec.replicas)))
             if self.watching is not None:
                 self.watching.begin()
-            return self._go(self._running)
-        return self._order is not None and self._go(self._deciding)
+            return self._go_to(self._running)
+        return self._order is not None and self._go_to(self._deciding)
 
     def _running(self) -> bool:
         self._job_end = self._job_end or self._judge.job_end(self.spec)
         if self._job_end is None:
             return self.replicas.lost is not None and self._lose(self.replicas.lost)
         self._settled_s = self._loop.now() + settle_s(self.spec, self._job_end)
-        self._loop.at(self._settled_s, _wake)
-        return self._go(self._settling)
+        self._loop.at(self._settled_s, _do_nothing)
+        return self._go_to(self._settling)
 
     def _lose(self, why: str) -> bool:
         """Stop the other replicas when the end of one is unknown; the attempt counts as lost."""
-        self._end = failed(why)._replace(lost=True)
+        self._end = end_with_fault(why)._replace(lost=True)
         self.output.note(f"{why[0].upper()}{why[1:]}.", "WARNING")
-        return self._go(self._deciding)
+        return self._go_to(self._deciding)
 
     def _settling(self) -> bool:
         is_over = have_settled(self.spec, self.replicas) or self._loop.now() >= self._settled_s
-        return (is_over or self._order is not None) and self._go(self._deciding)
+        return (is_over or self._order is not None) and self._go_to(self._deciding)
 
     def _deciding(self) -> bool:
-        """Before anything is torn down, so that it is known whatever happens then.
+        """Record the outcome before the supervisor ends any process.
 
-        An order does not wait for a full disk: what it ends may be what fills it.
+        The record then survives whatever happens during the teardown.  With an order to stop, the
+        supervisor does not wait until a full disk has room: the replicas may be filling the disk.
         """
         if self._end is None and self._job_end is not None:
-            for text in uri_folders.list_warnings(self.spec):
-                self.output.note(text, "WARNING")
-            self._end = Ended(self._judge.outcome(self.spec, self._job_end))
-            end = self._end.outcome
-            decided = Decided(end.exit_code, end.message, end.last_words, end.interrupted)
+            for warning in uri_folders.list_warnings(self.spec):
+                self.output.note(warning, "WARNING")
+            outcome = self._judge.outcome(self.spec, self._job_end)
+            self._end = Ended(outcome)
+            decided = Decided(
+                outcome.exit_code, outcome.message, outcome.last_words, outcome.interrupted
+            )
             self._facts.tell(decided, durably=True)
         if not self._facts.are_written and self._order is None:
             return False
@@ -320,11 +327,11 @@ class Attempt:
         if self._network is not None:
             self._network.close_when_alone()
         if self.children.any_left or self._tree.living():
-            self._loop.after(_LOOK_S, _wake)
+            self._loop.after(_LOOK_S, _do_nothing)
             return False
         self._ending.close()
         room.release(self._folder.spare)
-        return self.output.finish() and self._go(self._waiting)
+        return self.output.finish() and self._go_to(self._waiting)
 
     def _waiting(self) -> bool:
         """Run the programs that remove containers and wait for free devices."""
@@ -333,23 +340,23 @@ class Attempt:
         self.children.reap()
         if self.children.any_left:  # processes that those programs have left
             self._tree.kill()
-            self._loop.after(_LOOK_S, _wake)
+            self._loop.after(_LOOK_S, _do_nothing)
             return False
-        return self._go(self._syncing)
+        return self._go_to(self._syncing)
 
     def _syncing(self) -> bool:
         is_read = self.watching is None or self.watching.close()
         if not (is_read and self.output.deliver() and self._log.sync()):
-            self._loop.after(_RETRY_S, _wake)
+            self._loop.after(_RETRY_S, _do_nothing)
             return False
         for descriptor in self._locks:
             os.close(descriptor)
-        end = self._end or failed("it has ended")
+        end = self._end or end_with_fault("the attempt ended without an outcome")
         exits = exits_in_order(self.replicas.exits)
         self.ended = end._replace(outcome=end.outcome._replace(replicas=exits))
         return False
 
-    def _go(self, step: Callable[[], bool]) -> bool:
+    def _go_to(self, step: Callable[[], bool]) -> bool:
         self._step = step
         return True
 
@@ -359,12 +366,12 @@ class Attempt:
         if self._network is not None:
             self._network.expect_end()
         self._ending.begin(order)
-        return self._go(self._emptying)
+        return self._go_to(self._emptying)
 
     def _wrote(self, index: int) -> None:
         if self.watching is not None:
             self.watching.wrote(index)
 
 
-def _wake() -> None:
-    """Nothing: the turn of the loop is what was wanted."""
+def _do_nothing() -> None:
+    """Return at once; the loop calls ``advance`` after each of its turns."""

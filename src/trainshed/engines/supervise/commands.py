@@ -1,7 +1,8 @@
-"""Turns a replica into a command with its environment.
+"""Composes the command and the environment of a replica.
 
-A supervisor's preparer does it for replicas of its own machine, a launcher and a warden each do
-their part for one on a node: the launcher has the plan, the warden the node and the packages.
+For a replica on the server's machine, the preparer calls this.  For a replica on a node of a
+cluster, the launcher composes what the plan says, and the warden adds the variables and the
+packages of its node.
 """
 
 import os
@@ -14,7 +15,7 @@ from trainshed.model.roles import Role
 
 
 class Command(NamedTuple):
-    """The words that start a program, and its whole environment."""
+    """The arguments that start a program, and its whole environment."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -30,12 +31,12 @@ def compose_command(
 ) -> Command:
     """Complete the command and the variables of a replica.
 
-    ``python`` is the interpreter of the job and ``packages`` are folders of what was installed for
-    it, ``base`` are variables of the machine that the replica's own override, and ``devices`` those
-    that name its GPUs, which override the replica's own.
+    ``python`` is the interpreter of the job, and ``packages`` are the folders with its installed
+    packages.  ``base`` are variables of the machine; variables of the replica override them.
+    ``devices`` are variables that name the replica's GPUs; they override those of the replica.
     """
     env = {**base, "PYTHONUNBUFFERED": "1", **replica.env, **devices}
-    # a reducer is our own program, which the job's packages must not change
+    # a reducer is a program of Trainshed, which the job's packages must not change
     entries = () if replica.role is Role.REDUCER else packages
     if python_path := os.pathsep.join(filter(None, (*entries, env.get("PYTHONPATH", "")))):
         env["PYTHONPATH"] = python_path

@@ -1,6 +1,7 @@
-"""Makes the spec of an attempt of a launch plan, for the engines and for the preparer.
+"""Composes the spec of an attempt from a launch plan, for the engines and for the preparer.
 
-The supervisor does not import it: it reads the result.  ``commands`` completes the environments.
+The supervisor does not import this module: it reads the spec from a file.  ``commands`` completes
+the environments of the replicas.
 """
 
 import os
@@ -23,9 +24,9 @@ from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.network import NetworkLayout
 
-#: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.
+#: From SIGTERM to SIGKILL for processes that still run when the job has ended.
 GRACE_S: Final = 10.0
-#: How long workers of an all-reduce job may take to end by themselves after the primary has.
+#: How long workers of an all-reduce job may take to end by themselves after the primary has ended.
 SETTLE_S: Final = 1.0
 _TRIAL: Final = "CLOUD_ML_TRIAL_ID"
 
@@ -44,7 +45,7 @@ def attempt_of(  # noqa: PLR0913 - a spec's parts, each with its default
     remote: RemoteRule | None = None,
     network: NetworkRule | None = None,
 ) -> AttemptSpec:
-    """The whole spec of a plan."""
+    """Compose the spec of an attempt from its plan and the specs of its replicas."""
     return AttemptSpec(
         uid=key.uid,
         attempt=key.attempt,
@@ -65,7 +66,7 @@ def attempt_of(  # noqa: PLR0913 - a spec's parts, each with its default
     )
 
 
-def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
+def process_of(  # noqa: PLR0913, PLR0917 - the parts of a process
     key: AttemptKey,
     folder: AttemptFolder,
     plan: LaunchPlan,
@@ -73,7 +74,7 @@ def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
     argv: Sequence[str],
     env: Mapping[str, str],
 ) -> ReplicaSpec:
-    """A replica with its command and its variables; what every one of an attempt has is added."""
+    """Compose the spec of a replica; add the variables that every replica of an attempt has."""
     return ReplicaSpec(
         task_name=replica.task_name,
         role=replica.role,
@@ -97,7 +98,7 @@ def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
 def contract_of(
     key: AttemptKey, folder: AttemptFolder, plan: LaunchPlan, replica: ReplicaPlan
 ) -> dict[str, str]:
-    """What every replica knows of its attempt (``model.trainer_contract``)."""
+    """Return the variables that describe the attempt to a replica (``model.trainer_contract``)."""
     return {
         **observe.report_env(plan, replica, folder.reduction),
         **mark_of(key),
@@ -110,14 +111,14 @@ def contract_of(
 
 
 def mark_of(key: AttemptKey) -> dict[str, str]:
-    """What every process of an attempt has in its environment."""
+    """Return the variable that every process of an attempt has in its environment."""
     return {trainer_contract.JOB: str(key)}
 
 
 def _hosts(plan: LaunchPlan) -> tuple[tuple[str, str], ...]:
-    """The plan's names; replicas that share a network of their own share a host name too.
+    """Return the plan's (address, name) pairs, and one for the host name of a shared network.
 
-    Gloo, torchrun and Ray tell their peers the host name, or the address to which it resolves.
+    Gloo, torchrun and Ray send their peers the host name, or the address to which it resolves.
     """
     if plan.network is None or plan.network.layout is NetworkLayout.REPLICA:
         return plan.hosts
@@ -125,7 +126,7 @@ def _hosts(plan: LaunchPlan) -> tuple[tuple[str, str], ...]:
 
 
 def _host_name(plan: LaunchPlan, replica: ReplicaPlan) -> str:
-    """The name that leads all replicas to one that has a network for itself; else nothing."""
+    """Return the host name of a replica with its own network; empty for a shared network."""
     if plan.network is None or plan.network.layout is NetworkLayout.JOB:
         return ""
     keys = [(other.role, other.index) for other in plan.replicas]
@@ -134,7 +135,7 @@ def _host_name(plan: LaunchPlan, replica: ReplicaPlan) -> str:
 
 
 def needs_packages(plan: LaunchPlan) -> bool:
-    """Whether packages are to be installed, or an interpreter to be found."""
+    """Return whether a node must install packages or find an interpreter for the plan."""
     environment = plan.environment
     return bool(environment.packages or environment.requirements or "/" not in environment.python)
 

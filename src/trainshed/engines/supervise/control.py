@@ -1,11 +1,12 @@
-"""Takes orders to stop, and lines for the log, on the attempt's socket, one message each.
+"""Receives orders to stop, and lines for the log, on the attempt's socket, one in each message.
 
-The order itself comes along, for the case that no disk had room for it.  A sender cannot make the
-supervisor wait: a message is there as a whole or not at all, and one is read a turn.
+A message contains the order itself, in case the disk was too full to write it.  A sender cannot
+block the supervisor: a datagram arrives whole, and the supervisor reads one in each turn.
 
-The mode of the socket keeps other users out.  A job may be the same user, and Landlock has no rule
-for sockets.  So a message must hold the secret of the attempt (``AttemptFolder.key``), which jobs
-cannot read, and the kernel must name a sender that is no process of a job (``senders``).
+The mode of the socket excludes other users.  A job may run as the same user, and Landlock has no
+rule for sockets.  So a message must contain the secret of the attempt (``AttemptFolder.key``),
+which jobs cannot read, and its sender, as the kernel names it, must not belong to a job
+(``senders``).
 """
 
 import os
@@ -29,19 +30,19 @@ _MESSAGE_BYTES_MAX: Final = 1 << 18
 _ROOT: Final = 0
 #: struct ucred of unix(7): pid, uid, gid.
 _CREDENTIALS: Final = "iII"
-#: Of a message: its sender, and one descriptor at most (``handing_over``).
+#: The control data of a message: its sender, and at most one descriptor (``handing_over``).
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(struct.calcsize(_CREDENTIALS)) + socket.CMSG_SPACE(
     struct.calcsize("i")
 )
 
 
 class Control:
-    """The socket of one attempt."""
+    """The socket on which the supervisor of one attempt receives messages."""
 
     def __init__(
         self, loop: Loop, folder: AttemptFolder, attempt: Attempt, look: Callable[[], object]
     ) -> None:
-        """Listen, where the file system knows sockets; ``look`` looks for an order to stop."""
+        """Listen, if the file system supports sockets; ``look`` reads the order to stop again."""
         self._loop = loop
         self._path = folder.control
         self._key = folder.read_key().encode()
@@ -55,8 +56,8 @@ class Control:
             self._bind()
         except OSError as error:
             attempt.output.note(
-                f"The supervisor cannot listen in its folder ({error.strerror}): it looks for "
-                "orders every two seconds instead, and gets no lines from logging clients.",
+                f"The supervisor cannot listen on its socket ({error.strerror}): it reads orders "
+                "from its folder every two seconds, and receives no lines from logging clients.",
                 "WARNING",
             )
             return
@@ -93,7 +94,7 @@ class Control:
                     os.close(descriptor)
 
     def _take(self, data: bytes, pid: int, uid: int, descriptors: Sequence[int]) -> None:
-        """Raises OSError."""
+        """Obey a message of the server and refuse any other.  Raises OSError."""
         message = read_message(data)
         if not self._is_from_server(message, pid, uid):
             self._refuse(pid, uid)
@@ -103,21 +104,22 @@ class Control:
         self._handing_over.answer(message, descriptors)
 
     def _is_from_server(self, message: Mapping[str, Any], pid: int, uid: int) -> bool:
-        """Whether to believe a message; without a secret, as after an upgrade, none is.
+        """Return whether the server sent a message; False for all if the attempt has no secret.
 
-        An order that is refused wrongly is found in the attempt's folder soon.
+        An attempt of an earlier version has none.  The supervisor finds an order that it refused
+        wrongly in the attempt's folder two seconds later.
         """
         key = _valid_text(message.get("key")).encode()
         has_key = bool(self._key) and is_same(key, self._key)
         return has_key and uid in {_ROOT, os.geteuid()} and not senders.is_of_job(pid)
 
     def _refuse(self, pid: int, uid: int) -> None:
-        """Write a warning for the first message alone: a job may send as often as it likes."""
+        """Log only the first refused message: a job may send any number of them."""
         if not self._has_refused:
             self._has_refused = True
             self._attempt.output.note(
-                f"A message to the supervisor from process {pid} of user {uid} is refused: it does "
-                "not come from the server. Others like it are refused without a line.",
+                f"The supervisor refused a message from process {pid} of user {uid}: the sender is "
+                "not the server. The supervisor does not log further refused messages.",
                 "WARNING",
             )
 
@@ -125,7 +127,7 @@ class Control:
 def take_lines(
     message: Mapping[str, Any], add: Callable[[str, list[tuple[str, str]]], object]
 ) -> None:
-    """Add the lines of a message if it brings some."""
+    """Add the lines of a message to the log, if the message has lines."""
     if message.get("do") != "log":
         return
     with suppress(ValueError, TypeError, KeyError):
@@ -134,12 +136,12 @@ def take_lines(
 
 
 def _valid_text(value: object) -> str:
-    """Text that can be written to a file: JSON may name half a character (a lone surrogate)."""
+    """Replace what UTF-8 cannot encode: JSON text may contain half a character (a surrogate)."""
     return str(value).encode(errors="replace").decode()
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
-    """The process and user that the kernel has written to a message.  Raises OSError."""
+    """Return the pid and the user that the kernel has attached to a message.  Raises OSError."""
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             pid, uid, _ = struct.unpack_from(_CREDENTIALS, data)

@@ -1,10 +1,10 @@
-"""Brings the replicas to an end: notice and SIGTERM, a time of grace, SIGKILL until none lives.
+"""Ends the replicas: notice and SIGTERM, a grace period, then SIGKILL until no process lives.
 
-SIGTERM goes first to the main process of a replica, then to the processes that outlive it, and to
-all processes before the grace is over.
+The supervisor sends SIGTERM first to the main process of a replica, then to the processes that
+outlive it, and to all other processes shortly before the grace period ends.
 
-Some processes survive SIGKILL, such as one that waits for a dead disk.  The supervisor tries again
-and says so in the log; the attempt does not end before these processes do.
+Some processes survive SIGKILL, such as one that waits for a failed disk.  The supervisor tries
+again and writes this to the log; the attempt does not end before these processes do.
 """
 
 import os
@@ -21,12 +21,12 @@ from trainshed.files.beneath import Beneath, PathBeneath
 
 #: Containers run as another user; the mode of the attempt's folder keeps all other users out.
 _READABLE: Final = 0o644
-#: The last share of the grace, in which all processes of a replica get SIGTERM.
+#: The last part of the grace period, at whose begin all processes of a replica get SIGTERM.
 _LAST_SHARE: Final = 0.2
 _LAST_S_MAX: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.01
 _PAUSE_S_MAX: Final = 1.0
-#: Seconds after the first SIGKILL until a line names the processes that still live.
+#: Seconds from the first SIGKILL to the log line that names the processes that still live.
 _UNKILLABLE_S: Final = 10.0
 
 
@@ -50,15 +50,15 @@ class Teardown:
         self._kills_since_s: float | None = None
         self._is_reported = False
         self.is_over = False
-        """Whether nothing is left to be ended."""
+        """Whether every process has ended."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether replicas have been asked to end."""
+        """Whether the replicas have received a request to end."""
         return self._timer is not None
 
     def begin(self, order: Order) -> None:
-        """Obey an order; one that leaves less time than there is left shortens it."""
+        """Begin to end the replicas; a later order can only shorten the remaining time."""
         if self.is_over:
             return
         grace_s = max(0.0, order.grace_s)
@@ -66,52 +66,52 @@ class Teardown:
         if self._kills_since_s is not None or is_milder:
             return
         is_first = self._timer is None
-        self._call_off()
+        self._cancel_timers()
         self._give_notice(order)
         if is_first:
             self._replicas.terminate()
-        kill_s = self._loop.now() + grace_s  # the notice took a while on a slow disk
+        kill_s = self._loop.now() + grace_s  # read the clock again: writing the notice takes time
         last_s = min(_LAST_S_MAX, _LAST_SHARE * order.grace_s)
         self._timer = self._loop.at(kill_s, self._kill)
         self._last_call = self._loop.at(kill_s - last_s, self._replicas.terminate_all)
 
     def _give_notice(self, order: Order) -> None:
         until = time.time() + max(0.0, order.grace_s)
-        words = {"reason": order.reason, "message": order.message, "until": until}
+        notice = {"reason": order.reason, "message": order.message, "until": until}
         place = PathBeneath.of_file(self._folder.notice, (self._folder.job,))
         with (
-            suppress(OSError),  # there is still the signal
+            suppress(OSError),  # the replicas still get the signal
             Beneath(place.root) as own,
             own.parent(place.name) as (shared, name),  # programs may have put anything there
         ):
-            write_json(f"/proc/self/fd/{shared}/{name}", words, mode=_READABLE)
+            write_json(f"/proc/self/fd/{shared}/{name}", notice, mode=_READABLE)
 
     def _kill(self) -> None:
         now = self._loop.now()
         if self._kills_since_s is None:
             self._kills_since_s = now
         self._replicas.kill()
-        pressing_s = now - self._kills_since_s
-        if pressing_s >= _UNKILLABLE_S and not self._is_reported:
+        elapsed_s = now - self._kills_since_s
+        if elapsed_s >= _UNKILLABLE_S and not self._is_reported:
             self._is_reported = True
-            self._tell_of_unkillable()
-        pause_s = min(_PAUSE_S_MAX, max(_FIRST_PAUSE_S, pressing_s))
+            self._report_unkillable()
+        pause_s = min(_PAUSE_S_MAX, max(_FIRST_PAUSE_S, elapsed_s))
         self._timer = self._loop.after(pause_s, self._kill)
 
-    def _tell_of_unkillable(self) -> None:
+    def _report_unkillable(self) -> None:
         pids = tree.living(pid for _, pid in tree.descendants(os.getpid()))
         self._note(
-            f"Could not be killed so far, still trying: process {', '.join(map(str, pids))}.",
+            f"Cannot kill process {', '.join(map(str, pids))} so far; trying again until it ends.",
             "WARNING",
         )
 
     def close(self) -> None:
-        """Nothing is left to be ended."""
+        """Stop all timers; the caller has seen that every process has ended."""
         self.is_over = True
-        self._call_off()
+        self._cancel_timers()
         self._replicas.close()
 
-    def _call_off(self) -> None:
+    def _cancel_timers(self) -> None:
         for timer in (self._timer, self._last_call):
             if timer is not None:
                 timer.cancel()

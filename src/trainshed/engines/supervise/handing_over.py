@@ -1,7 +1,7 @@
-"""Hands the listening sockets of an attempt's network to a server, which answers on them.
+"""Passes the listening sockets of an attempt's network to the server, which accepts on them.
 
-They are made in the network of the attempt, where no server is, and this process keeps them: what
-connects while no server is there waits for the next one.
+Each socket is bound in a network namespace of the attempt.  The supervisor keeps them open, so a
+connection that arrives while no server runs waits for the next server.
 """
 
 import os
@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from trainshed.engines.processes.descriptors import to_sockets
 
-#: The word of a message that asks for the sockets, and the two kinds of messages of the answer.
+#: ``do`` of a message that requests the sockets, and the two kinds of messages of the answer.
 HAND_OVER: Final = "listeners"
 SOCKETS, DONE = b"s", b"d"
-#: Descriptors of one message; the kernel takes 253.
+#: Descriptors in one message; the kernel's limit is 253.
 _DESCRIPTORS_MAX: Final = 200
-#: How many connections are kept, whose end tells a server that the network has ended.
+#: How many connections to servers stay open.  The end of one shows its server the network's end.
 _SERVERS_MAX: Final = 4
 
 
@@ -24,12 +24,12 @@ class SocketHandover:
     """The sockets of one attempt."""
 
     def __init__(self, listeners: Callable[[], Sequence[int] | None]) -> None:
-        """``listeners`` returns their descriptors; None: they are not made yet."""
+        """``listeners`` returns the descriptors, or None while the sockets do not exist yet."""
         self._listeners = listeners
         self._servers: list[socket.socket] = []
 
     def answer(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-        """Answer a message that asks for the sockets, by the connection that came with it.
+        """Answer a message that requests the sockets, on the connection in its descriptors.
 
         The connection stays open: its end shows the server the end of the network.  Raises
         OSError.
@@ -38,7 +38,7 @@ class SocketHandover:
         if message.get("do") != HAND_OVER or not descriptors or listeners is None:
             return
         (server,) = to_sockets([os.dup(descriptors[0])])
-        server.setblocking(False)  # a server that does not read asks again
+        server.setblocking(False)  # a server that does not read sends another request later
         try:
             for first in range(0, len(listeners), _DESCRIPTORS_MAX):
                 part = listeners[first : first + _DESCRIPTORS_MAX]

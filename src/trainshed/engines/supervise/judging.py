@@ -1,4 +1,4 @@
-"""What the ends of replicas mean for the attempt (``model.success`` has the rules)."""
+"""Derives the outcome of an attempt from the ends of its replicas, by ``model.success``."""
 
 import shutil
 import signal
@@ -13,7 +13,7 @@ from trainshed.model import success
 from trainshed.model.attempt import Outcome
 from trainshed.model.success import JobEnd
 
-#: What an attempt ends with that was to stop before it began.
+#: The outcome of an attempt that was ordered to stop before it began.
 STOPPED_EARLY: Final = Outcome(
     exit_code=success.interrupted(signal.SIGTERM).exit_code,
     message="stopped before it was started",
@@ -22,14 +22,14 @@ STOPPED_EARLY: Final = Outcome(
 
 
 def advice_on(lines: Sequence[str], replica: ReplicaSpec) -> str:
-    """What helps a program that died of what is known; only a failure pays for the lists of it."""
-    from trainshed.model.advice import advice  # noqa: PLC0415
+    """Return advice on a known cause of a failure, found in the last lines; empty if none is."""
+    from trainshed.model.advice import advice  # noqa: PLC0415 - only failures need it
 
     return advice(lines) or _advice_on_import(lines, replica)
 
 
 def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
-    """Advise a program whose last error is a module that its interpreter lacks."""
+    """Return advice on a failed import, if that is the last error of the program."""
     from trainshed.engines.supervise.own_modules import (  # noqa: PLC0415
         list_own_modules,
         list_runnable_modules,
@@ -57,38 +57,37 @@ def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
     return advise(module, python, list_own_modules(folders), replica.argv)
 
 
-def failed(why: str) -> Ended:
-    """The end of an attempt that could not be started at all."""
+def end_with_fault(why: str) -> Ended:
+    """Return the end of an attempt that could not start, or whose outcome is unknown."""
     return Ended(Outcome(exit_code=1, message=why), fault=why)
 
 
 class Judge:
-    """Judges the replicas by their ends, and tells it with what they wrote last."""
+    """Decides whether and how the job has ended, from the exits and last lines of replicas."""
 
     def __init__(self, replicas: Gang, output: Output) -> None:
-        """Nobody has ended yet."""
         self._replicas = replicas
         self._output = output
         self._drained: set[int] = set()
 
     def job_end(self, spec: AttemptSpec) -> JobEnd | None:
-        """Return the job's end, if it has one, after reading what ended replicas wrote."""
+        """Return the job's end, or None; first read all output of the replicas that have ended."""
         self._drain_ended_replicas()
         primary = spec.replicas[0].task_name
         return success.job_end(primary, tuple(self._replicas.exits.values()))
 
     def outcome(self, spec: AttemptSpec, end: JobEnd) -> Outcome:
-        """The end of the job in words."""
-        words = self._words(spec, end)
+        """Return the outcome with a message, and log advice on a known failure."""
+        last_words = self._find_last_words(spec, end)
         how = "" if end.decider is None else self._replicas.end_words(end.decider.task_name)
         return Outcome(
             exit_code=end.exit_code,
-            message=success.message(end, words, how),
-            last_words=words,
+            message=success.message(end, last_words, how),
+            last_words=last_words,
             interrupted=end.signum is not None,
         )
 
-    def _words(self, spec: AttemptSpec, end: JobEnd) -> str:
+    def _find_last_words(self, spec: AttemptSpec, end: JobEnd) -> str:
         if end.decider is None or not end.exit_code:
             return ""
         name = end.decider.task_name
@@ -106,13 +105,13 @@ class Judge:
 
 
 def have_settled(spec: AttemptSpec, replicas: Gang) -> bool:
-    """Whether nobody lives any more who ends by itself."""
+    """Return whether no replica lives that ends by itself."""
     living = (spec.replicas[index] for index in replicas.living)
     return not any(success.ends_by_itself(replica.role) for replica in living)
 
 
 def settle_s(spec: AttemptSpec, job_end: JobEnd) -> float:
-    """How long the others may take to end by themselves, in seconds."""
+    """Return how many seconds the other replicas may take to end by themselves."""
     roles = (replica.role for replica in spec.replicas)
     settles = job_end.exit_code == 0 and success.may_end_together(roles)
     return spec.settle_s if settles else 0.0

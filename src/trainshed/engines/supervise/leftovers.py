@@ -1,8 +1,8 @@
-"""Ends the processes that a killed supervisor has left; any process may call this.
+"""Ends the processes that a killed supervisor has left behind; any process may call this.
 
-Two things lead to it: the boxes whose places the supervisor wrote down, and the marks that every
-process of an attempt inherits, whatever forked it.  The first cannot be left by a program that is
-not root, and is not to be had everywhere: both are used.
+Two means find them: the boxes (cgroup directories) whose paths the supervisor recorded, and the
+marks that every process of an attempt inherits.  A program that is not root cannot leave a box, but
+not every machine has boxes, so this module uses both.
 """
 
 import os
@@ -23,46 +23,50 @@ _POLL_S: Final = 0.01
 
 
 def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
-    """SIGKILL whatever is left of an attempt and wait until it is gone, five seconds at most.
+    """SIGKILL all processes of an attempt and wait at most five seconds until they have ended.
 
-    ``places`` are those of its record, ``mark`` is UID/ATTEMPT.  Gives the processes that still
-    live.  Nothing is touched, and all are given, while the supervisor lives: its boxes are locked.
+    ``places`` are those of the attempt's ``Began`` record, ``mark`` is UID/ATTEMPT.  Return the
+    pids that still live.  While the supervisor lives, its boxes are locked: then kill nothing and
+    return all pids.
     """
     boxes = list(places.get("boxes", ()))
-    if "boxes" not in places:  # its record of them is lost
+    if "boxes" not in places:  # the record of the boxes is lost
         for home in cgroups.homes():
             cgroup.end_abandoned(home)
-    if not all(_ended(path) for path in boxes):
+    if not all(_end_box(path) for path in boxes):
         return marked(mark)
     reaper = reaper_of(places)
     deadline = time.monotonic() + _GONE_S_MAX
     while True:
-        tree.kill_listed(lambda: {*marked(mark), *below(reaper)})
-        if reaper is not None and identity.is_suspended(reaper) and not below(reaper):
-            identity.send(reaper, signal.SIGKILL)  # else it ends by itself, last of all
-        remaining = [*tree.living({*marked(mark), *_inside(boxes)}), *below(reaper)]
+        tree.kill_listed(lambda: {*marked(mark), *list_below(reaper)})
+        if reaper is not None and identity.is_suspended(reaper) and not list_below(reaper):
+            identity.send(reaper, signal.SIGKILL)  # one that is not suspended ends by itself
+        remaining = [*tree.living({*marked(mark), *_list_in_boxes(boxes)}), *list_below(reaper)]
         if reaper is not None and identity.lives(reaper):
             remaining.append(reaper.pid)
         if not remaining or time.monotonic() > deadline:
             break
         time.sleep(_POLL_S)
-    for path in boxes:  # one whose processes took their time to leave is still there
+    for path in boxes:  # a box remains if its processes had not left it at the first try
         cgroup.end_box(path)
     return sorted(remaining)
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that bear the mark, but this one and those it descends from."""
+    """List the processes with the mark, except this process and its ancestors."""
     limit = marks.limit_of(mark)
-    own = _ancestry()
+    own = _list_ancestors()
     with suppress(OSError):
         pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
         return [pid for pid in pids - own if marks.bears(pid, mark, limit)]
     return []
 
 
-def _ended(path: str) -> bool:
-    """False: the owner lives.  Waits for a process that only looks, as ``end_abandoned`` does."""
+def _end_box(path: str) -> bool:
+    """Kill the processes in a box and remove it; False: its owner lives.
+
+    Retry for two seconds: a process in ``end_abandoned`` holds the lock for a moment.
+    """
     deadline = time.monotonic() + _LOCKED_S_MAX
     while not cgroup.end_box(path):
         if time.monotonic() > deadline:
@@ -72,24 +76,24 @@ def _ended(path: str) -> bool:
 
 
 def reaper_of(places: Mapping[str, Any]) -> Identity | None:
-    """The second subreaper of an attempt, if it had one."""
+    """Return the second subreaper of an attempt (``kernel.reaper``), if it had one."""
     return Identity(*places["reaper"]) if places.get("reaper") else None
 
 
-def below(reaper: Identity | None) -> set[int]:
-    """The living that the second subreaper of an attempt has inherited, while it lives itself."""
+def list_below(reaper: Identity | None) -> set[int]:
+    """List the living descendants of an attempt's second subreaper; empty if it has ended."""
     if reaper is None or not identity.lives(reaper):
         return set()
     pids = {child for _, child in tree.descendants(reaper.pid)}
-    return {*tree.living(pids - _ancestry())}
+    return {*tree.living(pids - _list_ancestors())}
 
 
-def _inside(boxes: list[str]) -> set[int]:
+def _list_in_boxes(boxes: list[str]) -> set[int]:
     return {pid for path in boxes if cgroup.is_box(path) for pid in cgroup.processes(path)}
 
 
-def _ancestry() -> set[int]:
-    """The pids of this process, its parent, and so on."""
+def _list_ancestors() -> set[int]:
+    """Return the pids of this process, its parent, and so on."""
     pids = set()
     pid = os.getpid()
     with suppress(OSError, ValueError):

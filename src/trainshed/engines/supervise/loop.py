@@ -1,4 +1,4 @@
-"""Waits for descriptors, times and children, in one thread: each event makes the call asked for."""
+"""Waits for descriptors, timers and children in one thread, and makes the registered calls."""
 
 import heapq
 import os
@@ -39,30 +39,33 @@ class Loop:
     """Waits for events and makes the calls that are due, one turn after the other."""
 
     def __init__(self) -> None:
-        """Wait for nothing yet."""
+        """Start without descriptors and timers."""
         self._selector = selectors.DefaultSelector()
         self._timers: list[Timer] = []
 
     def now(self) -> float:
-        """Return the seconds of the monotonic clock."""
+        """Return the time of the monotonic clock, in seconds."""
         return time.monotonic()
 
     def on_readable(self, source: Any, call: Callable[[], object]) -> None:
-        """Call whenever a descriptor, or an object with one, is readable."""
+        """Call ``call`` whenever a descriptor, or an object with one, is readable."""
         self._selector.register(source, selectors.EVENT_READ, call)
 
     def on_writable(self, source: Any, call: Callable[[], object]) -> None:
-        """Call whenever it is writable; replaces an earlier registration."""
+        """Call ``call`` whenever ``source`` is writable; replaces an earlier registration."""
         self._selector.modify(source, selectors.EVENT_WRITE, call)
 
     def watch(self, source: Any, call: Callable[[], object], *, reads: bool, writes: bool) -> None:
-        """Call whenever one of these is possible; replaces an earlier registration."""
+        """Call ``call`` whenever ``source`` can be read or written, as requested.
+
+        Replaces an earlier registration.
+        """
         events = selectors.EVENT_READ * reads | selectors.EVENT_WRITE * writes
-        is_known = source in self._selector.get_map()
+        is_registered = source in self._selector.get_map()
         if not events:
-            if is_known:
+            if is_registered:
                 self._selector.unregister(source)
-        elif is_known:
+        elif is_registered:
             self._selector.modify(source, events, call)
         else:
             self._selector.register(source, events, call)
@@ -72,17 +75,17 @@ class Loop:
         self._selector.unregister(source)
 
     def at(self, at_s: float, call: Callable[[], object]) -> Timer:
-        """Call at a time."""
+        """Call ``call`` at a time of ``now``."""
         timer = Timer(at_s, call)
         heapq.heappush(self._timers, timer)
         return timer
 
     def after(self, delay_s: float, call: Callable[[], object]) -> Timer:
-        """Call after some seconds."""
+        """Call ``call`` after some seconds."""
         return self.at(self.now() + delay_s, call)
 
     def turn(self) -> None:
-        """Wait until something can be read or is due, and make the calls."""
+        """Wait until a descriptor is ready or a timer is due, and make the calls."""
         for key, _ in self._selector.select(self._wait_s()):
             if self._is_awaited(key):
                 key.data()
@@ -94,10 +97,13 @@ class Loop:
         self._selector.close()
 
     def _is_awaited(self, key: selectors.SelectorKey) -> bool:
-        """False: an earlier call has closed it; its number may be another's by now."""
+        """Return False if an earlier call of this turn has unregistered the descriptor.
+
+        Another file may have its number by now.
+        """
         try:
             return self._selector.get_key(key.fileobj) is key
-        except (KeyError, ValueError):  # the second for what is closed and has no number any more
+        except (KeyError, ValueError):  # ValueError: a closed file object has no number
             return False
 
     def _wait_s(self) -> float:
@@ -116,7 +122,7 @@ class Death(NamedTuple):
 
     @property
     def status(self) -> int:
-        """As ``os.waitstatus_to_exitcode`` gives it."""
+        """The exit code, or the negated signal, as ``os.waitstatus_to_exitcode`` returns it."""
         return -self.signal if self.signal is not None else self.exit_code or 0
 
 
@@ -124,18 +130,17 @@ class Children:
     """The calls to make when children end."""
 
     def __init__(self) -> None:
-        """Nobody yet."""
         self._owners: dict[int, Callable[[Death], object]] = {}
         self.any_left = False
-        """Whether there was a child, also an orphan, when last looked."""
+        """Whether the last ``reap`` saw a living child, adopted orphans included."""
 
     def expect(self, pid: int, call: Callable[[Death], object]) -> None:
-        """Call when this child has ended."""
+        """Call ``call`` when this child has ended."""
         self._owners[pid] = call
         self.any_left = True
 
     def reap(self) -> None:
-        """Collect every child that has ended, and tell their owners."""
+        """Collect every child that has ended, and make the calls for them."""
         self.any_left = True
         while True:
             try:

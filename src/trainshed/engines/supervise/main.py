@@ -1,11 +1,11 @@
 """The supervisor: the process that owns one attempt, from its start to its last record.
 
 The engine starts the process, which outlives the server.  Even if the server is killed, an attempt
-has one supervisor: the first to lock the folder and to write down that it began.
+has only one supervisor: the first that locks the folder and records that it began.
 
-It has one thread and few imports, since a job's first line waits for them and they stay in memory
-as long as the job.  All are made before the job runs, or right after its start: later, the files of
-another version may lie where its own were.
+It has one thread and few imports: they delay the job's first line, and stay in memory as long as
+the job runs.  It imports all modules before the job runs or right after its start, because later an
+upgrade may have replaced their files by those of another version.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.attempt import Attempt, Elsewhere
-from trainshed.engines.supervise.judging import STOPPED_EARLY, failed
+from trainshed.engines.supervise.judging import STOPPED_EARLY, end_with_fault
 from trainshed.engines.supervise.kernel import kill
 from trainshed.engines.supervise.kernel.kill import ProcessTree, open_process_tree
 from trainshed.engines.supervise.kernel.reaper import fork_below_reaper
@@ -45,24 +45,24 @@ from trainshed.files.beneath import PathBeneath
 if TYPE_CHECKING:
     from trainshed.engines.supervise.control import Control
 
-#: Seconds between two looks for an order that no message has announced.
+#: Seconds between two reads of the order file, for an order that no message has announced.
 _LOOK_S: Final = 2.0
-#: Programs that clear up ``/tmp`` remove what was not used for some days.
+#: Programs that clean ``/tmp`` remove files that were not used for some days.
 _KEEP_S: Final = 43_200.0
 _WAKE_BYTES: Final = 4096
 _POLL_S: Final = 0.01
 _PRIVATE_FOLDER: Final = 0o700
-#: For the last lines and the end of an attempt, where its programs have filled the disk.
+#: Reserved for the last lines and the end of an attempt whose programs have filled the disk.
 _SPARE_BYTES: Final = 1 << 18
 #: Values of ``model.stopping.StopReason``.
 _MAINTENANCE, _OVER, _TIMEOUT = "maintenance", "end", "timeout"
 
 
 def main(path: str, elsewhere: Elsewhere | None = None) -> int:
-    """Run the attempt of a folder, unless it has begun already; or fork such processes.
+    """Run the attempt of a folder, unless it has begun already; or run the fork server.
 
-    ``path`` is the folder, or a word that stands for it (``specs.SUPERVISOR``).  ``elsewhere``
-    makes the replicas of an attempt that runs on other machines.
+    ``path`` is the folder, or ``specs.SUPERVISOR`` if a variable names the folder, or
+    ``specs.FORK_SERVER``.  ``elsewhere`` creates the replicas of an attempt on other machines.
     """
     close_inherited()
     if path == specs.SUPERVISOR:
@@ -97,7 +97,7 @@ class _Supervisor:
     ) -> None:
         self._folder = folder
         self._elsewhere = elsewhere
-        self._who = "the local engine" if elsewhere is None else "the launcher"
+        self._actor = "the local engine" if elsewhere is None else "the launcher"
         self._reaper = reaper
         self._lock = lock
         self._loop = Loop()
@@ -106,18 +106,18 @@ class _Supervisor:
         self._tree: ProcessTree | None = None
         self._attempt: Attempt | None = None
         self._tether: OrderChannel | None = None
-        self._loop.on_readable(wake, self._hear)
+        self._loop.on_readable(wake, self._handle_signals)
 
     def run(self) -> None:
-        """Run the attempt and tell its end, unless it was given up."""
+        """Run the attempt and record its end, unless it was given up."""
         ended: Ended | None
         try:
-            ended = self._ended()
+            ended = self._run_attempt()
         except Exception as error:  # noqa: BLE001 - the server waits for an end in any case
             sys.excepthook(*sys.exc_info())
             self._end_everything()
-            why = f"{self._who} failed: {type(error).__name__}: {error}"
-            ended = failed(why)._replace(lost=True)  # our mistake is not the program's
+            why = f"{self._actor} failed: {type(error).__name__}: {error}"
+            ended = end_with_fault(why)._replace(lost=True)  # the job is not at fault
         remove_short_name(self._folder.tmp)
         if ended is not None:
             self._facts.tell(ended, durably=True)
@@ -129,21 +129,23 @@ class _Supervisor:
         if self._tether is not None and self._tether.is_cut:
             remove_folder(self._folder)
 
-    def _ended(self) -> Ended | None:
-        spec, fault = _spec_of(self._folder, self._who)
+    def _run_attempt(self) -> Ended | None:
+        """Return the end of the attempt; None if it was given up or its folder was removed."""
+        spec, fault = _read_spec(self._folder, self._actor)
         if spec is not None:
-            self._tree = _tree_of(spec)
+            self._tree = _open_tree(spec)
         places = {} if self._tree is None else self._tree.places
         if self._reaper is not None:
             places["reaper"] = [*self._reaper]
         self._facts.tell(Began(*identity.myself(), places=places))
         self._wait_until_written()
         room.hold(self._folder.spare, _SPARE_BYTES)
-        order = self._folder.stop_order()  # the sender of an order looks for that record afterwards
+        # read after the record: a server that gives an order then looks for the record
+        order = self._folder.stop_order()
         if order is not None:
             return None if order.lost else Ended(STOPPED_EARLY)
         if spec is None or self._tree is None:
-            return failed(fault)
+            return end_with_fault(fault)
         return self._perform(spec, self._tree)
 
     def _perform(self, spec: AttemptSpec, tree: ProcessTree) -> Ended | None:
@@ -166,18 +168,18 @@ class _Supervisor:
             descriptors=raise_descriptor_limit(),
             elsewhere=self._elsewhere,
         )
-        for text in (*spec.notes, *tree.remarks):
-            attempt.output.note(text)
-        for text in spec.warnings:
-            attempt.output.note(text, "WARNING")
+        for note in (*spec.notes, *tree.remarks):
+            attempt.output.note(note)
+        for warning in spec.warnings:
+            attempt.output.note(warning, "WARNING")
         if is_tethered():
             self._tether = OrderChannel(self._loop, attempt.obey, log.forget_reader)
         self._advance(attempt)
-        takes_orders = self._tether is None and self._elsewhere is None  # else there is no socket
-        control = self._control(attempt) if takes_orders else None
-        self._end_in_time(attempt)
+        has_socket = self._tether is None and self._elsewhere is None
+        control = self._open_control(attempt) if has_socket else None
+        self._limit_time(attempt)
         self._look_again()
-        self._loop.after(_KEEP_S, self._keep)
+        self._loop.after(_KEEP_S, self._keep_short_name)
         while attempt.ended is None and not (attempt.is_empty and self._is_removed()):
             self._loop.turn()
             self._advance(attempt)
@@ -191,35 +193,38 @@ class _Supervisor:
         if self._tether is not None:
             self._tether.poke()
 
-    def _end_in_time(self, attempt: Attempt) -> None:
-        """Where no server may be there to say that its time is over."""
+    def _limit_time(self, attempt: Attempt) -> None:
+        """Stop an attempt on a cluster after its time limit, also while no server runs."""
         seconds = attempt.spec.remote and attempt.spec.remote.ends_s
         if seconds is not None:
             order = Order(attempt.spec.grace_s, _TIMEOUT, f"it has run for {seconds:g} s")
             self._loop.after(seconds, lambda: attempt.obey(order))
 
-    def _control(self, attempt: Attempt) -> "Control":
-        """Imported when the replicas have been started: they need not wait for it."""
+    def _open_control(self, attempt: Attempt) -> "Control":
+        """Import the module after the start of the replicas, which need not wait for it."""
         from trainshed.engines.supervise.control import Control  # noqa: PLC0415 - see above
 
         return Control(self._loop, self._folder, attempt, self._look)
 
-    def _hear(self) -> None:
-        """Handle a signal: a child has ended, or a process wants to stop the attempt."""
+    def _handle_signals(self) -> None:
+        """Handle signals: a child has ended, or a process wants to stop the attempt."""
         try:
-            heard = set(os.read(self._wake, _WAKE_BYTES))
+            signals = set(os.read(self._wake, _WAKE_BYTES))
         except BlockingIOError:
             return
         if self._attempt is not None:
             self._attempt.children.reap()
-        ending = heard.intersection(ENDING)
+        ending = signals.intersection(ENDING)
         if ending:
             self._look(signal.Signals(min(ending)))
-        elif LOOK in heard:
+        elif LOOK in signals:
             self._look()
 
     def _look(self, signum: signal.Signals | None = None) -> None:
-        """Obey what was ordered.  A signal without an order: the machine goes down."""
+        """Read the order to stop and obey it.
+
+        A signal that comes without an order means that the machine shuts down.
+        """
         if self._attempt is None:
             return
         try:
@@ -228,30 +233,31 @@ class _Supervisor:
             order = None
         if order is not None:
             self._attempt.obey(order)
-        elif signum is not None and self._tether is None:  # else it is the command's to hear
+        elif signum is not None and self._tether is None:  # a foreground command handles signals
             order = Order(self._attempt.spec.grace_s, _MAINTENANCE)
             self._attempt.obey(order, f"{signum.name}: stopping all replicas")
         elif self._is_removed():
-            self._attempt.obey(Order(self._attempt.spec.grace_s, _OVER, "its folder is gone"))
+            why = "the attempt's folder was removed"
+            self._attempt.obey(Order(self._attempt.spec.grace_s, _OVER, why))
 
     def _look_again(self) -> None:
         self._look()
         self._loop.after(_LOOK_S, self._look_again)
 
-    def _keep(self) -> None:
+    def _keep_short_name(self) -> None:
         keep_short_name(self._folder.tmp)
-        self._loop.after(_KEEP_S, self._keep)
+        self._loop.after(_KEEP_S, self._keep_short_name)
 
     def _wait_until_written(self) -> None:
         while not self._facts.are_written and not self._is_removed():
             self._loop.turn()
 
     def _is_removed(self) -> bool:
-        """Whether the folder was removed, so that no process can read the records."""
+        """Return whether the folder was removed, so that no process can read the records."""
         return not os.fstat(self._lock).st_nlink and not os.path.isdir(self._folder.path)
 
     def _end_everything(self) -> None:
-        """What a fault of ours must not leave behind."""
+        """Kill every process of the attempt after a fault of the supervisor."""
         while self._tree is not None:
             self._tree.kill()
             with suppress(ChildProcessError):
@@ -265,37 +271,37 @@ class _Supervisor:
 def _has_begun(folder: AttemptFolder) -> bool:
     try:
         lines = read_file(PathBeneath.of_file(folder.records)).split(b"\n")
-        return any(isinstance(record, Began) for record in map(_record, lines))
+        return any(isinstance(record, Began) for record in map(_parse_record, lines))
     except FileNotFoundError:
         return False
 
 
-def _record(line: bytes) -> Record | None:
+def _parse_record(line: bytes) -> Record | None:
     try:
         return decode(line)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _spec_of(folder: AttemptFolder, who: str) -> tuple[AttemptSpec | None, str]:
+def _read_spec(folder: AttemptFolder, actor: str) -> tuple[AttemptSpec | None, str]:
     try:
         return specs.read(folder.plan), ""
     except (OSError, ValueError) as error:
-        return None, f"{who} failed: {type(error).__name__}: {error}"
+        return None, f"{actor} failed: {type(error).__name__}: {error}"
 
 
-def _tree_of(spec: AttemptSpec) -> ProcessTree:
+def _open_tree(spec: AttemptSpec) -> ProcessTree:
     limits = [replica.limits for replica in spec.replicas]
     if spec.prepare is not None:
-        limits.append(limits[0])  # what builds packages is a program of the job too
+        limits.append(limits[0])  # the programs that build packages belong to the job too
     name = f"{spec.uid}-{spec.attempt}"
-    if spec.remote is not None:  # its replicas are not here, and boxes belong to the cluster
+    if spec.remote is not None:  # the replicas run on other nodes, and the cluster makes the boxes
         return open_process_tree(name, 1, mark=spec.mark, allow=kill.WITHOUT_BOXES)
     return open_process_tree(name, len(limits), limits, mark=spec.mark)
 
 
 def _make_folders(folder: AttemptFolder) -> None:
-    """Make the folders of the replicas; programs that need them report a full disk."""
+    """Make the folders of the replicas; if the disk is full, the programs report that."""
     for path in (folder.work, folder.shared):
         with suppress(OSError):
             os.mkdir(path, _PRIVATE_FOLDER)

@@ -1,6 +1,6 @@
-"""The names of the modules that lie in a program's own folders.
+"""Lists the modules in a program's own folders.
 
-A failed import of one of them is a mistake in the program, not a package that is missing.
+If a program cannot import one of them, the program has a mistake; no package is missing.
 """
 
 import os
@@ -10,15 +10,15 @@ from itertools import chain, islice
 from typing import Final
 
 _SUFFIX: Final = ".py"
-#: A package installs its dependencies beside it: the program's own modules come long before these.
+#: A package's dependencies may be installed beside it; the program's own modules are far fewer.
 _ENTRIES_MAX: Final = 10_000
 
 
 def program_folders(cwd: str, env: Mapping[str, str], readable: Sequence[str] = ()) -> list[str]:
-    """The working folder and those on PYTHONPATH, as the program finds them.
+    """List the working folder and the folders on PYTHONPATH that the program may read.
 
-    ``readable`` are the folders that a program behind walls may read: others are left out, since
-    the caller of this may read more.  Empty: there are no walls.
+    ``readable`` are the folders that an isolated program may read; the supervisor may read more,
+    so it leaves all others out.  Empty: the program is not isolated.
     """
     named = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     folders = [cwd, *(os.path.join(cwd, name) for name in named)]
@@ -31,9 +31,9 @@ def program_folders(cwd: str, env: Mapping[str, str], readable: Sequence[str] = 
 
 
 def list_own_modules(folders: Iterable[str]) -> frozenset[str]:
-    """Names of modules in the folders, and in one folder below each.
+    """List the names of modules in the folders, and in the folders one level below.
 
-    Folders that cannot be read, and entries beyond the first 10,000, are left out.
+    Leave out folders that cannot be read, and entries beyond the first 10,000.
     """
     names = (
         entry.name.removesuffix(_SUFFIX)
@@ -44,16 +44,16 @@ def list_own_modules(folders: Iterable[str]) -> frozenset[str]:
 
 
 def list_runnable_modules(folders: Iterable[str]) -> frozenset[str]:
-    """Dotted names that ``python -m`` can run in the folders, at most two levels deep.
+    """List the dotted names that ``python -m`` can run in the folders, at most two levels deep.
 
-    The same is left out as above.
+    Leave out folders that cannot be read, and entries beyond the first 10,000.
     """
     names = (_runnable_name(package, entry) for package, entry in _walk(folders, depth=2))
     return frozenset(filter(None, names))
 
 
 def _walk(folders: Iterable[str], depth: int) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """Entries of the folders and of those below, each behind the dotted name of its package."""
+    """Yield the entries of the folders and of those below, as (package prefix, entry)."""
     entries = chain.from_iterable(_list_entries(folder, "", depth) for folder in folders)
     return islice(entries, _ENTRIES_MAX)
 
@@ -72,7 +72,7 @@ def _is_package(entry: "os.DirEntry[str]") -> bool:
     return entry.name.isidentifier() and entry.is_dir(follow_symlinks=False)
 
 
-#: Modules that no job names.
+#: Modules that jobs do not run.
 _NOT_RUN: Final = frozenset({"__init__", "setup", "conftest"})
 
 

@@ -1,12 +1,12 @@
-"""A root folder of a replica's own: the machine's, with folders that the machine lacks.
+"""Builds a private root folder for a replica: the machine's root plus folders that it lacks.
 
-A folder can be mounted only where there is one.  Making ``/workspace`` on the machine would leave a
-trace, and all replicas of all jobs would share the name.  So a replica's root is a skeleton in
-its attempt's folder, in which all that the machine's root has is mounted again, as it is, and the
-missing folders are made.  What the machine has itself and is not empty gets an overlay: its files
-can be read, and what is written lies in the attempt's folder.
+A folder can be mounted only over an existing folder.  ``/workspace`` on the machine itself would
+remain after the job, and all replicas of all jobs would share it.  So the root of a replica is a
+skeleton in its attempt's folder: every entry of the machine's root is mounted into it unchanged,
+and the missing folders are made there.  A folder that exists on the machine and is not empty gets
+an overlay: programs read its files, and their own writes go to the attempt's folder.
 
-Everything is looked up, and the skeleton is made, before the fork.
+The supervisor looks up all entries and makes the skeleton before the fork.
 """
 
 import os
@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 from trainshed.engines.isolation.mount_steps import BIND, RECURSIVE, Mount, Pivot, Step
 
 _FOLDER_MODE: Final = 0o755
-#: They would end an option of overlayfs or one of its folders.
+#: Characters that end an option of overlayfs or separate its folders.
 _NOT_IN_OPTIONS: Final = frozenset(",:\\")
 
 
 class Shown(NamedTuple):
-    """A folder of an attempt, and where a replica sees it."""
+    """A folder of an attempt, and the path at which a replica sees it."""
 
     here: str
     there: str
@@ -30,9 +30,9 @@ class Shown(NamedTuple):
 def steps(
     skeleton: str, folders: Iterable[Sequence[str]], points: Iterable[str] = ()
 ) -> list[list[Step]]:
-    """Make the skeleton; return the steps in a mount namespace, in groups.  Raises OSError.
+    """Make the skeleton; return the steps to take in a mount namespace, in groups.
 
-    ``points`` are folders that others are mounted on later.
+    ``points`` are folders over which the caller mounts others later.  Raises OSError.
     """
     binds = [Shown(here, os.path.normpath(there)) for here, there in folders]
     binds = [folder for folder in binds if not folder.here.startswith(f"{folder.there}/")]
@@ -47,7 +47,7 @@ def steps(
 
 
 def _skeleton(skeleton: str, missing: Sequence[str]) -> Iterator[Mount]:
-    """Copy the folders above what is missing, one level each."""
+    """Yield the mounts that copy each parent of a missing folder, one level of entries each."""
     os.makedirs(skeleton, _FOLDER_MODE, exist_ok=True)
     os.chmod(skeleton, _FOLDER_MODE)
     opened = {above for place in missing for above in _list_parents(place) if os.path.isdir(above)}
@@ -69,7 +69,7 @@ def _list_parents(place: str) -> Iterator[str]:
 
 
 def _copy_entry(entry: "os.DirEntry[str]", at: str) -> Iterator[Mount]:
-    """An entry of a folder in the skeleton; sockets and the like are left out."""
+    """Yield the mount of one entry into the skeleton; copy links, and leave out sockets etc."""
     if entry.is_symlink():
         if not os.path.lexists(at):
             os.symlink(os.readlink(entry.path), at)
@@ -85,11 +85,11 @@ def _copy_entry(entry: "os.DirEntry[str]", at: str) -> Iterator[Mount]:
 
 def _make(path: str) -> None:
     os.makedirs(path, exist_ok=True)
-    os.chmod(path, _FOLDER_MODE)  # with any umask
+    os.chmod(path, _FOLDER_MODE)  # whatever the umask is
 
 
 def _mount(bind: Shown) -> Mount:
-    """The attempt's folder itself, or above what the machine has there."""
+    """Return the mount of an attempt's folder; an overlay if the machine's folder has entries."""
     here, there = bind
     if not _has_entries(there) or _NOT_IN_OPTIONS.intersection(here + there):
         return Mount(os.fsencode(here), os.fsencode(there), None, BIND, None)

@@ -1,4 +1,4 @@
-"""The replicas of an attempt, all started or none, and what is known of their ends."""
+"""Starts the replicas of an attempt, all or none, signals them, and records how each ends."""
 
 import errno
 import os
@@ -41,49 +41,50 @@ if TYPE_CHECKING:
 
 _FAULT_BYTES_MAX: Final = 1 << 16
 _PIPES: Final = 2
-#: Open files that are needed while replicas run: the log, the socket, those who ask, helpers.
+#: Open files that the supervisor needs while replicas run: log, socket, connections, helpers.
 _SPARE_DESCRIPTORS: Final = 48
-#: What a machine lacks for a while.
+#: Errors that pass, because the machine lacks a resource only for a while.
 _PASSES: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.ENOSPC, errno.EDQUOT})
-#: A suspended one hears it too.
+#: SIGCONT lets a suspended process handle SIGTERM.
 _SIGNALS = (signal.SIGTERM, signal.SIGCONT)
 
 
 class Terminator:
-    """Asks processes to end, each of them once, and remembers who has been asked.
+    """Sends SIGTERM to processes, once to each.
 
-    Many programs take a second SIGTERM for an order to drop everything, also while they still save
-    what the first had asked them to: launchers of several processes, handlers that raise.
+    Many programs abort at a second SIGTERM, even while they still save their state because of the
+    first: launchers of several processes, programs whose handler raises an exception.
     """
 
     __slots__ = ("_signalled", "_spared")
 
     def __init__(self, spared: Callable[[], Collection[int]] = tuple) -> None:
-        """No process is asked yet; ``spared`` lists processes that never are."""
+        """``spared`` returns processes that never get the signal."""
         self._signalled: set[int] = set()
         self._spared = spared
 
-    def leaders(self, listed: Collection[tuple[int, int]]) -> None:
-        """Ask some (parent, child), and nobody below them."""
+    def signal_leaders(self, listed: Collection[tuple[int, int]]) -> None:
+        """Signal the child of each (parent, child), and none of its descendants."""
         self._signalled.update(child for _, child in listed)
         for signum in _SIGNALS:
             tree.send_to_all(listed, os.getpid(), signum)
 
-    def orphans(self, leaders: Iterable[int]) -> None:
-        """Ask those that none of these has below it."""
+    def signal_orphans(self, leaders: Iterable[int]) -> None:
+        """Signal the processes that are not ``leaders`` and not descendants of one of them."""
         listed = list(tree.descendants(os.getpid()))
         spared = set(leaders)
         for parent, child in listed:  # parents come first
             if parent in spared:
                 spared.add(child)
-        self._ask(listed, but=spared)
+        self._signal(listed, but=spared)
 
-    def everybody(self, but: Collection[int]) -> None:
-        """Ask every process, wherever it stands, but for some."""
-        self._ask(list(tree.descendants(os.getpid())), but=but)
+    def signal_all(self, but: Collection[int]) -> None:
+        """Signal every descendant of this process except those in ``but``."""
+        self._signal(list(tree.descendants(os.getpid())), but=but)
 
-    def _ask(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
-        self._signalled &= {child for _, child in listed}  # the numbers of others may be given away
+    def _signal(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
+        # forget ended processes: the kernel may give their pids to new ones
+        self._signalled &= {child for _, child in listed}
         spared = self._signalled.union(but, self._spared())
         new = [(parent, child) for parent, child in listed if child not in spared]
         self._signalled.update(child for _, child in new)
@@ -95,58 +96,61 @@ class Gang(ABC):
     """The replicas of an attempt, wherever they run: all are started, or none."""
 
     def __init__(self) -> None:
-        """Nothing is started yet."""
+        """Start no replica."""
         self.living: dict[int, int] = {}
-        """By index: the pid."""
+        """The pids of the living replicas, by index."""
         self.exits: dict[int, ReplicaExit] = {}
-        """By index, in the order in which they were learned."""
+        """How replicas ended, by index, in the order in which this process learned it."""
         self.have_started = False
         self.fault: str | None = None
-        """Why they could not be started, if so."""
+        """Why the replicas could not start; None: they could, or have not tried yet."""
         self.is_worth_another_try = False
-        """Whether that is the machine's fault, and passes."""
+        """Whether the machine caused the fault, and a later try may succeed."""
         self.lost: str | None = None
-        """Why the exit of one of them can never be read; None: it can."""
+        """Why the exit of a replica can never be read; None: all exits can be read."""
 
     @abstractmethod
     def gather(self) -> bool:
-        """Have a place for each, with what it needs there; to be called until it is True."""
+        """Return whether every replica can start; the caller repeats this until it is True."""
 
     @abstractmethod
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
-        """Start all of them; ``have_started`` or ``fault`` says later how that went."""
+        """Start all replicas; later, ``have_started`` or ``fault`` tells the result."""
 
     @abstractmethod
     def end_words(self, task_name: str) -> str:
-        """How a replica ended, with the memory that it used; empty while it lives."""
+        """Describe how a replica ended and how much memory it used; empty while it lives."""
 
     @abstractmethod
     def usage(self, index: int) -> Usage:
-        """What one of them uses now."""
+        """Return the present usage of a replica."""
 
     @abstractmethod
     def look(self, index: int, tell: Callable[[str], object]) -> bool:
-        """Tell later what one of them does, one frame a line; False: nobody can look."""
+        """Read the stacks of a replica and pass them to ``tell`` later, one frame a line.
+
+        False: the stacks cannot be read.
+        """
 
     @abstractmethod
     def stop_looking(self) -> None:
-        """End every look that is under way."""
+        """End every read of stacks that is in progress."""
 
 
 class Pipes(Protocol):
-    """Where replicas of this machine write to (``Output``)."""
+    """Makes the pipes to which replicas on this machine write (``Output``)."""
 
     def open(self, source: OutputSource, stream: str) -> int:
-        """Make a pipe; its end for the program, to be closed here once that has it."""
+        """Make a pipe; return the program's end, which the caller closes after the fork."""
 
     def note(self, text: str, severity: str = "INFO") -> None:
-        """Say something in the engine's own name."""
+        """Write a line of the engine to the log."""
 
 
 class Replicas(Gang):
-    """Processes that start together and end together."""
+    """The processes of the replicas on this machine."""
 
-    def __init__(  # noqa: PLR0913 - what their supervisor has
+    def __init__(  # noqa: PLR0913 - the objects of their supervisor
         self,
         loop: Loop,
         children: Children,
@@ -156,9 +160,9 @@ class Replicas(Gang):
         *,
         network: "AttemptNetwork | None" = None,
     ) -> None:
-        """Start nothing yet; ``descriptors`` is the limit that programs get.
+        """Start no process; ``descriptors`` is the limit of open files for the programs.
 
-        ``network`` has been made before the start; None: they have the machine's.
+        ``network`` exists before ``start``; None: the replicas use the machine's network.
         """
         super().__init__()
         self._loop = loop
@@ -172,32 +176,38 @@ class Replicas(Gang):
         self._network = network
         self._terminator = Terminator(self._spared)
         self._looks_for_orphans = False
-        self._is_watched = is_tethered()  # its message is for who looks on, and has one line
+        self._is_in_foreground = is_tethered()  # its user gets one line, without memory figures
         self._is_over = False
-        self._asked_s: float | None = None
+        self._terminated_s: float | None = None
         self._killed: set[int] = set()
-        self._hows: dict[str, str] = {}
+        self._end_texts: dict[str, str] = {}
         self._faults = b""
         self._stacks = Stacks(loop, children, descriptors)
 
     def gather(self) -> bool:
-        """They are all here."""
+        """Return True: replicas on this machine need no preparation."""
         return True
 
     def look(self, index: int, tell: Callable[[str], object]) -> bool:
-        """Tell later what one of them does, one frame a line; False: nobody can look."""
+        """Read the stacks of a replica and pass them to ``tell`` later, one frame a line.
+
+        False: the replica has ended, or the stacks cannot be read.
+        """
         return index in self.living and self._stacks.look(self.program(index), tell)
 
     def stop_looking(self) -> None:
-        """End every look that is under way."""
+        """End every read of stacks that is in progress."""
         self._stacks.stop()
 
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
-        """Fork all of them; ``have_started`` or ``fault`` says later how that went."""
+        """Fork all replicas; later, ``have_started`` or ``fault`` tells the result."""
         self._replicas = replicas
         self._stacks.cwd = folder.path
         if descriptors_left() < _PIPES * len(replicas) + _SPARE_DESCRIPTORS:
-            self.fault = f"cannot start {len(replicas)} processes: too few open files are allowed"
+            self.fault = (
+                f"cannot start {len(replicas)} processes: the limit of open files is too low; "
+                "raise it (ulimit -n, or LimitNOFILE of the server's systemd unit)"
+            )
             return
         faults, errors = os.pipe()
         try:
@@ -208,48 +218,48 @@ class Replicas(Gang):
             self.is_worth_another_try = error.errno in _PASSES
         finally:
             os.close(errors)
-        self._loop.on_readable(faults, partial(self._hear, faults))
+        self._loop.on_readable(faults, partial(self._read_faults, faults))
 
     def end_words(self, task_name: str) -> str:
-        """How a replica ended, with the memory that it used; empty while it lives."""
-        return self._hows.get(task_name, "")
+        """Describe how a replica ended and how much memory it used; empty while it lives."""
+        return self._end_texts.get(task_name, "")
 
     def usage(self, index: int) -> Usage:
-        """What one of them uses now."""
+        """Return the present usage of a replica."""
         return self._tree.usage(index)
 
     def program(self, index: int) -> int:
-        """The process of one that lives, behind what is around it."""
+        """Return the pid of a living replica's program, below the processes that isolate it."""
         return program(self._view(index), self.living[index])
 
     def terminate(self) -> None:
-        """Ask the replicas to end, and whoever outlives one that has ended.
+        """Send SIGTERM to the replicas' own processes, and to processes of ended replicas.
 
-        A replica's own process hears it first, as in a container: what it has forked may be what it
-        needs to save its state (the workers of a data loader, of torchrun).
+        The descendants of a living replica do not get the signal yet, as in a container: the
+        replica may need them to save its state (the workers of a data loader, of torchrun).
         """
         self._stopped |= set(self.living)
-        self._asked_s = self._loop.now()
-        self._terminator.leaders([self._leader(index) for index in self.living])
+        self._terminated_s = self._loop.now()
+        self._terminator.signal_leaders([self._find_leader(index) for index in self.living])
         self._terminate_orphans()
 
     def terminate_all(self) -> None:
-        """Ask everybody to end who has not been asked, wherever it stands."""
+        """Send SIGTERM to every process of the replicas that has not got it yet."""
         self._stopped |= set(self.living)
         walls = (wrappers(self._view(index), pid) for index, pid in self.living.items())
-        self._terminator.everybody(but=[pid for pids in walls for pid in pids])
+        self._terminator.signal_all(but=[pid for pids in walls for pid in pids])
 
     def close(self) -> None:
-        """Nothing of them lives; whoever is started from now on is none of theirs."""
+        """Signal no process from now on: all have ended, and new ones are not replicas'."""
         self._is_over = True
 
     def _terminate_orphans(self) -> None:
         self._looks_for_orphans = False
         if not self._is_over:
-            self._terminator.orphans(self.living.values())
+            self._terminator.signal_orphans(self.living.values())
 
     def kill(self) -> None:
-        """Kill every process, at once; to be repeated until none lives."""
+        """Kill every process at once; the caller repeats this until none lives."""
         self._stopped |= set(self.living)
         self._killed |= set(self.living)
         self._tree.kill()
@@ -263,7 +273,7 @@ class Replicas(Gang):
                 self._network.enter_replica(index, replica.host_name)
             if walls.enter is not None:
                 walls.enter()
-            tree.die_with_parent(parent)  # a process that becomes another user has lost that
+            tree.die_with_parent(parent)  # the kernel clears it when a process changes its user
 
         source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
@@ -283,7 +293,7 @@ class Replicas(Gang):
         self._tree.started(index, pid)
         self.living[index] = pid
         self._began_s[index] = self._loop.now()
-        self._children.expect(pid, partial(self._ended, index))
+        self._children.expect(pid, partial(self._handle_exit, index))
 
     def _spared(self) -> Collection[int]:
         return () if self._network is None else self._network.processes
@@ -297,8 +307,8 @@ class Replicas(Gang):
         mounted = Mounts(folder.hosts if replica.hosts else None, replica.binds, more)
         return walled(replica.isolation, replica.argv, mounted, replica.env)
 
-    def _leader(self, index: int) -> tuple[int, int]:
-        """The parent of the process that is asked first, and that process."""
+    def _find_leader(self, index: int) -> tuple[int, int]:
+        """Return the process of a replica that gets SIGTERM first, as (parent, child)."""
         around = (os.getpid(), *wrappers(self._view(index), self.living[index]))
         leader = self.program(index)
         return next(parent for parent in reversed(around) if parent != leader), leader
@@ -306,8 +316,8 @@ class Replicas(Gang):
     def _view(self, index: int) -> ReplicaView | None:
         return self._replicas[index].isolation
 
-    def _hear(self, faults: int) -> None:
-        """The end of the pipe says that every fork has become its program, or has ended."""
+    def _read_faults(self, faults: int) -> None:
+        """Read errors of the forks until all have become their programs or have ended."""
         data = os.read(faults, _FAULT_BYTES_MAX)
         self._faults += data
         if data:
@@ -320,7 +330,7 @@ class Replicas(Gang):
             self.fault = f"{name} cannot be started: {fault.reason}"
         self.have_started = self.fault is None
 
-    def _ended(self, index: int, death: Death) -> None:
+    def _handle_exit(self, index: int, death: Death) -> None:
         del self.living[index]
         replica = self._replicas[index]
         signum = signal_in(replica.isolation, death.exit_code)
@@ -338,26 +348,28 @@ class Replicas(Gang):
             seconds=self._loop.now() - self._began_s[index],
             stopped_by_us=index in self._stopped,
             killed=was_killed and index in self._killed,
-            notice_s=None if self._asked_s is None else self._loop.now() - self._asked_s,
+            notice_s=None if self._terminated_s is None else self._loop.now() - self._terminated_s,
             oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
-            peak_memory_bytes=None if replica.cleanup else usage.peak_bytes,  # not docker's client
+            # with docker the process is only its client
+            peak_memory_bytes=None if replica.cleanup else usage.peak_bytes,
         )
-        if self._is_watched and not ended.oom:
+        if self._is_in_foreground and not ended.oom:
             ended = ended._replace(peak_memory_bytes=None)
-        self._hows[replica.task_name] = end_words(ended, usage, replica.limits)
+        self._end_texts[replica.task_name] = end_words(ended, usage, replica.limits)
         if usage.refused_forks:
-            self._output.note(too_many(replica.task_name, usage.refused_forks), "WARNING")
-        if self._stopped and not self._looks_for_orphans:  # one look for all that end together
+            warning = refused_forks_warning(replica.task_name, usage.refused_forks)
+            self._output.note(warning, "WARNING")
+        if self._stopped and not self._looks_for_orphans:  # once for all that end together
             self._looks_for_orphans = True
             self._loop.after(0.0, self._terminate_orphans)
 
 
 def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> mounts.PrivateFolders:
-    """The folders and files of a replica besides names and buckets; writes the files once."""
+    """Return the private folders and files of a replica; write the files if they do not exist."""
     if view is None:
         return mounts.NO_FOLDERS
     user = view.uid and (view.uid, view.gid or view.uid)
-    home = next((there for _, there in view.folders if there == mounts.HOME), folder.work)
+    home = mounts.HOME if mounts.HOME in (there for _, there in view.folders) else folder.work
     if user and not os.path.exists(folder.passwd):
         mounts.write_passwd(folder.passwd, *user, home)
     has_profile = bool(view.folders) and (
@@ -372,7 +384,7 @@ def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> mounts.
 
 
 def end_words(ended: ReplicaExit, usage: Usage, limits: ReplicaLimits) -> str:
-    """How it ended, with what only its supervisor knows."""
+    """Describe the exit of a replica, with its memory limit and kills for lack of memory."""
     return exits.describe_exit(
         ended,
         limit_bytes=limits.memory_bytes,
@@ -381,27 +393,27 @@ def end_words(ended: ReplicaExit, usage: Usage, limits: ReplicaLimits) -> str:
     )
 
 
-def too_many(task_name: str, refused: int) -> str:
-    """The sentence of a replica that wanted more processes than it may have."""
+def refused_forks_warning(task_name: str, refused: int) -> str:
+    """Return the warning about a replica that reached its limit of processes and threads."""
     times = "once" if refused == 1 else f"{refused} times"
     return (
-        f"{task_name} was refused a process or thread {times}: it had as many as it may "
-        "(limits.processes_max)."
+        f"The kernel refused {task_name} a process or thread {times}: the replica had reached its "
+        "limit. If it needs more, raise limits.processes_max."
     )
 
 
 def ran_out_of_memory(usage: Usage, by_us: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
-    """Whether the kernel ended it, or a process of it, because memory ran out."""
+    """Return whether the kernel killed a process of the replica for lack of memory."""
     if usage.oom_kills:
         return True
     return was_killed and not by_us and usage.machine_oom_kills > 0
 
 
 def task_names(replicas: Sequence[ReplicaSpec]) -> tuple[str, ...]:
-    """Their names, in their order."""
+    """Return the task names of the replicas, in the order of the replicas."""
     return tuple(replica.task_name for replica in replicas)
 
 
 def exits_in_order(exits: Mapping[int, ReplicaExit]) -> tuple[ReplicaExit, ...]:
-    """The ends in the order of the plan."""
+    """Return the exits in the order of the plan."""
     return tuple(exits[index] for index in sorted(exits))

@@ -1,12 +1,13 @@
 """A short name for the folder of an attempt's temporary files: a link in ``/tmp``.
 
-The name of a socket has 107 bytes at most, and programs make sockets below ``TMPDIR``: Python's
-multiprocessing, and with it PyTorch's DataLoader.  Where ``/tmp`` cannot be replaced for a program,
-``TMPDIR`` is a folder of the attempt, whose name may be too long for that.
+The path of a socket has at most 107 bytes, and programs make sockets below ``TMPDIR``: Python's
+multiprocessing, and with it PyTorch's DataLoader.  If a program cannot get its own ``/tmp``,
+``TMPDIR`` is a folder of the attempt, whose path may be too long for a socket.
 
-The link's name follows from the folder's, so that it is made and removed by processes that need not
-tell each other.  What lies there and is not our link, such as another user's, is left alone, and
-the long name is used.  The files themselves lie in the attempt's folder, and go with it.
+The name of the link is computed from the folder's path, so one process can make it and another
+remove it.  If the name belongs to another file, such as a link of another user, this module leaves
+it alone and the program gets the long path.  The files themselves are in the attempt's folder and
+are removed with it.
 """
 # the supervisor of an attempt imports this, and must stay small
 
@@ -15,21 +16,21 @@ import zlib
 from contextlib import suppress
 from typing import Final
 
-#: sun_path of sockaddr_un, without the byte that ends it.
+#: sun_path of sockaddr_un, without the terminating byte.
 SOCKET_NAME_BYTES_MAX: Final = 107
-#: What programs append: ``/torch-shm-dir-XXXXXX/manager.sock`` is the longest that is known.
+#: Programs append a name: ``/torch-shm-dir-XXXXXX/manager.sock`` is the longest known one.
 _APPENDED_BYTES: Final = 40
-_FOLDER: Final = "/tmp"  # noqa: S108 - what lies there already is not used
+_FOLDER: Final = "/tmp"  # noqa: S108 - existing files there are never used
 
 
 def short_name(tmp: str) -> str:
-    """The name of the link to a folder, whether it is there or not."""
+    """Return the name of the link to a folder, whether or not the link exists."""
     path = os.fsencode(tmp)
     return f"{_FOLDER}/trainshed-{zlib.crc32(path):08x}{zlib.adler32(path):08x}"
 
 
 def make_short_name(tmp: str) -> str:
-    """Make the link if the folder's own name is too long; the name that programs shall use."""
+    """Make the link if the folder's own path is too long; return the path for programs."""
     if len(os.fsencode(tmp)) + _APPENDED_BYTES <= SOCKET_NAME_BYTES_MAX:
         return tmp
     link = short_name(tmp)
@@ -39,7 +40,7 @@ def make_short_name(tmp: str) -> str:
 
 
 def keep_short_name(tmp: str) -> None:
-    """Have the link look as new: programs that clear up ``/tmp`` remove what is old."""
+    """Set the link's time to now: programs that clean ``/tmp`` remove old files."""
     link = short_name(tmp)
     if _is_ours(link, tmp):
         with suppress(OSError):
@@ -47,7 +48,7 @@ def keep_short_name(tmp: str) -> None:
 
 
 def remove_short_name(tmp: str) -> None:
-    """Remove the link if there is one."""
+    """Remove the link if it exists."""
     link = short_name(tmp)
     if _is_ours(link, tmp):
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Folders named ``gs:`` in which a program wrote what it meant for a bucket.
+"""Finds folders named ``gs:``, into which a program wrote files that it meant for a bucket.
 
-``os.makedirs("gs://bucket/model")`` and ``open()`` take a URI for a path below the folder in which
-the program starts.  Its files are not in the bucket, and the job succeeds all the same.
+``os.makedirs("gs://bucket/model")`` and ``open()`` treat a URI as a path below the working folder
+of the program.  The files are then not in the bucket, although the job succeeds.
 """
 
 import re
@@ -19,30 +19,30 @@ _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}")
 
 
 def list_warnings(spec: AttemptSpec) -> Iterator[str]:
-    """Yield one sentence for each folder of a program that has a ``gs:``; it costs one open."""
+    """Yield one warning for each working folder that has a folder ``gs:``."""
     replicas = {replica.cwd: replica for replica in reversed(spec.replicas) if replica.cwd}
     for cwd, replica in replicas.items():
         with suppress(OSError):
-            yield _warning(_bucket_in(cwd), replica)
+            yield _make_warning(_find_bucket(cwd), replica)
 
 
-def _bucket_in(cwd: str) -> str:
-    """Return the name of one bucket in the folder.  Raises OSError where there is no folder."""
+def _find_bucket(cwd: str) -> str:
+    """Return the name of one bucket in the folder ``gs:``.  Raises OSError without that folder."""
     with Beneath(cwd) as work:
         name = next((name for name, _ in work.entries(_FOLDER, 1)), "")
     return name if _BUCKET.fullmatch(name) else "BUCKET"
 
 
-def _warning(bucket: str, replica: ReplicaSpec) -> str:
-    place = _place_of(bucket, replica)
+def _make_warning(bucket: str, replica: ReplicaSpec) -> str:
     return (
         f"the program wrote to a local folder gs:/{bucket}, and not to the bucket; open "
-        f"gs://{bucket} by TensorFlow's file API or a storage client{place}"
+        f"gs://{bucket} by TensorFlow's file API or a storage client"
+        f"{_suggest_folder(bucket, replica)}"
     )
 
 
-def _place_of(bucket: str, replica: ReplicaSpec) -> str:
-    """Name the folder at which ``open()`` reaches the bucket; nothing where there is none."""
+def _suggest_folder(bucket: str, replica: ReplicaSpec) -> str:
+    """Name the folder in which ``open()`` finds the bucket; empty if there is none."""
     mode = replica.isolation.mode if replica.isolation else ""
     has_mounts = mode in {USERS, SANDBOX} or (mode != LANDLOCK and mounts.allowed())
     if has_mounts and any(there.startswith(f"{mounts.GCS}/") for _, there in replica.binds):

@@ -1,4 +1,4 @@
-"""Looks after running replicas: their progress, their use of checkpoints, a trial's metrics."""
+"""Watches running replicas: their progress, their use of checkpoints, a trial's metrics."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -17,14 +17,14 @@ from trainshed.model.roles import Role
 if TYPE_CHECKING:
     from trainshed.engines.supervise.watch.watch_metrics import MetricWatch
 
-#: When a program that means to resume has opened what it resumes from.
+#: After so long, a program that resumes has opened its checkpoint.
 CHECKPOINT_S: Final = 60.0
 _LOOKS: Final = 10
 _LOOK_S_MIN: Final = 0.1
 
 
 class Watching:
-    """The watches of one attempt, and what they found in its log and records."""
+    """The watches of one attempt; they write to its log and its records."""
 
     def __init__(  # noqa: PLR0913 - its sources, and the calls that it makes
         self,
@@ -36,7 +36,7 @@ class Watching:
         facts: Facts,
         note: Callable[[str, str], object],
     ) -> None:
-        """To be made before anything of the attempt runs."""
+        """Create this before any process of the attempt runs."""
         self._loop = loop
         self._spec = spec
         self._replicas = replicas
@@ -51,33 +51,33 @@ class Watching:
         if spec.checkpoints and spec.remote is None:  # inotify sees only this machine
             self._checkpoints = CheckpointWatch(spec.checkpoints, self._roots)
             if self._checkpoints.fileno() >= 0:
-                loop.on_readable(self._checkpoints, self._hear_of_checkpoints)
+                loop.on_readable(self._checkpoints, self._handle_opened_files)
         self._metrics = None if spec.metrics is None else self._watch_metrics(folder, spec.metrics)
 
     def begin(self) -> None:
-        """All replicas have been started."""
+        """Start to watch; all replicas have been started."""
         if self._spec.hang.after_s is not None:
             now = self._loop.now()
             self._hangs = HangWatch(self._spec.hang.after_s, self._files, now)
             for index, replica in enumerate(self._spec.replicas):
-                if replica.role is Role.REDUCER:  # waits while others compute; they show what hangs
+                if replica.role is Role.REDUCER:  # idle while workers compute; those show a hang
                     self._hangs.ended(index)
             self._look_again(self._spec.hang.after_s)
         if self._checkpoints is not None:
             self._loop.after(CHECKPOINT_S, self._judge_checkpoints)
 
     def wrote(self, index: int) -> None:
-        """A replica has written something."""
+        """Note that a replica has written output."""
         if self._hangs is not None:
             self._hangs.wrote(index, self._loop.now())
 
     def stop(self) -> None:
-        """The replicas are being ended: nothing that they do is worth a word."""
+        """Report nothing more: the supervisor ends the replicas."""
         self._is_over = True
         self._replicas.stop_looking()
 
     def close(self) -> bool:
-        """Everything has ended; say what could not be said before.  False: call it again."""
+        """Report the rest after the end of all processes.  False: call this again later."""
         self._is_over = True
         self._judge_checkpoints()
         return self._metrics is None or self._metrics.finish()
@@ -111,17 +111,17 @@ class Watching:
         name = self._names[index]
         self._note(f"{name} has shown no progress for {seconds:.0f} s", "WARNING")
 
-        def tell(stacks: str) -> None:
+        def report(stacks: str) -> None:
             for line in stacks.splitlines():
                 self._note(f"{name}: {line}", "WARNING")
             self._facts.tell(Hang(name, seconds, stacks))
 
-        if not self._spec.hang.stacks or not self._replicas.look(index, tell):
-            tell("")
+        if not self._spec.hang.stacks or not self._replicas.look(index, report):
+            report("")
 
-    def _hear_of_checkpoints(self) -> None:
+    def _handle_opened_files(self) -> None:
         if self._checkpoints is not None and self._checkpoints.were_opened():
-            self._judge_checkpoints()  # it reads no further, and would wake the loop for ever
+            self._judge_checkpoints()  # the rest stays unread and would wake the loop in each turn
 
     def _judge_checkpoints(self) -> None:
         watch, self._checkpoints = self._checkpoints, None

@@ -46,8 +46,8 @@ class SrunSteps:
             helper = self._running[step] = Helper(
                 self._loop,
                 self._children,
-                heard=partial(self._heard, step),
-                ended=partial(self._ended, step),
+                on_line=partial(self._take_line, step),
+                on_exit=partial(self._handle_exit, step),
                 descriptors=self._descriptors,
             )
             helper.start(step.argv, {**os.environ, **env}, cwd)
@@ -71,13 +71,13 @@ class SrunSteps:
         for helper in self._running.values():
             helper.kill()
 
-    def _heard(self, step: StepRule, line: str, _stream: str) -> None:
+    def _take_line(self, step: StepRule, line: str, _stream: str) -> None:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
         if line.strip():
             self._words[step].append(line.strip())
 
-    def _ended(self, step: StepRule, status: int) -> None:
+    def _handle_exit(self, step: StepRule, status: int) -> None:
         self._statuses[step] = status
         del self._running[step]
         self._tell_end(step)

@@ -10,7 +10,7 @@ from typing import Final
 from trainshed.engines.base import Known, Living
 from trainshed.engines.local.attempts.fence import lives, suspended
 from trainshed.engines.processes import mark as marks
-from trainshed.engines.supervise.leftovers import below, reaper_of
+from trainshed.engines.supervise.leftovers import list_below, reaper_of
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.observe import AttemptRecords, recorded
 from trainshed.engines.supervise.record.records import Began
@@ -60,7 +60,7 @@ def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[Li
 
 def _list_inherited(began: Began) -> set[int]:
     """What fell to the second subreaper of an attempt: its parents were ours, whatever it bears."""
-    return below(reaper_of(began.places)) - {began.pid}
+    return list_below(reaper_of(began.places)) - {began.pid}
 
 
 def _command(pid: int) -> str:

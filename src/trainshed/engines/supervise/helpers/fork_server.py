@@ -1,11 +1,12 @@
-"""A process of which supervisors are forked: what they import is imported once for all of them.
+"""Forks supervisors from one process that has imported their modules in advance.
 
 Imports were two thirds of the cost of a supervisor and delayed a job's first line.  The process has
-one thread, the supervisor's environment and no word of any job; its channel is its stdin.  A
-supervisor leaves it as it would leave the server: in a session of its own, with files of its own.
+one thread and the environment of a supervisor, and no data of any job; its stdin is its channel to
+the server.  Each supervisor gets its own session and its own standard files.
 
-It ends with its server, so that none serves code or settings of before; its supervisors live on.
-All that a supervisor may need later is imported here: by then the files may be another version's.
+The fork server ends with its server, so that no old code or old settings remain in use; its
+supervisors live on.  It imports all modules that a supervisor may need later, because an upgrade
+may replace their files by those of another version.
 """
 
 import ctypes
@@ -59,12 +60,12 @@ _ARGUMENTS: Final = slice(48 - 3, 50 - 3)
 def serve(supervise: Callable[[str], int]) -> int:
     """Fork a supervisor for each requested folder, until the channel closes.
 
-    The answer is its identity, or an errno.
+    Answer each request with the identity of the supervisor, or with an errno.
     """
     signal.signal(signal.SIGCHLD, _collect)
     gc.collect()
-    gc.freeze()  # what is looked at is copied
-    while request := _request():
+    gc.freeze()  # a collection in a fork would write to shared pages, and so copy them
+    while request := _read_request():
         try:
             answer: tuple[object, ...] = _fork_supervisor(
                 AttemptFolder(os.fsdecode(request)), supervise
@@ -76,7 +77,7 @@ def serve(supervise: Callable[[str], int]) -> int:
     return 0
 
 
-def _request() -> bytes:
+def _read_request() -> bytes:
     with suppress(ConnectionError):
         return os.read(_CHANNEL, _REQUEST_BYTES_MAX)
     return b""
@@ -89,9 +90,10 @@ def _collect(*_: object) -> None:
 
 
 def _fork_supervisor(folder: AttemptFolder, supervise: Callable[[str], int]) -> Identity:
-    """A new supervisor.  Raises OSError."""
+    """Fork a supervisor and return its identity.  Raises OSError."""
     words = os.open(folder.words, _APPEND | os.O_CLOEXEC, _PRIVATE_FILE)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # not before it is known
+    # collect no child before its identity is read
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     try:
         pid = os.fork()
         if pid == 0:
@@ -120,9 +122,9 @@ def _become(folder: str, words: int, supervise: Callable[[str], int]) -> NoRetur
 
 
 def _rename() -> None:
-    """Have the command end with the word of a supervisor, for people who list processes."""
+    """Replace the last argument of the command line, so that ``ps`` shows a supervisor."""
     start, end = map(int, stat_fields(os.getpid())[_ARGUMENTS])
-    words = ctypes.string_at(start, end - start).rstrip(b"\0")
+    command = ctypes.string_at(start, end - start).rstrip(b"\0")
     old, new = FORK_SERVER.encode(), SUPERVISOR.encode()
-    if words.endswith(b"\0" + old):
-        ctypes.memmove(start + len(words) - len(old), new.ljust(len(old), b"\0"), len(old))
+    if command.endswith(b"\0" + old):
+        ctypes.memmove(start + len(command) - len(old), new.ljust(len(old), b"\0"), len(old))

@@ -1,4 +1,4 @@
-"""Runs programs for the supervisor beside the replicas, and those that clean up after the last."""
+"""Runs helper programs for the supervisor, and the programs that clean up after the replicas."""
 
 import os
 import signal
@@ -19,22 +19,22 @@ _NOT_STARTED: Final = 127
 
 
 class Helper:
-    """One run of a program; its lines are reported as they come, then its end, once."""
+    """One run of a program; reports each of its lines, and at last its exit."""
 
     def __init__(
         self,
         loop: Loop,
         children: Children,
         *,
-        heard: Callable[[str, str], object],
-        ended: Callable[[int], object],
+        on_line: Callable[[str, str], object],
+        on_exit: Callable[[int], object],
         descriptors: tuple[int, int],
     ) -> None:
-        """``heard`` gets each line and its stream, ``ended`` the status (a signal negated)."""
+        """``on_line`` gets each line and its stream, ``on_exit`` the status (a signal negated)."""
         self._loop = loop
         self._children = children
-        self._heard = heard
-        self._tell_end = ended
+        self._on_line = on_line
+        self._on_exit = on_exit
         self._descriptors = descriptors
         self._readers: dict[int, tuple[str, LineBuffer]] = {}
         self._errors = b""
@@ -43,10 +43,10 @@ class Helper:
 
     @property
     def pid(self) -> int:
-        """Its process; 0 before the start and after the end."""
+        """The pid of the program; 0 before the start and after the end."""
         return self._pid
 
-    def start(  # noqa: PLR0913 - what it is started with
+    def start(  # noqa: PLR0913 - the parts of a process
         self,
         argv: Sequence[str],
         env: Mapping[str, str],
@@ -56,9 +56,9 @@ class Helper:
         channel: int | None = None,
         enter: Callable[[], object] = lambda: None,
     ) -> None:
-        """Start it; after ``limit_s`` seconds it is killed.  ``channel`` becomes descriptor 3.
+        """Start the program; kill it after ``limit_s`` seconds.
 
-        ``enter`` is called in the child, before anything of it runs.
+        ``channel`` becomes its descriptor 3.  The child calls ``enter`` before it runs the program.
         """
         ends: list[int] = []
         try:
@@ -69,29 +69,29 @@ class Helper:
                 command, wiring, ends[2], descriptors=self._descriptors, enter=enter
             )
         except OSError as error:
-            self._heard(f"cannot start {argv[0]}: {error.strerror}", "stderr")
+            self._on_line(f"cannot start {argv[0]}: {error.strerror}", "stderr")
             self._loop.after(0.0, partial(self._finish, _NOT_STARTED))
             return
         finally:
             for descriptor in ends:
                 os.close(descriptor)
-        self._children.expect(self._pid, self._ended)
+        self._children.expect(self._pid, self._handle_exit)
         if limit_s is not None:
             self._limit = self._loop.after(limit_s, self.kill)
 
     def terminate(self) -> None:
-        """Ask it, and what it has started, to end."""
+        """Send SIGTERM to the program and the processes of its group."""
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill it, and what it has started."""
+        """Send SIGKILL to the program and the processes of its group."""
         self._send(signal.SIGKILL)
 
     def _send(self, signum: signal.Signals) -> None:
         if self._pid:
             try:
                 os.killpg(self._pid, signum)
-            except OSError:  # it has only just been forked, and leads no group yet
+            except OSError:  # the child was forked a moment ago and leads no group yet
                 with suppress(OSError):
                     os.kill(self._pid, signum)
 
@@ -103,7 +103,7 @@ class Helper:
         return writer
 
     def _read(self, reader: int) -> bool:
-        """Whether there may be more."""
+        """Read once from a pipe; return whether there may be more."""
         stream, buffer = self._readers[reader]
         try:
             data = os.read(reader, _READ_BYTES)
@@ -113,7 +113,7 @@ class Helper:
             self._errors += data
         else:
             for line in buffer.feed(data) if data else buffer.finish():
-                self._heard(line, stream)
+                self._on_line(line, stream)
         if not data:
             self._close(reader)
         return bool(data)
@@ -123,14 +123,14 @@ class Helper:
         self._loop.forget(reader)
         os.close(reader)
 
-    def _ended(self, death: Death) -> None:
+    def _handle_exit(self, death: Death) -> None:
         self._pid = 0
         for reader in list(self._readers):
             reads = _DRAIN_READS
             while reads and self._read(reader):
                 reads -= 1
         if self._errors:
-            self._heard(read_fault(self._errors).reason, "stderr")
+            self._on_line(read_fault(self._errors).reason, "stderr")
         self._finish(death.status)
 
     def _finish(self, status: int) -> None:
@@ -138,18 +138,18 @@ class Helper:
             self._limit.cancel()
         for reader, (stream, buffer) in list(self._readers.items()):
             for line in buffer.finish() if stream != "errors" else ():
-                self._heard(line, stream)
+                self._on_line(line, stream)
             self._close(reader)
-        self._tell_end(status)
+        self._on_exit(status)
 
 
-#: Removing a container takes seconds; waiting for devices limits itself.
+#: Removing a container takes seconds; the program that waits for devices has its own limit.
 _CLEANUP_S_MAX: Final = 60.0
 _AFTER_S_MAX: Final = 300.0
 
 
 class Cleanup:
-    """The programs that are run after the last process: first all that clean up, then one more."""
+    """Runs programs after the end of all replicas: those that remove containers, then ``after``."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Cleanup:
         note: Callable[[str, str], object],
         descriptors: tuple[int, int],
     ) -> None:
-        """Nothing is run yet; ``note`` gets a sentence and its severity."""
+        """Run no program yet; ``note`` gets a sentence and its severity."""
         self._loop = loop
         self._children = children
         self._cwd = cwd
@@ -169,29 +169,33 @@ class Cleanup:
         self._steps: list[Callable[[], object]] | None = None
 
     def advance(self, spec: AttemptSpec) -> bool:
-        """Run what is to be run; True when all of it has ended.  To be called until then."""
+        """Start the programs; True when all have ended.  The caller repeats this until then."""
         if self._steps is None:
-            self._steps = [lambda: self._clean_up(spec), lambda: self._wait(spec)]
+            self._steps = [lambda: self._clean_up(spec), lambda: self._run_after(spec)]
         while not self._running and self._steps:
             self._steps.pop(0)()
         return not self._running
 
     def _clean_up(self, spec: AttemptSpec) -> None:
         commands = {argv: replica.env for replica in spec.replicas for argv in replica.cleanup}
-        for argv, env in commands.items():  # what replicas have in common is run once
-            self._run(argv, env, _CLEANUP_S_MAX, lambda *_: None, self._cleaned_up)
+        for argv, env in commands.items():  # a command that several replicas share runs once
+            self._run(argv, env, _CLEANUP_S_MAX, lambda *_: None, self._finish_clean_up)
 
-    def _wait(self, spec: AttemptSpec) -> None:
+    def _run_after(self, spec: AttemptSpec) -> None:
         if spec.after is not None:
             env = dict(os.environ)
-            self._run(spec.after, env, _AFTER_S_MAX, self._waiting, self._ended)
+            self._run(spec.after, env, _AFTER_S_MAX, self._note_line, self._finish)
 
-    def _cleaned_up(self, status: int) -> None:
+    def _finish_clean_up(self, status: int) -> None:
         if status:
-            self._note("Containers of the job may be left: not all could be removed.", "WARNING")
-        self._ended(status)
+            self._note(
+                "Cannot remove all containers of the job. List those that remain with docker ps or "
+                "podman ps, and remove them.",
+                "WARNING",
+            )
+        self._finish(status)
 
-    def _waiting(self, line: str, _stream: str) -> None:
+    def _note_line(self, line: str, _stream: str) -> None:
         self._note(line, "INFO")
 
     def _run(
@@ -199,18 +203,18 @@ class Cleanup:
         argv: Sequence[str],
         env: Mapping[str, str],
         limit_s: float,
-        heard: Callable[[str, str], object],
-        ended: Callable[[int], object],
+        on_line: Callable[[str, str], object],
+        on_exit: Callable[[int], object],
     ) -> None:
         self._running += 1
         helper = Helper(
             self._loop,
             self._children,
-            heard=heard,
-            ended=ended,
+            on_line=on_line,
+            on_exit=on_exit,
             descriptors=self._descriptors,
         )
         helper.start(argv, env, self._cwd, limit_s=limit_s)
 
-    def _ended(self, _status: int) -> None:
+    def _finish(self, _status: int) -> None:
         self._running -= 1

@@ -1,7 +1,8 @@
-"""Has the replicas made complete by a child, where packages or devices are needed first.
+"""Runs the preparer: a child that installs packages, locks devices and completes the replicas.
 
-What is slow or heavy (installing, asking the driver) is done there, so that the supervisor stays
-small.  Devices come as open descriptors of their locks: whoever holds those holds the devices.
+The child does the slow and heavy work (installing, querying the driver), so that the supervisor
+stays small.  It sends the open descriptors of the device locks: the process that holds these holds
+the devices.
 """
 
 import json
@@ -15,18 +16,18 @@ from trainshed.engines.supervise.helpers.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.model.trainer_contract import JOB
 
-#: The variable with the path of what a preparer is to prepare.
+#: The variable with the path of the preparer's request: a file or folder that describes the work.
 REQUEST: Final = "TRAINSHED_PREPARER_REQUEST"
-#: What a line of the child begins with that is a warning.
+#: The prefix of a line that the preparer prints as a warning.
 WARNING_MARK: Final = "WARNING: "
 _READ_BYTES: Final = 1 << 16
 _DESCRIPTORS_MAX: Final = 253
-#: A preparer only has to let go of its locks.
+#: A preparer that ends has only to release its locks.
 _GRACE_S_MAX: Final = 5.0
 
 
 class Preparer:
-    """One run of the program that prepares, and what it has sent."""
+    """One run of the preparer, and its answer."""
 
     def __init__(
         self,
@@ -35,20 +36,20 @@ class Preparer:
         note: Callable[[str, str], object],
         descriptors: tuple[int, int],
     ) -> None:
-        """``note`` gets what it says while it works, a line at a time, with its severity."""
+        """``note`` gets each line that the preparer prints, with its severity."""
         self._loop = loop
         self._note = note
-        self._channel, self._theirs = socket.socketpair()
+        self._channel, self._child_end = socket.socketpair()
         self._data = b""
         self._last_words = ""
         self._fault = ""
         self._status = 0
         self._helper = Helper(
-            loop, children, heard=self._heard, ended=self._ended, descriptors=descriptors
+            loop, children, on_line=self._take_line, on_exit=self._finish, descriptors=descriptors
         )
         self.has_ended = False
         self.locks: list[int] = []
-        """Descriptors of the locks that it has taken; they are the caller's now."""
+        """Descriptors of the locks that the preparer has taken; the caller closes them."""
 
     def start(
         self,
@@ -58,40 +59,40 @@ class Preparer:
         cwd: str,
         enter: Callable[[], object],
     ) -> None:
-        """Start it with the environment of this process; ``enter`` is called in the child.
+        """Start the preparer with the environment of this process; the child calls ``enter``.
 
-        ``request`` is the path of what it is to prepare; it stands in no command line.
+        ``request`` is the path in the variable ``REQUEST``; command lines are public.
         """
         self._channel.setblocking(False)
         self._loop.on_readable(self._channel, self._receive)
         env = {**os.environ, JOB: mark, REQUEST: request}
-        self._helper.start(argv, env, cwd, channel=self._theirs.fileno(), enter=enter)
-        self._theirs.close()
+        self._helper.start(argv, env, cwd, channel=self._child_end.fileno(), enter=enter)
+        self._child_end.close()
 
     def stop(self, grace_s: float) -> None:
-        """Have it end soon."""
+        """Terminate the preparer, and kill it after ``grace_s`` or five seconds."""
         if not self.has_ended:
             self._helper.terminate()
             self._loop.after(min(grace_s, _GRACE_S_MAX), self._helper.kill)
 
     def read_answer(self) -> tuple[Mapping[str, Any] | None, str]:
-        """What it has sent; or None, and why there is nothing."""
+        """Return the answer and an empty text; or None and why there is no answer."""
         if self._fault:
             return None, self._fault
         if self._status == 0:
             try:
                 answer = json.loads(self._data)
             except ValueError:
-                return None, f"the preparer has not answered: {self._last_words}".strip(": ")
+                return None, f"the preparer sent no answer: {self._last_words}".strip(": ")
             return answer, ""
         return None, self._last_words or f"the preparer ended with status {self._status}"
 
     @property
     def is_worth_another_try(self) -> bool:
-        """Whether it failed of what passes, such as devices that others have."""
+        """Whether the cause of its failure passes, such as devices that other jobs hold."""
         return self._status == os.EX_TEMPFAIL
 
-    def _heard(self, line: str, stream: str) -> None:
+    def _take_line(self, line: str, stream: str) -> None:
         if stream == "stdout" and line.startswith(WARNING_MARK):
             self._note(line.removeprefix(WARNING_MARK), "WARNING")
         elif stream == "stdout":
@@ -100,7 +101,7 @@ class Preparer:
             self._last_words = line.strip()
 
     def _receive(self) -> bool:
-        """Whether there may be more."""
+        """Receive once; return whether there may be more."""
         try:
             data, descriptors = receive(self._channel, _READ_BYTES, _DESCRIPTORS_MAX)
         except BlockingIOError:
@@ -117,10 +118,10 @@ class Preparer:
             self._channel.close()
         return bool(data)
 
-    def _ended(self, status: int) -> None:
+    def _finish(self, status: int) -> None:
         while self._channel.fileno() >= 0 and self._receive():
             pass
-        if self._channel.fileno() >= 0:  # something that it has left behind holds its end
+        if self._channel.fileno() >= 0:  # a process that the preparer started holds its end
             self._loop.forget(self._channel)
             self._channel.close()
         self._status = status

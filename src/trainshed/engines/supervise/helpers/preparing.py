@@ -1,6 +1,6 @@
 """Helpers of the programs that prepare an attempt as children of its supervisor (``preparer``).
 
-What they print are notes for the job's log, and the last line on stderr says why they failed.
+The supervisor writes their stdout to the job's log; the last line of stderr is why they failed.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 from trainshed.engines.supervise.helpers.preparer import REQUEST, WARNING_MARK
 from trainshed.model.faults import EngineFault
 
-#: The exit status for what others hold: EX_TEMPFAIL of sysexits.h, "try again later".
+#: The exit status if other jobs hold the devices: EX_TEMPFAIL of sysexits.h, "try again later".
 HELD: Final = os.EX_TEMPFAIL
 FAILED: Final = 1
 CHANNEL: Final = 3
@@ -61,7 +61,7 @@ def take_request() -> str:
 
 
 def answer(message: Any, held: Iterable[IO[Any] | None]) -> None:
-    """Send a message of any length; the descriptors of the locks come with its first byte."""
+    """Send a message of any length, and the descriptors of the locks with its first byte."""
     data = json.dumps(message).encode()
     with socket.socket(fileno=CHANNEL) as channel:
         locks = [lock.fileno() for lock in held if lock is not None]
@@ -81,7 +81,7 @@ def warn(text: str) -> None:
 
 
 def say(fault: EngineFault, status: int) -> int:
-    """Print a fault on one line of stderr; one of several lines goes to the job's log too."""
+    """Print a fault on one line of stderr, and to the job's log if it has several lines."""
     lines = str(fault).splitlines()
     for line in lines if len(lines) > 1 else ():
         note(line)

@@ -1,4 +1,4 @@
-"""Asks py-spy, where it is installed, what the threads of a replica do."""
+"""Reads the stacks of a replica's threads with py-spy, if it is installed."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _LINES_MAX: Final = 400
 
 
 class Stacks:
-    """Looks under way; each ends by itself, or with the attempt."""
+    """The runs of py-spy in progress; each ends by itself, or with the attempt."""
 
     def __init__(
         self,
@@ -21,37 +21,43 @@ class Stacks:
         children: Children,
         descriptors: tuple[int, int],
     ) -> None:
-        """``loop`` runs the programs that read stacks."""
         self._loop = loop
         self._children = children
         self.cwd = "/"
-        """The working folder of the programs that read stacks."""
+        """The working folder of py-spy."""
         self._descriptors = descriptors
         self._running: set[Helper] = set()
 
     def look(self, pid: int, tell: Callable[[str], object]) -> bool:
-        """Report the stack of a process later, one frame a line; False: stacks cannot be read."""
+        """Read the stacks of a process and pass them to ``tell`` later, one frame a line.
+
+        False: the stacks cannot be read.
+        """
         argv = stacks_argv(pid)
         if argv is None:
             return False
         lines: list[str] = []
 
-        def heard(line: str, _stream: str) -> None:
+        def take_line(line: str, _stream: str) -> None:
             if len(lines) < _LINES_MAX:
                 lines.append(line)
 
-        def ended(_status: int) -> None:
+        def finish(_status: int) -> None:
             self._running.discard(helper)
             tell("\n".join(lines))
 
         helper = Helper(
-            self._loop, self._children, heard=heard, ended=ended, descriptors=self._descriptors
+            self._loop,
+            self._children,
+            on_line=take_line,
+            on_exit=finish,
+            descriptors=self._descriptors,
         )
         self._running.add(helper)
         helper.start(argv, dict(os.environ), self.cwd, limit_s=_LIMIT_S)
         return True
 
     def stop(self) -> None:
-        """End every look that is under way."""
+        """Kill every run of py-spy."""
         for helper in self._running:
             helper.kill()

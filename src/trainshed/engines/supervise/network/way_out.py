@@ -95,7 +95,11 @@ class WayOut:
         self._loop.on_readable(routes, self._hear)
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._helper = Helper(
-            self._loop, self._children, heard=self._heard, ended=self._ended, descriptors=limits
+            self._loop,
+            self._children,
+            on_line=self._take_line,
+            on_exit=self._handle_exit,
+            descriptors=limits,
         )
         descriptors = [reader, hub.net, *([] if hub.user is None else [hub.user])]
         command = way_out_command(program, hub.user, hub.net, reader)
@@ -109,7 +113,7 @@ class WayOut:
         if self._helper is not None:
             self._helper.kill()
 
-    def _heard(self, line: str, _stream: str) -> None:
+    def _take_line(self, line: str, _stream: str) -> None:
         self._last_words = line.strip() or self._last_words
 
     def _hear(self) -> None:
@@ -132,7 +136,7 @@ class WayOut:
         if self._limit is not None:
             self._limit.cancel()
 
-    def _ended(self, status: int) -> None:
+    def _handle_exit(self, status: int) -> None:
         self._helper = None
         self._call_off_limit()
         self._loop.forget(self._routes)
