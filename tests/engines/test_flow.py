@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.record.flow import BURST_S, SAY_S, LogRateLimit
+from trainshed.engines.supervise.record.flow import BURST_S, REPORT_S, LogRateLimit
 from trainshed.engines.supervise.record.output import Output, OutputSource
 from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.engines.supervise.record.spec import LogRule
@@ -36,8 +36,8 @@ def test_it_is_said_seldom_and_all_lines_are_counted():
     assert sentence.startswith(f"{lost} lines with {36 * lost} bytes were dropped")
     assert "limits.log_bytes_per_s_max" in sentence
     assert count_taken(flow, 3, 5.0) == 0
-    assert list(flow.sentences(5.0 + SAY_S / 2)) == []
-    (sentence,) = flow.sentences(5.0 + SAY_S)
+    assert list(flow.sentences(5.0 + REPORT_S / 2)) == []
+    (sentence,) = flow.sentences(5.0 + REPORT_S)
     assert sentence.startswith("3 lines with ")
     assert list(flow.last_sentences()) == []
 

@@ -199,7 +199,7 @@ def test_a_job_that_prints_leaves_room_on_the_disk_and_its_end_is_told_on_a_full
     root = small_disk / "jobs"
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, TALKS_FOR_EVER), ())
-    waits = "MiB are free on the server's disk: programs that write wait"
+    waits = "MiB are free on the server's disk: programs block on their output"
     wait_until(lambda: any(waits in text for text in texts(root, "service")), "the log waits")
     assert room.free_bytes(small_disk) > 1 << 20
     assert observe(engine).phase is Phase.READY

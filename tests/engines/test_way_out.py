@@ -32,8 +32,8 @@ class Process:
 
     pid = 0
 
-    def __init__(self, *_, ended, **__):
-        self.end = ended
+    def __init__(self, *_, on_exit, **__):
+        self.end = on_exit
 
     def start(self, *_, **__):
         """Nothing runs."""

@@ -1,1 +1,1 @@
-"""Programs that a supervisor starts beside the replicas, and what these programs share."""
+"""Programs that a supervisor starts besides the replicas, and the code that they share."""

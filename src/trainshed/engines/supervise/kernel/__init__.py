@@ -1,1 +1,1 @@
-"""Signals, processes, cgroups and limits, as the kernel has them."""
+"""Calls of the kernel for the supervisor: signals, processes, cgroups and limits."""

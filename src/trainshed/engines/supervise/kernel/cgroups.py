@@ -1,8 +1,9 @@
-"""The cgroup directories of one attempt: a box in each tree that is needed, a leaf per replica.
+"""The cgroup directories of one attempt: a box in each tree that it needs, a leaf per replica.
 
-Attempts without limits get one box, of cgroup2: it kills, tells whether anything lives and counts
-CPU time, all without controllers.  The v1 freezer takes its place where it cannot be made.  Limits
-are set by cgroup2 where its controllers have been given to us, else by the v1 trees.
+An attempt without limits gets one box, in cgroup2: without any controller, the box can kill all
+processes, show whether one lives, and count CPU time.  If that box cannot be made, a box of the v1
+freezer replaces it.  Limits are set in cgroup2 if its controllers are delegated to this process,
+otherwise in the v1 trees.
 """
 
 import os
@@ -22,7 +23,7 @@ from trainshed.engines.supervise.kernel.limits import (
     settings_v2,
 )
 
-#: The trees by which a box is keyed; the others are v1 controllers.
+#: Names of trees besides those of v1 controllers.
 UNIFIED: Final = ""
 FREEZER: Final = "freezer"
 
@@ -32,26 +33,26 @@ _WORDS: Final = {"memory": "memory", "cpu": "CPU"}
 
 
 class AttemptCgroups(NamedTuple):
-    """The boxes by tree, and sentences on what could not be enforced."""
+    """The boxes by tree, and sentences about limits that are not enforced."""
 
     boxes: dict[str, cgroup.Box]
     remarks: tuple[str, ...]
     processes_max: tuple[int | None, ...] = ()
-    """By index, where no box limits processes: what a limit of the process itself is to do."""
+    """Limits of processes by index, if no box enforces them: ``limit_processes`` does instead."""
 
     def leaf(self, tree: str, index: int) -> str:
-        """The directory of one replica."""
+        """Return the directory of a replica in a tree."""
         return f"{self.boxes[tree].path}/{index}"
 
     def leaves(self, index: int) -> dict[str, str]:
-        """The directories of one replica by tree."""
+        """Return the directories of a replica by tree."""
         return {tree: self.leaf(tree, index) for tree in self.boxes}
 
     def enter(self, index: int, uid: int | None) -> bool:
-        """Move the calling process into all of them; False: not into all."""
-        most = self.processes_max[index] if self.processes_max else None
-        if most is not None:
-            limit_processes(most, os.geteuid() if uid is None else uid)
+        """Move the calling process into all leaves of a replica; False: not into all."""
+        processes_max = self.processes_max[index] if self.processes_max else None
+        if processes_max is not None:
+            limit_processes(processes_max, os.geteuid() if uid is None else uid)
         entered = True
         for leaf in self.leaves(index).values():
             try:
@@ -61,7 +62,7 @@ class AttemptCgroups(NamedTuple):
         return entered
 
     def remove(self) -> None:
-        """Remove what can be removed, and give up the locks; the next attempt removes the rest."""
+        """Remove the boxes and release their locks; the next attempt removes any that remain."""
         for box in self.boxes.values():
             box.remove()
             box.release()
@@ -71,7 +72,7 @@ class AttemptCgroups(NamedTuple):
 def make_cgroups(
     name: str, count: int, limits: Sequence[ReplicaLimits], *, unified: bool, freezer: bool
 ) -> AttemptCgroups:
-    """Make the directories for ``count`` replicas, ending what killed supervisors left there."""
+    """Make the directories for ``count`` replicas; first remove those of killed supervisors."""
     maker = _Maker(name, count, limits)
     controllers = list_controllers(limits)
     covered: Iterable[str] = ()
@@ -87,8 +88,8 @@ def make_cgroups(
             processes_max = tuple(limit.pids for limit in limits)
         else:
             maker.remarks.append(
-                f"{_WORDS[controller]} limits are not enforced: "
-                f"this machine offers no {controller} cgroup to us"
+                f"{_WORDS[controller]} limits are not enforced: this machine offers no "
+                f"{controller} cgroup that the server may use"
             )
     if controllers and UNIFIED not in maker.boxes:
         maker.make_v1("cpuacct")
@@ -96,7 +97,7 @@ def make_cgroups(
 
 
 class _Maker:
-    """Makes boxes one by one and collects what went wrong."""
+    """Makes boxes one by one and collects remarks on failures."""
 
     def __init__(self, name: str, count: int, limits: Sequence[ReplicaLimits]) -> None:
         self._name = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
@@ -106,7 +107,7 @@ class _Maker:
         self.remarks: list[str] = []
 
     def make_unified(self, controllers: Sequence[str]) -> Sequence[str]:
-        """The cgroup2 box; gives the controllers of those wanted that it has."""
+        """Make the cgroup2 box; return those of the controllers that it has."""
         home, offered = unified_home(controllers)
         if home is None or not self._make(UNIFIED, home):
             return ()
@@ -120,12 +121,12 @@ class _Maker:
         return covered
 
     def make_v1(self, controller: str) -> bool:
-        """A box in the tree of a v1 controller; False where that is not possible."""
+        """Make a box in the tree of a v1 controller; False: that is not possible."""
         home = cgroup.own_directory(controller)
         return home is not None and writable(home) and self._make(controller, home)
 
     def make_limiting(self, controller: str) -> bool:
-        """The same with the limits that it enforces."""
+        """Make a box in the tree of a v1 controller, with the limits that this one enforces."""
         is_made = self.make_v1(controller)
         for index, limits in enumerate(self._limits if is_made else ()):
             self._apply(controller, index, settings_v1(limits, controller))
@@ -163,7 +164,7 @@ class _Maker:
 
 
 def homes() -> set[str]:
-    """Every directory in which attempts of ours may have boxes."""
+    """Return every directory in which attempts of this server may have boxes."""
     trees = [cgroup.own_directory(controller) for controller in (*CONTROLLERS, FREEZER, "cpuacct")]
     own = cgroup.own_directory()
     above = None if own is None else os.path.dirname(own)
@@ -171,17 +172,18 @@ def homes() -> set[str]:
 
 
 def offers(controller: str) -> bool:
-    """Whether this machine lets us limit by a controller, of either version."""
+    """Return whether this process may set limits by a controller, of either cgroup version."""
     _, offered = unified_home((controller,))
     home = cgroup.own_directory(controller)
     return controller in offered or (home is not None and writable(home))
 
 
 def unified_home(controllers: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Where in cgroup2 a box is best made, and which of the wanted controllers it can have there.
+    """Return the best directory of cgroup2 for a box, and the requested controllers that it has.
 
-    A directory that has processes cannot give controllers on, so where our own has some, as under
-    systemd, the one above is used: it has given them to us, and to a directory beside ours.
+    The kernel gives no controllers to the children of a directory that contains processes.  The own
+    directory of this process contains some, as under systemd; then its parent is the better one: it
+    has passed controllers to its children, so a box beside the own directory has them too.
     """
     own = cgroup.own_directory()
     if own is None or not writable(own):
@@ -196,12 +198,12 @@ def unified_home(controllers: Sequence[str]) -> tuple[str | None, Sequence[str]]
 
 
 def writable(home: str) -> bool:
-    """Whether processes may be moved into a cgroup directory."""
+    """Return whether this process may move processes into a cgroup directory."""
     return os.access(home + "/cgroup.procs", os.W_OK) and os.access(home, os.W_OK)
 
 
 def _enable_controller(directory: str, controller: str) -> bool:
-    """Whether the directories below have a controller, after asking for it."""
+    """Try to enable a controller for the directories below; return whether it is enabled."""
     with suppress(OSError):
         write(directory + "/cgroup.subtree_control", f"+{controller}")
     return controller in _read_enabled(directory)

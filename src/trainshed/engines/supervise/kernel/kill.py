@@ -1,12 +1,13 @@
-"""The end of every process of an attempt, by the best means that the machine has.
+"""Ends every process of an attempt, by the best strategies that the machine has.
 
-The strategies, best first (docs/sources/slurm.md 6): ``cgroup.kill`` ends a cgroup2
-directory at one moment; the v1 freezer stands in where there is none; the sweep finds what the
-supervisor, as a subreaper, has inherited; ``killpg`` is left where neither cgroups nor /proc say
-anything.  The best is used first, then all weaker ones: each finds what escaped before.
+The strategies, best first (docs/sources/slurm.md 6): ``cgroup.kill`` ends all processes of a
+cgroup2 directory at once; the v1 freezer replaces it on older machines; the sweep finds all
+descendants of the supervisor, which is a subreaper; ``killpg`` remains if neither cgroups nor /proc
+list the processes.  The best is used first, then all weaker ones: each finds processes that the
+ones before have missed.
 
-A kill does not wait: what was sent SIGKILL may take a moment to give back its memory.  The caller
-repeats it while ``living`` is True.
+A kill does not wait: a process may take a moment to end after SIGKILL.  The caller repeats the kill
+while ``living`` is True.
 """
 
 import os
@@ -33,7 +34,7 @@ KILLPG: Final = "killpg"
 
 #: Every strategy, best first.
 KILL_STRATEGIES: Final = (CGROUP_KILL, V1_FREEZER, SWEEP, KILLPG)
-#: The strategies of a process with boxes that another process has made and empties.
+#: The strategies of a supervisor or warden in a cluster, whose boxes the cluster makes and empties.
 WITHOUT_BOXES: Final = (SWEEP, KILLPG)
 
 _NS_PER_S: Final = 1_000_000_000
@@ -48,12 +49,11 @@ def open_process_tree(
     mark: str = "",
     allow: Collection[str] = KILL_STRATEGIES,
 ) -> "ProcessTree":
-    """Make the boxes of an attempt of ``count`` replicas; to be called by its supervisor.
+    """Make the boxes of an attempt of ``count`` replicas; its supervisor calls this.
 
-    ``name`` is for people who look into the cgroup trees.  ``limits`` are by index; none at all is
-    as good as none for each.  ``mark`` is UID/ATTEMPT.  ``allow`` has the strategies that may be
-    used, for tests.
-    The calling process becomes the one that orphans are handed to, if the sweep is allowed.
+    ``name`` becomes part of the names of the cgroup directories.  ``limits`` are by index; empty:
+    no replica has limits.  ``mark`` is UID/ATTEMPT.  ``allow`` are the strategies that may be used.
+    If the sweep is one of them, the calling process becomes a subreaper: it adopts orphans.
     """
     cgroups = make_cgroups(
         name, count, limits, unified=CGROUP_KILL in allow, freezer=V1_FREEZER in allow
@@ -68,21 +68,19 @@ def open_process_tree(
 
 
 def by_boxes() -> str:
-    """The strategy by which boxes are emptied on this machine; none if they cannot be made.
-
-    The root of the tree itself has neither file.
-    """
+    """Return the strategy that kills the processes in boxes; empty if boxes cannot be made."""
     own = cgroup.own_directory()
     if own and cgroups.writable(own):
         has_kill = os.path.exists(own + "/cgroup.kill")
-        if has_kill or not os.path.exists(own + "/cgroup.events"):
+        is_root = not os.path.exists(own + "/cgroup.events")  # the root of the tree has neither
+        if has_kill or is_root:
             return CGROUP_KILL
     freezer = cgroup.own_directory(FREEZER)
     return V1_FREEZER if freezer and cgroups.writable(freezer) else ""
 
 
 class ProcessTree:
-    """The boxes of one attempt, and the strategies by which its processes are ended."""
+    """The boxes of one attempt, and the strategies that end its processes."""
 
     __slots__ = ("_cgroups", "_machine_oom_kills", "_mark", "_peaks", "_pids", "strategies")
 
@@ -92,39 +90,39 @@ class ProcessTree:
         self._cgroups = cgroups
         self._mark = marks.limit_of(mark) if mark else None
         self._pids: dict[int, int] = {}
-        self._peaks = [_Seen() for _ in range(count)]
+        self._peaks = [_Peaks() for _ in range(count)]
         self._machine_oom_kills = limits.machine_oom_kills()
         self.strategies = strategies
         """The strategies of this machine, best first, for the job's log."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences on the limits that cannot be enforced here."""
+        """Sentences about the limits that this machine cannot enforce."""
         return self._cgroups.remarks
 
     @property
     def places(self) -> dict[str, Any]:
-        """What ``end_leftovers`` needs to know, as JSON, should this process be killed."""
+        """What ``end_leftovers`` needs if this process is killed, as JSON."""
         return {"boxes": [box.path for box in self._cgroups.boxes.values()]}
 
     def enter(self, index: int, uid: int | None = None) -> bool:
-        """Mark the calling process, a fresh fork, and move it into a replica's boxes; never raises.
+        """Mark the calling process, a new fork, and move it into a replica's boxes; never raises.
 
-        ``uid`` is the user that the process becomes then, if not the present one.  False: it is not
-        in all boxes, so limits may not hold, and weaker strategies will end it.
+        ``uid`` is the user that the process becomes afterwards; None: it keeps its user.  False:
+        the process is not in all boxes, so limits may not hold, and weaker strategies end it.
         """
         if self._mark is not None:
             marks.bear(self._mark)
         return self._cgroups.enter(index, uid)
 
     def started(self, index: int, pid: int) -> None:
-        """Learn the process of a replica: the leader of a session, and a child of this process."""
+        """Note the pid of a replica: a child of this process that leads a session."""
         self._pids[index] = pid
 
     def ended(self, index: int, cpu_s: float, max_rss_kib: int) -> None:
-        """Learn what ``os.wait4`` says a replica used; it knows the peak of one that was brief."""
+        """Note the usage of a replica by ``os.wait4``, which knows the peak of brief ones too."""
         peaks = self._peaks[index]
-        peaks.learn(int(cpu_s * _NS_PER_S), max_rss_kib * _KIB)
+        peaks.add(int(cpu_s * _NS_PER_S), max_rss_kib * _KIB)
         peaks.machine_oom_kills = limits.machine_oom_kills() - self._machine_oom_kills
 
     def kill(self) -> None:
@@ -141,7 +139,7 @@ class ProcessTree:
     def kill_replica(self, index: int) -> None:
         """SIGKILL every process of one replica; never raises.
 
-        What left its session and lost its parents is only found by the boxes.
+        Only the boxes find a process that has left the session and whose parents have ended.
         """
         for tree_name, leaf in self._cgroups.leaves(index).items():
             if tree_name in _KILL:
@@ -150,15 +148,15 @@ class ProcessTree:
         if pid is None:
             return
         if SWEEP in self.strategies:
-            tree.kill_listed(lambda: _of_replica(pid))
+            tree.kill_listed(lambda: _list_replica_processes(pid))
         if KILLPG in self.strategies:
             _kill_group(pid)
 
     def living(self) -> bool | None:
-        """Whether a process of the attempt lives; None where nothing can tell.
+        """Return whether a process of the attempt lives; None if no strategy can tell.
 
-        Where the sweep is available, every child of this process counts, also one that is no
-        replica's.  Zombies do not.
+        With the sweep, every descendant of this process counts, including helpers of the
+        supervisor.  Zombies do not count.
         """
         boxes = [box for name, box in self._cgroups.boxes.items() if name in _KILL]
         if any(cgroup.populated(box.path) for box in boxes):
@@ -168,9 +166,9 @@ class ProcessTree:
         return False if boxes else None
 
     def usage(self, index: int) -> Usage:
-        """What a replica has used until now; to be asked before ``remove``, now and then.
+        """Return what a replica has used so far; call this before ``remove``.
 
-        Where memory is not limited its peak is the largest of what was seen when asked.
+        If its memory is not limited, the peak is the largest value that this method has measured.
         """
         leaves = self._cgroups.leaves(index)
         in_use = limits.memory_bytes(leaves)
@@ -178,10 +176,10 @@ class ProcessTree:
         cpu_ns = limits.cpu_ns(leaves)
         peaks = self._peaks[index]
         if in_use is None or cpu_ns is None:
-            now = limits.sample(self._members(index))
-            if now is not None:
-                peaks.learn(now.cpu_ns, max(now.memory_bytes, now.largest_bytes))
-                in_use = now.memory_bytes if in_use is None else in_use
+            sample = limits.sample(self._list_members(index))
+            if sample is not None:
+                peaks.add(sample.cpu_ns, max(sample.memory_bytes, sample.largest_bytes))
+                in_use = sample.memory_bytes if in_use is None else in_use
         return Usage(
             cpu_ns=peaks.cpu_ns if cpu_ns is None else cpu_ns,
             memory_bytes=in_use,
@@ -192,17 +190,17 @@ class ProcessTree:
         )
 
     def remove(self) -> None:
-        """Remove the boxes, once nothing lives in them; never raises, waits a second at most."""
+        """Remove the empty boxes; never raises, and waits at most one second."""
         self._cgroups.remove()
 
-    def _members(self, index: int) -> Collection[int]:
+    def _list_members(self, index: int) -> Collection[int]:
         for leaf in self._cgroups.leaves(index).values():
             return cgroup.processes(leaf)
         pid = self._pids.get(index)
-        return () if pid is None else _of_replica(pid)
+        return () if pid is None else _list_replica_processes(pid)
 
 
-class _Seen:
+class _Peaks:
     """The largest values measured for a replica."""
 
     __slots__ = ("cpu_ns", "machine_oom_kills", "peak_bytes")
@@ -212,12 +210,12 @@ class _Seen:
         self.peak_bytes: int | None = None
         self.machine_oom_kills = 0
 
-    def learn(self, cpu_ns: int, peak_bytes: int) -> None:
+    def add(self, cpu_ns: int, peak_bytes: int) -> None:
         self.cpu_ns = max(self.cpu_ns or 0, cpu_ns)
         self.peak_bytes = max(self.peak_bytes or 0, peak_bytes)
 
 
-#: How the boxes of a tree are emptied; the other trees only limit.
+#: How to kill the processes in a box, by tree; boxes of the other trees only set limits.
 _KILL: Final[Mapping[str, Callable[[str], bool]]] = {
     UNIFIED: cgroup.kill_at_once,
     FREEZER: cgroup.kill_frozen,
@@ -228,8 +226,8 @@ def _own_descendants() -> list[int]:
     return [child for _, child in tree.descendants(os.getpid())]
 
 
-def _of_replica(pid: int) -> set[int]:
-    """The replica's process, what is below it, and what is left of its session."""
+def _list_replica_processes(pid: int) -> set[int]:
+    """List the replica's process, its descendants, and the other processes of its session."""
     pids: set[int] = set()
     for parent, child in tree.descendants(os.getpid()):
         with suppress(OSError):
@@ -239,10 +237,10 @@ def _of_replica(pid: int) -> set[int]:
 
 
 def _kill_group(leader: int) -> None:
-    """SIGKILL a process group unless its number now belongs to a stranger.
+    """SIGKILL the group of a replica's process, unless its number now belongs to another program.
 
-    A number is not given away while the group has a member.  Once the leader has been reaped, a
-    process of that number is therefore a new one.
+    The kernel does not reuse the number while the group has a member.  A living process with the
+    number of a reaped leader is therefore a new one.
     """
     with suppress(OSError):
         if _is_gone(leader) or _is_child(leader):

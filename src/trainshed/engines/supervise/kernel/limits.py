@@ -1,9 +1,9 @@
 """Sets the resource limits of one replica and measures its usage.
 
-Under cgroup2 a replica that runs out of memory is ended as a whole: a trainer whose loaders were
-killed one by one hangs.  The v1 tree has no such switch; the kernel picks a process there.
-``prlimit`` is not used for memory: it counts addresses, of which CUDA reserves many times more than
-it uses.
+Under cgroup2 the kernel kills all processes of a replica that runs out of memory: a trainer hangs
+if only its data loaders are killed.  The v1 tree has no such switch, and the kernel kills one
+process there.  ``prlimit`` is not used for memory: it limits the address space, of which CUDA
+reserves many times more than it uses.
 """
 
 import os
@@ -22,10 +22,10 @@ class ReplicaLimits(NamedTuple):
     """The limits of one replica; None: no limit."""
 
     memory_bytes: Optional[int] = None
-    """Of RAM, the files that it has written or read lately included; it gets no swap."""
+    """RAM, including cached files that the replica has read or written; it gets no swap."""
     cpus: Optional[float] = None
     pids: Optional[int] = None
-    """Processes and threads together, as the kernel counts them."""
+    """Processes and threads together."""
 
 
 class Usage(NamedTuple):
@@ -33,38 +33,38 @@ class Usage(NamedTuple):
 
     cpu_ns: int | None = None
     memory_bytes: int | None = None
-    """In use now; without what the kernel would give back at once."""
+    """In use now, without file pages that the kernel can free at once."""
     peak_bytes: int | None = None
-    """The most it ever used: the kernel's figure where memory is limited, with its files in it;
-    otherwise the largest sum over its processes that was seen, or its largest process."""
+    """The peak: with a memory limit the kernel's figure, which includes cached files; otherwise
+    the largest measured sum over the processes, or the largest process if that is more."""
     oom_kills: int = 0
-    """Processes of it that the kernel killed for want of memory; known where memory is limited."""
+    """Processes of the replica that the kernel killed for lack of memory; 0 without a limit."""
     refused_forks: int = 0
-    """How often it was refused a process or thread beyond its limit; known where there is one."""
+    """How often the kernel refused a process or thread beyond the limit; 0 without a limit."""
     machine_oom_kills: int = 0
-    """Processes of the whole machine that were, since the replica began; known at its end."""
+    """Processes on the machine killed for lack of memory while the replica ran; set at its end."""
 
 
 class Setting(NamedTuple):
-    """One file of a cgroup directory and what is written to it."""
+    """One file of a cgroup directory and the text to write to it."""
 
     file: str
     text: str
     required: bool = True
-    """False: where it cannot be written, the limit holds all the same."""
+    """Whether the limit does not hold if the file cannot be written."""
 
 
-#: Controllers by the name of both cgroup versions, and the limit that each enforces.
+#: The controllers, in the order of the fields of ``ReplicaLimits`` that they enforce.
 CONTROLLERS: Final = ("memory", "cpu", "pids")
 
 
 def list_controllers(limits: Iterable[ReplicaLimits]) -> tuple[str, ...]:
-    """The controllers that are needed to enforce some limits."""
+    """List the controllers that are needed to enforce some limits."""
     rows = list(limits)
     return tuple(
         controller
-        for place, controller in enumerate(CONTROLLERS)
-        if any(row[place] is not None for row in rows)
+        for column, controller in enumerate(CONTROLLERS)
+        if any(row[column] is not None for row in rows)
     )
 
 
@@ -85,7 +85,7 @@ def settings_v2(limits: ReplicaLimits, controllers: Iterable[str]) -> Sequence[S
 
 
 def settings_v1(limits: ReplicaLimits, controller: str) -> Sequence[Setting]:
-    """List the settings of a leaf of one v1 tree."""
+    """List the settings of a leaf in the tree of a v1 controller."""
     if controller == "memory" and limits.memory_bytes is not None:
         return (
             Setting("memory.limit_in_bytes", str(limits.memory_bytes)),
@@ -105,21 +105,22 @@ def _quota_us(cpus: float) -> int:
     return max(_QUOTA_US_MIN, round(cpus * _PERIOD_US))
 
 
-def limit_processes(most: int, uid: int) -> None:
-    """Give the calling process, where no cgroup can, room for so many more than its user has now.
+def limit_processes(processes_max: int, uid: int) -> None:
+    """Limit the processes and threads of a user to the present number and ``processes_max`` more.
 
-    The kernel counts all processes and threads of a user (RLIMIT_NPROC of setrlimit(2)), and counts
-    none for root.  So those of one job cannot take all that the machine has; never raises.
+    This replaces a cgroup limit for the calling process, so that one job cannot use all processes
+    of the machine.  The kernel counts all processes and threads of a user (RLIMIT_NPROC of
+    setrlimit(2)), but does not limit root.  Never raises.
     """
     with suppress(OSError, ValueError):
         _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-        bound = _threads_of_user(uid) + most
+        bound = _count_threads(uid) + processes_max
         if hard != resource.RLIM_INFINITY:
             bound = min(bound, hard)
         resource.setrlimit(resource.RLIMIT_NPROC, (bound, bound))
 
 
-def _threads_of_user(uid: int) -> int:
+def _count_threads(uid: int) -> int:
     count = 0
     for name in os.listdir("/proc"):
         with suppress(OSError):
@@ -136,18 +137,18 @@ _CPU_TICKS = slice(14 - 3, 17 - 3 + 1)
 
 
 class Sample(NamedTuple):
-    """The sums over some processes at one moment."""
+    """The usage of some processes at one moment."""
 
     cpu_ns: int
     memory_bytes: int
     largest_bytes: int
-    """The most that any one of them ever used."""
+    """The largest peak of a single process."""
 
 
 def sample(pids: Iterable[int]) -> Sample | None:
-    """Measure the living processes; None if all have ended.  Takes about 50 us for each.
+    """Measure the living processes; None if all have ended.  Takes about 50 us per process.
 
-    Files and shared memory are mapped by many of them, so only the largest share counts.
+    Several processes may map the same files and shared memory, so only the largest share counts.
     """
     own, shared, largest, ticks = 0, [0], 0, 0
     has_read = False
@@ -167,7 +168,7 @@ def sample(pids: Iterable[int]) -> Sample | None:
 
 
 def cpu_ns(leaves: Mapping[str, str]) -> int | None:
-    """The CPU time of all that ever ran in a replica's directories; they are keyed by tree."""
+    """Return the CPU time of all processes that ran in a replica's directories, given by tree."""
     if "" in leaves:  # cgroup2 counts it without any controller
         used_us = _fields(leaves[""] + "/cpu.stat").get("usage_usec")
         return None if used_us is None else used_us * _NS_PER_US
@@ -175,7 +176,7 @@ def cpu_ns(leaves: Mapping[str, str]) -> int | None:
 
 
 def memory_bytes(leaves: Mapping[str, str]) -> int | None:
-    """Return the memory in use, without inactive file pages; None where it is not counted."""
+    """Return the memory in use, without inactive file pages; None if the kernel does not count."""
     if "memory" in leaves:
         used = _number(leaves["memory"] + "/memory.usage_in_bytes")
         idle = _fields(leaves["memory"] + "/memory.stat").get("total_inactive_file", 0)
@@ -186,7 +187,7 @@ def memory_bytes(leaves: Mapping[str, str]) -> int | None:
 
 
 def peak_bytes(leaves: Mapping[str, str]) -> int | None:
-    """Return the peak of the memory in use; None where the kernel does not record it."""
+    """Return the peak of the memory in use; None if the kernel does not record it."""
     if "memory" in leaves:
         return _number(leaves["memory"] + "/memory.max_usage_in_bytes")
     return _number(leaves.get("", "") + "/memory.peak")
@@ -210,7 +211,7 @@ def machine_oom_kills() -> int:
 
 
 def _sizes(pid: int) -> dict[str, int]:
-    """The lines in kB of /proc/PID/status, in bytes."""
+    """Return the sizes in /proc/PID/status, in bytes."""
     lines = (line.split() for line in read(f"/proc/{pid}/status").splitlines())
     return {line[0][:-1]: int(line[1]) * _KIB for line in lines if line[-1:] == ["kB"]}
 

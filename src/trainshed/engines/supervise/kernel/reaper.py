@@ -1,8 +1,8 @@
-"""A second subreaper, above the supervisor, where the machine offers no cgroup to us.
+"""A second subreaper, the parent of the supervisor, for machines without a usable cgroup.
 
-What a killed supervisor has forked falls to its nearest ancestor that adopts orphans.  That would
-be the machine's init, which ends nothing, and of an attempt only its marks would tell
-(decision 0045).
+The processes of a killed supervisor become children of its nearest ancestor that is a subreaper.
+Without this one, that is the machine's init, which kills none of them, and only the marks of an
+attempt would identify its processes (decision 0045).
 """
 
 import os
@@ -23,12 +23,12 @@ _PAUSE_S_MAX: Final = 1.0
 
 
 def fork_below_reaper(*, hands_on: bool = False) -> Identity | None:
-    """Continue in a child; this process kills the processes that the child leaves.
+    """Continue in a child process; this process kills the processes that the child leaves behind.
 
-    The child gets the identity of this process, the reaper.
+    Return, in the child, the identity of this process, the reaper.  None: there is no reaper, and
+    the caller continues in its own process.
 
-    ``hands_on``: pass signals on to the child, because the sender (Slurm) knows only this process.
-    None: there is no reaper here, and the caller continues in its own process.
+    ``hands_on``: pass signals on to the child, because Slurm sends them only to this process.
     """
     if not tree.can_list() or not tree.adopt_orphans(True):
         return None
@@ -39,39 +39,39 @@ def fork_below_reaper(*, hands_on: bool = False) -> Identity | None:
         tree.adopt_orphans(False)
         return None
     if child:
-        _stand_behind(child, hands_on=hands_on)
+        _reap_after(child, hands_on=hands_on)
     os.setsid()
     return reaper
 
 
-def _stand_behind(supervisor: int, *, hands_on: bool) -> NoReturn:
-    """Wait for its end, then kill until nothing is left.  Never returns."""
+def _reap_after(supervisor: int, *, hands_on: bool) -> NoReturn:
+    """Wait for the supervisor's end, then kill until no process is left.  Never returns."""
     try:
-        # the supervisor has a grace to give; where it hears of them itself they are not for us
-        _on_ending(partial(_hand_on, supervisor) if hands_on else signal.SIG_IGN)
+        # the supervisor handles these signals, and gives its replicas their grace period
+        _handle_ending(partial(_pass_on, supervisor) if hands_on else signal.SIG_IGN)
         while os.wait()[0] != supervisor:
             pass
-        _on_ending(signal.SIG_IGN)
+        _handle_ending(signal.SIG_IGN)
         pause_s = _FIRST_PAUSE_S
-        while _any_left():
+        while _kill_descendants():
             time.sleep(pause_s)
             pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
     finally:
         os._exit(0)
 
 
-def _on_ending(what: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
+def _handle_ending(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
     for signum in _ENDING:
-        signal.signal(signum, what)
+        signal.signal(signum, handler)
 
 
-def _hand_on(supervisor: int, signum: int, _frame: "FrameType | None") -> None:
+def _pass_on(supervisor: int, signum: int, _frame: "FrameType | None") -> None:
     with suppress(ProcessLookupError):
         os.kill(supervisor, signum)
 
 
-def _any_left() -> bool:
-    """Kill and collect what lives below; False: nothing did."""
+def _kill_descendants() -> bool:
+    """Kill and collect the descendants of this process; False: there were none."""
     tree.kill_listed(lambda: [child for _, child in tree.descendants(os.getpid())])
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:

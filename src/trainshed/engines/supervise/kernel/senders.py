@@ -1,8 +1,8 @@
-"""Tells processes of jobs from the server by their ancestors: a job gives no orders.
+"""Distinguishes processes of jobs from the server, by their ancestors: a job may not give orders.
 
-A process is a job's if it, or a process above it, bears the mark of an attempt or is a supervisor.
-Processes that are above this one too do not count: a server that runs inside of a job has the same
-ones above it as its supervisors.
+A process belongs to a job if the process or one of its ancestors has the mark of an attempt or is
+a supervisor.  Ancestors that this process shares do not count: if the server itself runs inside a
+job, the server and its supervisors have the same ancestors.
 """
 
 import os
@@ -11,34 +11,34 @@ from typing import Final
 
 from trainshed.engines.processes import mark, tree
 
-#: Stands in the command of each supervisor, whichever version began it.
+#: Part of the command line of every supervisor, of all versions.
 _SUPERVISOR: Final = "trainshed.engines.supervise.main"
 
 
 def is_of_job(pid: int) -> bool:
-    """Whether a process belongs to any attempt on this machine, or is gone and cannot be judged.
+    """Return whether a process belongs to an attempt on this machine; True also if it has ended.
 
-    The kernel's pid for a sender outside of our process namespace is 0; jobs are inside.
+    The kernel gives pid 0 for a sender outside this process namespace; jobs are inside it.
     """
     own_mark = mark.limit_on(os.getpid())
     try:
-        shared = set(_ancestors(os.getppid()))
-        for above in _ancestors(pid):
-            if above in shared:
+        shared = set(_list_ancestors(os.getppid()))
+        for ancestor in _list_ancestors(pid):
+            if ancestor in shared:
                 return False
-            is_marked = mark.limit_on(above) not in {None, own_mark}
-            if above == os.getpid() or is_marked or _is_supervisor(above):
+            is_marked = mark.limit_on(ancestor) not in {None, own_mark}
+            if ancestor == os.getpid() or is_marked or _is_supervisor(ancestor):
                 return True
     except OSError:
         return True
     return False
 
 
-def _ancestors(pid: int) -> Iterator[int]:
-    """A process, its parent, and so on, without those that proc(5) hides.  Raises OSError.
+def _list_ancestors(pid: int) -> Iterator[int]:
+    """Yield a process, its parent, and so on, up to the first that /proc hides.  Raises OSError.
 
-    With ``hidepid``, or ``ProtectProc=`` of a unit, a user sees only its own processes.  Jobs are
-    the user of this process, or this is root, which sees all.
+    With ``hidepid``, or ``ProtectProc=`` of a unit, a user sees only its own processes.  That hides
+    no job: jobs run as the user of this process, or this process is root, which sees all.
     """
     while pid > 0:
         try:
@@ -52,7 +52,7 @@ def _ancestors(pid: int) -> Iterator[int]:
 
 
 def _is_of_another_user(pid: int) -> bool:
-    """Whether a process is there, and this one may not signal it."""
+    """Return whether a process lives that this one may not signal."""
     try:
         os.kill(pid, 0)
     except PermissionError:

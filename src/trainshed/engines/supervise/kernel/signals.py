@@ -21,12 +21,12 @@ def close_inherited() -> None:
 
 
 def hear_signals() -> int:
-    """Have signals only wake the loop; return the descriptor with the signal numbers.
+    """Let signals only wake the loop; return the descriptor from which to read their numbers.
 
-    Handlers that do nothing, rather than SIG_IGN: what is ignored stays ignored in the replicas.
+    The handlers do nothing.  SIG_IGN would not do: the replicas would inherit it.
     """
-    heard, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    reader, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     for signum in (*ENDING, LOOK, signal.SIGCHLD):
         signal.signal(signum, lambda *_: None)
-    return heard
+    return reader

@@ -1,8 +1,8 @@
-"""Starts a process by fork and exec, as a supervisor of one thread may.
+"""Starts a process by fork and exec, which is safe because the supervisor has one thread.
 
-``subprocess`` would cost a megabyte, and would wait for every exec in turn: here all forks are made
-first, and what went wrong in any of them comes back through one pipe, whose end says that all have
-begun to run.
+``subprocess`` would cost a megabyte and would wait for each exec in turn.  Here all forks are made
+first, and the errors of all come back through one pipe.  The end of the pipe shows that every fork
+runs its program or has ended.
 """
 
 import errno
@@ -17,10 +17,10 @@ from typing import Final, NamedTuple, NoReturn
 
 from trainshed.engines.processes import tree
 
-#: Signals that the interpreter ignores, and programs do not expect to be ignored.
+#: Signals that Python ignores; programs expect their default action.
 _RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
-#: The descriptor in which a program finds its end of a channel, if it gets one.
+#: The descriptor of a program's end of its channel, if it gets one.
 CHANNEL: Final = 3
 _STANDARD: Final = 10
 _NOT_STARTED: Final = 127
@@ -28,7 +28,7 @@ _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
 class ProcessSpec(NamedTuple):
-    """One process to start, with the whole of its environment."""
+    """One process to start, with its whole environment."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -36,7 +36,7 @@ class ProcessSpec(NamedTuple):
 
 
 class Wiring(NamedTuple):
-    """The descriptors that become those of the process."""
+    """The descriptors that the process gets as its own."""
 
     stdout: int
     stderr: int
@@ -44,7 +44,7 @@ class Wiring(NamedTuple):
 
 
 def raise_descriptor_limit() -> tuple[int, int]:
-    """Allow this process as many descriptors as it may have; what programs are to get back."""
+    """Raise this process's limit of descriptors to its maximum; return the limit for programs."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
@@ -52,7 +52,7 @@ def raise_descriptor_limit() -> tuple[int, int]:
 
 
 def descriptors_left() -> int:
-    """How many more files this process may open."""
+    """Return how many more files this process may open."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
         return allowed - len(os.listdir("/proc/self/fd"))
@@ -60,7 +60,7 @@ def descriptors_left() -> int:
         return 0
 
 
-def fork_exec(  # noqa: PLR0913 - what a process is made of
+def fork_exec(  # noqa: PLR0913 - the parts of a process
     command: ProcessSpec,
     wiring: Wiring,
     errors: int,
@@ -69,11 +69,11 @@ def fork_exec(  # noqa: PLR0913 - what a process is made of
     enter: Callable[[], object] = lambda: None,
     number: int = 0,
 ) -> int:
-    """Start a process in a session of its own that ends with this one; its pid.
+    """Start a process in its own session and return its pid; the kernel kills it with this process.
 
-    What keeps it from running is written to ``errors`` (``StartFault``), with its ``number``.
-    ``enter`` is called in the child, its descriptors in place, before anything of it runs.  Raises
-    OSError where no process can be made.
+    If the program cannot run, the child writes the reason and its ``number`` to ``errors``
+    (``StartFault``).  The child calls ``enter`` when its descriptors are in place, before it runs
+    the program.  Raises OSError if the fork fails.
     """
     parent = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -94,7 +94,7 @@ class StartFault(NamedTuple):
 
 
 def read_fault(data: bytes) -> StartFault:
-    """The first of the faults that came through the pipe."""
+    """Return the first fault that the children wrote to the pipe."""
     number, reason = json.loads(data.splitlines()[0])
     return StartFault(number, reason)
 
@@ -129,8 +129,8 @@ def _become(  # noqa: PLR0913, PLR0917 - the other half of fork_exec
 
 
 def _wire(wiring: Wiring) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    devnull = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(devnull, 0)
     os.dup2(wiring.stdout, 1)
     os.dup2(wiring.stderr, 2)
     if wiring.channel is not None:
@@ -141,17 +141,17 @@ def _wire(wiring: Wiring) -> None:
 
 
 def _run(command: ProcessSpec) -> NoReturn:
-    """Search the path of the program's own environment, from its own folder."""
+    """Search the PATH of the program's own environment, in its own folder, and run the program."""
     os.chdir(command.cwd)
     program = command.argv[0]
-    places = [program]
+    paths = [program]
     if "/" not in program:
         folders = command.env.get("PATH", os.defpath).split(os.pathsep)
-        places = [os.path.join(folder, program) for folder in folders]
+        paths = [os.path.join(folder, program) for folder in folders]
     failure: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    for place in places:
+    for path in paths:
         try:
-            os.execve(place, list(command.argv), command.env)  # noqa: S606 - the purpose
+            os.execve(path, list(command.argv), command.env)  # noqa: S606 - the purpose
         except OSError as error:
             if failure.errno in _ABSENT:
                 failure = error

@@ -1,7 +1,7 @@
-"""The network of an attempt while its supervisor lives: namespaces, and the way out of their hub.
+"""The network of an attempt while its supervisor lives: namespaces, and slirp4netns for their hub.
 
-The descriptors that are held here are all that keeps the namespaces, and slirp4netns ends with the
-supervisor: nothing is left to be cleared up.
+Only the descriptors in this process keep the namespaces alive, and slirp4netns ends with the
+supervisor, so neither remains after the attempt.
 """
 
 import os
@@ -20,45 +20,44 @@ from trainshed.engines.supervise.network.way_out import Note, WayOut
 
 
 class AttemptNetwork:
-    """The namespaces of one attempt and the process that carries packets out of them."""
+    """The namespaces of one attempt and the process that forwards packets out of them."""
 
     def __init__(self, rule: NetworkRule, loop: Loop, children: Children, note: Note) -> None:
-        """Make nothing yet."""
         self._rule = rule
         self._spaces: Namespaces | None = None
         self._way_out = WayOut(loop, children, note)
 
     def make(self) -> None:
-        """Make the namespaces and start the way out.  Raises OSError with what failed."""
+        """Make the namespaces and start slirp4netns.  Raises OSError with what failed."""
         self._spaces = make_namespaces(
             self._rule, owns_user=os.geteuid() != 0, on_hub=self._way_out.start
         )
 
     @property
     def is_made(self) -> bool:
-        """Whether the namespaces are there."""
+        """Whether the namespaces exist."""
         return self._spaces is not None
 
     @property
     def is_ready(self) -> bool:
-        """Whether packets pass, or wait for the way out to take them."""
+        """Whether packets pass, or wait for slirp4netns to take them."""
         return self._way_out.is_ready
 
     @property
     def fault(self) -> str:
-        """Why the way out could not be started; empty if it was, or is being started."""
+        """Why slirp4netns could not start; empty if it has started or is starting."""
         return self._way_out.fault
 
     @property
     def processes(self) -> Collection[int]:
-        """Children of this process that are the network's, and outlive the replicas."""
+        """Children of this process that belong to the network and outlive the replicas."""
         return self._way_out.processes
 
     @property
     def listeners(self) -> tuple[int, ...] | None:
         """Descriptors of the sockets of ``NetworkRule.listeners`` in each namespace.
 
-        None: the namespaces are not made yet.
+        None: the namespaces do not exist yet.
         """
         if self._spaces is None:
             return None
@@ -66,9 +65,9 @@ class AttemptNetwork:
         return tuple(descriptor for space in spaces for descriptor in space.listeners)
 
     def enter_replica(self, index: int, host_name: str = "") -> None:
-        """Have the calling process, a fresh fork, be in the network of a replica.
+        """Move the calling process, a new fork, into the network of a replica.
 
-        It gets a host name of its own if there is one.  Raises OSError.
+        Set its host name unless that is empty.  Raises OSError.
         """
         if self._spaces is not None:
             enter_namespace(self._spaces.user, self._spaces.of_replica(index).net)
@@ -76,16 +75,16 @@ class AttemptNetwork:
                 change_host_name(host_name)
 
     def enter_hub(self) -> None:
-        """Have the calling process, a fresh fork, be in the hub.  Raises OSError."""
+        """Move the calling process, a new fork, into the hub.  Raises OSError."""
         if self._spaces is not None:
             enter_namespace(self._spaces.user, self._spaces.hub.net)
 
     def expect_end(self) -> None:
-        """Start the way out no more: what kills the replicas may kill it."""
+        """Do not restart slirp4netns from now on: killing the replicas may kill it too."""
         self._way_out.is_ending = True
 
     def close_when_alone(self) -> None:
-        """End the way out if no other process of the attempt lives."""
+        """Kill slirp4netns if no other process of the attempt lives."""
         own = self.processes
         below = (child for _, child in tree.descendants(os.getpid()))
         if own and not tree.living(child for child in below if child not in own):

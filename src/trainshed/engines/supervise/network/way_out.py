@@ -1,4 +1,4 @@
-"""The way out of an attempt's network while its supervisor lives: one slirp4netns at a time."""
+"""Runs slirp4netns, which forwards packets out of an attempt's network, and restarts it."""
 
 import os
 import resource
@@ -24,8 +24,8 @@ _FIRST_PAUSE_S: Final = 0.1
 _PAUSE_S_MAX: Final = 60.0
 _MESSAGE_BYTES_MAX: Final = 1 << 16
 
-_TRIED_AGAIN: Final = (
-    f"Its connections are cut; {PROGRAM} is started again, at most {_PAUSE_S_MAX:g} s later."
+_RETRY_NOTE: Final = (
+    f"Its connections are cut; the supervisor restarts {PROGRAM} within {_PAUSE_S_MAX:g} s."
 )
 
 #: Writes a sentence to the job's log, with its severity.
@@ -33,10 +33,9 @@ Note = Callable[[str, str], object]
 
 
 class WayOut:
-    """Starts slirp4netns for a hub, and again when it ends while the job runs."""
+    """Starts slirp4netns for a hub, and starts it again if it ends while the job runs."""
 
     def __init__(self, loop: Loop, children: Children, note: Note) -> None:
-        """Start nothing yet."""
         self._loop = loop
         self._children = children
         self._note = note
@@ -49,24 +48,24 @@ class WayOut:
         self._last_fault = ""
         self._has_worked = False
         self.is_ready = False
-        """Whether packets pass, or wait for the process to take them."""
+        """Whether packets pass, or wait for slirp4netns to take them."""
         self.is_ending = False
-        """Whether it is not to be started again."""
+        """Whether slirp4netns must not be restarted."""
         self.fault = ""
-        """Why it could not be started with the attempt; empty if it was, or is being started."""
+        """Why the first start failed; empty if it succeeded or is in progress."""
 
     @property
     def processes(self) -> Collection[int]:
-        """Its process, if it runs."""
+        """The pid of slirp4netns, if it runs."""
         return (self._helper.pid,) if self._helper is not None and self._helper.pid else ()
 
     def start(self, hub: Hub) -> None:
-        """Start it for a hub; ``is_ready`` or ``fault`` says later how that went."""
+        """Start slirp4netns for a hub; later, ``is_ready`` or ``fault`` tells the result."""
         self._hub = hub
         self._start(hub)
 
     def kill(self) -> None:
-        """End it for good."""
+        """Kill slirp4netns and do not restart it."""
         self.is_ending = True
         if self._helper is not None:
             self._helper.kill()
@@ -84,15 +83,15 @@ class WayOut:
                 self._fail(f"{PROGRAM}: {error.strerror}")
 
     def _run(self, program: str, hub: Hub) -> None:
-        """Raises OSError where there are no more descriptors."""
-        routes = os.dup(hub.routes)  # the caller closes its own where it has to give up
+        """Start the program.  Raises OSError if no descriptors are left."""
+        routes = os.dup(hub.routes)  # the caller closes its own descriptor if it gives up
         try:
             reader, self._exits = os.pipe()
         except OSError:
             os.close(routes)
             raise
         self._routes = routes
-        self._loop.on_readable(routes, self._hear)
+        self._loop.on_readable(routes, self._handle_route_change)
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._helper = Helper(
             self._loop,
@@ -106,9 +105,9 @@ class WayOut:
         self._last_words = ""
         self._helper.start(command, {}, "/", enter=lambda: _enter(descriptors, hub.user))
         os.close(reader)
-        self._limit = self._loop.after(START_S_MAX, self._end_late)
+        self._limit = self._loop.after(START_S_MAX, self._kill_late)
 
-    def _end_late(self) -> None:
+    def _kill_late(self) -> None:
         self._last_words = f"made no link within {START_S_MAX:g} s"
         if self._helper is not None:
             self._helper.kill()
@@ -116,8 +115,7 @@ class WayOut:
     def _take_line(self, line: str, _stream: str) -> None:
         self._last_words = line.strip() or self._last_words
 
-    def _hear(self) -> None:
-        """A route of the hub has changed."""
+    def _handle_route_change(self) -> None:
         try:
             data = os.read(self._routes, _MESSAGE_BYTES_MAX)
         except OSError:  # the kernel has dropped messages (ENOBUFS)
@@ -126,36 +124,36 @@ class WayOut:
             self._become_ready()
 
     def _become_ready(self) -> None:
-        self._call_off_limit()
+        self._cancel_limit()
         if self._last_fault:
-            self._note("The job reaches other machines again.", "INFO")
+            self._note("The job can connect to other machines again.", "INFO")
         self._last_fault = ""
         self.is_ready = self._has_worked = True
 
-    def _call_off_limit(self) -> None:
+    def _cancel_limit(self) -> None:
         if self._limit is not None:
             self._limit.cancel()
 
     def _handle_exit(self, status: int) -> None:
         self._helper = None
-        self._call_off_limit()
+        self._cancel_limit()
         self._loop.forget(self._routes)
         for descriptor in (self._exits, self._routes):
             os.close(descriptor)
         if not self.is_ending:
-            self._fail(_end_words(status, self._last_words, was_ready=self.is_ready))
+            self._fail(_describe_end(status, self._last_words, was_ready=self.is_ready))
 
     def _fail(self, why: str) -> None:
-        """Do without it: for good where it never worked, else until it is started again.
+        """Set ``fault`` if slirp4netns never worked; otherwise restart it after a pause.
 
-        Each reason is written to the log once.
+        Log a reason only if it differs from the last one.
         """
         self.is_ready = False
         if not self._has_worked:
             self.fault = why
             return
         if why != self._last_fault:
-            self._note(f"The job reaches no other machine: {why}. {_TRIED_AGAIN}", "WARNING")
+            self._note(f"The job cannot connect to other machines: {why}. {_RETRY_NOTE}", "WARNING")
         self._last_fault = why
         self._loop.after(self._pause_s, self._start_again)
         self._pause_s = min(_PAUSE_S_MAX, 2 * self._pause_s)
@@ -172,8 +170,8 @@ def _enter(descriptors: Collection[int], user: int | None) -> None:
         os.set_inheritable(descriptor, True)
 
 
-def _end_words(status: int, last_words: str, *, was_ready: bool) -> str:
-    """How slirp4netns ended; what it prints while it starts says nothing of a later signal."""
+def _describe_end(status: int, last_words: str, *, was_ready: bool) -> str:
+    """Describe how slirp4netns ended; its output at its start does not explain a later signal."""
     if last_words and not (was_ready and status < 0):
         return f"{PROGRAM}: {last_words.removeprefix(f'{PROGRAM}: ')}"
     if status < 0:

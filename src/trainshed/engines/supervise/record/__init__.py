@@ -1,1 +1,1 @@
-"""What a supervisor writes and others read: reports, facts, the log, and its own orders."""
+"""The files of an attempt: its spec, records, log, reports, and the order to stop."""

@@ -1,6 +1,6 @@
-"""Writes the records of an attempt in order, and tries again until they are written.
+"""Writes the records of an attempt in order, and tries again until all are written.
 
-It waits for a full disk: the server would restart an attempt without a recorded end.
+On a full disk the supervisor waits: the server would restart an attempt without a recorded end.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ class Facts:
     """The records file of one attempt, as its supervisor writes it."""
 
     def __init__(self, loop: Loop, path: str, spare: str) -> None:
-        """Nothing is written yet.  ``spare`` gives room where there is none (``files.room``)."""
+        """``spare`` is a file to remove for room if the disk is full (``files.room``)."""
         self._loop = loop
         self._path = path
         self._spare = spare
@@ -31,7 +31,7 @@ class Facts:
         return not self._waiting
 
     def tell(self, record: Record, *, durably: bool = False) -> None:
-        """Write a record, now or as soon as that is possible."""
+        """Write a record now, or as soon as the disk has room."""
         self._waiting.append((record, durably))
         self._write()
 

@@ -1,7 +1,7 @@
-"""How much of what replicas write goes to the log: a rate, with room for what comes all at once.
+"""Limits the bytes a second that replicas write to the log, with an allowance for bursts.
 
-Lines beyond the rate are dropped.  To let the programs wait instead would stop a training because
-of a chatty library, and a log that is too long to read is of no use.
+Lines beyond the rate are dropped.  If the programs had to wait instead, a library that logs too
+much would stop a training, and such a long log is of no use.
 """
 
 from collections.abc import Iterator
@@ -9,38 +9,46 @@ from typing import Final
 
 from trainshed.engines.supervise.record.spec import LogRule
 
-#: What may come at once, in seconds of the rate.
+#: The allowance for bursts, in seconds of the rate.
 BURST_S: Final = 16.0
-#: How often it is said that lines were dropped.
-SAY_S: Final = 10.0
-#: What a line costs besides its text: its stamp, its replica, its severity.
+#: Seconds between two sentences about dropped lines.
+REPORT_S: Final = 10.0
+#: Bytes of a line besides its text: its stamp, its replica, its severity.
 _LINE_BYTES: Final = 64
 
 
 class LogRateLimit:
-    """Says of every line whether it is kept, and what there is to say of those that are not."""
+    """Decides for each line whether the log keeps it, and reports dropped lines."""
 
-    __slots__ = ("_dropped", "_dropped_bytes", "_is_full", "_room", "_rule", "_said_s", "_seen_s",
-                 "_written")  # fmt: skip
+    __slots__ = (
+        "_dropped",
+        "_dropped_bytes",
+        "_is_full",
+        "_reported_s",
+        "_room",
+        "_rule",
+        "_updated_s",
+        "_written",
+    )
 
     def __init__(self, rule: LogRule, now_s: float) -> None:
-        """Begin with room for a burst."""
+        """Begin with the full allowance for a burst."""
         self._rule = rule
         self._room = BURST_S * (rule.bytes_per_s or 0)
-        self._seen_s = now_s
-        self._said_s = now_s - SAY_S
+        self._updated_s = now_s
+        self._reported_s = now_s - REPORT_S
         self._dropped = self._dropped_bytes = 0
         self._written = 0
         self._is_full = False
 
     def takes(self, text: str, now_s: float) -> bool:
-        """Whether a line is kept; it counts."""
+        """Return whether the log keeps a line, and count it."""
         length = len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
         size = length + _LINE_BYTES
         rate = self._rule.bytes_per_s
         if rate is not None:
-            self._room = min(BURST_S * rate, self._room + (now_s - self._seen_s) * rate)
-            self._seen_s = now_s
+            self._room = min(BURST_S * rate, self._room + (now_s - self._updated_s) * rate)
+            self._updated_s = now_s
             if size > self._room:
                 self._dropped += 1
                 self._dropped_bytes += length
@@ -50,12 +58,15 @@ class LogRateLimit:
         return True
 
     def takes_all(self, lines: int, length: int, now_s: float) -> bool:
-        """Whether so many lines of so many bytes are all kept, and count; False: look at each."""
+        """Return whether the log keeps so many lines of so many bytes, and if so count them.
+
+        False: the caller has to call ``takes`` for each line.
+        """
         size = length + lines * _LINE_BYTES
         rate = self._rule.bytes_per_s
         if rate is not None:
-            self._room = min(BURST_S * rate, self._room + (now_s - self._seen_s) * rate)
-            self._seen_s = now_s
+            self._room = min(BURST_S * rate, self._room + (now_s - self._updated_s) * rate)
+            self._updated_s = now_s
             if size > self._room:
                 return False
             self._room -= size
@@ -63,7 +74,7 @@ class LogRateLimit:
         return True
 
     def sentences(self, now_s: float) -> Iterator[str]:
-        """What the log should say now, seldom enough."""
+        """Yield sentences about lost lines, at most every ``REPORT_S`` seconds."""
         bytes_kept = self._rule.bytes_kept
         if bytes_kept is not None and self._written > bytes_kept and not self._is_full:
             self._is_full = True
@@ -71,12 +82,12 @@ class LogRateLimit:
                 f"The log has more than {bytes_kept} bytes (logs.bytes_max): its oldest lines are "
                 "removed as new ones come."
             )
-        if self._dropped and now_s - self._said_s >= SAY_S:
-            self._said_s = now_s
+        if self._dropped and now_s - self._reported_s >= REPORT_S:
+            self._reported_s = now_s
             yield from self.last_sentences()
 
     def last_sentences(self) -> Iterator[str]:
-        """What was not said yet, when nothing more will come."""
+        """Yield the sentence about lines dropped since the last one."""
         if self._dropped:
             lines, were = ("lines", "were") if self._dropped > 1 else ("line", "was")
             yield (

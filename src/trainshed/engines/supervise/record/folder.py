@@ -1,8 +1,8 @@
 """The folder of one attempt: where its files are, its lock, and the order to stop.
 
-The lock is an open-file-description lock: unlike ``flock`` it can be looked at without being
-taken, so that looking never gets in the way of a supervisor that starts.  No replica inherits it,
-so a free lock proves that the supervisor is gone.
+The lock is an open-file-description lock: unlike ``flock``, a process can query it without taking
+it, so a query never blocks a supervisor that starts.  No replica inherits the lock, so a free lock
+proves that the supervisor has ended.
 """
 # the supervisor of an attempt imports this, and pathlib costs it a megabyte
 
@@ -33,17 +33,17 @@ _FLOCK: Final = "hhqqi4x"
 
 
 class Order(NamedTuple):
-    """The order to stop as it is kept; none that has not begun by then ever begins."""
+    """The order to stop; an attempt that has not begun when it is written never begins."""
 
     grace_s: float
     reason: str = "cancel"
     """A value of ``model.stopping.StopReason``."""
     message: str = ""
     lost: bool = False
-    """Whether it was given up because no supervisor of it could be found, or a later one began."""
+    """Whether the server gave the attempt up: it has no supervisor, or a later attempt began."""
 
     def after(self, before: "Order | None") -> "Order | None":
-        """What is to be done where ``before`` was ordered first; None: nothing new."""
+        """Return the order to obey after an earlier one; None: this one changes nothing."""
         if before is None:
             return self
         if self.grace_s >= before.grace_s:
@@ -62,7 +62,7 @@ class _Name:
 
 
 class AttemptFolder:
-    """Names inside ``jobs/UID/ATTEMPT``."""
+    """The paths inside ``jobs/UID/ATTEMPT``, and the lock and the order there."""
 
     __slots__ = ("path",)
 
@@ -76,35 +76,35 @@ class AttemptFolder:
         return os.path.dirname(self.path)
 
     plan = _Name("plan.json")
-    """The spec for the supervisor and the preparer; an attempt with this file is to begin."""
+    """The spec for the supervisor and the preparer; with this file, the attempt has to begin."""
     records = _Name("records.jsonl")
-    """What the supervisor has to tell, in the order in which it came to be."""
+    """The supervisor's records of the attempt, in order."""
     lock = _Name("lock")
     """The lock that the supervisor holds while it lives; its text identifies the supervisor."""
     order = _Name("stop")
     """The order to stop, if there is one."""
     shared = _Name("progress")
-    """What replicas and supervisor exchange; also containers have it."""
+    """Files that replicas and supervisor exchange; containers mount it too."""
     notice = _Name("progress/notice")
-    """What replicas read before they are stopped."""
+    """The notice for replicas that will be stopped."""
     containers = _Name("containers")
     """Files that container runtimes read."""
     control = _Name("control")
     """The socket on which the supervisor takes orders."""
     key = _Name("orders.key")
-    """The secret that a message on that socket must hold; programs of jobs cannot read it."""
+    """The secret that a message on that socket must contain; programs of jobs cannot read it."""
     words = _Name("runner.txt")
     """The stderr of the supervisor itself."""
     log = _Name(LOG_FOLDER)
     """The segments of the replicas' lines."""
     resolver = _Name("resolv.conf")
-    """The resolver of names, for their ``/etc/resolv.conf``."""
+    """The resolver of names, for the replicas' ``/etc/resolv.conf``."""
     hosts = _Name("hosts")
-    """The names of the replicas, for their ``/etc/hosts``."""
+    """The names of the replicas, for the replicas' ``/etc/hosts``."""
     passwd = _Name("passwd")
-    """The user of the replicas, for their ``/etc/passwd``."""
+    """The user of the replicas, for the replicas' ``/etc/passwd``."""
     profile = _Name("profile")
-    """The profile of the replicas' login shells, for their ``/etc/profile``."""
+    """The profile of login shells, for the replicas' ``/etc/profile``."""
     machines = _Name("machines")
     """The home, the overlay of Python and other folders of each replica."""
     root = _Name("root")
@@ -112,28 +112,28 @@ class AttemptFolder:
     spare = _Name("spare")
     """A file that reserves disk space for the records of the end; its content has no meaning."""
     work = _Name("work")
-    """Where replicas run whose plan names no folder."""
+    """The working folder of replicas whose plan names none."""
     tmp = _Name("tmp")
-    """The temporary files of replicas that have none of the machine's."""
+    """The temporary files of replicas that do not use the machine's ``/tmp``."""
     metrics = _Name("hypertune")
-    """Where the programs of a trial leave their metric files."""
+    """The metric files that the programs of a trial write."""
     reports = _Name("reports.jsonl")
-    """What a trial has reported, in the order in which it came."""
+    """The reports of a trial, in the order of their arrival."""
     search_note = _Name("reports-found.json")
-    """Where reports were looked for and what was there, for people."""
+    """A sentence for people: where the supervisor looked for reports and what it found."""
     reduction = _Name("progress/reduction.json")
-    """What the worker of rank 0 says of the job's exchanges of gradients."""
+    """The report of the worker of rank 0 on the job's exchanges of gradients."""
 
     def progress(self, task_name: str) -> str:
-        """The file that a replica touches as a sign of progress."""
+        """Return the file that a replica touches as a sign of progress."""
         return f"{self.shared}/{task_name}"
 
     def steps(self, task_name: str) -> str:
-        """The file in which a replica says how long its steps take."""
+        """Return the file to which a replica writes how long its steps take."""
         return f"{self.shared}/{task_name}.steps.json"
 
     def make(self) -> None:
-        """Have the folder there, for us alone.  Raises OSError."""
+        """Make the folder, readable only by this user, unless it exists.  Raises OSError."""
         os.makedirs(self.path, mode=_PRIVATE_FOLDER, exist_ok=True)
 
     def hold(self) -> int | None:
@@ -148,7 +148,7 @@ class AttemptFolder:
             os.close(descriptor)
             raise
         with suppress(OSError):  # a full disk: the text only helps to end a suspended supervisor
-            os.ftruncate(descriptor, 0)  # of one that was killed before it began
+            os.ftruncate(descriptor, 0)  # a supervisor that was killed has left its own text
             os.pwrite(descriptor, json.dumps(identity.myself()).encode(), 0)
         return descriptor
 
@@ -172,7 +172,7 @@ class AttemptFolder:
             return None
 
     def stop_order(self) -> Order | None:
-        """The order to stop, if it was given.  Raises OSError or ValueError."""
+        """Read the order to stop, if the server gave one.  Raises OSError or ValueError."""
         try:
             document = read_json(self.order)
         except FileNotFoundError:
@@ -180,12 +180,12 @@ class AttemptFolder:
         return decode(Order, document)
 
     def make_key(self) -> None:
-        """Write a new secret for messages to the supervisor, if there is none.  Raises OSError."""
+        """Write a secret for messages to the supervisor, unless it exists.  Raises OSError."""
         if not os.path.exists(self.key):
             write_json(self.key, secret.new_secret())
 
     def read_key(self) -> str:
-        """The secret for messages to the supervisor; empty where there is none.
+        """Read the secret for messages to the supervisor; empty if the attempt has none.
 
         Attempts that an earlier version began have none.
         """
@@ -194,9 +194,9 @@ class AttemptFolder:
         return ""
 
     def give_order(self, order: Order) -> None:
-        """Write the order so that it outlasts everything; it never gets milder.  Raises OSError.
+        """Write the order durably, unless it is milder than the present one.  Raises OSError.
 
-        Content that is not a valid order is replaced.
+        Replace a file that is not a valid order.
         """
         self.make()
         before: Order | None = None
@@ -208,13 +208,13 @@ class AttemptFolder:
 
 
 def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRIVATE_FILE) -> None:
-    """Write a file whole or not at all, by default a private one.  Raises OSError."""
+    """Write a JSON file completely or not at all, by default a private one.  Raises OSError."""
     folder, _, name = path.rpartition("/")
     draft = f"{folder}/.{name}-{os.getpid()}-{os.urandom(4).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         with open(os.open(draft, flags, mode), "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), mode)  # whatever the umask is: containers are other users
+            os.fchmod(file.fileno(), mode)  # whatever the umask is: containers run as other users
             file.write(json.dumps(value))
             file.flush()
             if durably:
@@ -229,7 +229,7 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
 
 
 def read_json(path: str) -> Any:
-    """Read a small file.  Raises OSError, or ValueError also if it is not a regular file."""
+    """Read a small JSON file.  Raises OSError, or ValueError also if it is not a regular file."""
     try:
         return json.loads(read_file(PathBeneath.of_file(path), bytes_max=_SMALL_BYTES_MAX))
     except OSError as error:
@@ -250,7 +250,7 @@ def read_file(place: PathBeneath, offset: int = 0, bytes_max: int = _BYTES_MAX) 
 
 
 def sync_folder(path: str) -> None:
-    """Sync the names in a folder to disk, where the file system can."""
+    """Sync the names in a folder to disk, if the file system can."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -261,7 +261,7 @@ def sync_folder(path: str) -> None:
 
 @contextmanager
 def short_path(path: str) -> Iterator[str]:
-    """The same place under a name that fits into a socket's address, however deep it lies."""
+    """Yield another path of the same file, short enough for the address of a socket."""
     folder, _, name = path.rpartition("/")
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

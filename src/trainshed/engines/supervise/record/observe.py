@@ -27,13 +27,13 @@ from trainshed.model.reduction_report import ReductionReport, report_of
 from trainshed.model.roles import Role
 from trainshed.model.step_times import StepTimes, step_times_of
 
-#: No record and no report is longer.
+#: More than the bytes of any record or report.
 _PIECE_BYTES: Final = 1 << 24
 
 
 @dataclass
 class AttemptRecords:
-    """All that has been read of one attempt's records."""
+    """The records of one attempt that have been read so far."""
 
     began: Began | None = None
     ready: Ready | None = None
@@ -44,7 +44,7 @@ class AttemptRecords:
     offset: int = 0
 
     def read(self, path: str) -> None:
-        """Read on from where the last reading ended.  Raises OSError."""
+        """Read on from the end of the last reading.  Raises OSError."""
         with suppress(FileNotFoundError):
             while self._has_more(os.lstat(path)) and self._read(path):
                 pass
@@ -53,7 +53,7 @@ class AttemptRecords:
         return not stat.S_ISREG(file_stat.st_mode) or file_stat.st_size > self.offset
 
     def _read(self, path: str) -> bool:
-        """Whether there may be more."""
+        """Read a piece; return whether there may be more."""
         data = read_file(PathBeneath.of_file(path), self.offset, _PIECE_BYTES)
         whole, newline, rest = data.rpartition(b"\n")
         is_full = len(data) == _PIECE_BYTES
@@ -70,7 +70,7 @@ class AttemptRecords:
         self.learn(record)
 
     def learn(self, record: Record) -> None:
-        """Take one more record."""
+        """Add one record."""
         if isinstance(record, Hang):
             self.hung[record.task_name] = record
         elif isinstance(record, Recovered):
@@ -80,19 +80,19 @@ class AttemptRecords:
 
 
 def decided_outcome(decided: Decided) -> Outcome:
-    """The outcome of an attempt whose supervisor was killed after it had decided."""
+    """Return the outcome of an attempt whose supervisor was killed after its decision."""
     return Outcome(**decided._asdict())
 
 
 _LAST_WORDS_LENGTH: Final = 2000
-_SIGNS_MAX: Final = 1000
+_FILES_MAX: Final = 1000
 
 
 def recorded(key: AttemptKey, records: AttemptRecords) -> Observation:
     """Return the state in the records, if the supervisor lives or has recorded the end."""
     if records.ended is not None:
         if records.ended.lost:
-            return _given_up(key, records, records.ended.fault or "")
+            return _observe_loss(key, records, records.ended.fault or "")
         return ended(key, records, records.ended.outcome, records.ended.fault)
     phase = Phase.STARTING if records.ready is None else Phase.READY
     hung = tuple(records.hung.values())
@@ -115,32 +115,32 @@ def lost(
     return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
 
 
-def _given_up(key: AttemptKey, records: AttemptRecords, fault: str) -> Observation:
-    """A fault of ours or of the machine; what had been decided before it stands."""
+def _observe_loss(key: AttemptKey, records: AttemptRecords, fault: str) -> Observation:
+    """Report a fault of the engine or the machine; an outcome decided before it is valid."""
     if records.decided is not None:
         return ended(key, records, decided_outcome(records.decided))
     return lost(key, records, fault)
 
 
 def ran_s(folder: AttemptFolder) -> float | None:
-    """How long an attempt ran at the most, by the last sign of life in its folder.
+    """Return how long an attempt ran at most, by the newest file in its folder.
 
-    The process may have ended days before this call, as after a power cut.
+    Its processes may have ended days before this call, as after a power cut.
     """
     try:
         began_s = os.lstat(folder.plan).st_mtime
         with Beneath(folder.path) as own:
-            return max(own.stat(name).st_mtime for name in _signs(folder, own)) - began_s
+            return max(own.stat(name).st_mtime for name in _list_files(folder, own)) - began_s
     except OSError:
         return None
 
 
-def _signs(folder: AttemptFolder, own: Beneath) -> Iterator[str]:
+def _list_files(folder: AttemptFolder, own: Beneath) -> Iterator[str]:
     yield folder.records.rpartition("/")[2]
     for path in (folder.log, folder.shared):
         name = path.rpartition("/")[2]
         with suppress(OSError):
-            yield from (f"{name}/{entry}" for entry, _ in own.entries(name, _SIGNS_MAX))
+            yield from (f"{name}/{entry}" for entry, _ in own.entries(name, _FILES_MAX))
 
 
 def _task_names(records: AttemptRecords) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _task_names(records: AttemptRecords) -> tuple[str, ...]:
 
 
 def last_words(folder: AttemptFolder) -> str:
-    """The end of what the supervisor has said of itself; empty where it said nothing."""
+    """Return the last line of the supervisor's own stderr; empty if it wrote none."""
     try:
         text = read_file(PathBeneath.of_file(folder.words)).decode(errors="replace")
     except (OSError, ValueError):
@@ -157,15 +157,15 @@ def last_words(folder: AttemptFolder) -> str:
 
 
 def measured(folder: AttemptFolder, after: int) -> Measured:
-    """The reports behind a mark, which is a place in the file.  Raises OSError.
+    """Read the reports after a mark, which is an offset in the file.  Raises OSError.
 
-    A line without its end is not there yet; what is no report is passed over.
+    An unfinished line is left for the next call; lines that are not reports are skipped.
     """
     data = _read_on(folder.reports, after)
     whole, newline, _ = data.rpartition(b"\n")
     return Measured(
         mark=after + len(whole) + len(newline),
-        reports=tuple(_reports(whole)),
+        reports=tuple(_parse_reports(whole)),
         found=_read_search_note(folder.search_note),
     )
 
@@ -177,12 +177,12 @@ def _read_on(path: str, after: int) -> bytes:
         return b""
 
 
-def _reports(data: bytes) -> list[Report]:
-    measurements = []
+def _parse_reports(data: bytes) -> list[Report]:
+    parsed = []
     for line in filter(None, data.split(b"\n")):
         with suppress(ValueError):
-            measurements.append(reports.decode(line))
-    return measurements
+            parsed.append(reports.decode(line))
+    return parsed
 
 
 def _read_search_note(path: str) -> str:
@@ -192,15 +192,15 @@ def _read_search_note(path: str) -> str:
         return ""
 
 
-#: Nothing writes a report any more.
+#: Phases in which no process writes a report.
 _OVER: Final = frozenset({Phase.ENDED, Phase.LOST})
 _REPORT_BYTES_MAX: Final = 1 << 20
-#: Those that exchange gradients; the one of rank 0 writes the report.
+#: Roles that exchange gradients; the replica of rank 0 writes the report.
 _EXCHANGING: Final = frozenset({Role.PRIMARY, Role.WORKER})
 
 
 def report_env(plan: LaunchPlan, replica: ReplicaPlan, path: str) -> dict[str, str]:
-    """The variable that asks a worker for a report, in a job with reducers; else nothing."""
+    """Return the variable that requests a report from a worker; empty in a job without reducers."""
     has_reducers = any(other.role is Role.REDUCER for other in plan.replicas)
     if not has_reducers or replica.role not in _EXCHANGING:
         return {}
@@ -208,7 +208,7 @@ def report_env(plan: LaunchPlan, replica: ReplicaPlan, path: str) -> dict[str, s
 
 
 def with_report(observation: Observation, folder: AttemptFolder) -> Observation:
-    """What is seen of an attempt that is over, with its reports where there are any."""
+    """Add its reports, if there are any, to the observation of an attempt that is over."""
     if observation.phase not in _OVER:
         return observation
     reduction = report_at(PathBeneath.of_file(folder.reduction, (folder.job,)))
@@ -219,7 +219,7 @@ def with_report(observation: Observation, folder: AttemptFolder) -> Observation:
 
 
 def steps_of(folder: AttemptFolder, task_name: str) -> StepTimes | None:
-    """How long a replica's steps have taken so far; None where it has not said so."""
+    """Read how long a replica's steps have taken so far; None if it has not reported that."""
     place = PathBeneath.of_file(folder.steps(task_name), (folder.job,))
     with suppress(OSError, ValueError, RecursionError):
         return step_times_of(json.loads(read_file(place, bytes_max=_REPORT_BYTES_MAX)))
@@ -227,7 +227,7 @@ def steps_of(folder: AttemptFolder, task_name: str) -> StepTimes | None:
 
 
 def report_at(place: PathBeneath) -> ReductionReport | None:
-    """The report in a file; None where there is none, or nothing that can be read as one."""
+    """Read the report in a file; None if there is no valid report."""
     with suppress(OSError, ValueError, RecursionError):
         return report_of(json.loads(read_file(place, bytes_max=_REPORT_BYTES_MAX)))
     return None

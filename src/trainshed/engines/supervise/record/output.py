@@ -1,7 +1,8 @@
-"""From the bytes that replicas write to lines in the log.
+"""Turns the bytes that replicas write into lines of the log.
 
-While the log cannot be written the pipes are left alone: they fill up, and the programs wait in
-their writes.  So no line is lost and little memory is needed, however long it takes.
+While the log cannot be written, the supervisor does not read the pipes: they fill up, and the
+programs block in their writes.  So no line is lost, and the supervisor needs little memory however
+long that takes.
 """
 
 import errno
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
 
 _READ_BYTES: Final = 1 << 15
 _CHARACTER_BYTES_MAX: Final = 4
-#: More than a pipe holds: what a replica wrote before it ended is read, what others add is not.
+#: More than a pipe holds: enough for all output of an ended replica, and still an end if another
+#: process keeps writing.
 _DRAIN_READS: Final = 64
 _RETRY_S: Final = 1.0
-#: The same while it waits for its reader, such as a terminal or a pager that takes no more.
+#: The pause while the log waits for its reader, such as a terminal or a pager that reads no more.
 _RETRY_READER_S: Final = 0.05
-#: What is kept of stderr for the end: launchers and frameworks write a page after an error.
+#: Lines of stderr to remember for the outcome: frameworks write a page after an error.
 _LAST_LINES: Final = 48
 _LAST_LINE_LENGTH_MAX: Final = 500
-#: So many lines that come together are looked at together first.
+#: From so many lines that arrive together, try to take all with one call.
 _MANY: Final = 8
 
 
@@ -65,21 +67,21 @@ class StreamInput:
     __slots__ = ("_close", "_feed")
 
     def __init__(self, feed: Callable[[bytes], object], close: Callable[[], object]) -> None:
-        """Made by ``Output.inlet``."""
+        """``Output.inlet`` creates this."""
         self._feed = feed
         self._close = close
 
     def feed(self, data: bytes) -> None:
-        """Take what the program has written."""
+        """Take bytes that the program has written."""
         self._feed(data)
 
     def close(self) -> None:
-        """Nothing more comes; a line without its end is one."""
+        """End the stream; an unfinished line counts as a line."""
         self._close()
 
 
 class Output:
-    """All pipes of an attempt, and the log that they lead to."""
+    """All pipes of an attempt, and the log to which their lines go."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class Output:
         wrote: Callable[[int], None],
         rule: LogRule = LogRule(),  # noqa: B008 - a constant
     ) -> None:
-        """``wrote`` gets the index of a replica that has written."""
+        """``wrote`` gets the index of each replica that has written output."""
         self._flow = LogRateLimit(rule, loop.now())
         self._loop = loop
         self._log = log
@@ -98,7 +100,7 @@ class Output:
         self._valves: list[Callable[[bool], object]] = []
         self._paused_s: float | None = None
         self.last_lines: dict[str, deque[str]] = {}
-        """By task name: the last lines that are not blank on stderr, each cut."""
+        """The last lines of stderr that are not blank, by task name; long ones are cut."""
 
     @property
     def is_held_back(self) -> bool:
@@ -106,11 +108,11 @@ class Output:
         return self._paused_s is not None
 
     def get_ready(self) -> None:
-        """Have everything in memory that the first line will need; it takes a while."""
-        _severity_reader()
+        """Import what the first line will need, which takes a while."""
+        _create_severity_reader()
 
     def open(self, source: OutputSource, stream: str) -> int:
-        """Make a pipe; its end for the program, to be closed here once that has it."""
+        """Make a pipe; return the program's end, which the caller closes after the fork."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         pipe = self._pipes[reader] = _Pipe(reader, source, stream, self._line_bytes_max)
@@ -119,7 +121,10 @@ class Output:
         return writer
 
     def inlet(self, source: OutputSource, stream: str) -> StreamInput:
-        """Make a way in for what comes by no pipe; the valves say when nothing should."""
+        """Create an input for bytes that come without a pipe.
+
+        The functions of ``on_hold`` say when the caller must not feed it.
+        """
         pipe = _Pipe(_NO_READER, source, stream, self._line_bytes_max)
         self._inlets.add(pipe)
 
@@ -135,7 +140,7 @@ class Output:
         return StreamInput(feed, close)
 
     def on_hold(self, valve: Callable[[bool], object]) -> None:
-        """Call with True when nothing should be fed in for a while, and with False after that."""
+        """Call ``valve(True)`` when inlets must not be fed, and ``valve(False)`` afterwards."""
         self._valves.append(valve)
 
     @property
@@ -143,9 +148,9 @@ class Output:
         return _CHARACTER_BYTES_MAX * self._log.text_length_max
 
     def drain(self, index: int) -> None:
-        """Read what a replica wrote before it ended, also while the log is held back.
+        """Read all output of an ended replica, also while the log cannot be written.
 
-        At most 2 MiB a pipe then wait in memory, so that the job can be judged without the log.
+        Up to 2 MiB a pipe then wait in memory, so that the outcome does not wait for the log.
         """
         for pipe in list(self._pipes.values()):
             if pipe.source.index == index:
@@ -160,8 +165,8 @@ class Output:
     def finish(self) -> bool:
         """Read and write the rest, also of pipes that another process holds open.
 
-        The log may use the room that it leaves free otherwise.  Return False while the log cannot
-        be written even so; the caller then calls again.
+        From now on, the log may use the disk space that it leaves free otherwise.  Return False if
+        it cannot be written even so; the caller repeats the call.
         """
         self._log.leaves_room = False
         if not self.is_held_back:
@@ -175,30 +180,30 @@ class Output:
             self.note(text, "WARNING")
         return self.deliver()
 
-    def _say_dropped(self) -> None:
+    def _report_dropped(self) -> None:
         for text in self._flow.sentences(self._loop.now()):
             self.note(text, "WARNING")
 
     def note(self, text: str, severity: str = "INFO") -> None:
-        """Say something in the engine's own name."""
+        """Write a line of the engine to the log."""
         self._log.note(text, severity)
 
     def add(self, task_name: str, lines: Iterable[tuple[str, str]]) -> None:
-        """Take lines that came without a pipe; no program waits while the log is held back."""
+        """Add (text, severity) lines of logging clients; drop them while the log is held back."""
         now_s = self._loop.now()
         for text, severity in () if self.is_held_back else lines:
             if self._flow.takes(text, now_s):
                 self._log.line(task_name, text, severity=severity, stream="stdout")
-        self._say_dropped()
+        self._report_dropped()
 
     def deliver(self) -> bool:
-        """Write what was gathered, or hold everything back until that is possible."""
+        """Write the gathered lines; if that fails, stop reading the pipes until it works again."""
         if not self.is_held_back and not self._log.flush():
             self._hold_back()
         return not self.is_held_back
 
     def _read(self, pipe: _Pipe) -> bool:
-        """Whether there may be more."""
+        """Read once from a pipe; return whether there may be more."""
         try:
             data = os.read(pipe.reader, _READ_BYTES)
         except BlockingIOError:
@@ -219,18 +224,18 @@ class Output:
 
     def _take(self, pipe: _Pipe, lines: list[str]) -> None:
         name, trial = pipe.source.task_name, pipe.source.trial
-        reader = pipe.severity = pipe.severity or _severity_reader()
+        reader = pipe.severity = pipe.severity or _create_severity_reader()
         now_s = self._loop.now()
         if pipe.stream == "stderr":
             self._remember(name, lines)
         if len(lines) >= _MANY and self._take_plain(pipe, lines, reader, now_s):
-            self._say_dropped()
+            self._report_dropped()
             return
         for text in lines:
             if self._flow.takes(text, now_s):
                 severity = reader.of(text)
                 self._log.line(name, text, severity=severity, stream=pipe.stream, trial=trial)
-        self._say_dropped()
+        self._report_dropped()
 
     def _remember(self, name: str, lines: list[str]) -> None:
         last = self.last_lines.setdefault(name, deque(maxlen=_LAST_LINES))
@@ -245,7 +250,7 @@ class Output:
     def _take_plain(
         self, pipe: _Pipe, lines: list[str], reader: "SeverityReader", now_s: float
     ) -> bool:
-        """Take many lines at once; False: they are not all alike, and each is to be looked at."""
+        """Take many lines at once; False: they differ in severity, or a limit may drop some."""
         if max(map(len, lines)) > self._log.text_length_max:
             return False
         texts = "\n".join(lines)
@@ -260,22 +265,25 @@ class Output:
 
     def _hold_back(self) -> None:
         self._paused_s = self._loop.now()
-        self._say_held_back()
+        self._report_full_disk()
         for reader in self._pipes:
             self._loop.forget(reader)
         for valve in self._valves:
             valve(True)
         self._retry_later()
 
-    def _say_held_back(self) -> None:
-        """A last line, where only the room of others is left."""
-        why = self._log.broken
-        if self._log.leaves_room and why and why.errno == errno.ENOSPC:
-            self.note(f"{why.strerror}: programs that write wait until there is more.", "WARNING")
+    def _report_full_disk(self) -> None:
+        """Write one last line into the space that the log leaves free otherwise."""
+        error = self._log.broken
+        if self._log.leaves_room and error and error.errno == errno.ENOSPC:
+            self.note(
+                f"{error.strerror}: programs block on their output until there is more disk space.",
+                "WARNING",
+            )
             self._log.leaves_room = False
             self._log.flush()
             self._log.leaves_room = True
-            self._log.broken = why
+            self._log.broken = error
 
     def _retry_later(self) -> None:
         waits_for_reader = isinstance(self._log.broken, BlockingIOError)
@@ -287,14 +295,14 @@ class Output:
             return
         if not self._log.flush():
             for pipe in (*self._pipes.values(), *self._inlets):
-                self._wrote(pipe.source.index)  # a replica that waits for the log does not hang
+                self._wrote(pipe.source.index)  # a replica that waits for the log makes no progress
             self._retry_later()
             return
         self._paused_s = None
         if error and not isinstance(error, BlockingIOError):
             self.note(
                 f"The log could not be written for {self._loop.now() - since_s:.0f} s "
-                f"({error.strerror}); programs that write had to wait, and no line is lost.",
+                f"({error.strerror}); programs blocked on their output, and no line is lost.",
                 "WARNING",
             )
         for pipe in self._pipes.values():
@@ -304,8 +312,8 @@ class Output:
         self.deliver()
 
 
-def _severity_reader() -> "SeverityReader":
-    """Imported when replicas have been started: compiling its patterns is half of our own start."""
+def _create_severity_reader() -> "SeverityReader":
+    """Import the module after the start of the replicas: it compiles patterns for a long time."""
     from trainshed.model.severity import SeverityReader  # noqa: PLC0415 - see above
 
     return SeverityReader()

@@ -1,7 +1,7 @@
-"""What a supervisor tells of its attempt, one JSON line each, only ever appended.
+"""The records of an attempt, which its supervisor appends to a file, one JSON line each.
 
-A reader keeps an offset and continues from there.  Lines that were torn by a full disk or a
-power cut do not count.
+A reader remembers its offset and continues from there.  It skips lines that a full disk or a power
+cut has cut off.
 """
 
 import json
@@ -16,14 +16,14 @@ _PRIVATE_FILE: Final = 0o600
 
 
 class Began(NamedTuple):
-    """A supervisor has taken the attempt; there will be no second one."""
+    """A supervisor runs the attempt; there will be no second one."""
 
     pid: int
     start_ticks: int
-    """When the process was started (proc(5), field 22): tells it from a later one of its pid."""
+    """When the process started (proc(5), field 22); a later process with its pid has another."""
     boot_id: str
     places: Mapping[str, Any] = {}
-    """Where to look for what it may leave behind if it is killed (``leftovers``)."""
+    """Where to find processes that remain if the supervisor is killed (``leftovers``)."""
 
 
 class Ready(NamedTuple):
@@ -33,19 +33,19 @@ class Ready(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """A replica that hung has shown a sign again."""
+    """A replica that hung makes progress again."""
 
     task_name: str
 
 
 class Decided(NamedTuple):
-    """How it will end is certain; replicas are being stopped."""
+    """The supervisor has decided the outcome, and now stops the replicas."""
 
     exit_code: int
     message: str
     last_words: str = ""
     interrupted: bool = False
-    """Whether an order ends it, and not the job itself."""
+    """Whether an order to stop ended the attempt, and not the job itself."""
 
 
 class Ended(NamedTuple):
@@ -53,13 +53,13 @@ class Ended(NamedTuple):
 
     outcome: Outcome
     fault: Optional[str] = None
-    """Why it could not be started at all."""
+    """Why the attempt could not start, or why its outcome is unknown."""
     lost: bool = False
-    """Whether that was the machine's fault, and not the job's: it may be tried again."""
+    """Whether the fault was the machine's and not the job's: the server may try again."""
 
 
 Record = Union[Began, Ready, Hang, Recovered, Decided, Ended]
-#: By what a line says that it is.
+#: The kinds of records, by the field ``is`` of their lines.
 _KINDS: Final[Mapping[str, type[Record]]] = {
     "Began": Began,
     "Ready": Ready,
@@ -72,9 +72,9 @@ _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
 
 def append(path: str, record: Record, *, durably: bool) -> None:
-    """Add a record; ``durably`` returns only when it survives a power cut.  Raises OSError.
+    """Append a record; with ``durably``, return when it survives a power cut.  Raises OSError.
 
-    It begins with a newline, which ends what an earlier try may have left torn.
+    The line begins with a newline, which ends a line that an earlier try has cut off.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, _PRIVATE_FILE)
@@ -89,11 +89,11 @@ def append(path: str, record: Record, *, durably: bool) -> None:
 
 
 def encode(record: Record) -> bytes:
-    """A record as one line, without its newline."""
+    """Return a record as one line, without its newline."""
     return json.dumps({"is": _NAMES[type(record)], **codec.encode(record)}).encode()
 
 
 def decode(line: bytes) -> Record:
-    """Read one line back.  Raises ValueError, KeyError or TypeError for what is no record."""
+    """Parse a line.  Raises ValueError, KeyError or TypeError if it is not a record."""
     fields = json.loads(line)
     return codec.decode(_KINDS[fields["is"]], fields)

@@ -1,7 +1,7 @@
 """Stores the reports of a trial in a file.
 
-The file has one JSON line per report and only grows; a reader keeps an offset and continues from
-there.
+The file has one JSON line per report and only grows; a reader remembers its offset and continues
+from there.
 """
 
 import errno
@@ -15,7 +15,7 @@ from trainshed.model import codec
 from trainshed.model.attempt import Report
 
 _PRIVATE_FILE: Final = 0o600
-#: So many names are listed, and so much of each.
+#: How many names a sentence lists, and how many characters of each.
 _NAMES_MAX: Final = 20
 _NAME_CHARS_MAX: Final = 80
 
@@ -27,33 +27,32 @@ class Reported(NamedTuple):
     value: float
     step: int
     at_s: float | None
-    """Seconds since 1970; None: it did not say."""
+    """Seconds since 1970; None: the program did not write a time."""
 
 
 class ReportLog:
     """The file of one attempt, as its supervisor writes it.
 
-    A full disk is waited for; what was written in part is gone on with, so no line is ever torn by
-    it or there twice.
+    On a full disk, the bytes not written yet wait for the next try.  So the file contains each line
+    completely and once.
     """
 
     def __init__(self, path: str) -> None:
-        """Nothing is written yet."""
         self._path = path
         self._waiting = bytearray()
 
     @property
     def waiting_bytes(self) -> int:
-        """How much could not be written so far."""
+        """How many bytes are not written yet."""
         return len(self._waiting)
 
     def add(self, reports: Iterable[Report]) -> None:
-        """Append reports, now or when it is tried again."""
+        """Add reports, which the next ``write`` appends to the file."""
         for report in reports:
             self._waiting += encode(report) + b"\n"
 
     def write(self, *, durably: bool = False) -> bool:
-        """Write what waits; False: it is to be tried again."""
+        """Write what waits; False: the caller has to try again."""
         if not self._waiting and not durably:
             return True
         try:
@@ -75,19 +74,18 @@ class ReportLog:
 
 
 class Names:
-    """The first names that were met, for a sentence; hostile programs make up millions."""
+    """The first names that were added, for a sentence; a hostile program may write millions."""
 
     def __init__(self) -> None:
-        """None was met."""
         self._names: list[str] = []
         self._has_more = False
 
     def __bool__(self) -> bool:
-        """Whether any was met."""
+        """Return whether there is a name."""
         return bool(self._names)
 
     def add(self, name: str) -> None:
-        """Note a name."""
+        """Add a name, unless it is in the list or the list is full."""
         printable_name = printable(name, _NAME_CHARS_MAX)
         if printable_name in self._names:
             return
@@ -97,20 +95,20 @@ class Names:
             self._has_more = True
 
     def after(self, word: str) -> str:
-        """``metric loss`` or ``metrics loss, lr``."""
+        """Return ``metric loss`` or ``metrics loss, lr``, where ``word`` is ``metric``."""
         names = [*self._names, *(["and more"] if self._has_more else [])]
         return f"{word}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def open_file(place: PathBeneath) -> tuple[BinaryIO, int]:
-    """A file of a program, to be read, and its size.  Raises OSError for a link and what else."""
+    """Open a program's file; return it and its size.  Raises OSError also for a link or device."""
     with Beneath(place.root) as folder:
         file = folder.read(place.name)
     return file, os.fstat(file.fileno()).st_size
 
 
 def why(error: OSError) -> str:
-    """Why a file cannot be read, for people."""
+    """Describe why a file cannot be read."""
     if error.errno == errno.ELOOP:
         return "it is a symbolic link"
     if error.errno == errno.EINVAL:
@@ -119,16 +117,16 @@ def why(error: OSError) -> str:
 
 
 def printable(text: str, chars_max: int) -> str:
-    """A text that programs wrote, on one line and not too long."""
+    """Return a program's text as one line of at most ``chars_max`` characters and an ellipsis."""
     line = "".join(c if c.isprintable() else "?" for c in text[: chars_max + 1])
     return line if len(text) <= chars_max else line[:chars_max] + "…"
 
 
 def encode(report: Report) -> bytes:
-    """A report as one line, without its newline; NaN and infinity as Python's json has them."""
+    """Return a report as one line, without its newline; NaN and infinity as Python's json."""
     return json.dumps(codec.encode(report)).encode()
 
 
 def decode(line: bytes) -> Report:
-    """Read one line back.  Raises ValueError for what is none."""
+    """Parse a line.  Raises ValueError if it is not a report."""
     return codec.decode(Report, json.loads(line))

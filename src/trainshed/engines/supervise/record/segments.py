@@ -1,12 +1,12 @@
-"""Keeps the lines of an attempt: stamped at ingestion, in order, in segments.
+"""Writes the log of an attempt: lines with the time of their arrival, in order, in segments.
 
-A line is on its way to the file as soon as the loop that delivers it has caught up, so a reader
-finds it within milliseconds of its writing; nothing waits for a timer.
+The supervisor writes the gathered lines in each turn of its loop, without a timer, so a reader
+finds a line milliseconds after the program wrote it.
 
-The supervisor keeps lines that it cannot write now, and retries: a full disk or a folder
-that is away for a while costs no line.  The caller stops adding lines meanwhile
-(``is_blocked``), so that little memory is needed, and the programs wait in their writes.  They do
-so before the disk is full: one job's words must not keep others from being recorded.
+Lines that cannot be written now stay in memory, and the supervisor tries again: a full disk, or a
+folder that is unavailable for a while, loses no line.  The caller adds no lines meanwhile
+(``is_blocked``), so little memory is needed, and the programs block in their writes.  They block
+before the disk is full: the output of one job must not use the space for the records of others.
 """
 
 import errno
@@ -32,15 +32,15 @@ from trainshed.model.log_line import (
 
 SEGMENT_BYTES_MAX: Final = 4 << 20
 
-#: Longer texts become several lines: Cloud Logging takes 256 KiB an entry, escapes included.
+#: Longer texts become several lines: an entry of Cloud Logging has at most 256 KiB with escapes.
 TEXT_LENGTH_MAX: Final = 1 << 15
-#: The same where a command reads the log, and how many segments may lie there that it has not read.
+#: The limits if a foreground command reads the log: of a text, and of segments not read yet.
 FOREGROUND_TEXT_LENGTH_MAX: Final = 1 << 20
 FOREGROUND_UNREAD_MAX: Final = 4
 
 _GATHERED_BYTES_MAX: Final = 1 << 18
-#: How much is written between two looks at the room on the disk.
-_UNLOOKED_BYTES_MAX: Final = 1 << 18
+#: How many bytes to write between two checks of the free disk space.
+_UNCHECKED_BYTES_MAX: Final = 1 << 18
 _NEWLINE: Final = ord("\n")
 _TAIL_BYTES: Final = 1 << 20
 _STAMP_NS_MAX: Final = 1 << 62
@@ -49,7 +49,7 @@ _PRIVATE_FILE: Final = 0o600
 
 
 class SegmentWriter:
-    """The log of one attempt; ``flush`` writes what was gathered."""
+    """The log of one attempt; ``flush`` writes the gathered lines."""
 
     def __init__(  # noqa: PLR0913 - bounds, each with its default
         self,
@@ -63,11 +63,11 @@ class SegmentWriter:
         leaves_room: bool = False,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Nothing is made before the first line; every stamp will be above ``after_ns``.
+        """Make no file before the first line; every stamp will be above ``after_ns``.
 
-        ``unread_max`` is for a reader that removes segments when it has read them: so many may
-        wait for it, at least two.  The oldest of more than ``bytes_max`` are removed here, for
-        which one segment that is still written does not count.
+        ``unread_max`` is for a reader that removes the segments that it has read: the log blocks
+        while so many, at least two, wait for it.  If the segments have more than ``bytes_max``,
+        the oldest are removed; the one in progress does not count.
         """
         self._folder = os.fspath(folder)
         self._last_ns = after_ns
@@ -76,7 +76,7 @@ class SegmentWriter:
         self._unread_max = unread_max
         self._bytes_max = bytes_max
         self._whole: deque[tuple[int, int]] = deque()
-        self._unlooked = 0
+        self._unchecked = 0
         self._clock = clock
         self._gathered = bytearray()
         self._number = 0
@@ -84,19 +84,19 @@ class SegmentWriter:
         self._written = 0
         self._is_torn = False
         self.leaves_room = leaves_room
-        """Whether nothing is written on a disk that is nearly full (``files.room``)."""
+        """Whether writing stops when the disk is nearly full (``files.room``)."""
         self.broken: OSError | None = None
-        """Why it cannot be written now, if so."""
+        """Why the log cannot be written now; None: it can."""
 
     @property
     def is_blocked(self) -> bool:
-        """Whether what was gathered waits for the file system; nothing more should be given."""
+        """Whether the gathered lines cannot be written; the caller must not add more."""
         return self.broken is not None
 
     def line(
         self, task_name: str, text: str, *, severity: str, stream: str, trial: str = ""
     ) -> None:
-        """Take a line of a replica."""
+        """Add a line of a replica."""
         for start in range(0, max(1, len(text)), self.text_length_max):
             self._gather(
                 LogLine(
@@ -112,7 +112,7 @@ class SegmentWriter:
     def lines(
         self, task_name: str, texts: Sequence[str], *, severity: str, stream: str, trial: str = ""
     ) -> None:
-        """Take lines that differ by their texts alone, none longer than ``text_length_max``."""
+        """Add lines that differ only in their texts, none longer than ``text_length_max``."""
         first_ns = self._next_stamp()
         self._last_ns += len(texts) - 1
         self._gathered += encode_all(
@@ -121,19 +121,19 @@ class SegmentWriter:
         self._flush_much()
 
     def note(self, text: str, severity: str = "INFO") -> None:
-        """Take a line of the engine's own."""
+        """Add a line of the engine."""
         stamp = self._next_stamp()
         self._gather(LogLine(stamp_ns=stamp, task_name=SERVICE_TASK, text=text, severity=severity))
 
     def flush(self) -> bool:
-        """Write what was gathered; False: it cannot be written now, and is kept."""
+        """Write the gathered lines; False: they cannot be written now, and stay in memory."""
         try:
             while self._gathered:
-                self._have_segment()
-                self._have_room()
+                self._ensure_segment()
+                self._check_room()
                 count = os.write(self._descriptor, self._gathered)
                 self._written += count
-                self._unlooked += count
+                self._unchecked += count
                 self._is_torn = self._gathered[count - 1] != _NEWLINE
                 del self._gathered[:count]
         except OSError as error:
@@ -143,7 +143,7 @@ class SegmentWriter:
         return self.broken is None
 
     def forget_reader(self) -> None:
-        """Stop waiting for the reader, which has ended."""
+        """Do not wait for the reader any longer, because it has ended."""
         self._unread_max = None
 
     def sync(self) -> bool:
@@ -177,44 +177,44 @@ class SegmentWriter:
         if len(self._gathered) >= _GATHERED_BYTES_MAX and not self.is_blocked:
             self.flush()
 
-    def _have_room(self) -> None:
-        """Raises OSError where others need what is left of the disk."""
-        if not self.leaves_room or (self._unlooked < _UNLOOKED_BYTES_MAX and not self.broken):
+    def _check_room(self) -> None:
+        """Raise OSError if the rest of the disk is reserved for records and other jobs."""
+        if not self.leaves_room or (self._unchecked < _UNCHECKED_BYTES_MAX and not self.broken):
             return
         if room.missing_bytes(self._descriptor):
             free = room.free_bytes(self._descriptor) >> 20
             raise OSError(errno.ENOSPC, f"{free} MiB are free on the server's disk")
-        self._unlooked = 0
+        self._unchecked = 0
 
-    def _have_segment(self) -> None:
-        """Open a segment with room that a reader will find."""
+    def _ensure_segment(self) -> None:
+        """Open a new segment if there is none, or if the present one is full or was removed."""
         if self._descriptor >= 0:
-            is_there = os.fstat(self._descriptor).st_nlink > 0
-            if is_there and (self._is_torn or self._written < self._segment_bytes_max):
+            exists = os.fstat(self._descriptor).st_nlink > 0
+            if exists and (self._is_torn or self._written < self._segment_bytes_max):
                 return
             self._end_segment()
             self._drop_rest_of_line()
-        self._let_reader_follow()
+        self._check_reader()
         with suppress(FileExistsError):
             os.mkdir(self._folder, _PRIVATE_FOLDER)
         self._descriptor = self._new_segment()
         self._written = 0
 
-    def _let_reader_follow(self) -> None:
-        """Raises BlockingIOError for a reader that is too far behind."""
+    def _check_reader(self) -> None:
+        """Raise BlockingIOError if the reader is too far behind."""
         if self._unread_max and self._number >= self._unread_max:
             oldest = segment_name(self._number + 1 - self._unread_max)
             if os.path.exists(f"{self._folder}/{oldest}"):
                 raise BlockingIOError(errno.EAGAIN, "the log is not read")
 
     def _drop_rest_of_line(self) -> None:
-        """Drop the line in progress: its beginning was in a file that was removed."""
+        """Drop the rest of a line whose beginning is in a file that was removed."""
         if self._is_torn:
             del self._gathered[: self._gathered.find(_NEWLINE) + 1]
             self._is_torn = False
 
     def _new_segment(self) -> int:
-        """Take the next number without a file; existing files are left unchanged."""
+        """Create the file with the next free number; leave existing files unchanged."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         while True:
             path = f"{self._folder}/{segment_name(self._number + 1)}"
@@ -239,29 +239,29 @@ class SegmentWriter:
 
 
 def last_stamp(job: str) -> int:
-    """The last stamp in any attempt's log below a job's folder; 0 where there is none.
+    """Return the last stamp in the logs of all attempts below a job's folder; 0 if there is none.
 
-    Segments that cannot be read, or that hold no line of ours, do not count.
+    Segments that cannot be read or have no valid line do not count.
     """
     latest = 0
-    for attempt in _names(job):
+    for attempt in _list_numbered(job):
         log = f"{job}/{attempt}/{LOG_FOLDER}"
-        for name in sorted(_names(log), reverse=True):
-            if stamp := _last_stamp_of(f"{log}/{name}"):
+        for name in sorted(_list_numbered(log), reverse=True):
+            if stamp := _read_last_stamp(f"{log}/{name}"):
                 latest = max(latest, stamp)
                 break
     return latest
 
 
-def _names(folder: str) -> list[str]:
+def _list_numbered(folder: str) -> list[str]:
     try:
         return [name for name in os.listdir(folder) if name[0].isdigit()]
     except OSError:
         return []
 
 
-def _last_stamp_of(segment: str) -> int:
-    for line in _last_lines(segment):
+def _read_last_stamp(segment: str) -> int:
+    for line in _read_last_lines(segment):
         with suppress(ValueError, TypeError):
             stamp = decode(line).stamp_ns
             if isinstance(stamp, int) and 0 < stamp < _STAMP_NS_MAX:
@@ -269,8 +269,8 @@ def _last_stamp_of(segment: str) -> int:
     return 0
 
 
-def _last_lines(path: str) -> Iterator[bytes]:
-    """The whole lines at the end of a file, the last first."""
+def _read_last_lines(path: str) -> Iterator[bytes]:
+    """Yield the complete lines at the end of a file, the last one first."""
     place = PathBeneath.of_file(path)
     try:
         with Beneath(place.root) as folder, folder.read(place.name) as file:

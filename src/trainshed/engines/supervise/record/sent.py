@@ -1,6 +1,7 @@
-"""What was sent for an attempt, as its folder has it, for people.
+"""The documents that an engine has sent to start an attempt, for people.
 
-An engine that sends more than the plan keeps the rest beside it when it sends it.
+The plan is one of them.  An engine that sends more, such as a batch script, saves the rest in a
+file beside the plan.
 """
 
 import json
@@ -12,30 +13,30 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, read_file, 
 from trainshed.files.beneath import PathBeneath
 
 PLAN: Final = "plan.json"
-_KEPT: Final = "sent.json"
-#: A gang of a hundred with large environments has less.
+_SENT: Final = "sent.json"
+#: More than a plan of a hundred replicas with large environments has.
 _BYTES_MAX: Final = 1 << 26
 
 
 def keep(folder: AttemptFolder, parts: Mapping[str, str]) -> None:
-    """Keep what is about to be sent besides the plan.  Raises OSError."""
-    write_json(f"{folder.path}/{_KEPT}", dict(parts), durably=True)
+    """Save the documents that the engine is about to send besides the plan.  Raises OSError."""
+    write_json(f"{folder.path}/{_SENT}", dict(parts), durably=True)
 
 
 def sent(folder: AttemptFolder) -> dict[str, str]:
-    """The plan and what was kept beside it, by name; empty where nothing was sent.
+    """Return the plan and the other documents by name; empty if the engine has sent nothing.
 
-    Raises OSError where that cannot be read now.
+    Raises OSError if the files cannot be read now.
     """
     documents: dict[str, str] = {}
     with suppress(FileNotFoundError, ValueError):
-        documents[PLAN] = json.dumps(json.loads(_text(folder, PLAN)), indent=2)
+        documents[PLAN] = json.dumps(json.loads(_read(folder, PLAN)), indent=2)
     with suppress(FileNotFoundError, ValueError, AttributeError):
-        extras = json.loads(_text(folder, _KEPT))
+        extras = json.loads(_read(folder, _SENT))
         documents |= {str(name): str(text) for name, text in extras.items()}
     return documents
 
 
-def _text(folder: AttemptFolder, name: str) -> bytes:
+def _read(folder: AttemptFolder, name: str) -> bytes:
     place = PathBeneath.of_file(f"{folder.path}/{name}", (folder.job,))
     return read_file(place, bytes_max=_BYTES_MAX)

@@ -1,7 +1,7 @@
-"""What a supervisor is to run, as the engine or a preparer wrote it for this machine.
+"""The spec of an attempt: all that its supervisor has to run, written by an engine or a preparer.
 
-Everything is in it: argv, environment and limits of each replica, so that the supervisor needs to
-know nothing of plans, packages or devices.
+It contains argv, environment and limits of each replica, so that the supervisor does not depend on
+plans, packages or devices.
 """
 
 import json
@@ -17,16 +17,16 @@ from trainshed.model.attempt import MetricsPlan
 from trainshed.model.codec import decode
 from trainshed.model.roles import Role
 
-#: Last words of a supervisor's command: it finds its folder in its environment, or it is to fork
-#: others (``fork_server``).  A command line is public, and so never names a folder.
+#: Last arguments of a supervisor's command: a supervisor reads its folder from its environment; a
+#: fork server forks supervisors (``fork_server``).  Command lines are public: none names a folder.
 SUPERVISOR: Final = "supervisor"
 FORK_SERVER: Final = "fork-server"
-#: The variable with the folder of the attempt; a supervisor takes it out of its environment.
+#: The variable with the folder of the attempt; the supervisor removes it from its environment.
 FOLDER: Final = "TRAINSHED_ATTEMPT_FOLDER"
 
 
 class ReplicaSpec(NamedTuple):
-    """One process to start, with the whole of its environment."""
+    """One process to start, with its whole environment."""
 
     task_name: str
     role: Role
@@ -37,38 +37,39 @@ class ReplicaSpec(NamedTuple):
     trial: str = ""
     limits: ReplicaLimits = ReplicaLimits()
     hosts: tuple[tuple[str, str], ...] = ()
-    """(address, name): names that it can resolve."""
+    """Names that the replica can resolve, as (address, name)."""
     binds: tuple[tuple[str, str], ...] = ()
     """(folder here, folder there)."""
     cleanup: tuple[tuple[str, ...], ...] = ()
-    """Programs that end what its own end leaves alive (containers), before the end is recorded."""
+    """Programs that remove its containers when all replicas have ended, before the end is
+    recorded."""
     isolation: Optional[ReplicaView] = None
-    """The walls around it; None: it is what its supervisor is."""
+    """The walls around the replica; None: it has the user and the view of its supervisor."""
     container: str = ""
-    """The runtime (apptainer or singularity) whose command its warden is to complete; ``env`` is
-    then the container's (``engines.warden.images``).  Empty: the command is the program's."""
+    """The runtime (apptainer or singularity) whose command the warden has to complete; ``env`` is
+    then the container's (``engines.warden.images``).  Empty: the command starts the program."""
     python: str = ""
-    """The interpreter that it runs in; empty for an image's own."""
+    """The interpreter that runs the program; empty for the interpreter of an image."""
     host_name: str = ""
-    """Its host name in a network of its own; empty: that of the machine."""
+    """The host name of a replica with its own network; empty: that of the machine."""
 
 
 class HangRule(NamedTuple):
-    """When a replica hangs, and what is done about it."""
+    """When a replica counts as hung, and whether to read its stacks."""
 
     after_s: Optional[float] = None
-    """Seconds without a sign of progress; never if None."""
+    """Seconds without a sign of progress; None: never."""
     stacks: bool = True
-    """Whether to look what its threads do, where that is possible."""
+    """Whether to read the stacks of its threads, if that is possible."""
 
 
 class LogRule(NamedTuple):
     """How much the replicas of an attempt may write to its log; no limit if None."""
 
     bytes_per_s: Optional[int] = None
-    """Lines beyond are dropped, and counted; for a while there may be more."""
+    """Lines beyond this rate are dropped and counted; short bursts may exceed it."""
     bytes_kept: Optional[int] = None
-    """What the server keeps of a job: it removes the oldest lines."""
+    """How much of a job's log remains; the oldest lines are removed."""
 
 
 class StepRule(NamedTuple):
@@ -76,44 +77,44 @@ class StepRule(NamedTuple):
 
     argv: tuple[str, ...]
     first: int = 0
-    """The place in the plan of the replica that its first task attends to; the others follow."""
+    """The index in the plan of the replica of its first task; the other tasks follow in order."""
     tasks: int = 1
 
 
 class ReplicaMarks(NamedTuple):
-    """What stands in commands and variables for an address that is not known before the start."""
+    """Placeholders in commands and variables for a replica's address, unknown before the start."""
 
     host: str
     ports: tuple[int, ...] = ()
-    """Numbers that stand for neighbouring ports, in their order."""
+    """Numbers that replace neighbouring ports, in their order."""
     rendezvous: int = 0
-    """The number that stands for a port of its own; none if 0."""
+    """The number that replaces the rendezvous port; 0: there is none."""
 
 
 class RemoteRule(NamedTuple):
-    """How replicas run on other machines, each attended to by a warden (``engines.warden``)."""
+    """How replicas run on other machines, each owned by a warden (``engines.warden``)."""
 
     steps: tuple[StepRule, ...]
     marks: tuple[ReplicaMarks, ...]
-    """One a replica, in the order of the plan."""
+    """One for each replica, in the order of the plan."""
     packages: Mapping[str, Any] = {}
-    """What is installed on every node first (``model.launch_plan.Environment``); empty: nothing."""
+    """Packages to install on every node first (``model.launch_plan.Environment``), if any."""
     keeps: tuple[str, ...] = ()
-    """Names of variables of the nodes, besides the usual, that programs have; * is anything."""
+    """Names of further variables of the nodes that programs get; * matches any text."""
     unset: tuple[str, ...] = ()
-    """Names of those that they never have."""
+    """Names of variables that programs never get."""
     listen_variable: str = ""
-    """The variable in which a node may find an address of the first node."""
+    """The variable of a node that may contain an address of the first node."""
     cache: str = ""
-    """Where installed packages are kept on a node; the user's own place if empty."""
+    """The folder for installed packages on a node; empty: the user's cache folder."""
     start_timeout_s: float = 300.0
-    """How long the wardens may take to be there."""
+    """How long the wardens may take to connect."""
     ends_s: Optional[float] = None
-    """Seconds after which the attempt ends by itself; never if None."""
+    """Seconds after which the launcher ends the attempt; None: never."""
     package_bytes_max: Optional[int] = None
     relax_pins: bool = False
     hold_s: float = 0.0
-    """How long its nodes are kept for a next attempt, where its end may be followed by one."""
+    """How long the launcher keeps the nodes for a next attempt, if one may follow."""
 
 
 class AttemptSpec(NamedTuple):
@@ -123,51 +124,52 @@ class AttemptSpec(NamedTuple):
     attempt: int
     job_id: str
     grace_s: float
-    """From SIGTERM to SIGKILL where no order says otherwise."""
+    """From SIGTERM to SIGKILL if the order to stop names no other time."""
     settle_s: float
-    """How long workers may take to end by themselves after the primary has."""
+    """How long workers may take to end by themselves after the primary has ended."""
     replicas: tuple[ReplicaSpec, ...]
-    """Where there is a preparer: what it will complete, with the limits already in place."""
+    """With a preparer, it completes them; their limits are valid before that."""
     notes: tuple[str, ...] = ()
+    """Sentences for the job's log."""
     warnings: tuple[str, ...] = ()
-    """What each job's log has to say besides, as a warning."""
+    """Sentences for the job's log, as warnings."""
     prepare: Optional[tuple[str, ...]] = None
-    """The program that makes the replicas complete."""
+    """The preparer's command; None: the replicas are complete."""
     after: Optional[tuple[str, ...]] = None
-    """A program that is run when no replica lives, before the end is recorded."""
+    """The program to run after the end of all replicas, before the end is recorded."""
     hang: HangRule = HangRule()
     log: LogRule = LogRule()
     checkpoints: tuple[str, ...] = ()
     """Folders with checkpoints of earlier attempts."""
     metrics: Optional[MetricsPlan] = None
-    """Set for a trial."""
+    """Where a trial reports its metrics; None: the attempt is not a trial."""
     buckets: str = ""
-    """The folder of all buckets, where strangers write below each."""
+    """The folder of all buckets; programs of any job may write below it."""
     remote: Optional[RemoteRule] = None
-    """Set where the replicas run on other machines than their supervisor."""
+    """Set if the replicas run on other machines than their supervisor."""
     network: Optional[NetworkRule] = None
     """The network namespaces of the replicas; None: they have the network of the machine."""
 
     @property
     def mark(self) -> str:
-        """What every process of the attempt has in its environment."""
+        """UID/ATTEMPT, which every process of the attempt has in its environment."""
         return f"{self.uid}/{self.attempt}"
 
     def completed(self, answer: Mapping[str, Any]) -> "AttemptSpec":
-        """The spec after its preparer has said what to run.  Raises ValueError."""
+        """Return the spec with the replicas that its preparer has completed.  Raises ValueError."""
         prepared = decode(PreparerAnswer, answer)
         return self._replace(replicas=prepared.replicas, after=prepared.after or None)
 
 
 class PreparerAnswer(NamedTuple):
-    """What a preparer answers."""
+    """The answer of a preparer."""
 
     replicas: tuple[ReplicaSpec, ...]
     after: Optional[tuple[str, ...]] = None
     devices: tuple[str, ...] = ()
-    """For people."""
+    """Descriptions for people."""
 
 
 def read(path: str) -> AttemptSpec:
-    """The spec in a plan file.  Raises OSError or ValueError."""
+    """Read the spec in a plan file.  Raises OSError or ValueError."""
     return decode(AttemptSpec, json.loads(read_file(PathBeneath.of_file(path))))

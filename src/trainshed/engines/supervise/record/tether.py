@@ -1,8 +1,8 @@
-"""The tie between an attempt and the command that runs it in the foreground.
+"""Connects an attempt with the command that runs it in the foreground.
 
-The command holds the other end of a socket pair.  It sends orders, and hears when there is
-something to read.  The end of the pair is an order too: any end of the command, also SIGKILL,
-ends the attempt and removes its folder, which no other process reads.
+The command holds the other end of a socket pair.  It sends orders, and the supervisor wakes it when
+there are new lines.  If the command ends, also by SIGKILL, the connection breaks: the supervisor
+then ends the attempt and removes its folder, which no other process reads.
 """
 
 import json
@@ -16,31 +16,31 @@ from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.files.trees import remove_tree
 
-#: The pair's end is what a served supervisor has /dev/null for.
+#: The end of the pair; a supervisor of a server has /dev/null instead.
 _STDIN: Final = 0
 _READ_BYTES: Final = 1 << 12
 _LINE_BYTES_MAX: Final = 1 << 16
 
-#: Takes an order, and what the log is to say of it.
+#: Obeys an order; the text is a sentence about it for the log.
 Obey = Callable[[Order, str], object]
 
 
 class OrderChannel:
-    """The supervisor's end of the pair; the command sends an order a line."""
+    """The supervisor's end of the pair; each line from the command is an order."""
 
-    def __init__(self, loop: Loop, obey: Obey, gone: Callable[[], object]) -> None:
-        """Listen to the command; ``gone`` is called when it is gone, before that is obeyed."""
+    def __init__(self, loop: Loop, obey: Obey, on_end: Callable[[], object]) -> None:
+        """Listen to the command; when it has ended, call ``on_end`` before the order to stop."""
         os.set_blocking(_STDIN, False)
         self._loop = loop
         self._obey = obey
-        self._gone = gone
+        self._on_end = on_end
         self._rest = b""
         self.is_cut = False
-        """Whether the command is gone."""
+        """Whether the command has ended."""
         loop.on_readable(_STDIN, self._read)
 
     def poke(self) -> None:
-        """Have the command look; one that has been poked and not looked yet needs no second."""
+        """Wake the command, to read new lines; a full socket has woken it already."""
         with suppress(OSError):
             os.write(_STDIN, b".")
 
@@ -50,7 +50,7 @@ class OrderChannel:
             data = os.read(_STDIN, _READ_BYTES)
         except BlockingIOError:
             return
-        except OSError:  # as an end
+        except OSError:  # treated like the end of the connection
             pass
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -58,12 +58,12 @@ class OrderChannel:
         if not data or len(self._rest) > _LINE_BYTES_MAX:
             self._loop.forget(_STDIN)
             self.is_cut = True
-            self._gone()
-            self._obey(Order(0.0, "end", "the command that ran the job is gone"), "")
+            self._on_end()
+            self._obey(Order(0.0, "end", "the command that ran the job has ended"), "")
 
 
 def read_message(data: bytes) -> dict[str, Any]:
-    """The JSON object of a message; an empty one for anything else."""
+    """Parse the JSON object of a message; return an empty one for any other data."""
     with suppress(ValueError, RecursionError):
         message = json.loads(data)
         if isinstance(message, dict):
@@ -74,7 +74,7 @@ def read_message(data: bytes) -> dict[str, Any]:
 def take_order(
     message: Mapping[str, Any], obey: Obey, look: Callable[[], object] = lambda: None
 ) -> None:
-    """Obey a message if it is an order to stop; ``look`` is called first."""
+    """If a message is an order to stop, call ``look`` and then obey the order."""
     if message.get("do") != "stop":
         return
     look()
@@ -85,11 +85,11 @@ def take_order(
 
 
 def is_tethered() -> bool:
-    """Whether a command runs this attempt in the foreground."""
+    """Return whether a command runs this attempt in the foreground."""
     return stat.S_ISSOCK(os.fstat(_STDIN).st_mode)
 
 
 def remove_folder(folder: AttemptFolder) -> None:
-    """Remove all that the command has made for this one attempt."""
+    """Remove the folder that the command has made for this one attempt."""
     with suppress(OSError):
         remove_tree(os.path.dirname(folder.job))

@@ -1,1 +1,1 @@
-"""What a supervisor watches while replicas run: progress, checkpoints and metrics."""
+"""Watches replicas while they run: their progress, checkpoints and metrics."""
