@@ -191,7 +191,9 @@ def test_an_order_without_the_secret_of_the_attempt_is_refused(root, engine):
     with connected(root) as client:
         for key in keys:
             client.sendall(json.dumps({"do": "stop", "order": AT_ONCE, **key}).encode())
-        wait_until(lambda: any("refused a message" in line.text for line in lines(root)), "it says so")
+        wait_until(
+            lambda: any("refused a message" in line.text for line in lines(root)), "it says so"
+        )
     assert_obeys(root, engine)
     assert sum("refused a message" in line.text for line in lines(root)) == 1
 

@@ -148,7 +148,7 @@ def test_an_end_does_not_wait_for_ever(loop, tmp_path, monkeypatch):
     (tmp_path / "logs" / "a.tfevents").write_bytes(many)
     finished(loop, watch)
     assert 0 < len(measured(attempt, 0).reports) < 100
-    assert "there was too much to read all of it" in measured(attempt, 0).found
+    assert "not all event files were read within" in measured(attempt, 0).found
 
 
 def test_more_than_the_kernel_can_tell_may_be_any_file(tmp_path):

@@ -1,9 +1,9 @@
 """Reads scalars from the event files that TensorFlow and PyTorch write for TensorBoard.
 
 A file is a sequence of records: the length (8 bytes), its checksum (4), the data, its checksum (4).
-The data is a protobuf message ``Event``; of it only the time, the step and scalar values are looked
-at, by hand: neither TensorFlow nor protobuf belongs into a supervisor.  Files grow while they are
-read.  Source: tensorflow/core/lib/io/record_writer.h, core/util/event.proto, core/framework/
+The data is a protobuf message ``Event``.  This module parses its time, its step and its scalar
+values without protobuf or TensorFlow, which are too large for a supervisor.  Files grow while they
+are read.  Source: tensorflow/core/lib/io/record_writer.h, core/util/event.proto, core/framework/
 {summary,tensor}.proto.
 """
 
@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 from trainshed.engines.supervise.record.reports import Reported, open_file, why
 from trainshed.files.beneath import PathBeneath
 
-#: Larger records (images, graphs) are not loaded: what is looked at is read piece by piece.
+#: Larger records (images, graphs) are not loaded: only the needed fields are read from the file.
 _LOADED_BYTES_MAX: Final = 1 << 16
 _HEAD: Final = struct.Struct("<QI")
 _FOOT: Final = struct.Struct("<I")
 _READS_MAX: Final = 1 << 16
-#: The key and the length of a field at the most.
+#: The largest size of the key and the length of a field.
 _FIELD_BYTES_MAX: Final = 20
 _TAG_BYTES_MAX: Final = 1 << 10
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -31,17 +31,17 @@ _WALL_TIME, _STEP, _SUMMARY = 1, 2, 5
 _VALUE = 1
 _TAG, _SIMPLE_VALUE, _TENSOR = 1, 2, 8
 _DTYPE, _CONTENT = 1, 4
-#: How the content of a tensor is read, by its dtype: float, double, int32, int64.
+#: The format of the content of a tensor, by its dtype: float, double, int32, int64.
 _DTYPES: Final = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
-#: Fields of a tensor with values of their own: float_val, double_val.
+#: Fields of a tensor that contain values themselves: float_val, double_val.
 _PACKED: Final = {5: "<f", 6: "<d"}
 
 _Get = Callable[[int, int], bytes]
-"""Bytes of a record, by place and number."""
+"""Returns bytes of a record; the arguments are the offset and the count."""
 
 
 class MessageField(NamedTuple):
-    """One field of a message: where its bytes are, or its integer."""
+    """One field of a message: the offsets of its bytes, or its integer."""
 
     number: int
     kind: int
@@ -51,34 +51,34 @@ class MessageField(NamedTuple):
 
 
 class EventFile:
-    """One file, read on from where the last reading ended."""
+    """One event file; each reading continues at the end of the last one."""
 
     __slots__ = ("_offset", "_place", "_size", "damaged", "trouble")
 
     def __init__(self, place: PathBeneath, offset: int = 0) -> None:
-        """Nothing is read yet; what is before ``offset`` never will be."""
+        """Begin at ``offset``."""
         self._place = place
         self.trouble = ""
-        """Why it cannot be read on, if it cannot; for people."""
+        """Why the file cannot be read on, for people; empty: it can."""
         self.damaged = 0
-        """How many records had to be passed over."""
+        """How many damaged records were skipped."""
         self._offset = offset
         self._size = offset
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """The path of the file."""
         return self._place.path
 
     def has_changed(self) -> bool:
-        """Whether it is longer than when it was last read to its end."""
+        """Return whether the size differs from that at the last complete reading."""
         try:
             return os.lstat(self.path).st_size != self._size
         except OSError:
             return False
 
     def read(self) -> Iterator[list[Reported]]:
-        """The scalars of each record that is whole by now, mostly none or one; never fails.
+        """Yield the scalars of each complete record, mostly none or one; never raises.
 
         A caller that stops early may continue with another call.
         """
@@ -107,10 +107,10 @@ class EventFile:
             if end > size:
                 return
             self._offset = end
-            yield self._scalars(descriptor, begin, length)
+            yield self._read_scalars(descriptor, begin, length)
 
-    def _scalars(self, descriptor: int, begin: int, length: int) -> list[Reported]:
-        """The scalars of a record; none where its data is damaged or no event."""
+    def _read_scalars(self, descriptor: int, begin: int, length: int) -> list[Reported]:
+        """Read the scalars of a record; empty if its data is damaged or not an event."""
         try:
             if length > _LOADED_BYTES_MAX:
                 return scalars(_make_reader(descriptor, begin), length)
@@ -125,11 +125,14 @@ class EventFile:
 
 
 def _make_reader(descriptor: int, begin: int) -> _Get:
-    """Reads a record where it lies; one of a million fields would take the supervisor's time."""
-    left = iter(range(_READS_MAX))
+    """Return a function that reads parts of a record from its file.
+
+    It raises ValueError after many calls: a million fields would take too long to read.
+    """
+    remaining = iter(range(_READS_MAX))
 
     def get(at: int, count: int) -> bytes:
-        if next(left, None) is None:
+        if next(remaining, None) is None:
             raise ValueError("it has too many fields")
         return os.pread(descriptor, count, begin + at)
 
@@ -137,46 +140,46 @@ def _make_reader(descriptor: int, begin: int) -> _Get:
 
 
 def scalars(get: _Get, length: int) -> list[Reported]:
-    """The scalars of one ``Event``.  Raises IndexError, ValueError or struct.error."""
+    """Parse the scalars of one ``Event``.  Raises IndexError, ValueError or struct.error."""
     at_s: float | None = None
     step = 0
     values: list[tuple[str, float]] = []
-    for field in _fields(get, 0, length):
+    for field in _list_fields(get, 0, length):
         if field.number == _WALL_TIME and field.kind == _FIXED64:
             (at_s,) = struct.unpack("<d", get(field.begin, 8))
         elif field.number == _STEP and field.kind == _VARINT:
-            step = _signed(field.integer)
+            step = _to_signed(field.integer)
         elif field.number == _SUMMARY and field.kind == _BYTES:
-            values += _of_summary(get, field)
+            values += _parse_summary(get, field)
     return [Reported(tag, value, step, at_s) for tag, value in values]
 
 
-def _of_summary(get: _Get, summary: MessageField) -> Iterator[tuple[str, float]]:
-    for field in _fields(get, summary.begin, summary.end):
+def _parse_summary(get: _Get, summary: MessageField) -> Iterator[tuple[str, float]]:
+    for field in _list_fields(get, summary.begin, summary.end):
         if field.number == _VALUE and field.kind == _BYTES:
-            tag, value = _of_value(get, field)
+            tag, value = _parse_value(get, field)
             if tag and value is not None:
                 yield tag, value
 
 
-def _of_value(get: _Get, message: MessageField) -> tuple[str, float | None]:
+def _parse_value(get: _Get, message: MessageField) -> tuple[str, float | None]:
     tag, value = "", None
-    for field in _fields(get, message.begin, message.end):
+    for field in _list_fields(get, message.begin, message.end):
         size = field.end - field.begin
         if field.number == _TAG and field.kind == _BYTES and size <= _TAG_BYTES_MAX:
             tag = get(field.begin, size).decode()
         elif field.number == _SIMPLE_VALUE and field.kind == _FIXED32:
             (value,) = struct.unpack("<f", get(field.begin, 4))
         elif field.number == _TENSOR and field.kind == _BYTES:
-            value = _of_tensor(get, field)
+            value = _parse_tensor(get, field)
     return tag, value
 
 
-def _of_tensor(get: _Get, tensor: MessageField) -> float | None:
-    """The one number in a tensor; None where there are more, or none, or no numbers."""
+def _parse_tensor(get: _Get, tensor: MessageField) -> float | None:
+    """Parse the number in a tensor; None unless it contains exactly one."""
     dtype = 0
     scalar: float | None = None
-    for field in _fields(get, tensor.begin, tensor.end):
+    for field in _list_fields(get, tensor.begin, tensor.end):
         form = _DTYPES.get(dtype) if field.number == _CONTENT else _PACKED.get(field.number)
         if field.number == _DTYPE:
             dtype = field.integer
@@ -185,14 +188,14 @@ def _of_tensor(get: _Get, tensor: MessageField) -> float | None:
     return scalar
 
 
-def _fields(get: _Get, at: int, end: int) -> Iterator[MessageField]:
-    """The fields of a message, one after the other; what they hold is not looked at."""
+def _list_fields(get: _Get, at: int, end: int) -> Iterator[MessageField]:
+    """Yield the fields of a message in order, without parsing their content."""
     while at < end:
         head = get(at, min(_FIELD_BYTES_MAX, end - at))
-        key, used = _varint(head, 0)
+        key, used = _parse_varint(head, 0)
         kind, integer, size = key & 7, 0, _FIXED.get(key & 7, 0)
         if kind in {_VARINT, _BYTES}:
-            integer, used = _varint(head, used)
+            integer, used = _parse_varint(head, used)
             size = integer if kind == _BYTES else 0
         elif not size:
             raise ValueError(f"no field begins at {at}")
@@ -203,8 +206,8 @@ def _fields(get: _Get, at: int, end: int) -> Iterator[MessageField]:
         yield MessageField(key >> 3, kind, begin, at, integer)
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An integer of variable length, and where it ends."""
+def _parse_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Parse an integer of variable length; return it and the offset of its end."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -215,14 +218,14 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _signed(value: int) -> int:
-    """An int64 as protobuf writes it: negative ones as their two's complement."""
+def _to_signed(value: int) -> int:
+    """Return the int64 of a varint: protobuf writes negative numbers as their two's complement."""
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
 
 
 def masked_crc(data: bytes) -> int:
-    """CRC-32C (Castagnoli), stirred as TensorFlow does: the data may hold checksums itself."""
+    """Return CRC-32C (Castagnoli), masked as TensorFlow does: the data may contain checksums."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)

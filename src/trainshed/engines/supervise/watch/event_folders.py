@@ -1,6 +1,6 @@
-"""Follows the event files of a folder, as the program of a trial makes and writes them.
+"""Follows the event files of a folder while the program of a trial makes and writes them.
 
-Files that were there before belong to another run: an earlier attempt, or another run with the same
+Files from before the start belong to another run: an earlier attempt, or another run with the same
 output folder.
 """
 
@@ -14,7 +14,7 @@ from trainshed.engines.supervise.record.reports import Names, Reported, printabl
 from trainshed.engines.supervise.watch.event_files import EventFile
 from trainshed.files.beneath import Beneath, PathBeneath
 
-#: TensorBoard knows event files by this part of their name.
+#: TensorBoard recognises event files by this part of their names.
 PART: Final = "tfevents"
 #: Limits of a search for event files; a larger folder holds other data.
 FOLDERS_MAX: Final = 1000
@@ -27,17 +27,18 @@ _TROUBLE_CHARS_MAX: Final = 200
 
 
 class EventSource(NamedTuple):
-    """Reports of one file; what evaluates differs from what trains, where both have a metric."""
+    """Reports of one event file."""
 
     evaluates: bool
+    """Whether an evaluation wrote the file; its metrics differ from those of the training."""
     reports: list[Reported]
 
 
 class EventFolder:
-    """One folder with all below it."""
+    """One folder with all folders below it."""
 
     def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
-        """Note what is in it now; it need not exist.  Strangers write below ``roots``."""
+        """List the present files, if the folder exists; other programs may write to ``roots``."""
         self.path = path
         self._place = PathBeneath.of(path, roots)
         self._names = Names()
@@ -48,7 +49,7 @@ class EventFolder:
         self._older = len(self._files)
 
     def read(self, until_s: float, *, is_last: bool = False) -> Iterator[EventSource]:
-        """What has come, record by record, what evaluates first; at the latest until a time.
+        """Yield new reports by record, those of evaluations first, until a time at most.
 
         The time is one of ``time.monotonic``.
         """
@@ -65,7 +66,7 @@ class EventFolder:
                     return
 
     def description(self) -> str:
-        """For people: what was found in it."""
+        """Describe what the folder contains, for people."""
         if self._names:
             text = f"event files in {self.path} have the {self._names.after('tag')}"
         elif len(self._files) > self._older:
@@ -75,19 +76,22 @@ class EventFolder:
         return text + "".join(self._troubles())
 
     def _troubles(self) -> Iterator[str]:
-        """The first of what went wrong."""
+        """Yield the first file that cannot be read, and the number of damaged records."""
         for file in self._files.values():
             if file.trouble:
                 yield f" ({printable(file.path, _TROUBLE_CHARS_MAX)}: {file.trouble})"
                 break
         damaged = sum(file.damaged for file in self._files.values())
         if damaged:
-            yield f" ({damaged} damaged records were passed over)"
+            yield f" ({damaged} damaged records were skipped)"
         if self._is_too_much:
-            yield " (there is too much in it to look at all)"
+            yield (
+                f" (not all was searched: the limits are {FOLDERS_MAX} folders and {FILES_MAX} "
+                "event files)"
+            )
 
     def _search(self, offset_of: Callable[[str], int]) -> None:
-        """Find files that have come; each is read from the place that is said for it."""
+        """Add new event files; ``offset_of`` returns the offset at which to begin each."""
         began_s = time.monotonic()
         try:
             with Beneath(self._place.root) as tree:
@@ -118,6 +122,6 @@ def _size(path: str) -> int:
 
 
 def evaluates(path: str, top: str) -> bool:
-    """Whether it is written by an evaluation: Keras' ``validation``, Estimator's ``eval_NAME``."""
+    """Return whether an evaluation wrote a file (Keras' ``validation``, Estimator's ``eval_X``)."""
     folders = path[len(top) :].lower().split("/")[:-1]
     return any(name.startswith(("eval", "valid")) or name in {"val", "test"} for name in folders)

@@ -1,4 +1,4 @@
-"""Tells at once when a file in some folders is written (inotify), also from within a container.
+"""Reports at once when a program writes a file in some folders (inotify), also in a container.
 
 Standard library only: the supervisor imports this.
 """
@@ -18,10 +18,10 @@ _READ_BYTES = 1 << 14
 
 
 class FolderEvents:
-    """Watches folders, not what is below them."""
+    """Watches folders, without the folders below them."""
 
     def __init__(self, folders: Collection[str]) -> None:
-        """Begin; where nothing can be watched nothing will be reported."""
+        """Start to watch; without inotify, report nothing."""
         self._folders = tuple(folders)
         self._descriptor = -1
         if not self._folders:
@@ -34,24 +34,24 @@ class FolderEvents:
         self.renew()
 
     def fileno(self) -> int:
-        """To be waited for; -1 where nothing is watched."""
+        """Return the descriptor to wait for; -1 if no folder is watched."""
         return self._descriptor
 
     def renew(self) -> bool:
-        """Watch folders that have come, or come again, since; whether all are watched."""
+        """Watch folders that were made, or made again, since; return whether all are watched."""
         if self._descriptor < 0:
             return False
         watched = [self._add(folder) for folder in self._folders]
         return all(watched)
 
     def changed(self) -> set[str] | None:
-        """The names of files that were written since, mostly of all; None: it may be any file.
+        """Return the names of files written since the last call; None: any file may be written.
 
-        Never blocks.  What does not fit into one answer is in the next.
+        Never blocks.  One call may not return all; the next returns the rest.
         """
         try:
             data = os.read(self._descriptor, _READ_BYTES)
-        except OSError:  # there is nothing
+        except OSError:  # there are no events
             return set()
         names, at = set(), 0
         while at + _EVENT.size <= len(data):

@@ -1,8 +1,8 @@
 """Reads the file in which a trial's program reports its metrics (docs/sources/vertex.md 10.1).
 
-cloudml-hypertune and pytorch-ignite write the whole file anew at each report, in place, and keep
-its last 100 lines.  So it is met empty and half-written, what was read before comes again, and what
-is not read in time is gone.  A shell may as well append to it.
+cloudml-hypertune and pytorch-ignite rewrite the whole file in place at each report, with its last
+100 lines.  So a reader may see an empty or half-written file, sees old lines again, and loses lines
+that it does not read in time.  Other programs, such as shell scripts, append lines.
 """
 
 import json
@@ -15,27 +15,27 @@ from typing import Any, Final
 from trainshed.engines.supervise.record.reports import Names, Reported, open_file, printable, why
 from trainshed.files.beneath import PathBeneath
 
-#: The fields of a line that are not its metric.
+#: The fields of a line that are not metrics.
 RESERVED: Final = frozenset({"checkpoint_path", "global_step", "timestamp", "trial"})
 #: Only the end of a longer file is read.
 FILE_BYTES_MAX: Final = 1 << 18
 LINE_BYTES_MAX: Final = 1 << 14
 #: Number of old lines to recognise; more where the file has more.
-_SEEN_MIN: Final = 1 << 12
+_COUNTS_MIN: Final = 1 << 12
 _TAG_CHARS_MAX: Final = 1 << 10
 _SHOWN_CHARS_MAX: Final = 60
 _STEP_MAX: Final = (1 << 63) - 1
 
 
 class MetricFile:
-    """One file, read again whenever it has changed."""
+    """One metric file, read again whenever it has changed."""
 
     def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
-        """Nothing is read yet; the file need not exist.  Strangers write below ``roots``."""
+        """The file need not exist; other programs may write below ``roots``."""
         self.path = path
         self._place = PathBeneath.of_file(path, roots)
         self.is_torn = False
-        """Whether the last reading met it empty or half-written: more is about to come."""
+        """Whether the file was empty or half-written at the last reading: more will follow."""
         self._counts: dict[int, int] = {}
         self._stamp: tuple[int, ...] = ()
         self._was_written = False
@@ -47,10 +47,10 @@ class MetricFile:
     def pass_over(self) -> None:
         """Skip the present content of the file, which an earlier program wrote."""
         with suppress(OSError):
-            self._new(self._content().split(b"\n"))
+            self._select_new(self._read_content().split(b"\n"))
 
     def has_changed(self) -> bool:
-        """Whether it looks otherwise than the last time that this was asked."""
+        """Return whether the file differs from the last call, by its inode, size and time."""
         try:
             file_stat = os.lstat(self.path)
         except OSError:
@@ -60,10 +60,10 @@ class MetricFile:
         return has_changed
 
     def read(self) -> list[Reported]:
-        """The reports that were not there the last time, in their order; never fails."""
+        """Return the reports that are new since the last reading, in order; never raises."""
         self.is_torn = False
         try:
-            data = self._content()
+            data = self._read_content()
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -73,15 +73,15 @@ class MetricFile:
         self._was_written = True
         lines = data.split(b"\n")
         self.is_torn = not data or bool(lines[-1])
-        return [report for line in self._new(lines) for report in self._reports(line)]
+        return [report for line in self._select_new(lines) for report in self._parse(line)]
 
     @property
-    def is_worth_a_word(self) -> bool:
-        """Whether the summary says more than that the file was not written."""
+    def has_content(self) -> bool:
+        """Whether the file was written, or exists and cannot be read."""
         return self._was_written or bool(self._trouble)
 
     def description(self) -> str:
-        """For people: what was found in it."""
+        """Describe what the file contains, for people."""
         if self._trouble:
             return f"{self.path} could not be read: {self._trouble}"
         if not self._was_written:
@@ -98,36 +98,36 @@ class MetricFile:
             f", and {odd}" if self._odd else ""
         )
 
-    def _content(self) -> bytes:
-        """At once, since it is rewritten meanwhile.  Raises OSError."""
+    def _read_content(self) -> bytes:
+        """Read with one call, because programs rewrite the file meanwhile.  Raises OSError."""
         file, size = open_file(self._place)
         with file:
             skipped = max(0, size - FILE_BYTES_MAX)
             data = os.pread(file.fileno(), size - skipped + LINE_BYTES_MAX, skipped)
         return data.partition(b"\n")[2] if skipped else data
 
-    def _new(self, lines: list[bytes]) -> list[bytes]:
-        """Lines that are there more often than ever before; the last one has no newline yet."""
-        here: Counter[int] = Counter()
+    def _select_new(self, lines: list[bytes]) -> list[bytes]:
+        """Select lines that occur more often than ever before; the last one is unfinished."""
+        counts: Counter[int] = Counter()
         new = []
-        for place, line in enumerate(lines):
-            is_open = place == len(lines) - 1
-            if not line.strip() or (is_open and not parsed(line)):
+        for index, line in enumerate(lines):
+            is_unfinished = index == len(lines) - 1
+            if not line.strip() or (is_unfinished and not parsed(line)):
                 continue
             key = hash(line)
-            here[key] += 1
-            if here[key] > self._counts.get(key, 0):
-                self._counts[key] = here[key]
+            counts[key] += 1
+            if counts[key] > self._counts.get(key, 0):
+                self._counts[key] = counts[key]
                 new.append(line)
         self._forget(2 * len(lines))
         return new
 
     def _forget(self, line_count: int) -> None:
-        """Lines that are so old cannot come again: they leave the file in their order."""
-        while len(self._counts) > max(_SEEN_MIN, line_count):
+        """Forget the oldest lines, which cannot occur again: lines leave the file in order."""
+        while len(self._counts) > max(_COUNTS_MIN, line_count):
             del self._counts[next(iter(self._counts))]
 
-    def _reports(self, line: bytes) -> list[Reported]:
+    def _parse(self, line: bytes) -> list[Reported]:
         reports = parsed(line)
         if not reports:
             self._odd += 1
@@ -140,7 +140,7 @@ class MetricFile:
 
 
 def parsed(line: bytes) -> list[Reported]:
-    """Return the reports in one line, mostly one; empty if the line is not a report."""
+    """Parse the reports in one line, mostly one; empty if the line is not a report."""
     if len(line) > LINE_BYTES_MAX:
         return []
     try:
@@ -159,7 +159,7 @@ def parsed(line: bytes) -> list[Reported]:
 
 
 def number(value: Any) -> float | None:
-    """A number, or the text of one ("0.5", "nan", "-inf"); None for anything else."""
+    """Return the value of a number or its text ("0.5", "nan", "-inf"); None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

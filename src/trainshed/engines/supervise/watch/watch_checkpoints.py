@@ -1,8 +1,8 @@
-"""Sees whether a restarted program opens the checkpoints that its earlier attempts have left.
+"""Watches whether a restarted program opens the checkpoints that its earlier attempts have left.
 
-Users find out too late that a run began at step 0 again.  The kernel tells of every opening of a
-file (inotify), with any framework, also from within a container; nothing is guessed from
-times of access, which most machines do not keep.
+Otherwise users notice too late that a run began at step 0 again.  The kernel reports every opening
+of a file (inotify), for any framework and also in a container.  Access times would not do: most
+machines do not record them.
 
 Standard library only, and little of it: the supervisor imports this.
 """
@@ -27,19 +27,19 @@ _NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
 
-#: What training writes beside its checkpoints.
+#: Prefixes of other files that a training writes beside its checkpoints.
 _OTHERS = ("events.out.tfevents",)
 #: gcloud puts the packages of a job below its job directory, in a folder named by their SHA-256.
 _DIGEST_DIGITS = 64
 
 
 class CheckpointWatch:
-    """Watches folders from before the program starts."""
+    """Watches folders with checkpoints; the supervisor creates this before the program starts."""
 
     def __init__(self, folders: Sequence[str], roots: Sequence[str] = ()) -> None:
-        """Note what is in the folders now.  Where nothing can be watched there is no warning.
+        """List the present files and watch them; without inotify there will be no warning.
 
-        Strangers write below the folders in ``roots``.
+        Other programs may write below the folders in ``roots``.
         """
         self._places = tuple(PathBeneath.of(folder, roots) for folder in folders)
         self._before: set[str] = set()
@@ -49,25 +49,27 @@ class CheckpointWatch:
         self._watch()
 
     def fileno(self) -> int:
-        """To be waited for; -1 where there is nothing to watch."""
+        """Return the descriptor to wait for; -1 if there is nothing to watch."""
         return self._descriptor
 
     def were_opened(self) -> bool:
-        """Whether a checkpoint was opened until now, by what the kernel tells; never blocks.
+        """Return whether a program has opened a checkpoint so far; never blocks.
 
-        Nothing is read beyond the first.
+        After the first opened checkpoint, the events remain unread.
         """
         while self._descriptor >= 0 and not self._were_opened:
             try:
                 data = os.read(self._descriptor, _READ_BYTES)
-            except OSError:  # there is nothing more now
+            except OSError:  # there are no more events now
                 break
-            # what did not fit into the kernel's queue may have been the one: nothing is claimed
-            self._were_opened = any(p is None or p in self._before for p in self._list_opened(data))
+            # None: the kernel has dropped events, and one of them may have been a checkpoint
+            self._were_opened = any(
+                path is None or path in self._before for path in self._list_opened(data)
+            )
         return self._were_opened
 
     def warning(self) -> str | None:
-        """A warning if there were checkpoints and none of them was opened."""
+        """Return a warning if there were checkpoints and no program has opened one of them."""
         if self.were_opened() or self._descriptor < 0 or not self._before:
             return None
         newest = max(self._before, key=_changed_ns)
@@ -103,7 +105,7 @@ class CheckpointWatch:
                 self._before |= files
 
     def _list_opened(self, data: bytes) -> Iterator[str | None]:
-        """The files that events tell of; None for "more than I could keep"."""
+        """Yield the files that were opened; None if the kernel has dropped events."""
         at = 0
         while at + _EVENT.size <= len(data):
             wd, mask, _, length = _EVENT.unpack_from(data, at)
@@ -116,20 +118,22 @@ class CheckpointWatch:
 
 
 def _walk(tops: Sequence[PathBeneath]) -> Iterator[tuple[PathBeneath, set[str]]]:
-    """Every folder, with the files in it that may be checkpoints."""
+    """Yield every folder with the files in it that may be checkpoints."""
     folders_left, files_left = FOLDERS_MAX, FILES_MAX
     for top in tops:
         with suppress(OSError), Beneath(top.root) as tree:
-            for name, names in tree.walk(top.name, _ENTRIES_MAX, _may_have_some):
+            for name, names in tree.walk(top.name, _ENTRIES_MAX, _may_have_checkpoints):
                 place = top._replace(name=name)
-                files = {place.below(file).path for file in names if _may_be_one(tree, name, file)}
+                files = {
+                    place.below(file).path for file in names if _may_be_checkpoint(tree, name, file)
+                }
                 folders_left, files_left = folders_left - 1, files_left - len(files)
                 if folders_left < 0 or files_left < 0:
                     return
                 yield place, files
 
 
-def _may_have_some(name: str) -> bool:
+def _may_have_checkpoints(name: str) -> bool:
     return not name.startswith(".") and not _is_digest(name)
 
 
@@ -137,7 +141,7 @@ def _is_digest(name: str) -> bool:
     return len(name) == _DIGEST_DIGITS and not name.strip("0123456789abcdef")
 
 
-def _may_be_one(tree: Beneath, folder: str, name: str) -> bool:
+def _may_be_checkpoint(tree: Beneath, folder: str, name: str) -> bool:
     if name.startswith((".", *_OTHERS)):
         return False
     try:

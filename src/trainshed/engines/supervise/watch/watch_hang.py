@@ -1,8 +1,8 @@
 """Finds replicas that show no progress: no heartbeat, no line, no CPU time.
 
-A program that has ever beaten its heart is judged by that and by its lines: a collective that waits
-for a lost peer spins on the processor.  Of a program that never did, CPU time counts as well.
-What cannot be known is taken for a sign of life: a hang is reported, never guessed.
+For a program that has sent a heartbeat, only heartbeats and lines count: a collective operation
+that waits for a lost peer uses CPU time.  For a program without heartbeats, CPU time counts too.
+An unknown value counts as progress, so that no hang is reported by mistake.
 
 Standard library only, and little of it: the supervisor imports this.
 """
@@ -11,14 +11,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-#: A process that waits still uses a little of a processor: less than this share is none.
+#: A waiting process still uses a little CPU time: less than this share of a core counts as none.
 IDLE_SHARE = 0.01
 
 _NS = 1_000_000_000
 
 
 class _Signs:
-    """What is known of one replica."""
+    """The last signs of progress of one replica."""
 
     __slots__ = ("beat_ns", "beats", "cpu_ns", "has_ended", "is_hung", "last_s")
 
@@ -35,7 +35,10 @@ class HangWatch:
     """Remembers the last sign of every replica.  Times are seconds of one monotonic clock."""
 
     def __init__(self, after_s: float, progress_files: Sequence[str], now_s: float) -> None:
-        """A replica without a sign for ``after_s`` seconds hangs; a file's time is the heart."""
+        """A replica without a sign for ``after_s`` seconds hangs.
+
+        A changed time of its progress file is a heartbeat.
+        """
         self._after_s = after_s
         self._files = tuple(progress_files)
         self._signs = [_Signs(now_s) for _ in self._files]
@@ -43,17 +46,17 @@ class HangWatch:
         self._recovered: list[int] = []
 
     def wrote(self, index: int, now_s: float) -> None:
-        """A line of a replica has come."""
+        """Note that a replica has written output."""
         self._sign(index, now_s)
 
     def ended(self, index: int) -> None:
-        """A replica has ended: it cannot hang any more."""
+        """Ignore a replica from now on, because it has ended."""
         self._signs[index].has_ended = True
 
     def look(self, now_s: float, cpu_ns: Sequence[int | None]) -> list[tuple[int, float]]:
-        """Replicas newly found to hang, with the seconds since their last sign.
+        """Return the replicas that hang since the last call, and the seconds since their last sign.
 
-        ``cpu_ns`` is the CPU time that each has used so far, None where it is unknown.
+        ``cpu_ns`` are their CPU times so far, by index; None: unknown.
         """
         elapsed_s, self._looked_s = now_s - self._looked_s, now_s
         hangs = []
@@ -69,7 +72,7 @@ class HangWatch:
         return hangs
 
     def recovered(self) -> list[int]:
-        """Replicas that were found to hang and have shown a sign since; each is reported once."""
+        """Return the replicas that hung and have shown a sign since; report each once."""
         indexes, self._recovered = self._recovered, []
         return indexes
 
@@ -102,7 +105,7 @@ class HangWatch:
 
 
 def stacks_argv(pid: int) -> list[str] | None:
-    """The command that prints what a Python process and those below it do; None without py-spy."""
+    """Return the command that prints the stacks of a process and its children; None: no py-spy."""
     folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.dirname(sys.executable)]
     for folder in folders:
         program = os.path.join(folder, "py-spy")

@@ -1,8 +1,8 @@
-"""Collects what a trial reports, by metric files and by event files, while it runs.
+"""Collects the reports of a trial from metric files and event files, while it runs.
 
-Metric files are read as soon as they are written: the program keeps only its last reports in them.
-Event files are looked at now and then: TensorFlow itself writes to them every two minutes.
-Any fault of a file is reported with the reports of the trial, and never ends an attempt.
+It reads metric files as soon as the program writes them, because they contain only the last
+reports.  It reads event files every few seconds: TensorFlow itself writes to them every two
+minutes.  A fault of a file is described with the reports of the trial, and never ends an attempt.
 """
 
 import os
@@ -20,30 +20,30 @@ from trainshed.engines.supervise.watch.hypertune_file import MetricFile
 from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model.attempt import MetricsPlan, Report
 
-#: Seconds to wait after a reading, which leaves the processor to a fast program.
+#: Seconds to wait after a reading, which leaves the CPU to a program that reports often.
 PAUSE_S: Final = 0.01
-#: Seconds between two looks at files in folders without inotify, and at everything else.
+#: Seconds between two checks of the files: in folders without inotify, and otherwise.
 QUICK_S: Final = 0.05
 SLOW_S: Final = 2.0
-#: Reading event files may keep the supervisor from its other work so long at a time, and at the
-#: end of the attempt so long altogether.
+#: Seconds for which reading event files may block the supervisor at a time; the total at the end
+#: of the attempt.
 _AT_A_TIME_S: Final = 0.1
 LAST_S_MAX: Final = 60.0
-#: What cannot be written to a full disk is kept up to here.
+#: Limit of the reports that wait in memory while the disk is full.
 _WAITING_BYTES_MAX: Final = 1 << 20
 _FOUND_CHARS_MAX: Final = 2000
 _PRIVATE_FOLDER: Final = 0o700
 
 
 class MetricWatch:
-    """The files of one trial."""
+    """The metric files and event files of one trial."""
 
     def __init__(
         self, loop: Loop, folder: AttemptFolder, metrics: MetricsPlan, roots: Sequence[str] = ()
     ) -> None:
-        """To be made before the program is started; makes the folders of its metric files.
+        """Make the folders of the metric files; create this before the program starts.
 
-        Strangers write below the folders in ``roots``.
+        Other programs may write below the folders in ``roots``.
         """
         self._loop = loop
         self._began_s = time.time()
@@ -57,7 +57,7 @@ class MetricWatch:
             file.pass_over()
         parents = dict.fromkeys(map(os.path.dirname, metrics.files))
         for parent in parents:
-            with suppress(OSError):  # the program may do better
+            with suppress(OSError):  # the program may be able to make them
                 _make(PathBeneath.of(parent, roots))
         self._folders = tuple(EventFolder(path, roots) for path in outermost(metrics.summaries))
         self._events = FolderEvents(tuple(parents))
@@ -68,7 +68,7 @@ class MetricWatch:
         self._look_again()
 
     def finish(self) -> bool:
-        """Nothing of the attempt lives: read what is left.  False: call it again soon."""
+        """Read the rest after the end of all processes.  False: call this again soon."""
         if self._last_s is None:
             self._last_s = self._loop.now() + LAST_S_MAX
             self._ignore()
@@ -82,12 +82,12 @@ class MetricWatch:
             self._loop.after(0.0, lambda: None)
             return False
         if not is_read:
-            self._fault = "there was too much to read all of it"
+            self._fault = f"not all event files were read within {LAST_S_MAX:g} s"
         self._write_search_note()
         return self._log.write(durably=True)
 
-    def _hear(self) -> None:
-        """A folder tells that something was written."""
+    def _handle_writes(self) -> None:
+        """Read the metric files that inotify reports as written."""
         names = self._events.changed()
         files = [f for f in self._files if names is None or os.path.basename(f.path) in names]
         self._safely(lambda: self._read_files(files))
@@ -98,7 +98,7 @@ class MetricWatch:
     def _listen(self) -> None:
         if self._last_s is None and not self._is_listening and self._events.fileno() >= 0:
             self._is_listening = True
-            self._loop.on_readable(self._events, self._hear)
+            self._loop.on_readable(self._events, self._handle_writes)
 
     def _ignore(self) -> None:
         if self._is_listening:
@@ -126,7 +126,7 @@ class MetricWatch:
         return True
 
     def _read_folders(self, *, is_last: bool = False) -> bool:
-        """Whether all that has come was read."""
+        """Read new reports of event files; return whether all were read."""
         until_s = time.monotonic() + _AT_A_TIME_S
         for folder in self._folders:
             if self._log.waiting_bytes < _WAITING_BYTES_MAX:
@@ -142,14 +142,14 @@ class MetricWatch:
         )
 
     def _elapsed_s(self, at_s: float | None) -> float:
-        """Clocks of programs may be anything; nothing was reported before the beginning."""
+        """Return the seconds since the start; a program's clock may be wrong, so bound them."""
         elapsed_s = time.time() - self._began_s
         if at_s is not None:
             elapsed_s = min(elapsed_s, at_s - self._began_s)
         return max(0.0, elapsed_s)
 
     def _safely(self, read: Callable[[], bool]) -> bool:
-        """Whether everything is read.  An error in this code must not end a job."""
+        """Call ``read``; return True on an exception: an error in this code must not end a job."""
         try:
             return read()
         except Exception as error:  # noqa: BLE001 - see above
@@ -157,12 +157,12 @@ class MetricWatch:
             return True
 
     def _write_search_note(self) -> None:
-        files = [f for i, f in enumerate(self._files) if i == 0 or f.is_worth_a_word]
+        files = [f for i, f in enumerate(self._files) if i == 0 or f.has_content]
         parts = [source.description() for source in files]
         parts += [source.description() for source in self._folders]
         note = "; ".join([*parts, self._fault] if self._fault else parts)[:_FOUND_CHARS_MAX]
         if note != self._search_note:
-            with suppress(OSError):  # it is tried again with the next look
+            with suppress(OSError):  # the next check tries again
                 write_json(self._search_note_path, note)
                 self._search_note = note
 
@@ -174,7 +174,7 @@ def _make(place: PathBeneath) -> None:
 
 
 def outermost(folders: Iterable[str]) -> list[str]:
-    """The folders that are in none of the others: what is in two is to be read once."""
+    """List the folders that are not below another one, so that each file is read once."""
     outer: list[str] = []
     for folder in sorted({os.path.normpath(path) for path in folders}):
         if not any(folder.startswith(f"{other.rstrip('/')}/") for other in outer):
@@ -183,13 +183,13 @@ def outermost(folders: Iterable[str]) -> list[str]:
 
 
 class Choice:
-    """Which reports count: of the wanted metrics, and of two ways to the same one the better."""
+    """Selects the reports of the requested metrics, and drops duplicates from event files."""
 
-    #: So many steps are remembered; summaries come minutes later, not days.
+    #: How many steps to remember; event files follow minutes later, not days.
     STEPS_MAX: Final = 1 << 12
 
     def __init__(self, tags: Iterable[str]) -> None:
-        """No tags: all of metric files, and none of event files."""
+        """Without tags, select all reports of metric files, and none of event files."""
         self._tags = frozenset(tags)
         self._by_file: dict[tuple[str, int], None] = {}
         self._evaluated: set[str] = set()
@@ -204,7 +204,10 @@ class Choice:
         return selected
 
     def of_events(self, reports: Iterable[Reported], *, evaluates: bool) -> list[Reported]:
-        """Those of an event file; a metric that is evaluated is not meant as it is in training."""
+        """Select the reports of an event file.
+
+        If an evaluation reports a metric, drop the training's reports of it.
+        """
         selected = [report for report in reports if report.tag in self._tags]
         if evaluates:
             self._evaluated.update(report.tag for report in selected)
