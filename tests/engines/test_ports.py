@@ -73,7 +73,8 @@ def test_a_port_that_another_address_family_has_taken_is_not_free():
 
 @pytest.mark.parametrize(("count", "start"), [(1, 0), (1, -5), (3, 65534), (1, 70000)])
 def test_a_start_that_leaves_no_room_is_refused(count, start):
-    with pytest.raises(EngineFault, match=f"--start-port {start}: {count} ports from there"):
+    expected = rf"--start-port must be from 1 to \d+ for a job with {count} ports, got {start}"
+    with pytest.raises(EngineFault, match=expected):
         free_ports(count, start)
 
 

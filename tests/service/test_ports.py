@@ -171,7 +171,7 @@ def test_a_program_that_does_not_know_the_secret_gets_no_socket(start, tmp_path)
 FILLS_THE_QUEUE = """
 import os, socket, sys
 from trainshed.engines.processes import mark
-mark.bear(mark.limit_of("1/1"))
+mark.mark_self(mark.limit_of("1/1"))
 os.chdir(sys.argv[1])
 clients = []
 while True:

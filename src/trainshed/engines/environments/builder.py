@@ -18,7 +18,7 @@ from trainshed.engines.isolation.modes import LANDLOCK
 from trainshed.engines.isolation.mounts import NO_FOLDERS
 from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
-from trainshed.engines.processes.variables import of_builders
+from trainshed.engines.processes.variables import select_for_builders
 from trainshed.engines.supervise.short_tmp import make_short_name
 from trainshed.files.trees import opened_folders
 
@@ -77,7 +77,7 @@ class Builder(NamedTuple):
             self._give(own_cache)  # large, and no other process writes there
         reads = (*self.view.reads, *reads)
         view = self.view._replace(writes=(str(work), str(own_cache)), reads=reads)
-        env = of_builders(os.environ, self.passed) | {"NO_COLOR": "1"}
+        env = select_for_builders(os.environ, self.passed) | {"NO_COLOR": "1"}
         env |= {"HOME": str(work), "UV_CACHE_DIR": str(own_cache), "UV_LINK_MODE": "copy"}
         own = "/tmp"  # noqa: S108 - its own
         env["TMPDIR"] = make_short_name(view.tmp) if view.mode == LANDLOCK else own

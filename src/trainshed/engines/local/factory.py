@@ -31,7 +31,9 @@ def make(context: EngineContext) -> LocalEngine:
         isolation = options["isolation"] = choose_isolation(settings, machine, hides)
         options["network"] = choose_network(network, isolation.mode, try_network)
         if options["network"].is_own:
-            warn_of_loopback(variables.of_builders(os.environ, options.get("pass_env") or ()))
+            warn_of_loopback(
+                variables.select_for_builders(os.environ, options.get("pass_env") or ())
+            )
         if isolation.has_users:
             containers = containers.for_projects()
     return LocalEngine(

@@ -1,1 +1,1 @@
-"""What the operating system has for processes: trees, cgroups, identities, ports."""
+"""Process trees, cgroups, identities, sockets and ports, as the operating system has them."""

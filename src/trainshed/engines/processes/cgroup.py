@@ -1,15 +1,16 @@
-"""Directories of our own in the kernel's cgroup trees, each a box around the processes of a job.
+"""Boxes: directories of Trainshed in the kernel's cgroup trees, around the processes of a job.
 
-A box of cgroup2 is emptied by one write to ``cgroup.kill``, however its processes fork; that needs
-no controllers, so it works on pure and hybrid machines wherever our own cgroup2 directory is
-writable (docs/sources/slurm.md 6).  A box of the v1 freezer is frozen, killed pid by pid
-and thawed.  Where neither can be made, the sweep over descendants does the work alone.
+One write to ``cgroup.kill`` kills all processes in a box of cgroup2, even while they fork.  That
+needs no controllers, so it works on pure and hybrid machines if the own cgroup2 directory of this
+process is writable (docs/sources/slurm.md 6).  In a box of the v1 freezer, all processes are
+frozen, killed one by one and thawed.  If neither box can be made, only the sweep over descendants
+finds the processes.
 
-The first process that is moved pays 5 to 10 ms here, those right after it 0.1 ms, also into other
-trees; so a process moves into all of its boxes in one go.
+The first move of a process into a box costs 5 to 10 ms, and moves right after it 0.1 ms, also in
+other trees; so a process moves into all of its boxes at once.
 
-The owner of a box holds its lock (flock).  An unlocked box belongs to a killed process:
-the next one who makes a box beside it ends what was left.
+The owner of a box holds its lock (flock).  An unlocked box belongs to a killed process: the next
+process that makes a box beside it kills the processes in it and removes it.
 """
 
 import fcntl
@@ -33,7 +34,7 @@ class Box:
     __slots__ = ("lock", "path")
 
     def __init__(self, path: str, lock: int) -> None:
-        """Take over a directory that has been locked."""
+        """Own a directory that the caller has locked."""
         self.path = path
         self.lock = lock
 
@@ -42,44 +43,44 @@ class Box:
         remove(self.path)
 
     def release(self) -> None:
-        """Give up the lock in this process; once, and last."""
+        """Release the lock; call this once, as the last method."""
         os.close(self.lock)
 
 
 def own_directory(controller: str = "") -> str | None:
-    """Our place in the tree of a v1 controller, or without a name in that of cgroup2."""
+    """Return the directory of this process in the tree of a v1 controller; "": in cgroup2."""
     try:
-        places = read("/proc/self/cgroup").splitlines()
+        memberships = read("/proc/self/cgroup").splitlines()
         mounts = read("/proc/self/mountinfo").splitlines()
     except OSError:
         return None
-    for line in places:
+    for line in memberships:
         _, names, place = line.split(":", 2)
         if controller in names.split(","):
-            for root, point in _mount_points(mounts, controller):
-                if os.path.isdir(path := point + _relative_place(place, root)):
+            for root, point in _list_mount_points(mounts, controller):
+                if os.path.isdir(path := point + _make_relative(place, root)):
                     return path.rstrip("/")
     return None
 
 
 def make_box(home: str, name: str) -> Box | None:
-    """Make and lock a directory whose name begins with ``name``, or None where that fails."""
+    """Make and lock a directory with ``name`` in its name; None if that fails."""
     for _ in range(_TRIES):
         path = f"{home}/{_PREFIX}{name}-{os.getpid()}-{time.monotonic_ns()}"
         try:
             os.mkdir(path)
         except OSError:
             return None
-        lock = lock_of(path)
+        lock = try_lock(path)
         if lock is not None:
             return Box(path, lock)
-        with suppress(OSError):  # taken for abandoned between the two, and removed
+        with suppress(OSError):  # another process found it unlocked and may have removed it
             os.rmdir(path)
     return None
 
 
-def lock_of(path: str) -> int | None:
-    """An open descriptor that holds the lock of a directory, or None where that fails."""
+def try_lock(path: str) -> int | None:
+    """Lock a directory; return the open descriptor that holds the lock, or None if that fails."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -95,7 +96,7 @@ def lock_of(path: str) -> int | None:
 
 
 def end_abandoned(home: str) -> None:
-    """End what is left in boxes whose owners were killed; those of living owners are locked."""
+    """Kill the processes in boxes whose owners were killed; boxes of living owners are locked."""
     with suppress(OSError):
         for name in os.listdir(home):
             if name.startswith(_PREFIX):
@@ -103,10 +104,10 @@ def end_abandoned(home: str) -> None:
 
 
 def end_box(path: str) -> bool:
-    """Kill what is in a box and remove it; False: it is locked, by an owner who lives."""
+    """Kill the processes in a box and remove it; False: its owner lives and holds the lock."""
     if not is_box(path):
         return True
-    lock = lock_of(path)
+    lock = try_lock(path)
     if lock is None:
         return not is_box(path)
     try:
@@ -118,19 +119,19 @@ def end_box(path: str) -> bool:
 
 
 def is_box(path: str) -> bool:
-    """Whether a path is one of our own directories in a cgroup tree."""
+    """Return whether a path is a box: a directory of Trainshed in a cgroup tree."""
     name = path.rpartition("/")[2]
     return name.startswith(_PREFIX) and os.access(path + "/cgroup.procs", os.F_OK)
 
 
 def kill_inside(path: str) -> None:
-    """SIGKILL every process in a directory and below it, in the best way that its tree has."""
+    """SIGKILL every process in a directory and below it, by the best means of its tree."""
     if not kill_at_once(path) and not kill_frozen(path):
         kill_listed(lambda: processes(path))
 
 
 def kill_at_once(path: str) -> bool:
-    """SIGKILL all at one moment (Linux 5.14 and later); False where that is not possible."""
+    """SIGKILL all processes at once (Linux 5.14 and later); False: the tree cannot do that."""
     try:
         write(path + "/cgroup.kill", "1")
     except OSError:
@@ -139,10 +140,10 @@ def kill_at_once(path: str) -> bool:
 
 
 def kill_frozen(path: str) -> bool:
-    """Freeze, SIGKILL every process, thaw; False where the tree is not the v1 freezer's.
+    """Freeze, SIGKILL every process, thaw; False: the tree is not the v1 freezer's.
 
-    A process that cannot be frozen in time is killed all the same.  Whoever was killed while they
-    froze a box left it frozen, and a part of it perhaps: everything is thawed.
+    A process that does not freeze in time is killed too.  Thaw all directories: an earlier process
+    that was killed in this function may have left some of them frozen.
     """
     try:
         write(path + "/freezer.state", "FROZEN")
@@ -153,23 +154,23 @@ def kill_frozen(path: str) -> bool:
         while read(path + "/freezer.state") != "FROZEN\n" and time.monotonic() < deadline:
             time.sleep(_POLL_S)
     kill_listed(lambda: processes(path))
-    for directory in _directories(path):
+    for directory in _list_directories(path):
         with suppress(OSError):
             write(directory + "/freezer.state", "THAWED")
     return True
 
 
 def processes(path: str) -> list[int]:
-    """The processes in a directory and below it; zombies are in none."""
+    """List the processes in a directory and below it, without zombies."""
     pids: list[int] = []
-    for directory in _directories(path):
+    for directory in _list_directories(path):
         with suppress(OSError):
             pids += map(int, read(directory + "/cgroup.procs").split())
     return pids
 
 
 def populated(path: str) -> bool:
-    """Whether a process lives in a directory or below it."""
+    """Return whether a process lives in a directory or below it."""
     try:
         return "populated 1" in read(path + "/cgroup.events")
     except OSError:  # a v1 tree has no such file
@@ -177,14 +178,14 @@ def populated(path: str) -> bool:
 
 
 def remove(path: str) -> None:
-    """Remove a directory with those below it, waiting a moment until killed processes left."""
+    """Remove a directory and those below it; wait up to a second for killed processes to leave."""
     deadline = time.monotonic() + _EMPTY_S_MAX
     while not _remove(path) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
 
 
-def _mount_points(mounts: list[str], controller: str) -> Iterator[tuple[str, str]]:
-    """(what is mounted, where) of each mount of a tree; proc(5) says how the lines are built."""
+def _list_mount_points(mounts: list[str], controller: str) -> Iterator[tuple[str, str]]:
+    """Yield (mounted directory, mount point) of each mount of a tree; proc(5) has the format."""
     for line in mounts:
         fields, _, tail = line.partition(" - ")
         kind, _, options = tail.split(" ", 2)
@@ -194,13 +195,13 @@ def _mount_points(mounts: list[str], controller: str) -> Iterator[tuple[str, str
             yield tuple(fields.split(" ")[3:5])  # type: ignore[misc] # two fields
 
 
-def _relative_place(place: str, root: str) -> str:
-    """Our place relative to what is mounted; a container often mounts its own place only."""
+def _make_relative(place: str, root: str) -> str:
+    """Return a directory relative to the mounted one; containers often mount only their own."""
     return place[len(root) :] if root != "/" and place.startswith(root) else place
 
 
-def _directories(path: str) -> list[str]:
-    """A directory and all below it, the deepest first."""
+def _list_directories(path: str) -> list[str]:
+    """List a directory and all below it, the deepest first."""
     directories = [path]
     for directory in directories:
         with suppress(OSError):
@@ -209,7 +210,7 @@ def _directories(path: str) -> list[str]:
 
 
 def _remove(path: str) -> bool:
-    for directory in _directories(path):
+    for directory in _list_directories(path):
         try:
             os.rmdir(directory)
         except FileNotFoundError:

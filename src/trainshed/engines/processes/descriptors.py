@@ -14,10 +14,10 @@ _DESCRIPTOR: Final = struct.Struct("i")
 def receive(
     channel: socket.socket, bytes_max: int, descriptors_max: int
 ) -> tuple[bytes, list[int]]:
-    """Receive data and the descriptors that came along, which the caller closes.
+    """Receive data and the descriptors sent with it; the caller closes these.
 
-    They are not inherited.  Raises OSError, also where this process may not open so many (EMFILE):
-    the kernel drops some without an error.
+    Children do not inherit the descriptors.  Raises OSError, also if this process may not open so
+    many (EMFILE), for which the kernel reports no error and drops some.
     """
     # not socket.recv_fds, which takes flags and does not pass them on
     room = socket.CMSG_LEN(descriptors_max * _DESCRIPTOR.size)
@@ -31,18 +31,18 @@ def receive(
 
 
 def descriptors_in(level: int, kind: int, data: bytes) -> Iterator[int]:
-    """Yield the descriptors of one control message; none where it is about something else."""
+    """Yield the descriptors of one control message; none if it is of another kind."""
     if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
         whole = len(data) - len(data) % _DESCRIPTOR.size
         yield from (descriptor for (descriptor,) in _DESCRIPTOR.iter_unpack(data[:whole]))
 
 
 def to_sockets(descriptors: Sequence[int]) -> list[socket.socket]:
-    """Make sockets of descriptors.  Raises OSError where one is no socket; then all are closed."""
+    """Make sockets of descriptors.  Raises OSError and closes all if one is not a socket."""
     sockets: list[socket.socket] = []
     try:
         for descriptor in descriptors:
-            sockets.append(socket.socket(fileno=descriptor))  # noqa: PERF401 - what was made counts
+            sockets.append(socket.socket(fileno=descriptor))  # noqa: PERF401 - closed on an error
     except OSError:
         for open_socket in sockets:
             open_socket.close()

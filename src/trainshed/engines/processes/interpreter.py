@@ -1,14 +1,14 @@
-"""A question to a Python interpreter: a script that prints its answer as JSON."""
+"""Runs a script that prints its answer as JSON in another Python interpreter."""
 
 import json
 from typing import Any, Final
 
-#: An interpreter on a busy machine, whose packages lie on a shared disk, starts within this.
+#: Enough for an interpreter on a busy machine with its packages on a shared disk.
 ANSWER_S_MAX: Final = 60.0
 
 
 def ask_interpreter(python: str, script: str, *args: str) -> Any:
-    """Run a script in an interpreter, apart from the user's packages; return what it printed.
+    """Run a script in an interpreter, without the user's packages; return the JSON that it prints.
 
     Raises OSError, ValueError, and subprocess.SubprocessError, also after ``ANSWER_S_MAX``.
     """

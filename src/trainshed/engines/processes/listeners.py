@@ -1,4 +1,4 @@
-"""Finds the process that listens at a port of this machine."""
+"""Finds the process that listens on a port of this machine."""
 
 import pwd
 from contextlib import suppress
@@ -10,15 +10,15 @@ from trainshed.engines.processes.socket_table import held_inodes, read_sockets
 
 
 class ListeningSocket(NamedTuple):
-    """A socket that listens."""
+    """A listening socket."""
 
     uid: int
-    """Its user's number."""
+    """The number of its user."""
     pid: int | None
-    """A process that has it open; None where no process that has it is ours to look at."""
+    """A process that has the socket open; None: this process may not inspect any that has."""
 
     def __str__(self) -> str:
-        """Name the process and its program, or else its user."""
+        """Name the process and its program; without a process, the user."""
         if self.pid is None:
             return f"a process of the user {_user_name(self.uid)}"
         with suppress(OSError):
@@ -27,7 +27,7 @@ class ListeningSocket(NamedTuple):
 
 
 def find_listener(port: int) -> ListeningSocket | None:
-    """Return what listens at a port, whatever its address; None where nothing does."""
+    """Return the socket that listens on a port, at any address; None if there is none."""
     for socket in read_sockets():
         if socket.is_listening and socket.local.port == port:
             pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())

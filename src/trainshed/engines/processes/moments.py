@@ -1,26 +1,25 @@
-"""How long ago something happened whose time is the wall clock's, such as the time of a file.
+"""Measures the age of an event whose time is of the wall clock, such as the time of a file.
 
-A clock that is set forward by an hour would make it an hour older, and whatever is given up by its
-age would end.  So its age is counted from the first time that this process looks, by the
-monotonic clock.  A server that was started again begins to count again.
+If a user sets the wall clock forward by an hour, the event would be an hour older, and the server
+would give up what depends on the age.  So the age counts from the first call of this process for
+the event, by the monotonic clock.  A restarted server begins to count again.
 """
 
 import time
 
 
 class Moments:
-    """When this process first looked at moments of one attempt."""
+    """The ages of the events of one attempt."""
 
-    __slots__ = ("_first_looks",)
+    __slots__ = ("_first_calls",)
 
     def __init__(self) -> None:
-        """Nothing was looked at yet."""
-        self._first_looks: dict[str, tuple[float, float]] = {}
+        self._first_calls: dict[str, tuple[float, float]] = {}
 
-    def age_s(self, what: str, at_s: float) -> float:
-        """Seconds since the first look at ``what``; anew when its moment ``at_s`` changes."""
+    def age_s(self, event: str, at_s: float) -> float:
+        """Return the seconds since the first call for an event; a new ``at_s`` is a new event."""
         now_s = time.monotonic()
-        first = self._first_looks.get(what)
+        first = self._first_calls.get(event)
         if first is None or first[0] != at_s:
-            first = self._first_looks[what] = (at_s, now_s)
+            first = self._first_calls[event] = (at_s, now_s)
         return now_s - first[1]

@@ -1,8 +1,8 @@
 """Finds the process at the other end of a connection on this machine.
 
-The kernel says which socket the other end is (sock_diag(7), or /proc/net/tcp where that is
-forbidden), and /proc which process holds it.  Only descendants of known processes are searched.
-A caller cannot claim to be another process.
+The kernel names the socket at the other end (by sock_diag(7), or by /proc/net/tcp if sock_diag is
+forbidden), and /proc shows which process holds it.  Only descendants of given processes are
+searched.  A caller cannot pretend to be another process.
 """
 
 import errno
@@ -39,8 +39,8 @@ _WAIT_S: Final = 1.0
 _BYTES_MAX: Final = 1 << 16
 #: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
 _START: Final = 22 - 3
-#: The processes of the last calls, with root and start: most call again, and a search is slow.
-#: A process stays below its supervisor, which adopts orphans.
+#: The processes found last, each with its ancestor and its start time: most of them connect again,
+#: and a search is slow.  A process stays below its supervisor, which adopts orphans.
 _recent: dict[int, tuple[int, str]] = {}
 _RECENT_MAX: Final = 256
 #: More processes of one attempt than these are not searched.
@@ -48,15 +48,15 @@ _PROCESSES_MAX: Final = 20_000
 
 
 def holder_of(theirs: Endpoint, ours: Endpoint, ancestors: Mapping[int, T]) -> T | None:
-    """Below which of some processes is the one that holds ``theirs``; None: below none of them.
+    """Return the value of the ancestor below which a process holds ``theirs``; None: there is none.
 
-    ``ancestors``: pid → what is given for it.
+    ``ancestors`` maps pids to values.
     """
     inode = socket_of(theirs, ours)
     if not inode:
         return None
-    for pid, (ancestor, since) in reversed(_recent.copy().items()):
-        if ancestor in ancestors and inode in held_inodes(pid) and _start_ticks(pid) == since:
+    for pid, (ancestor, start) in reversed(_recent.copy().items()):
+        if ancestor in ancestors and inode in held_inodes(pid) and _read_start(pid) == start:
             return ancestors[ancestor]
     for ancestor, owner in ancestors.items():
         for pid in _list_below(ancestor):
@@ -67,7 +67,7 @@ def holder_of(theirs: Endpoint, ours: Endpoint, ancestors: Mapping[int, T]) -> T
 
 
 def holder_in(theirs: Endpoint, ours: Endpoint, roots: Mapping[int, T]) -> T | None:
-    """The same for containers, by their first processes, which may have a network of their own."""
+    """Do the same for containers with their own networks; ``roots`` are their first processes."""
     for root, owner in roots.items():
         inode = _read_inode(theirs, ours, f"/proc/{root}/net")
         if inode and any(inode in held_inodes(pid) for pid in (root, *_list_below(root))):
@@ -76,21 +76,21 @@ def holder_in(theirs: Endpoint, ours: Endpoint, roots: Mapping[int, T]) -> T | N
 
 
 def user_of(theirs: Endpoint, ours: Endpoint) -> int | None:
-    """Return the user of the socket that is connected to ours; None if it is not known."""
+    """Return the user of the socket that is connected to ours; None if it is unknown."""
     with suppress(OSError):
-        return answer[_UID] if (answer := _answer(theirs, ours)) else None
+        return row[_UID] if (row := _query(theirs, ours)) else None
     return None
 
 
 def socket_of(theirs: Endpoint, ours: Endpoint) -> int:
-    """The inode of the socket that is connected to ours; 0 where there is none any more."""
+    """Return the inode of the socket that is connected to ours; 0 if it was closed."""
     with suppress(OSError):
         return _query_inode(theirs, ours)
     return _read_inode(theirs, ours)
 
 
-def _start_ticks(pid: int) -> str:
-    """When a process was started, in the kernel's words; it tells it from a later one."""
+def _read_start(pid: int) -> str:
+    """Return the start time of a process as the kernel writes it; a later process has another."""
     with suppress(OSError):
         return tree.stat_fields(pid)[_START]
     return ""
@@ -99,7 +99,7 @@ def _start_ticks(pid: int) -> str:
 def _remember(pid: int, ancestor: int) -> None:
     if len(_recent) >= _RECENT_MAX:
         _recent.clear()
-    _recent[pid] = ancestor, _start_ticks(pid)
+    _recent[pid] = ancestor, _read_start(pid)
 
 
 def _list_below(ancestor: int) -> Iterator[int]:
@@ -110,13 +110,13 @@ def _list_below(ancestor: int) -> Iterator[int]:
 
 
 def _query_inode(theirs: Endpoint, ours: Endpoint) -> int:
-    """Return the inode of this one socket by the kernel; 0 for none.  Raises OSError."""
-    answer = _answer(theirs, ours)
-    return answer[_SOCKET] if answer else 0
+    """Query the kernel for the inode of one socket; 0: it was closed.  Raises OSError."""
+    row = _query(theirs, ours)
+    return row[_SOCKET] if row else 0
 
 
-def _answer(theirs: Endpoint, ours: Endpoint) -> tuple[int, ...] | None:
-    """Ask the kernel for this one socket; None: there is none any more.  Raises OSError."""
+def _query(theirs: Endpoint, ours: Endpoint) -> tuple[int, ...] | None:
+    """Query the kernel for one socket; None: it was closed.  Raises OSError."""
     query = _QUERY.pack(
         socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ANY_STATE,
         struct.pack("!H", theirs.port), struct.pack("!H", ours.port),
@@ -124,10 +124,10 @@ def _answer(theirs: Endpoint, ours: Endpoint) -> tuple[int, ...] | None:
         0, _ANY_COOKIE, _ANY_COOKIE,
     )  # fmt: skip
     header = _HEADER.pack(_HEADER.size + len(query), _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0)
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asking:
-        asking.settimeout(_WAIT_S)
-        asking.sendto(header + query, (0, 0))
-        answer = asking.recv(_BYTES_MAX)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(_WAIT_S)
+        kernel.sendto(header + query, (0, 0))
+        answer = kernel.recv(_BYTES_MAX)
     kind = _HEADER.unpack_from(answer)[1]
     if kind != _SOCK_DIAG_BY_FAMILY:
         code = struct.unpack_from("=i", answer, _HEADER.size)[0]
@@ -142,13 +142,13 @@ def _pack(host: str) -> bytes:
 
 
 def _read_inode(theirs: Endpoint, ours: Endpoint, tables: str = OWN_TABLES) -> int:
-    """Return the same inode by the table of all connections."""
-    ends = _place(theirs), _place(ours)
+    """Read the inode of one socket from the table of all connections; 0: it is not there."""
+    ends = _table_address(theirs), _table_address(ours)
     sockets = read_sockets(tables)
     return next((row.inode for row in sockets if (row.local, row.remote) == ends), 0)
 
 
-def _place(end: Endpoint) -> SocketAddress:
-    """An end as the table writes it: an address is a number in the machine's own order."""
+def _table_address(end: Endpoint) -> SocketAddress:
+    """Return an endpoint as the table writes it: the address is a number in native byte order."""
     (number,) = struct.unpack("=I", socket.inet_aton(end.host))
     return SocketAddress(f"{number:08X}", end.port)

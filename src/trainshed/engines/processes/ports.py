@@ -1,10 +1,10 @@
-"""Ports of the loopback for the replicas of one job: distinct, and free at this moment.
+"""Finds ports of the loopback for the replicas of one job: distinct, and free at this moment.
 
-A replica of several processes has several neighbouring ports, of which it knows the first.
+A replica of several processes has several neighbouring ports and gets the number of the first.
 
-Nothing can reserve a port for another program, so ports are looked for below the range that the
-kernel hands to outgoing connections: there, no program takes one by accident between now and the
-moment when the replica binds it.
+No process can reserve a port for another program, so the ports are below the range that the kernel
+uses for outgoing connections: there, no program takes a port by accident before the replica binds
+it.
 """
 
 import os
@@ -22,22 +22,23 @@ _SEED_BYTES = 4
 
 
 def free_runs(widths: Sequence[int], start: int | None = None) -> tuple[int, ...]:
-    """The first of so many neighbouring ports for each width, all distinct and free now.
+    """Find ``width`` neighbouring free ports for each width; return the first port of each run.
 
-    With ``start`` all are consecutive from there, as gcloud's ``--start-port`` promises
-    (docs/sources/gcloud.md 9.1), and EngineFault names one that is taken.
+    With ``start`` all ports are consecutive from there, as gcloud's ``--start-port`` promises
+    (docs/sources/gcloud.md 9.1).  Raises EngineFault, which names a port that is taken.
     """
     if start is None:
         return _search(widths)
-    ports = _consecutive(sum(widths), start)
-    return tuple(ports[sum(widths[:place])] for place in range(len(widths)))
+    ports = _check_consecutive(sum(widths), start)
+    return tuple(ports[sum(widths[:index])] for index in range(len(widths)))
 
 
-def _consecutive(count: int, start: int) -> tuple[int, ...]:
+def _check_consecutive(count: int, start: int) -> tuple[int, ...]:
     ports = tuple(range(start, start + count))
-    if start < 1 or start + count - 1 > PORT_MAX:
+    start_max = PORT_MAX - count + 1
+    if not 1 <= start <= start_max:
         raise EngineFault(
-            f"--start-port {start}: {count} ports from there do not fit into 1 to {PORT_MAX}"
+            f"--start-port must be from 1 to {start_max} for a job with {count} ports, got {start}"
         )
     for port in ports:
         if not is_free(port):
@@ -64,14 +65,14 @@ def _search(widths: Sequence[int]) -> tuple[int, ...]:
 
 
 def _candidates() -> Iterator[int]:
-    """Neighbours from a random place on, so that two launchers rarely meet."""
+    """Yield consecutive ports from a random one, so that two callers rarely get the same."""
     first = int.from_bytes(os.urandom(_SEED_BYTES), "big") % (_HIGH - _LOW)
     for step in range(_TRIES):
         yield _LOW + (first + step) % (_HIGH - _LOW)
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could bind the port on the loopback, IPv4 and, where there is one, IPv6."""
+    """Return whether a program can bind the port on the loopback, in IPv4 and, if used, IPv6."""
     with ExitStack() as sockets:
         return all(
             _try_bind(family, address, port, sockets)
@@ -82,7 +83,7 @@ def is_free(port: int) -> bool:
 
 def _try_bind(family: socket.AddressFamily, address: str, port: int, sockets: ExitStack) -> bool:
     probe = sockets.enter_context(socket.socket(family, socket.SOCK_STREAM))
-    # as servers do: a port that only waits out its last connection is free
+    # as servers do: a port whose last connection is in TIME_WAIT is free
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         probe.bind((address, port))

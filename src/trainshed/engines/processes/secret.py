@@ -1,6 +1,6 @@
-"""A secret that two processes of ours share, and its comparison.
+"""Makes and compares the secret that two processes of Trainshed share.
 
-``hmac`` and ``secrets`` are not imported: they load OpenSSL, 4 MB in every supervisor and warden.
+``hmac`` and ``secrets`` are not used: they load OpenSSL, 4 MB in every supervisor and warden.
 """
 
 import os
@@ -10,13 +10,13 @@ _BYTES: Final = 32
 
 
 def new_secret() -> str:
-    """A random secret of 32 bytes, in hexadecimal digits."""
+    """Return a random secret of 32 bytes, in hexadecimal digits."""
     return os.urandom(_BYTES).hex()
 
 
 def is_same(left: bytes, right: bytes) -> bool:
-    """Compare in a time that does not depend on where the two differ."""
+    """Compare in a time that does not depend on the first difference."""
     difference = len(left) ^ len(right)
-    for one, other in zip(left, right):
-        difference |= one ^ other
+    for left_byte, right_byte in zip(left, right):
+        difference |= left_byte ^ right_byte
     return difference == 0

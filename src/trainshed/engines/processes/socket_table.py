@@ -1,6 +1,6 @@
-"""The TCP sockets of a network namespace, and which processes hold them.
+"""Reads the TCP sockets of a network namespace, and finds the processes that hold them.
 
-The table is /proc/net/tcp: a read of it costs some milliseconds for thousands of connections.
+The table is /proc/net/tcp: one read takes some milliseconds for thousands of connections.
 """
 
 import os
@@ -28,7 +28,7 @@ _PROCESSES_MAX: Final = 20_000
 
 
 class SocketAddress(NamedTuple):
-    """An address as the table writes it, IPv4 wherever it is one, and a port."""
+    """An address as the table writes it, and a port; a mapped address is written as IPv4."""
 
     address: str
     port: int
@@ -45,7 +45,7 @@ class TcpSocket(NamedTuple):
     local: SocketAddress
     remote: SocketAddress
     inode: int
-    """0 for a connection that no process holds any more."""
+    """0: no process holds the connection."""
     state: str
     uid: int = 0
     """The number of its user."""
@@ -57,14 +57,14 @@ class TcpSocket(NamedTuple):
 
     @property
     def is_established(self) -> bool:
-        """Whether it is a connection that neither end has begun to close."""
+        """Whether it is a connection that no end has begun to close."""
         return self.state == _ESTABLISHED
 
 
 def read_sockets(tables: str = OWN_TABLES, *, in_use: bool = False) -> Iterator[TcpSocket]:
     """Yield the TCP sockets in the tables of a folder; an unreadable table counts as empty.
 
-    ``in_use``: those that listen or are connected.  A busy machine has ten times as many others.
+    ``in_use``: only those that listen or are connected; busy machines have many more others.
     """
     for name in _NAMES:
         with suppress(OSError, ValueError, IndexError):
@@ -75,16 +75,17 @@ def read_sockets(tables: str = OWN_TABLES, *, in_use: bool = False) -> Iterator[
 
 
 def find_holders(inodes: Collection[int], ancestors: Mapping[int, T]) -> dict[int, tuple[int, T]]:
-    """Find a process below one of the ancestors for each socket, by inode, with its ancestor's.
+    """Find the process below one of the ancestors that holds each socket.
 
-    ``ancestors``: pid → what is given for it.  Sockets that no such process holds are left out.
+    ``ancestors`` maps pids to values.  Return (pid, value of its ancestor) by inode; leave out
+    sockets that no such process holds.
     """
     holders: dict[int, tuple[int, T]] = {}
-    sought = set(inodes)
+    wanted = set(inodes)
     for ancestor, owner in ancestors.items():
         for _, pid in islice(tree.descendants(ancestor), _PROCESSES_MAX):
             for inode in held_inodes(pid):
-                if inode in sought:
+                if inode in wanted:
                     holders[inode] = pid, owner
     return holders
 
@@ -92,7 +93,7 @@ def find_holders(inodes: Collection[int], ancestors: Mapping[int, T]) -> dict[in
 def held_inodes(pid: int) -> Iterator[int]:
     """Yield the inode of each socket that a process has open.
 
-    A process that ends meanwhile, or that this one may not look at, has none.
+    Yield nothing for a process that ends meanwhile, or that this process may not inspect.
     """
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):
@@ -105,14 +106,14 @@ def held_inodes(pid: int) -> Iterator[int]:
 
 def _parse(columns: list[str]) -> TcpSocket:
     return TcpSocket(
-        local=_place(columns[_LOCAL]),
-        remote=_place(columns[_REMOTE]),
+        local=_parse_address(columns[_LOCAL]),
+        remote=_parse_address(columns[_REMOTE]),
         inode=int(columns[_INODE]),
         state=columns[_STATE],
         uid=int(columns[_UID]),
     )
 
 
-def _place(text: str) -> SocketAddress:
+def _parse_address(text: str) -> SocketAddress:
     address, _, port = text.partition(":")
     return SocketAddress(address.removeprefix(_MAPPED), int(port, 16))

@@ -1,7 +1,7 @@
-"""Descendants of a process: found through /proc, signalled without hitting a reused pid.
+"""Lists the descendants of a process by /proc, and signals them without hitting a reused pid.
 
 Process groups alone are not enough: a trainer that calls ``setsid`` leaves its group
-(docs/sources/slurm.md 6), but it cannot leave the descendants of a subreaper.
+(docs/sources/slurm.md 6), but it remains a descendant of a subreaper.
 """
 
 import ctypes
@@ -29,9 +29,9 @@ def _prctl(option: int, value: int) -> bool:
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Ask for SIGKILL at the parent's end; to be called in a fresh child, before exec.
+    """Have the kernel SIGKILL this process at its parent's end; call this in a fork, before exec.
 
-    A parent that is gone already can send nothing, so the child looks once, and leaves.
+    If the parent has ended before this call, the kernel sends nothing: then exit at once.
     """
     if _prctl(_SET_PDEATHSIG, signal.SIGKILL) and os.getppid() != parent_pid:
         os._exit(SIGKILLED)
@@ -41,7 +41,7 @@ SIGKILLED = 128 + signal.SIGKILL
 
 
 def adopt_orphans(on: bool) -> bool:  # noqa: FBT001 - the kernel's own switch
-    """Become (or cease to be) the process that orphaned descendants are handed to."""
+    """Become, or cease to be, a subreaper: the process that adopts orphaned descendants."""
     return _prctl(_SET_CHILD_SUBREAPER, int(on))
 
 
@@ -54,13 +54,13 @@ _STATE, _PARENT, _THREADS = 3 - 3, 4 - 3, 20 - 3
 
 
 def can_list() -> bool:
-    """Whether this kernel tells the children of a process."""
+    """Return whether this kernel lists the children of a process."""
     me = os.getpid()
     return os.path.exists(f"/proc/{me}/task/{me}/children")
 
 
 def children(pid: int) -> list[int]:
-    """The living and unreaped children of all threads of a process; empty if it is gone."""
+    """List the children of all threads of a process, with zombies; empty if it has ended."""
     pids: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -70,7 +70,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> Iterator[tuple[int, int]]:
-    """Every (parent, child) below a process, parents first, however deep they lie."""
+    """Yield every (parent, child) below a process at any depth, parents first."""
     waiting = [pid]
     while waiting:
         parent = waiting.pop()
@@ -80,15 +80,15 @@ def descendants(pid: int) -> Iterator[tuple[int, int]]:
 
 
 def living(pids: Iterable[int]) -> list[int]:
-    """Those of some processes that can still run: neither gone nor waiting to be reaped."""
+    """Select the processes that live: neither ended nor zombies."""
     return [pid for pid in pids if _lives(pid)]
 
 
 def send(pid: int, parents: Iterable[int], sig: signal.Signals) -> None:
     """Send a signal to ``pid`` if it still is a child of one of ``parents``.
 
-    The pid may have been given to a stranger since it was listed.  A pidfd pins the process; the
-    look at its parent after that makes sure that it is the one that was meant.
+    The kernel may have given the pid to another process since it was listed.  A pidfd pins the
+    process; the check of its parent after that ensures that it is the listed one.
     """
     with suppress(OSError):
         pinned = _pin(pid)
@@ -100,21 +100,22 @@ def send(pid: int, parents: Iterable[int], sig: signal.Signals) -> None:
 
 
 def send_to_all(listed: Iterable[tuple[int, int]], adopter: int, sig: signal.Signals) -> None:
-    """Send a signal to descendants listed before.
+    """Send a signal to descendants that the caller has listed before.
 
-    A parent that has ended since has left its children to ``adopter``.  Listing comes before the
-    first signal: while a parent ends, a walk down the tree misses the children that change hands.
+    If a parent has ended since, its children belong to ``adopter``.  The caller lists all before
+    the first signal: a walk down the tree misses children whose parent changes meanwhile.
     """
     for parent, child in listed:
         send(child, (parent, adopter), sig)
 
 
 def kill_listed(listed: Callable[[], Collection[int]]) -> None:
-    """SIGKILL the processes that ``listed`` finds, until it finds no new one twice.
+    """SIGKILL the processes that ``listed`` returns, until it twice returns no new one.
 
-    A process that has been sent SIGKILL forks no more, so this ends however its children fork
-    meanwhile; twice, because one that changes parents is missed by a walk.  It does not wait until
-    the killed are gone.  Each is pinned, then looked up again, so that no reused pid is hit.
+    A process forks no more after SIGKILL, so this terminates even while the others fork.  One call
+    without a new process is not enough, because a walk misses a process whose parent changes.  This
+    does not wait until the processes have ended.  Each process is pinned and listed again before
+    the signal, so that no reused pid is hit.
     """
     killed: set[int] = set()
     quiet = 0
@@ -128,24 +129,24 @@ def kill_listed(listed: Callable[[], Collection[int]]) -> None:
 
 
 def parent_of(pid: int) -> int:
-    """The parent of a process; 0 has none.  Raises OSError when it is gone."""
+    """Return the parent of a process; 0: it has none.  Raises OSError if the process has ended."""
     return int(stat_fields(pid)[_PARENT])
 
 
 def ancestors(pid: int) -> Iterator[int]:
-    """A process, its parent, and so on.  Raises OSError where one of them ends meanwhile."""
+    """Yield a process, its parent, and so on.  Raises OSError if one of them ends meanwhile."""
     while pid > 0:
         yield pid
         pid = parent_of(pid)
 
 
 def read(path: str) -> str:
-    """The text of a file of the kernel's.  Raises OSError."""
+    """Read a text file of /proc or a cgroup.  Raises OSError."""
     return read_bytes(path).decode("utf-8", "replace")
 
 
 def read_bytes(path: str) -> bytes:
-    """The content of a file of the kernel's.  Raises OSError."""
+    """Read a file of /proc or a cgroup.  Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []
@@ -157,7 +158,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def write(path: str, text: str) -> None:
-    """Write to a file of the kernel's, which is never made.  Raises OSError."""
+    """Write to an existing file of /proc or a cgroup.  Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode("ascii"))
@@ -166,7 +167,7 @@ def write(path: str, text: str) -> None:
 
 
 def _kill_confirmed(pids: Iterable[int], listed: Callable[[], Collection[int]]) -> set[int]:
-    """SIGKILL those that are listed still once they are pinned, and give them."""
+    """Pin the processes, SIGKILL those that are still listed, and return these."""
     pinned: dict[int, int] = {}
     try:
         for pid in pids:
@@ -183,7 +184,7 @@ def _kill_confirmed(pids: Iterable[int], listed: Callable[[], Collection[int]]) 
 
 
 def _pin(pid: int) -> int:
-    """A descriptor that holds on to the process.  Raises ProcessLookupError when it is gone."""
+    """Return a descriptor that pins a process.  Raises ProcessLookupError if it has ended."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -205,7 +206,7 @@ def _signal(pid: int, pinned: int, sig: signal.Signals) -> None:
 
 
 def _lives(pid: int) -> bool:
-    """A first thread that has ended is shown as a zombie while the others go on."""
+    """Return whether a process lives; it may live although its first thread appears as a zombie."""
     try:
         stat = stat_fields(pid)
     except OSError:
@@ -214,5 +215,5 @@ def _lives(pid: int) -> bool:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """What /proc/PID/stat says behind the command's closing bracket.  Raises OSError."""
+    """Return the fields of /proc/PID/stat after the command's closing bracket.  Raises OSError."""
     return read(f"/proc/{pid}/stat").rpartition(")")[2].split()

@@ -1,6 +1,6 @@
-"""Runs a module of ours as a program that tries what this machine allows, within a time limit.
+"""Runs a module of Trainshed as a program that tests what this machine allows, with a time limit.
 
-Such a program forks for each step that it cannot take back.
+Such a program forks for each step that it cannot undo.
 """
 
 import os
@@ -20,14 +20,14 @@ _CODE: Final = (
 
 
 def run_trial(module: str, *words: str) -> str:
-    """Call ``main`` of a module with some words; return why it failed, or nothing.
+    """Call ``main`` of a module with some arguments; return why it failed, or an empty text.
 
-    The reason is the last line that the program, or one that it started, has written.
+    The reason is the last line that the program, or a program that it started, has written.
     """
     source = str(Path(trainshed.__file__).parent.parent)
     argv = [sys.executable, "-I", "-S", "-c", _CODE, source, module, *words]
     try:
-        done = subprocess.run(  # noqa: S603 - ourselves
+        done = subprocess.run(  # noqa: S603 - a module of Trainshed
             argv, capture_output=True, text=True, timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
@@ -36,23 +36,24 @@ def run_trial(module: str, *words: str) -> str:
         return str(error)
     if not done.returncode:
         return ""
-    output = done.stderr.strip() or done.stdout.strip()  # bubblewrap says what it misses
-    return (output.splitlines() or ["no answer"])[-1]
+    output = done.stderr.strip() or done.stdout.strip()  # bubblewrap writes what it lacks
+    default = f"the trial ended with status {done.returncode} and no output"
+    return (output.splitlines() or [default])[-1]
 
 
 class Forked(NamedTuple):
     """How a fork ended."""
 
     words: str
-    """What the call returned, or the error that it raised."""
+    """The text that the call returned, or the error that it raised."""
     status: int
     """The exit status, by ``os.waitstatus_to_exitcode``."""
 
 
 def run_forked(act: Callable[[], str]) -> Forked:
-    """Call a function in a fork of this process, of one thread, and wait for its end.
+    """Call a function in a fork of this process, which has one thread, and wait for its end.
 
-    The function may become another program: then there are no words.
+    If the function becomes another program, the words are empty.
     """
     reader, writer = os.pipe()
     pid = os.fork()
@@ -60,7 +61,7 @@ def run_forked(act: Callable[[], str]) -> Forked:
         try:
             os.write(writer, act().encode())
         except BaseException as error:  # noqa: BLE001 - a fork must not return
-            os.write(writer, _words_of(error).encode())
+            os.write(writer, _describe(error).encode())
         finally:
             os._exit(0)
     os.close(writer)
@@ -69,7 +70,7 @@ def run_forked(act: Callable[[], str]) -> Forked:
     return Forked(words, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def _words_of(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return repr(error)

@@ -1,8 +1,8 @@
-"""Which variables of the server's environment reach supervisors, installers and programs of users.
+"""Selects the variables of the server's environment for supervisors, installers and programs.
 
-A service's environment holds undocumented values: tokens of other services, addresses, keys.
-So it is not passed on but for what is known to be needed, and what ``[fleet] pass_env`` names.
-A local run passes on all that the user has.
+The environment of a service contains undocumented values: tokens of other services, addresses,
+keys.  So the server passes on only the variables that programs are known to need, and those that
+``[fleet] pass_env`` names.  A local run passes on all variables of the user.
 """
 
 import re
@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
 
-#: What programs need of the machine: where things are, how text and time are written, GPUs.
+#: Variables that programs need: paths, locale, time zone, GPUs.
 _OF_PROGRAMS: Final = (
     "PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR", "HOME", "USER", "LOGNAME", "SHELL",
     "LD_LIBRARY_PATH", "CUDA_*", "CUDNN_*", "NVIDIA_*", "NCCL_*", "OMP_NUM_THREADS",
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
 
-#: What uv needs besides to find packages; setup.py of users has it too, other programs do not.
+#: Further variables that uv needs to find packages; a user's setup.py gets them, programs do not.
 _OF_BUILDERS: Final = (
     "UV_*", "PIP_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY",
     "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
 
-#: What container runtimes and we ourselves need besides.
+#: Further variables that container runtimes and Trainshed itself need.
 _OF_HELPERS: Final = (
     *_OF_BUILDERS, "TMPDIR", "XDG_*", "PYTHON*", "TRAINSHED_*",
     "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "REGISTRY_AUTH_FILE", "STORAGE_DRIVER",
@@ -42,23 +42,26 @@ SECRET: Final = frozenset(
 )
 
 
-def of_helpers(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
-    """What a supervisor and the helpers that it starts have of a server's environment."""
+def select_for_helpers(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
+    """Select the variables for a supervisor and the helper programs that it starts."""
     return _select(env, (*_OF_PROGRAMS, *_OF_HELPERS, *passed))
 
 
-def of_builders(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
-    """What those have who build packages behind walls."""
+def select_for_builders(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
+    """Select the variables for programs that build packages in isolation."""
     return _select(env, (*_OF_PROGRAMS, *_OF_BUILDERS, *passed))
 
 
-def of_programs(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
-    """What programs of users have of it; ``passed`` are names, in which * stands for anything."""
+def select_for_programs(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
+    """Select the variables for programs of users.
+
+    ``passed`` are further names, in which * matches any text.
+    """
     return _select(env, (*_OF_PROGRAMS, *passed))
 
 
 def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
-    """All of it but what the server alone knows."""
+    """Return all variables except the secrets of the server."""
     return {name: text for name, text in env.items() if name not in SECRET}
 
 
@@ -69,6 +72,6 @@ def _select(env: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]
 
 @cache
 def _compile_any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Each job asks twice, with the same patterns."""
+    """Compile patterns, in which * matches any text; each job uses the same ones twice."""
     words = (re.escape(pattern).replace(r"\*", ".*") for pattern in patterns)
     return re.compile("|".join(words), re.DOTALL)

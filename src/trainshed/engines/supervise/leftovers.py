@@ -58,7 +58,7 @@ def marked(mark: str) -> list[int]:
     own = _list_ancestors()
     with suppress(OSError):
         pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
-        return [pid for pid in pids - own if marks.bears(pid, mark, limit)]
+        return [pid for pid in pids - own if marks.has_mark(pid, mark, limit)]
     return []
 
 

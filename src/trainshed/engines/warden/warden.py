@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.processes.variables import of_programs
+from trainshed.engines.processes.variables import select_for_programs
 from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.kernel.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
@@ -371,7 +371,7 @@ def list_inherited(
     """Select the variables of a node that a program needs to run there."""
     return {
         name: text
-        for name, text in of_programs(node, keeps).items()
+        for name, text in select_for_programs(node, keeps).items()
         if not name.startswith(_OF_CLUSTER) and name not in unset
     }
 

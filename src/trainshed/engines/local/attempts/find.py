@@ -76,8 +76,8 @@ def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Livin
     for pid in _numbers(Path("/proc")):
         if pid == os.getpid():
             continue
-        environ = marks.environment(pid)
-        key = _find_named(root, environ) or limits.get(marks.limit_on(pid) or 0)
+        environ = marks.read_environment(pid)
+        key = _find_named(root, environ) or limits.get(marks.read_limit(pid) or 0)
         if key is not None:
             devices = frozenset(_devices(environ)) - _NO_DEVICE
             yield Living(key=key, pid=pid, command=_command(pid), devices=devices)
@@ -85,7 +85,7 @@ def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Livin
 
 def _find_named(root: Path, environ: list[bytes]) -> AttemptKey | None:
     """The attempt that an environment names, if it is of this installation."""
-    key = _key(marks.variable_in(environ))
+    key = _key(marks.find_variable(environ))
     below = f"{root}/".encode()
     is_ours = key and (_path(root, key).exists() or any(below in entry for entry in environ))
     return key if is_ours else None

@@ -27,7 +27,7 @@ from trainshed.engines.isolation.modes import CONTAINER
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import GpuDevice, Share
 from trainshed.engines.network.addresses import network_rule
-from trainshed.engines.processes.variables import of_programs
+from trainshed.engines.processes.variables import select_for_programs
 from trainshed.engines.supervise import compose
 from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.kernel.limits import ReplicaLimits
@@ -142,7 +142,7 @@ def _base_env(site: ReplicaSite, unset: Sequence[str]) -> dict[str, str]:
     env = dict(site.env)
     if site.variables is not None:
         own = variables_of(site.isolation, site.folder)
-        env = {**of_programs(site.env, site.variables), **own}
+        env = {**select_for_programs(site.env, site.variables), **own}
     return {name: text for name, text in env.items() if name not in unset}
 
 

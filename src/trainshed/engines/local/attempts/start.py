@@ -143,7 +143,7 @@ def _environment(preparation: Preparation) -> dict[str, str]:
     """The supervisor's, of which its helpers and its replicas get theirs."""
     if preparation.variables is None:
         return variables.without_secrets(os.environ)
-    return variables.of_helpers(os.environ, preparation.variables)
+    return variables.select_for_helpers(os.environ, preparation.variables)
 
 
 def supervisor_argv(word: str) -> tuple[str, ...]:

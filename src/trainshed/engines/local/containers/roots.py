@@ -12,7 +12,7 @@ from typing import Final
 
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers.detect import first_processes
-from trainshed.engines.processes.identity import Identity, lives, noted
+from trainshed.engines.processes.identity import Identity, find_identity, lives
 from trainshed.model.attempt import AttemptKey
 
 #: The runtime is asked no sooner again: what starts is known by then, or a moment later.
@@ -59,6 +59,6 @@ class ContainerRoots:
         self._roots = {
             root: AttemptKey(*map(int, mark.split("/")))
             for pid, mark in marks.items()
-            if (root := noted(pid)) is not None
+            if (root := find_identity(pid)) is not None
         }
         return ""

@@ -112,7 +112,7 @@ class ProcessTree:
         the process is not in all boxes, so limits may not hold, and weaker strategies end it.
         """
         if self._mark is not None:
-            marks.bear(self._mark)
+            marks.mark_self(self._mark)
         return self._cgroups.enter(index, uid)
 
     def started(self, index: int, pid: int) -> None:

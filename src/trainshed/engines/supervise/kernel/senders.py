@@ -20,13 +20,13 @@ def is_of_job(pid: int) -> bool:
 
     The kernel gives pid 0 for a sender outside this process namespace; jobs are inside it.
     """
-    own_mark = mark.limit_on(os.getpid())
+    own_mark = mark.read_limit(os.getpid())
     try:
         shared = set(_list_ancestors(os.getppid()))
         for ancestor in _list_ancestors(pid):
             if ancestor in shared:
                 return False
-            is_marked = mark.limit_on(ancestor) not in {None, own_mark}
+            is_marked = mark.read_limit(ancestor) not in {None, own_mark}
             if ancestor == os.getpid() or is_marked or _is_supervisor(ancestor):
                 return True
     except OSError:
