@@ -110,7 +110,7 @@ ALLOWED: Final = {
         "engines/supervise/kernel/cgroups.py::_Maker._make",
         "engines/supervise/helpers/fork_server.py::_become",
         "engines/supervise/leftovers.py::marked",
-        "engines/supervise/kernel/limits.py::_threads_of_user",
+        "engines/supervise/kernel/limits.py::_count_threads",
         "engines/isolation/mount_steps.py::perform",
         "engines/isolation/mounts.py::_groups",
         "engines/supervise/kernel/signals.py::close_inherited",

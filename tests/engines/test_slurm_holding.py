@@ -232,7 +232,7 @@ def test_one_of_the_two_wins_an_order(tmp_path, winner):
     Path(folder.path, "next").write_text("2")
     moves = {
         "launcher": lambda: hold._take_order(folder) is not None,
-        "server": lambda: hold.renamed(folder, hold.WITHDRAWN),
+        "server": lambda: hold.rename_order(folder, hold.WITHDRAWN),
     }
     assert moves.pop(winner)()
     assert [move() for move in moves.values()] == [False]

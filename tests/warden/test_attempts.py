@@ -294,7 +294,8 @@ def test_a_command_that_brings_no_wardens_is_told_with_its_last_words(launchers)
     ended = launchers.begin(plan_of(workers(FOREVER, 2)), steps=(bad,)).ended()
     assert ended.lost
     assert ended.fault == (
-        "primary-0, worker-0 did not come up: the command that starts them ended with status 9: "
+        "primary-0, worker-0 did not come up: the command that starts the wardens ended with "
+        "status 9: "
         "node n3 is down"
     )
 

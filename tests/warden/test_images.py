@@ -52,7 +52,7 @@ def spec_of(*, command=("python", "t.py"), args=None, env=None, gpus=0, runtime=
 
 
 def on_node(spec, **given_there):
-    return images.completed(spec.replicas[0], NODE, given_there, PRIVATE)
+    return images.complete(spec.replicas[0], NODE, given_there, PRIVATE)
 
 
 def mounts(argv):

@@ -34,7 +34,7 @@ def test_every_mark_is_told_apart_and_read_back_from_texts(shape):
     assert len(set(ports)) == len(ports)
     assert all(4_000_000_000 <= port < 5_000_000_000 for port in ports)
     text = json.dumps([[address.text, address.rendezvous_port] for address in addresses.values()])
-    used = marks.used(KEY, addresses, [text])
+    used = marks.list_used(KEY, addresses, [text])
     for replica, mark in zip(shape, used, strict=True):
         at = addresses[replica.role, replica.index]
         assert mark.host == at.host
@@ -44,7 +44,7 @@ def test_every_mark_is_told_apart_and_read_back_from_texts(shape):
 
 def test_a_replica_of_whose_ports_nobody_speaks_needs_none():
     addresses = marks.addresses(KEY, [ReplicaShape(Role.PRIMARY, 0)])
-    (mark,) = marks.used(KEY, addresses, ["nothing here, 4999999999"])
+    (mark,) = marks.list_used(KEY, addresses, ["nothing here, 4999999999"])
     assert mark.ports == ()
     assert mark.rendezvous == 0
 

@@ -121,9 +121,9 @@ def test_strangers_hold_up_nobody_and_learn_nothing(loop, listener):
 
 
 def test_of_too_many_strangers_the_first_are_hung_up_on(loop, listener, monkeypatch):
-    monkeypatch.setattr("trainshed.engines.warden.listening._STRANGERS_MAX", 3)
+    monkeypatch.setattr("trainshed.engines.warden.listening._CALLERS_MAX", 3)
     called = [call(listener) for _ in range(6)]
-    until(loop, lambda: len(listener._strangers) == 3)
+    until(loop, lambda: len(listener._callers) == 3)
     prove(loop, called[-1])
     until(loop, lambda: listener.proven)
     for client in called:
@@ -204,14 +204,14 @@ def test_frames_come_whole_however_they_are_cut(loop, pair):
     assert heard == [(0, b"{}"), (1, b"x" * 900), (2, b"")]
     theirs.close()
     until(loop, lambda: ended)
-    assert ended == ["it has closed the connection"]
+    assert ended == ["closed the connection"]
 
 
 def test_a_frame_that_is_too_long_ends_the_connection(loop, pair):
     _, theirs, heard, ended = pair
     theirs.sendall(struct.pack("!IB", 1001, 0))
     until(loop, lambda: ended)
-    assert ended == ["it said what makes no sense: ValueError('a frame is too long: 1001 bytes')"]
+    assert ended == ["sent a malformed message: ValueError('a frame is too long: 1001 bytes')"]
     assert not heard
 
 
@@ -244,10 +244,10 @@ def test_ports_of_two_wardens_of_a_node_are_never_the_same():
     assert not set(ranges[0]) & set(ranges[1])
     with socket.socket() as probe, pytest.raises(OSError, match="in use"):
         probe.bind(("", ranges[0][1]))
-    first.give()
+    first.release()
     with socket.socket() as probe:
         probe.bind(("", ranges[0][1]))
-    second.give()
+    second.release()
     assert first.take(0) == 0
 
 

@@ -214,7 +214,7 @@ class KeptAllocations:
         until_s = time.monotonic() + TAKE_S
         while not (names := _names(folder)) & {hold.TAKEN, hold.WITHDRAWN}:
             if hold.RELEASE in names or time.monotonic() > until_s:
-                hold.renamed(folder, hold.WITHDRAWN)
+                hold.rename_order(folder, hold.WITHDRAWN)
                 names = _names(folder)
                 break
             time.sleep(_LOOK_S)

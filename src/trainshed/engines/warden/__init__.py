@@ -1,5 +1,6 @@
-"""Replicas on other machines: a launcher on the first node, and a warden beside each replica.
+"""Runs replicas on other machines: a launcher on the first node, and a warden for each replica.
 
-The launcher is the supervisor of the attempt (``engines.supervise``) with replicas that it reaches
-over TCP; a warden owns one of them.  Both run from one archive, with nothing but Python 3.9.
+The launcher is the supervisor of the attempt (``engines.supervise``); it controls its replicas over
+TCP connections to their wardens.  A warden owns one replica.  Both run from one archive and need
+only Python 3.9 on the node.
 """

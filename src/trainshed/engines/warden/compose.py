@@ -1,4 +1,4 @@
-"""What a launcher runs: the spec of an attempt whose replicas are on other machines."""
+"""Composes the spec for a launcher: that of an attempt with replicas on other machines."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -28,7 +28,7 @@ from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import PYTHON_WORD, LaunchPlan, ReplicaPlan
 
-#: Variables of a node, besides what all programs have, that say what a program may use there.
+#: Further variables of a node for programs: the GPUs that they may use, and the temporary folder.
 KEEPS: Final = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
                 "ZE_AFFINITY_MASK", "TMPDIR")  # fmt: skip
 
@@ -54,17 +54,17 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     runtime: Runtime | None = None,
     hold_s: float = 0.0,
 ) -> AttemptSpec:
-    """The spec of a plan; its paths are those that the nodes see.
+    """Compose the spec of a plan; its paths are valid on the nodes.
 
     ``steps`` are the commands that start wardens, ``ends_s`` the seconds after which the attempt
-    ends by itself, ``runtime`` is what runs images on the nodes.  Raises ValueError where the
-    steps and the replicas do not match, EngineFault for an image that nothing runs.
+    ends by itself, ``runtime`` is the runtime for images on the nodes.  Raises ValueError if the
+    steps and the replicas do not match, EngineFault if there is no runtime for an image.
     """
     _check(steps, len(plan.replicas))
     remote = RemoteRule(
         steps=tuple(steps),
-        marks=marks.used(
-            key, ((replica.role, replica.index) for replica in plan.replicas), _texts(plan)
+        marks=marks.list_used(
+            key, ((replica.role, replica.index) for replica in plan.replicas), _list_texts(plan)
         ),
         packages=encode(plan.environment) if needs_packages(plan) else {},
         keeps=tuple(keeps),
@@ -78,9 +78,9 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         hold_s=hold_s,
     )
     replicas = tuple(
-        _replica(plan, key, folder, replica)
+        _compose_replica(plan, key, folder, replica)
         if replica.container is None
-        else _in_image(plan, key, folder, replica, runtime)
+        else _compose_in_image(plan, key, folder, replica, runtime)
         for replica in plan.replicas
     )
     return attempt_of(
@@ -103,24 +103,26 @@ def write(folder: AttemptFolder, spec: AttemptSpec) -> None:
 
 
 def _check(steps: Sequence[StepRule], replicas: int) -> None:
-    attended = sorted(
-        place for step in steps for place in range(step.first, step.first + step.tasks)
+    indexes = sorted(
+        index for step in steps for index in range(step.first, step.first + step.tasks)
     )
-    if attended != list(range(replicas)):
-        raise ValueError(f"the steps attend to the replicas {attended}, of 0 to {replicas - 1}")
+    if indexes != list(range(replicas)):
+        raise ValueError(
+            f"the steps must start the replicas 0 to {replicas - 1} once each, got {indexes}"
+        )
 
 
-def _replica(
+def _compose_replica(
     plan: LaunchPlan, key: AttemptKey, folder: AttemptFolder, replica: ReplicaPlan
 ) -> ReplicaSpec:
-    """The cluster limits what a replica uses; what its node has is added there."""
+    """Compose a replica without limits, which the cluster sets; the warden adds its node's part."""
     python = PYTHON_WORD if needs_packages(plan) else plan.environment.python
     command = compose_command(replica, python=python)
     spec = process_of(key, folder, plan, replica, command.argv, command.env)
     return spec._replace(limits=ReplicaLimits())
 
 
-def _in_image(
+def _compose_in_image(
     plan: LaunchPlan,
     key: AttemptKey,
     folder: AttemptFolder,
@@ -129,9 +131,10 @@ def _in_image(
 ) -> ReplicaSpec:
     if runtime is None:
         raise EngineFault(
-            "the job's image needs apptainer on the nodes, which is no longer configured"
+            "the job's image needs apptainer on the nodes, which is no longer configured; "
+            "configure it again, or submit the job without an image"
         )
-    argv = images.command_of(
+    argv = images.compose_run(
         runtime,
         replica,
         home=folder.work,
@@ -142,7 +145,8 @@ def _in_image(
     return spec._replace(cwd=folder.work, limits=ReplicaLimits(), container=runtime.name)
 
 
-def _texts(plan: LaunchPlan) -> Iterator[str]:
+def _list_texts(plan: LaunchPlan) -> Iterator[str]:
+    """Yield the texts of a plan that may contain marks."""
     for replica in plan.replicas:
         yield from replica.argv
         yield from replica.env.values()

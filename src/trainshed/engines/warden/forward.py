@@ -1,7 +1,7 @@
-"""Passes what a program writes on to its launcher, as it comes.
+"""Forwards the output of a program to its launcher at once.
 
-Where the launcher takes no more, because its log cannot be written, the pipes are left alone: the
-program waits in its writes, and no line is lost.
+While the launcher reads nothing, because its log cannot be written, the warden does not read the
+pipes: the program blocks in its writes, and no line is lost.
 """
 
 import fcntl
@@ -14,28 +14,28 @@ from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record.output import OutputSource
 from trainshed.engines.warden.protocol import BYTES_MAX, STDERR, STDOUT, Channel
 
-#: F_SETPIPE_SZ of fcntl.h: a pipe that holds more is emptied with fewer calls.
+#: F_SETPIPE_SZ of fcntl.h: a larger pipe needs fewer reads.
 _SET_PIPE_SIZE: Final = 1031
 _PIPE_BYTES: Final = 1 << 20
-#: Limit of the bytes in memory: the pipes are read again when the launcher has taken them.
+#: Limit of unsent bytes in memory: above it, the pipes are not read until all have been sent.
 _WAITING_BYTES_MAX: Final = 1 << 20
-#: More than a pipe holds: what was written before an end is read, what others add is not.
+#: More than a pipe holds: enough for all output of an ended replica, and still an end if another
+#: process keeps writing.
 _DRAIN_READS: Final = 64
 
 
 class Forward:
-    """The pipes of one replica, and the connection that they lead to."""
+    """The pipes of one replica, and the connection to which their bytes go."""
 
     def __init__(self, loop: Loop, channel: Channel) -> None:
-        """Nothing is read yet."""
         self._loop = loop
         self._channel = channel
         self._pipes: dict[int, int] = {}
         self._is_paused = False
-        channel.drained = self._go_on
+        channel.drained = self._resume
 
     def open(self, source: OutputSource, stream: str) -> int:
-        """Make a pipe; its end for the program, to be closed here once that has it."""
+        """Make a pipe; return the program's end, which the caller closes after the fork."""
         del source
         reader, writer = os.pipe()
         with suppress(OSError):
@@ -46,24 +46,24 @@ class Forward:
         return writer
 
     def note(self, text: str, severity: str = "INFO") -> None:
-        """Say something in the engine's own name."""
+        """Write a line of the engine to the log."""
         self._channel.say({"is": "note", "text": text, "severity": severity})
 
     def drain(self) -> None:
-        """Pass on what has been written so far, whether the launcher takes it now or later."""
+        """Forward all output so far, also while the launcher reads nothing."""
         for reader in list(self._pipes):
             reads = _DRAIN_READS
             while reads and self._read(reader):
                 reads -= 1
 
     def finish(self) -> None:
-        """Pass on the rest, also of streams that another process holds open."""
+        """Forward the rest, also of pipes that another process holds open, and close them."""
         self.drain()
         for reader in list(self._pipes):
             self._close(reader)
 
     def _read(self, reader: int) -> bool:
-        """Whether there may be more."""
+        """Read once from a pipe; return whether there may be more."""
         try:
             data = os.read(reader, BYTES_MAX)
         except BlockingIOError:
@@ -78,7 +78,7 @@ class Forward:
                 self._listen(pipe)
         return True
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._is_paused:
             self._is_paused = False
             for reader in self._pipes:
@@ -91,9 +91,9 @@ class Forward:
 
     def _close(self, reader: int) -> None:
         del self._pipes[reader]
-        self._loop.watch(reader, _nothing, reads=False, writes=False)
+        self._loop.watch(reader, _do_nothing, reads=False, writes=False)
         os.close(reader)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

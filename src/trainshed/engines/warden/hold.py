@@ -1,8 +1,9 @@
-"""What a launcher does after an attempt that may be tried again: its nodes are kept for the next.
+"""Keeps the nodes of an attempt that has ended, so that the next attempt can run there.
 
-The server orders that by a file, ``next``, in the folder of the attempt that has ended.  It may
-change its mind.  Whoever gives that file another name has decided: ``taken`` by the launcher, or
-``withdrawn`` by the server, which submits the attempt as any other.  ``release`` ends it all.
+The server orders the next attempt by a file, ``next``, in the folder of the attempt that has ended.
+The process that renames this file decides: the launcher renames it to ``taken`` and runs the
+attempt, or the server renames it to ``withdrawn`` and submits the attempt to the queue.  A file
+``release`` makes the launcher give the nodes back.
 """
 
 import os
@@ -30,37 +31,40 @@ from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
 HELD, NEXT, TAKEN, WITHDRAWN, RELEASE = "held", "next", "taken", "withdrawn", "release"
 CLAIM: Final = "claim"
 _LOOK_S: Final = 0.1
-#: What waits long is asked for less often: it is a shared file system that is looked at.
+#: After a long wait, look less often, to spare the shared file system.
 _LOOK_S_MAX: Final = 1.0
 _SLOWER: Final = 1.05
 _PRIVATE_FILE: Final = 0o600
 _CLAIM_BYTES_MAX: Final = 1 << 20
-#: Of ``model.stopping.StopReason``.
-_GOES_ON: Final = ("hang", "again")
-#: What a cluster begins with where it wants nodes back.
-_ASKED: Final = SIGNAL_BASE + signal.SIGTERM
+#: Values of ``model.stopping.StopReason`` after which another attempt may follow.
+_MAY_FOLLOW: Final = ("hang", "again")
+#: The exit status after SIGTERM, which a cluster sends first to get nodes back.
+_TERMINATED: Final = SIGNAL_BASE + signal.SIGTERM
 
 
-def go_on(path: str) -> None:
-    """Keep the nodes if that is wanted, and become the launcher of the next attempt if it comes."""
+def run_next_attempt(path: str) -> None:
+    """Keep the nodes if the plan says so, and run the next attempt if the server orders one.
+
+    Replaces this process by the launcher of that attempt; returns if there is none.
+    """
     for signum in ENDING:
         signal.signal(signum, signal.SIG_DFL)
-    with suppress(OSError, ValueError):  # the attempt is over, and its end is written down
+    with suppress(OSError, ValueError):  # the attempt has ended, and its end is recorded
         if following := await_next_attempt(AttemptFolder(path)):
             _become(following)
 
 
 def await_next_attempt(folder: AttemptFolder) -> AttemptFolder | None:
-    """The folder of the attempt that is to run next; None: the nodes are not, or no more, kept."""
-    kept_s = seconds(folder)
-    if not kept_s or HELD in os.listdir(folder.path):
+    """Wait for an order; return the folder of the next attempt, or None if there is none."""
+    hold_s = seconds(folder)
+    if not hold_s or HELD in os.listdir(folder.path):
         return None
     claim = read_file(PathBeneath.of_file(f"{folder.path}/{CLAIM}"), bytes_max=_CLAIM_BYTES_MAX)
     job = claim.decode().split()[0]
-    held = {"job": job, "until_s": time.time() + kept_s, "archive": os.path.abspath(sys.argv[0])}
+    held = {"job": job, "until_s": time.time() + hold_s, "archive": os.path.abspath(sys.argv[0])}
     write_json(f"{folder.path}/{HELD}", held, durably=True)
     try:
-        following = _await_order(folder, time.monotonic() + kept_s)
+        following = _await_order(folder, time.monotonic() + hold_s)
     finally:
         release(folder)
     return following if following is not None and _claims(following, claim) else None
@@ -73,8 +77,8 @@ def release(folder: AttemptFolder) -> None:
     sync_folder(folder.path)
 
 
-def renamed(folder: AttemptFolder, name: str) -> bool:
-    """Whether the order for the next attempt has this name from now on: only one can give it."""
+def rename_order(folder: AttemptFolder, name: str) -> bool:
+    """Rename the order for the next attempt; False: another process has renamed it already."""
     try:
         os.rename(f"{folder.path}/{NEXT}", f"{folder.path}/{name}")
     except FileNotFoundError:
@@ -84,36 +88,36 @@ def renamed(folder: AttemptFolder, name: str) -> bool:
 
 
 def seconds(folder: AttemptFolder) -> float:
-    """How long the nodes are kept; 0: not at all, as there is nothing to be tried again."""
+    """Return how long to keep the nodes; 0: not at all, because no attempt can follow."""
     records = AttemptRecords()
     records.read(folder.records)
-    if records.ended is None or not _may_go_on(folder, records.ended):
+    if records.ended is None or not _may_be_followed(folder, records.ended):
         return 0.0
     remote = specs.read(folder.plan).remote
     return remote.hold_s if remote is not None else 0.0
 
 
-def _may_go_on(folder: AttemptFolder, ended: Ended) -> bool:
-    """Whether its program has failed, or was ended for a hang, on nodes that all were there."""
+def _may_be_followed(folder: AttemptFolder, ended: Ended) -> bool:
+    """Return whether the program failed or was stopped for a hang, and no node was lost."""
     if ended.lost or ended.fault is not None or not ended.outcome.replicas:
         return False
     order, outcome = folder.stop_order(), ended.outcome
     failed = outcome.exit_code > SIGNAL_BASE
     if order is not None:
-        return order.reason in _GOES_ON and (failed or outcome.interrupted)
-    return failed and not outcome.interrupted and not any(map(_was_asked, outcome.replicas))
+        return order.reason in _MAY_FOLLOW and (failed or outcome.interrupted)
+    return failed and not outcome.interrupted and not any(map(_was_terminated, outcome.replicas))
 
 
-def _was_asked(replica: ReplicaExit) -> bool:
-    """Return whether another program has signalled a replica to end."""
-    return replica.status == _ASKED and not replica.stopped_by_us
+def _was_terminated(replica: ReplicaExit) -> bool:
+    """Return whether another program, such as the cluster, has sent SIGTERM to a replica."""
+    return replica.status == _TERMINATED and not replica.stopped_by_us
 
 
 def _await_order(folder: AttemptFolder, until_s: float) -> AttemptFolder | None:
-    """Wait for an order; None: it is over."""
+    """Wait for an order until a time; None: there is none, or ``release`` exists."""
     pause_s = _LOOK_S
     while time.monotonic() < until_s:
-        names = os.listdir(folder.path)  # listed: NFS may hide a new name from who asks for it
+        names = os.listdir(folder.path)  # a list, because NFS may report a new name as missing
         if RELEASE in names:
             return None
         if NEXT in names and (following := _take_order(folder)) is not None:
@@ -124,17 +128,17 @@ def _await_order(folder: AttemptFolder, until_s: float) -> AttemptFolder | None:
 
 
 def _take_order(folder: AttemptFolder) -> AttemptFolder | None:
-    """The attempt of an order, if that is still there to be taken."""
+    """Take an order and return the folder of its attempt; None if the server withdrew it."""
     with suppress(OSError, ValueError, TypeError):
         number = int(read_json(f"{folder.path}/{NEXT}"))
         own = int(folder.path.rpartition("/")[2])
-        if number > own and renamed(folder, TAKEN):
+        if number > own and rename_order(folder, TAKEN):
             return AttemptFolder(f"{folder.job}/{number}")
     return None
 
 
 def _claims(folder: AttemptFolder, claim: bytes) -> bool:
-    """Have the attempt, as the batch script of an allocation of its own would; False: it is had."""
+    """Create the claim of an attempt, as its batch script would; False: another job has it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(f"{folder.path}/{CLAIM}", flags, _PRIVATE_FILE)
@@ -149,7 +153,7 @@ def _claims(folder: AttemptFolder, claim: bytes) -> bool:
 
 
 def _become(folder: AttemptFolder, run: Callable[..., object] = os.execv) -> None:
-    """Be the launcher of another attempt; what it says of itself goes into that one's folder."""
+    """Replace this process by the launcher of another attempt, with its output in that folder."""
     os.chdir(folder.path)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     words = os.open(folder.words, flags, _PRIVATE_FILE)

@@ -1,7 +1,8 @@
-"""Replicas in their own images: the command is composed for the plan, and completed on the node.
+"""Runs replicas in images with apptainer: the engine composes the command, the warden completes it.
 
-Apptainer's containers are processes of the warden's own, so it ends and watches them as any others.
-What only the node knows is added there: its devices, and the folder that warden and program share.
+Containers of apptainer are child processes of the warden, so it watches and ends them like other
+replicas.  The warden adds what depends on its node: the devices, and the folder that it shares with
+the program.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from trainshed.engines.supervise.record.spec import ReplicaSpec
     from trainshed.model.launch_plan import ReplicaPlan
 
-#: Stands in a command for the mount of the folder that a warden shares with its program.
+#: The placeholder for the mount of the folder that a warden shares with its program.
 PRIVATE: Final = "{ts-private-mount}"
 
 
-def command_of(
+def compose_run(
     runtime: "Runtime",
     replica: "ReplicaPlan",
     *,
@@ -27,13 +28,13 @@ def command_of(
     folders: Sequence[str],
     binds: Sequence[tuple[str, str]],
 ) -> tuple[str, ...]:
-    """The command of a replica that has an image.
+    """Compose the command that runs a replica in its image.
 
-    ``folders`` are found in it at the same place; ``binds`` are those of a launch plan.
+    ``folders`` are mounted at the same path; ``binds`` are those of a launch plan.
     """
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
-    mounts = dict.fromkeys(mount(bind) for bind in _binds(folders, binds))
+    mounts = dict.fromkeys(mount(bind) for bind in _list_binds(folders, binds))
     return run_words(
         runtime.program,
         replica.container,
@@ -43,13 +44,14 @@ def command_of(
     )
 
 
-def completed(
+def complete(
     replica: "ReplicaSpec", node: Mapping[str, str], local_env: Mapping[str, str], folder: str
 ) -> "ReplicaSpec":
-    """The same with what its node knows: ``local_env`` are variables, ``folder`` is the warden's.
+    """Complete the command and the environment of a replica on its node.
 
-    The command has what a client of containers needs of the node's environment; the program has
-    the job's variables alone.
+    ``node`` is the environment of the node, ``local_env`` are variables for the program, ``folder``
+    is shared with the warden.  The command gets the variables of the node that apptainer needs;
+    the program gets only those of the job and ``local_env``.
     """
     argv = list(replica.argv)
     argv[argv.index(PRIVATE)] = mount(Bind(folder, folder))
@@ -59,10 +61,10 @@ def completed(
     return replica._replace(argv=tuple(argv), env={**outside, **inside})
 
 
-def _binds(folders: Sequence[str], binds: Sequence[tuple[str, str]]) -> Iterator[Bind]:
-    """The job's folders at their places, and buckets at /gcs and where AIP_* name them."""
-    for place in folders:
-        yield Bind(place, place)
+def _list_binds(folders: Sequence[str], binds: Sequence[tuple[str, str]]) -> Iterator[Bind]:
+    """Yield mounts of the job's folders, and of buckets at /gcs and at the paths in AIP_*."""
+    for folder in folders:
+        yield Bind(folder, folder)
     for here, there in binds:
         yield Bind(here, there)
         yield Bind(here, here)

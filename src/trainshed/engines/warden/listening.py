@@ -1,7 +1,7 @@
-"""Where wardens reach their launcher, and who of those that call is one.
+"""Accepts connections of wardens, after each has proven that it knows the attempt's secret.
 
-Nothing that a caller sends is looked at before it has proven that it knows the attempt's secret,
-and the launcher closes the connection of a caller that does not do so soon.
+The launcher reads no message of a caller before this proof, and closes the connection of a caller
+that does not give it in time.
 """
 
 import socket
@@ -15,109 +15,109 @@ from trainshed.engines.supervise.loop import Loop, Timer
 from trainshed.engines.warden import proof
 from trainshed.engines.warden.protocol import PROVE_S
 
-#: So many may be proving themselves; of more, those that came first are hung up on.
-_STRANGERS_MAX: Final = 256
+#: Limit of callers without a proof; beyond it, the oldest connection is closed.
+_CALLERS_MAX: Final = 256
 _BACKLOG: Final = 1024
-#: What a caller answers: its own nonce, and its proof.
+#: Bytes of a caller's answer: its own nonce, and its proof.
 _ANSWER: Final = proof.NONCE + proof.PROOF
-#: An address of documentation (RFC 5737): nothing is sent there, but the kernel says by which way.
+#: An address for documentation (RFC 5737): nothing is sent there, but the kernel selects a route.
 _FAR: Final = ("192.0.2.1", 9)
 
 
-class _Stranger(NamedTuple):
-    """Who has called, and not proven itself yet."""
+class _Caller(NamedTuple):
+    """A connected program without a proof yet."""
 
     nonce: bytes
     timer: Timer
-    came: bytes = b""
+    received: bytes = b""
 
 
 class WardenListener:
-    """The launcher's socket, and those who have called and not proven themselves yet."""
+    """The launcher's socket, and the connected programs without a proof yet."""
 
     def __init__(self, loop: Loop, secret: str, proven: Callable[[socket.socket], object]) -> None:
-        """``proven`` gets the connection of each warden.  Raises OSError."""
+        """``proven`` gets the connection of each warden after its proof.  Raises OSError."""
         self._loop = loop
         self._secret = secret
         self._proven = proven
-        self._strangers: dict[socket.socket, _Stranger] = {}
+        self._callers: dict[socket.socket, _Caller] = {}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.bind(("", 0))
         self._socket.listen(_BACKLOG)
         loop.on_readable(self._socket, self._accept)
 
     def place(self, variable: str) -> str:
-        """What wardens get to know (``protocol.LAUNCHER``)."""
+        """Return the addresses of the launcher in the form for wardens (``protocol.LAUNCHER``)."""
         port = self._socket.getsockname()[1]
         return f"{socket.gethostname()};{port};{','.join(own_addresses())};{variable}"
 
     def close(self) -> None:
         """Stop listening."""
-        for stranger in list(self._strangers):
-            self._hang_up(stranger)
+        for connection in list(self._callers):
+            self._hang_up(connection)
         self._loop.forget(self._socket)
         self._socket.close()
 
     def _accept(self) -> None:
         try:
-            caller, _ = self._socket.accept()
+            connection, _ = self._socket.accept()
         except OSError:
             return
-        while len(self._strangers) >= _STRANGERS_MAX:
-            self._hang_up(next(iter(self._strangers)))
-        caller.setblocking(False)
-        timer = self._loop.after(PROVE_S, partial(self._hang_up, caller))
-        self._strangers[caller] = stranger = _Stranger(proof.new_nonce(), timer)
-        self._loop.on_readable(caller, partial(self._hear, caller))
-        if not _try_send(caller, stranger.nonce):
-            self._hang_up(caller)
+        while len(self._callers) >= _CALLERS_MAX:
+            self._hang_up(next(iter(self._callers)))
+        connection.setblocking(False)
+        timer = self._loop.after(PROVE_S, partial(self._hang_up, connection))
+        self._callers[connection] = caller = _Caller(proof.new_nonce(), timer)
+        self._loop.on_readable(connection, partial(self._receive, connection))
+        if not _try_send(connection, caller.nonce):
+            self._hang_up(connection)
 
-    def _hear(self, caller: socket.socket) -> None:
-        stranger = self._strangers[caller]
+    def _receive(self, connection: socket.socket) -> None:
+        caller = self._callers[connection]
         try:
-            data = caller.recv(_ANSWER - len(stranger.came))
+            data = connection.recv(_ANSWER - len(caller.received))
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        stranger = self._strangers[caller] = stranger._replace(came=stranger.came + data)
+        caller = self._callers[connection] = caller._replace(received=caller.received + data)
         if not data:
-            self._hang_up(caller)
-        elif len(stranger.came) == _ANSWER:
-            self._judge(caller, stranger)
+            self._hang_up(connection)
+        elif len(caller.received) == _ANSWER:
+            self._check_proof(connection, caller)
 
-    def _judge(self, caller: socket.socket, stranger: _Stranger) -> None:
-        ours = stranger.nonce
-        theirs, warden_proof = stranger.came[: proof.NONCE], stranger.came[proof.NONCE :]
-        if not is_same(warden_proof, proof.of_warden(self._secret, ours, theirs)):
-            self._hang_up(caller)
+    def _check_proof(self, connection: socket.socket, caller: _Caller) -> None:
+        nonces = caller.nonce, caller.received[: proof.NONCE]
+        warden_proof = caller.received[proof.NONCE :]
+        if not is_same(warden_proof, proof.of_warden(self._secret, *nonces)):
+            self._hang_up(connection)
             return
-        if not _try_send(caller, proof.of_launcher(self._secret, ours, theirs)):
-            self._hang_up(caller)
+        if not _try_send(connection, proof.of_launcher(self._secret, *nonces)):
+            self._hang_up(connection)
             return
-        del self._strangers[caller]
-        stranger.timer.cancel()
-        self._loop.forget(caller)
-        self._proven(caller)
+        del self._callers[connection]
+        caller.timer.cancel()
+        self._loop.forget(connection)
+        self._proven(connection)
 
-    def _hang_up(self, caller: socket.socket) -> None:
-        stranger = self._strangers.pop(caller, None)
-        if stranger is not None:
-            stranger.timer.cancel()
-            self._loop.forget(caller)
-            caller.close()
+    def _hang_up(self, connection: socket.socket) -> None:
+        caller = self._callers.pop(connection, None)
+        if caller is not None:
+            caller.timer.cancel()
+            self._loop.forget(connection)
+            connection.close()
 
 
-def _try_send(caller: socket.socket, data: bytes) -> bool:
-    """Whether it went; so little goes at once."""
+def _try_send(connection: socket.socket, data: bytes) -> bool:
+    """Send a few bytes with one call; return whether the kernel took all."""
     try:
-        return caller.send(data) == len(data)
+        return connection.send(data) == len(data)
     except OSError:
         return False
 
 
 def own_addresses() -> tuple[str, ...]:
-    """By what others may reach this machine, the likeliest first."""
+    """List the addresses and names of this machine for others, the most likely one first."""
     addresses: dict[str, None] = {}
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(_FAR)

@@ -1,8 +1,8 @@
 """Placeholders for addresses that are unknown until the replicas have nodes.
 
-Commands and variables are composed with marks in the place of hosts and ports; when every warden
-has said its address, the launcher fills them in.  A host's mark is a word in braces.  A port's is a
-whole number that no port can have, and says of itself whose it is and how many neighbours it has.
+Commands and variables are composed with marks instead of hosts and ports; when every warden has
+sent its address, the launcher replaces them.  The mark of a host is a word in braces.  The mark of
+a port is a number above all ports, which encodes the replica and its number of ports.
 """
 
 import re
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from trainshed.engines.base import ReplicaShape
     from trainshed.model.launch_plan import Address
 
-#: Ports are below 65536; who adds to a mark stays above this.
+#: The smallest mark of a port; a program that adds a small number to a mark gets no valid port.
 _FIRST: Final = 4_000_000_000
 _ROLES: Final = tuple(Role)
 _INDEXES: Final = 10_000
-#: Neighbouring ports that one replica may have; a width of 0 is the rendezvous.
+#: Limit of the neighbouring ports of a replica; a width of 0 means its rendezvous port.
 _WIDTHS: Final = 100
 _MARK: Final = re.compile(r"\{ts-host-[0-9]+-[0-9]+-[a-z_]+-[0-9]+\}|(?<![0-9])4[0-9]{9}(?![0-9])")
 
@@ -29,7 +29,7 @@ _MARK: Final = re.compile(r"\{ts-host-[0-9]+-[0-9]+-[a-z_]+-[0-9]+\}|(?<![0-9])4
 def addresses(
     key: AttemptKey, shape: "Sequence[ReplicaShape]"
 ) -> "Mapping[tuple[Role, int], Address]":
-    """An address for every replica, made of marks.  Raises ValueError for what has no mark."""
+    """Return an address of marks for every replica.  Raises ValueError if a replica has none."""
     from trainshed.model.launch_plan import Address  # noqa: PLC0415 - a launcher needs none
 
     for replica in shape:
@@ -39,55 +39,55 @@ def addresses(
             )
     return {
         (replica.role, replica.index): Address(
-            host=_host(key, replica.role, replica.index),
-            port=_port(replica.role, replica.index, replica.ports),
-            rendezvous_port=_port(replica.role, replica.index, 0),
+            host=_host_mark(key, replica.role, replica.index),
+            port=_port_mark(replica.role, replica.index, replica.ports),
+            rendezvous_port=_port_mark(replica.role, replica.index, 0),
         )
         for replica in shape
     }
 
 
 def filled(text: str, replacements: Mapping[str, str]) -> str:
-    """A text with every mark replaced that something was found for."""
+    """Replace the marks in a text; marks that ``replacements`` does not contain remain."""
     if "{ts-host-" not in text and "4" not in text:
         return text
     return _MARK.sub(lambda mark: replacements.get(mark[0], mark[0]), text)
 
 
-def used(
+def list_used(
     key: AttemptKey, replicas: Iterable[tuple[Role, int]], texts: Iterable[str]
 ) -> tuple[ReplicaMarks, ...]:
-    """The marks of some replicas, as far as their ports are spoken of in these texts."""
+    """Return the marks of each replica, with those of its ports that occur in the texts."""
     marks = {mark for text in texts for mark in _MARK.findall(text)}
     widths: dict[tuple[Role, int], set[int]] = {}
     for mark in marks:
         if not mark.startswith("{"):
-            role, index, width = _meaning(int(mark))
+            role, index, width = _decode_port(int(mark))
             widths.setdefault((role, index), set()).add(width)
-    return tuple(_marks(key, *replica, widths.get(replica, set())) for replica in replicas)
+    return tuple(_make_marks(key, *replica, widths.get(replica, set())) for replica in replicas)
 
 
-def _marks(key: AttemptKey, role: Role, index: int, widths: set[int]) -> ReplicaMarks:
+def _make_marks(key: AttemptKey, role: Role, index: int, widths: set[int]) -> ReplicaMarks:
     width = max(widths, default=0)
-    first = _port(role, index, width)
+    first = _port_mark(role, index, width)
     return ReplicaMarks(
-        host=_host(key, role, index),
+        host=_host_mark(key, role, index),
         ports=tuple(range(first, first + width)),
-        rendezvous=_port(role, index, 0) if 0 in widths else 0,
+        rendezvous=_port_mark(role, index, 0) if 0 in widths else 0,
     )
 
 
-def _host(key: AttemptKey, role: Role, index: int) -> str:
+def _host_mark(key: AttemptKey, role: Role, index: int) -> str:
     return f"{{ts-host-{key.uid}-{key.attempt}-{role.value}-{index}}}"
 
 
-def _port(role: Role, index: int, width: int) -> int:
+def _port_mark(role: Role, index: int, width: int) -> int:
     number = (_ROLES.index(role) * _INDEXES + index) * _WIDTHS + width
     return _FIRST + number * _WIDTHS
 
 
-def _meaning(mark: int) -> tuple[Role, int, int]:
-    """The role, the index and the number of ports of a port's mark; width -1 for other numbers."""
+def _decode_port(mark: int) -> tuple[Role, int, int]:
+    """Return the role, the index and the width of a port's mark; width -1: it is not a mark."""
     number = (mark - _FIRST) // _WIDTHS
     of_replica, width = divmod(number, _WIDTHS)
     role, index = divmod(of_replica, _INDEXES)

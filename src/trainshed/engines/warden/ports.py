@@ -1,24 +1,27 @@
-"""Free ports of a node, kept from all others until the program that they are for is started."""
+"""Reserves free ports of a node until the start of the program that will use them."""
 
 import os
 import socket
 from contextlib import suppress
 from typing import Final
 
-#: Linux hands out 32768 and above (ip_local_port_range): no program takes one of these by accident.
+#: Linux uses 32768 and above for outgoing connections (ip_local_port_range), so no program takes
+#: one of these ports by accident.
 _LOW, _HIGH = 15000, 32000
 _TRIES: Final = 2000
 
 
 class PortRuns:
-    """Runs of neighbouring ports, bound so that no other warden of the node finds them free."""
+    """Runs of neighbouring ports, which stay bound, so that no other warden can take them."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._held: list[socket.socket] = []
 
     def take(self, width: int) -> int:
-        """The first of so many neighbouring ports; 0 for none.  Raises OSError where none is."""
+        """Bind ``width`` neighbouring ports and return the first; 0 for a width of 0.
+
+        Raises OSError if no run is free.
+        """
         if not width:
             return 0
         for _ in range(_TRIES):
@@ -29,8 +32,8 @@ class PortRuns:
                 return first
         raise OSError(f"no {width} neighbouring ports are free between {_LOW} and {_HIGH}")
 
-    def give(self) -> None:
-        """The program binds them from now on."""
+    def release(self) -> None:
+        """Release all ports, so that the program can bind them."""
         for sock in self._held:
             sock.close()
         self._held = []

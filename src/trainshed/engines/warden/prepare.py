@@ -1,4 +1,4 @@
-"""Installs the packages of a job on a node, once for all of its wardens there."""
+"""Installs the packages of a job on a node, once for all of the job's wardens there."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ from trainshed.model.launch_plan import Environment
 
 
 def main() -> int:
-    """Install what the requested file asks for; the answer goes through descriptor 3."""
+    """Install the packages that the request file names; send the answer to descriptor 3."""
     try:
         _prepare(read_json(os.environ.pop(REQUEST)))
     except EngineFault as fault:

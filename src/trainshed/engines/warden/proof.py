@@ -1,11 +1,12 @@
-"""How a warden and its launcher prove to each other that they are of one attempt.
+"""Lets a warden and its launcher prove to each other that they belong to the same attempt.
 
-The launcher sends a nonce to every caller.  The warden answers with a nonce of its own and with
-what only the attempt's secret can make of both; the launcher looks at that, and proves itself in
-the same way.  The secret never passes the wire, what was heard once is of no use again, and a
-stranger at either end learns nothing.
+The launcher sends a nonce to every caller.  The warden answers with its own nonce and a proof: an
+HMAC of both nonces, keyed with the attempt's secret.  The launcher checks it and sends its own
+proof.  The secret itself is never sent, a recorded proof is useless for other nonces, and a program
+without the secret learns nothing at either end.
 
-HMAC-SHA256 as in RFC 2104, by hand: the module for it has OpenSSL loaded, 4 MB in every warden.
+HMAC-SHA256 as in RFC 2104 is written here because the module ``hmac`` loads OpenSSL, 4 MB in every
+warden.
 """
 
 import os
@@ -21,22 +22,22 @@ _OUTER = bytes(byte ^ 0x5C for byte in range(256))
 
 
 def new_nonce() -> bytes:
-    """For one call, from one side."""
+    """Return a random nonce for one connection and one side."""
     return os.urandom(NONCE)
 
 
 def of_warden(secret: str, launcher_nonce: bytes, warden_nonce: bytes) -> bytes:
-    """What a warden proves itself with, to a launcher that has sent a nonce."""
+    """Return the proof of a warden for a launcher with this nonce."""
     return mac(secret.encode(), b"warden" + launcher_nonce + warden_nonce)
 
 
 def of_launcher(secret: str, launcher_nonce: bytes, warden_nonce: bytes) -> bytes:
-    """What the launcher proves itself with, to a warden that has sent a nonce."""
+    """Return the proof of the launcher for a warden with this nonce."""
     return mac(secret.encode(), b"launcher" + launcher_nonce + warden_nonce)
 
 
 def mac(key: bytes, message: bytes) -> bytes:
-    """HMAC-SHA256; keys are no longer than a block of it."""
+    """Return the HMAC-SHA256 of a message; the key has at most the length of a block."""
     if len(key) > _BLOCK:
         raise ValueError(f"a key must have at most {_BLOCK} bytes, got {len(key)}")
     padded = key.ljust(_BLOCK, b"\0")
@@ -45,12 +46,12 @@ def mac(key: bytes, message: bytes) -> bytes:
 
 
 def _sha256(data: bytes) -> bytes:
-    digest: bytes = _hash()(data).digest()
+    digest: bytes = _find_sha256()(data).digest()
     return digest
 
 
-def _hash() -> Callable[[bytes], Any]:
-    """The interpreter's own, whatever it is called there."""
+def _find_sha256() -> Callable[[bytes], Any]:
+    """Return the interpreter's own SHA-256; the module's name depends on the version."""
     for name in ("_sha2", "_sha256", "hashlib"):
         try:
             sha256: Callable[[bytes], Any] = __import__(name).sha256

@@ -1,10 +1,10 @@
-"""How a launcher and its wardens talk: frames over TCP, each of JSON or of a program's bytes.
+"""The protocol of a launcher and its wardens: frames over TCP with JSON or a program's output.
 
-Before the first frame each proves to the other that it is of the same attempt (``proof``).  A frame
-is five bytes, its length and its kind, and its content; nothing in it is ever run or unpickled.
+Before the first frame, each end proves to the other that it belongs to the attempt (``proof``).  A
+frame has five bytes, for its length and its kind, and a content, which no end runs or unpickles.
 
-What the launcher says (``do``): ``take``, ``start``, ``stop``, ``kill``, ``look``, ``ping``,
-``leave``.  What a warden says (``is``): ``here``, ``note``, ``prepared``, ``started``, ``fault``,
+Messages of the launcher (``do``): ``take``, ``start``, ``stop``, ``kill``, ``look``, ``ping``,
+``leave``.  Messages of a warden (``is``): ``here``, ``note``, ``prepared``, ``started``, ``fault``,
 ``beat``, ``stacks``, ``exit``, ``ending``, ``empty``.
 """
 
@@ -20,28 +20,28 @@ from trainshed.engines.supervise.loop import Loop
 
 #: Kinds of frames.
 JSON, STDOUT, STDERR = 0, 1, 2
-#: What is said of a machine that wants its wardens to end, behind its name.
-IS_LEFT: Final = "is to be left"
-#: The program's bytes that one frame has at most, and all that a warden may say in one.
+#: Follows the name of a node that has signalled its wardens to end.
+IS_LEFT: Final = "is ending its processes"
+#: Limits of a frame: output of a program, any frame of a warden, any frame of the launcher.  An
+#: environment may be large, and names all replicas.
 BYTES_MAX: Final = 1 << 18
 WARDEN_FRAME_MAX: Final = 1 << 20
-#: Environments may be large, and one of many replicas names all of them.
 LAUNCHER_FRAME_MAX: Final = 1 << 26
-#: Where the wardens of a step find their launcher: ``HOSTNAME;PORT;ADDRESS,...;VARIABLE``, the last
-#: the name of one in which a node may find an address of the first node.
+#: The variable with the launcher's addresses for wardens: ``HOSTNAME;PORT;ADDRESS,...;VARIABLE``,
+#: where VARIABLE names a variable of a node that may contain an address of the first node.
 LAUNCHER: Final = "TRAINSHED_LAUNCHER"
 SECRET: Final = "TRAINSHED_LAUNCHER_SECRET"  # noqa: S105 - a name, no secret
-#: How long the other may take to prove who it is.
+#: How long the other end may take for its proof.
 PROVE_S: Final = 5.0
 
 _HEAD: Final = struct.Struct("!IB")
 _READ_BYTES: Final = 1 << 18
-#: The kernel asks for a sign of a machine that has been silent, and gives up on one without.
+#: The kernel probes a machine that has been silent, and breaks the connection without an answer.
 _KEEP_IDLE_S, _KEEP_EVERY_S, _KEEP_COUNT = 15, 5, 6
 
 
 def message_of(kind: int, data: bytes) -> Mapping[str, Any]:
-    """The message in a frame.  Raises ValueError for what is none."""
+    """Parse the message in a frame.  Raises ValueError if it is not one."""
     message = json.loads(data) if kind == JSON else None
     if not isinstance(message, dict):
         raise ValueError("malformed message")  # noqa: TRY004 - as json.loads
@@ -49,12 +49,12 @@ def message_of(kind: int, data: bytes) -> Mapping[str, Any]:
 
 
 def exit_path(folder: str, task_name: str) -> str:
-    """Where a warden writes down how its replica ended, in the folder of the attempt."""
+    """Return the file in the attempt's folder to which a warden writes its replica's exit."""
     return f"{folder}/exit-{task_name}.json"
 
 
 class Channel:
-    """One connection whose other end has proven itself."""
+    """One connection between a launcher and a warden, after both proofs."""
 
     def __init__(
         self,
@@ -64,64 +64,64 @@ class Channel:
         heard: Callable[[int, bytes], object],
         ended: Callable[[str], object],
     ) -> None:
-        """``heard`` gets each frame, ``ended`` once why there will be no more."""
+        """``heard`` gets each frame, ``ended`` gets once how the other end ended the connection."""
         self._loop = loop
         self._socket = end
         self._frame_max = frame_max
         self._heard = heard
         self._tell_end = ended
         self._buffer = b""
-        self._going: deque[memoryview] = deque()
+        self._unsent: deque[memoryview] = deque()
         self._is_paused = False
         self.waiting = 0
-        """Bytes that could not be sent so far."""
-        self.drained: Callable[[], object] = _nothing
-        """Called whenever all has been sent."""
+        """The number of unsent bytes."""
+        self.drained: Callable[[], object] = _do_nothing
+        """The function to call whenever all has been sent."""
         self.is_open = True
         end.setblocking(False)
         _keep_alive(end)
         self._listen()
 
     def hear(self, heard: Callable[[int, bytes], object], ended: Callable[[str], object]) -> None:
-        """Have others take frames, and the end."""
+        """Replace the functions that get frames and the end."""
         self._heard = heard
         self._tell_end = ended
 
     def say(self, message: Mapping[str, Any]) -> None:
-        """Send a message, now or as soon as the other takes it."""
+        """Send a message now, or as soon as the other end reads."""
         self.send(JSON, json.dumps(message).encode())
 
     def send(self, kind: int, data: bytes) -> None:
-        """Send a frame."""
+        """Send a frame now, or as soon as the other end reads."""
         if not self.is_open:
             return
-        self._going.append(memoryview(_HEAD.pack(len(data), kind) + data))
+        self._unsent.append(memoryview(_HEAD.pack(len(data), kind) + data))
         self.waiting += _HEAD.size + len(data)
-        if len(self._going) == 1:
+        if len(self._unsent) == 1:
             self._flush()
             self._listen()
 
     def pause(self, on: bool) -> None:  # noqa: FBT001 - a switch
-        """Read nothing for a while: the other will have to wait in its writes."""
+        """Stop or continue reading; meanwhile the other end blocks in its writes."""
         if self.is_open and on != self._is_paused:
             self._is_paused = on
             self._listen()
 
     def close(self) -> None:
-        """Hear no more; ``ended`` is not called."""
+        """Close the connection, without a call of ``ended``."""
         if self.is_open:
             self.is_open = False
-            self._loop.watch(self._socket, _nothing, reads=False, writes=False)
+            self._loop.watch(self._socket, _do_nothing, reads=False, writes=False)
             self._socket.close()
 
     def _listen(self) -> None:
         if self.is_open:
             self._loop.watch(
-                self._socket, self._ready, reads=not self._is_paused, writes=bool(self._going)
+                self._socket, self._ready, reads=not self._is_paused, writes=bool(self._unsent)
             )
 
     def _ready(self) -> None:
-        if self._going:
+        if self._unsent:
             self._flush()
         if self.is_open and not self._is_paused:
             self._read()
@@ -129,17 +129,17 @@ class Channel:
 
     def _flush(self) -> None:
         try:
-            while self._going:
-                sent = self._socket.send(self._going[0])
+            while self._unsent:
+                sent = self._socket.send(self._unsent[0])
                 self.waiting -= sent
-                if sent < len(self._going[0]):
-                    self._going[0] = self._going[0][sent:]
+                if sent < len(self._unsent[0]):
+                    self._unsent[0] = self._unsent[0][sent:]
                 else:
-                    self._going.popleft()
+                    self._unsent.popleft()
         except BlockingIOError:
             return
         except OSError as error:
-            self._end(error.strerror or str(error))
+            self._end(f"cannot be reached: {error.strerror or error}")
             return
         self.drained()
 
@@ -149,16 +149,16 @@ class Channel:
         except BlockingIOError:
             return
         except OSError as error:
-            self._end(error.strerror or str(error))
+            self._end(f"cannot be reached: {error.strerror or error}")
             return
         if not data:
-            self._end("it has closed the connection")
+            self._end("closed the connection")
             return
         self._buffer = self._buffer + data if self._buffer else data
         try:
             self._take_frames()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            self._end(f"it said what makes no sense: {error!r:.200}")
+            self._end(f"sent a malformed message: {error!r:.200}")
 
     def _take_frames(self) -> None:
         at = 0
@@ -181,15 +181,15 @@ class Channel:
 
 
 def give_up_after(end: socket.socket, seconds: float) -> None:
-    """Have the connection break when the other machine takes nothing that was sent for so long.
+    """Have the kernel break a connection on which sent bytes are not acknowledged for so long.
 
-    Only for a sender with a peer that reads all the time: a peer that pauses looks the same.
+    Use this only if the peer always reads: a peer that pauses looks like a lost machine.
     """
     with suppress(OSError):
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(seconds * 1000))
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 

@@ -1,7 +1,7 @@
-"""How the archive begins: with what was compiled of it, and what an older Python lacks, at hand.
+"""Starts the archive: adds compiled modules, and modules that older Pythons lack, to the path.
 
-A node compiles nothing that another has: the first launcher of a Python version leaves the compiled
-modules beside the archive, and every warden spares a fifth of a second.
+The first launcher of each Python version writes the compiled modules beside the archive, so no
+other node compiles them, which saves each warden a fifth of a second.
 """
 
 import os
@@ -11,26 +11,26 @@ from typing import Final
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _MODE: Final = 0o600
-#: Flags that say that the hash behind them is not looked at (PEP 552).
+#: Flags by which Python does not check the hash after them (PEP 552).
 _UNCHECKED: Final = b"\1\0\0\0" + bytes(8)
 
 
 def main() -> int:
-    """Be what the words behind the archive's own name say."""
+    """Run the program that the arguments name; return its exit status."""
     own = os.path.abspath(sys.argv[0])
     compiled = f"{own.rpartition('.')[0]}-{sys.implementation.cache_tag}.zip"
     if sys.argv[1:2] == ["attempt"] and not os.path.exists(compiled):
-        _in_child(own, compiled)
+        _compile_in_child(own, compiled)
     if _is_ours(compiled):
         sys.path.insert(0, compiled)
     sys.path.append(f"{own}/newer")
-    from trainshed.engines.warden.main import main as begin  # noqa: PLC0415 - it is found there
+    from trainshed.engines.warden.main import main as begin  # noqa: PLC0415 - needs the path
 
     return begin(sys.argv[1:])
 
 
-def _in_child(own: str, compiled: str) -> None:
-    """What compiles needs much memory, and a launcher lives long."""
+def _compile_in_child(own: str, compiled: str) -> None:
+    """Compile in a child: that needs much memory, and the launcher runs for days."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -38,11 +38,11 @@ def _in_child(own: str, compiled: str) -> None:
     try:
         _compile(own, compiled)
     finally:
-        os._exit(0)  # without it all is compiled again: slow, and right
+        os._exit(0)  # if this failed, each process compiles its modules itself, which is only slow
 
 
 def _compile(own: str, compiled: str) -> None:
-    import importlib.util  # noqa: PLC0415 - needed once a cluster
+    import importlib.util  # noqa: PLC0415 - needed once in a cluster
     import marshal  # noqa: PLC0415
     import zipfile  # noqa: PLC0415
 
@@ -62,7 +62,7 @@ def _compile(own: str, compiled: str) -> None:
 
 
 def _is_ours(path: str) -> bool:
-    """Return whether a file is ours; one that other users may have written must not run."""
+    """Return whether only this user can have written a file; others could put code into it."""
     try:
         status = os.lstat(path)
     except OSError:

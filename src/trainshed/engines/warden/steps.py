@@ -1,4 +1,4 @@
-"""The commands by which a launcher starts wardens, such as one ``srun`` for all nodes."""
+"""Runs the commands with which a launcher starts wardens, such as one ``srun`` for all nodes."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ _LAST_WORDS_LENGTH: Final = 1000
 
 
 class SrunSteps:
-    """All steps of an attempt, and how they ended."""
+    """The step commands of an attempt, and how they ended."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class SrunSteps:
         descriptors: tuple[int, int],
         ended: Callable[[StepRule], object],
     ) -> None:
-        """``ended`` gets each step whose command is over."""
+        """``ended`` gets each step whose command has ended."""
         self._loop = loop
         self._children = children
         self._descriptors = descriptors
@@ -40,7 +40,7 @@ class SrunSteps:
         return not self._running
 
     def start(self, steps: Sequence[StepRule], env: Mapping[str, str], cwd: str) -> None:
-        """Run them all, with some variables besides ours."""
+        """Run the commands of all steps; ``env`` are variables besides those of this process."""
         for step in steps:
             self._words[step] = deque(maxlen=_LAST_WORDS)
             helper = self._running[step] = Helper(
@@ -53,16 +53,16 @@ class SrunSteps:
             helper.start(step.argv, {**os.environ, **env}, cwd)
 
     def end_words(self, step: StepRule) -> str:
-        """How a command ended and what it said last."""
+        """Describe how the command of a step ended, with its last lines."""
         status = self._statuses.get(step, 0)
         how = f"status {status}" if status >= 0 else f"signal {-status}"
         last_words = " / ".join(self._words[step])[-_LAST_WORDS_LENGTH:]
-        return f"the command that starts them ended with {how}" + (
+        return f"the command that starts the wardens ended with {how}" + (
             f": {last_words}" if last_words else ""
         )
 
     def terminate(self) -> None:
-        """Ask every command to end."""
+        """Send SIGTERM to every command."""
         for helper in self._running.values():
             helper.terminate()
 

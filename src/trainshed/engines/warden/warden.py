@@ -1,7 +1,7 @@
-"""The warden: owns one replica on its node, from its first byte to the end of all it has started.
+"""The warden: owns one replica on a node, until the replica and all its processes have ended.
 
-It obeys its launcher only.  When the launcher is gone, or the step that has started the warden, it
-kills what it owns and exits, so that no program runs unattended.
+It obeys only its launcher.  If the launcher ends, or the step that has started the warden, the
+warden kills its processes and exits, so that no program runs without a launcher.
 """
 
 import os
@@ -27,7 +27,7 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, Order, writ
 from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.engines.supervise.replicas import Replicas
 from trainshed.engines.warden import images, protocol
-from trainshed.engines.warden.dialing import dialed, forget
+from trainshed.engines.warden.dialing import dial, remove_secret
 from trainshed.engines.warden.duties import Duty, WardenFacts, list_due
 from trainshed.engines.warden.forward import Forward
 from trainshed.engines.warden.ports import PortRuns
@@ -39,38 +39,37 @@ from trainshed.model.launch_plan import PYTHON_WORD
 
 _LOOK_S: Final = 0.1
 _LOOK_FOR_PARENT_S: Final = 2.0
-#: The launcher may wait for a file system; the kernel detects a lost machine.
+#: Long, because the launcher may wait for a file system; the kernel detects a lost machine.
 _LAUNCHER_SILENT_S: Final = 900.0
-#: How long the launcher may take to answer a warden whose machine wants it to end.
+#: How long the launcher may take to answer a warden that the cluster has signalled to end.
 _ANSWER_S: Final = 5.0
-#: How long everything may take to be taken by a launcher that lives.
 _RETRY_S: Final = 1.0
 _WAKE_BYTES: Final = 4096
 _PRIVATE_FOLDER: Final = 0o700
 _MAINTENANCE, _OVER = "maintenance", "end"
-#: What the cluster has for its own programs.
+#: Prefixes of variables for programs of the cluster itself.
 _OF_CLUSTER: Final = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMI2_", "PMIX_", "PALS_",
                       "OMPI_", "TRAINSHED_LAUNCHER")  # fmt: skip
-#: What says which devices a program may use: not the plan's to say where the cluster does.
+#: Variables that name the devices of a program; those of the cluster override those of the plan.
 _DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                    "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")  # fmt: skip
 
 
 def main(index: int) -> int:
-    """Attend to the replica of this place in the plan."""
+    """Run the replica with this index in the plan; return the exit status."""
     close_inherited()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    devnull = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(devnull, 0)
     parent = os.getppid()
     reaper = fork_below_reaper(hands_on=True)
     tree.adopt_orphans(True)
     wake = hear_signals()
     try:
-        end = dialed(os.environ)
+        end = dial(os.environ)
     except (OSError, KeyError, ValueError) as error:
         sys.stderr.write(f"{socket.gethostname()}: {error}\n")
         return 1
-    forget(os.environ)
+    remove_secret(os.environ)
     return _Warden(index, end, wake, _Parent(reaper, parent)).run()
 
 
@@ -100,7 +99,11 @@ class _Warden:
         self._loop = Loop()
         self._children = Children()
         self._channel = Channel(
-            self._loop, end, protocol.LAUNCHER_FRAME_MAX, self._hear, self._launcher_gone
+            self._loop,
+            end,
+            protocol.LAUNCHER_FRAME_MAX,
+            self._handle_frame,
+            lambda why: self._kill_unattended(f"the launcher {why}"),
         )
         self._forward = Forward(self._loop, self._channel)
         self._descriptors = raise_descriptor_limit()
@@ -137,7 +140,7 @@ class _Warden:
         self._loop.on_readable(wake, self._handle_signals)
 
     def run(self) -> int:
-        """Attend to it until all is over."""
+        """Obey the launcher until all is over; return the exit status."""
         self._channel.say(
             {"is": "here", "index": self._index, "host": socket.gethostname(), "pid": os.getpid()}
         )
@@ -146,21 +149,21 @@ class _Warden:
             while not self._is_over:
                 self._loop.turn()
                 self._advance()
-        except Exception:  # noqa: BLE001 - whatever it is, nothing may live on
+        except Exception:  # noqa: BLE001 - after any error, no process may live on
             sys.excepthook(*sys.exc_info())
-            return 1  # the reaper ends what is left
+            return 1  # the reaper kills the remaining processes
         finally:
             with suppress(OSError):
                 remove_tree(self._folder.path)
         return 0
 
-    def _hear(self, kind: int, data: bytes) -> None:
+    def _handle_frame(self, kind: int, data: bytes) -> None:
         self._silent = 0
         message = protocol.message_of(kind, data)
         self._do[message["do"]](message)
 
     def _take(self, message: Mapping[str, Any]) -> None:
-        """Learn what attempt it is, and have ready what the replica needs on this node."""
+        """Take over a replica of an attempt, and prepare what it needs on this node."""
         self._task = message
         os.mkdir(self._folder.shared, _PRIVATE_FOLDER)
         name = f"{message['uid']}-{message['attempt']}"
@@ -210,7 +213,7 @@ class _Warden:
         if self._replicas is None or self._order is not None:
             return
         replica = self._complete(decode(ReplicaSpec, message["replica"]))
-        self._ports.give()
+        self._ports.release()
         self._replicas.start((replica,), self._folder)
 
     def _complete(self, replica: ReplicaSpec) -> ReplicaSpec:
@@ -220,20 +223,20 @@ class _Warden:
             trainer_contract.PROGRESS_FILE: self._folder.progress(replica.task_name),
         }
         if replica.container:
-            local_env = {**devices_of(os.environ), **files}
-            return images.completed(replica, os.environ, local_env, self._folder.path)
-        inherited = list_inherited(os.environ, self._task["keeps"], self._task["unset"])
+            local_env = {**select_devices(os.environ), **files}
+            return images.complete(replica, os.environ, local_env, self._folder.path)
+        inherited = select_inherited(os.environ, self._task["keeps"], self._task["unset"])
         command = compose_command(
             replica,
             python=self._python,
             packages=self._entries,
             base=inherited,
-            devices=devices_of(inherited),
+            devices=select_devices(inherited),
         )
         return replica._replace(argv=command.argv, env={**command.env, **files})
 
     def _stop(self, order: Order) -> None:
-        """Obey; a warden that has nothing yet says at once that it has nothing."""
+        """Obey an order; without a replica and without a launcher, the warden is over at once."""
         new = order.after(self._order)
         if new is None:
             return
@@ -283,15 +286,15 @@ class _Warden:
         self._is_over = True
         return True
 
-    def _launcher_gone(self, why: str) -> None:
-        """Kill all and exit: the launcher is gone."""
-        sys.stderr.write(f"{socket.gethostname()}: the launcher is gone: {why}\n")
+    def _kill_unattended(self, why: str) -> None:
+        """Kill the replica and exit, because no launcher or step attends to this warden."""
+        sys.stderr.write(f"{socket.gethostname()}: killing all processes of the replica: {why}\n")
         self._kill()
 
     def _handle_signals(self) -> None:
-        heard = set(os.read(self._wake, _WAKE_BYTES))
+        signals = set(os.read(self._wake, _WAKE_BYTES))
         self._children.reap()
-        ending = heard.intersection(ENDING)
+        ending = signals.intersection(ENDING)
         if ending and self._order is None:
             self._channel.say({"is": "ending", "signal": signal.Signals(min(ending)).name})
             self._loop.after(_ANSWER_S, self._end_unanswered)
@@ -305,7 +308,11 @@ class _Warden:
         is_silent = self._silent * _LOOK_FOR_PARENT_S > _LAUNCHER_SILENT_S
         if self._channel.is_open and (self._parent.is_gone or is_silent):
             self._channel.close()
-            self._launcher_gone("it says nothing" if is_silent else "the step has ended")
+            self._kill_unattended(
+                f"the launcher sent no message for {_LAUNCHER_SILENT_S:g} s"
+                if is_silent
+                else "the step that started this warden has ended"
+            )
         self._loop.after(_LOOK_FOR_PARENT_S, self._look_for_parent)
 
     def _advance(self) -> None:
@@ -314,11 +321,11 @@ class _Warden:
         replicas = self._replicas
         if replicas is None:
             return
-        for duty in list_due(partial(self._learn, replicas), self._done):
+        for duty in list_due(partial(self._collect_facts, replicas), self._done):
             if self._duties[duty](replicas):
                 self._done.add(duty)
 
-    def _learn(self, replicas: Replicas) -> WardenFacts:
+    def _collect_facts(self, replicas: Replicas) -> WardenFacts:
         return WardenFacts(
             has_fault=replicas.fault is not None,
             has_started=replicas.have_started,
@@ -336,7 +343,7 @@ class _Warden:
         return True
 
     def _tell_exit(self, replicas: Replicas) -> bool:
-        """Write it to the shared folder first: a launcher reads it there if no message comes."""
+        """Write the exit to the attempt's folder, where the launcher finds it without a message."""
         self._forward.drain()
         task_name = self._task["task_name"]
         record = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
@@ -353,7 +360,7 @@ class _Warden:
                 self._loop.after(_RETRY_S, partial(self._write_exit, record))
 
     def _tell_empty(self, _replicas: Replicas) -> bool:
-        """Say that no process is left, after all output; False while one lives."""
+        """Tell the launcher, after all output, that no process is left; False while one lives."""
         self._children.reap()
         if self._children.any_left or (self._tree is not None and self._tree.living()):
             self._loop.after(_LOOK_S, lambda: None)
@@ -365,7 +372,7 @@ class _Warden:
         return True
 
 
-def list_inherited(
+def select_inherited(
     node: Mapping[str, str], keeps: Sequence[str], unset: Sequence[str]
 ) -> dict[str, str]:
     """Select the variables of a node that a program needs to run there."""
@@ -376,13 +383,13 @@ def list_inherited(
     }
 
 
-def devices_of(node: Mapping[str, str]) -> dict[str, str]:
-    """What a node says of the devices that a program may use."""
+def select_devices(node: Mapping[str, str]) -> dict[str, str]:
+    """Select the variables of a node that name the devices of a program."""
     return {name: node[name] for name in _DEVICES if name in node}
 
 
 def _private_folder() -> str:
-    """Make the folder on the node's disk that program and warden share.  Raises OSError."""
+    """Make the folder on the node's disk that warden and program share.  Raises OSError."""
     path = f"{os.environ.get('TMPDIR') or '/tmp'}/trainshed-{os.urandom(8).hex()}"  # noqa: S108
     os.mkdir(path, _PRIVATE_FOLDER)
     return path
