@@ -1,4 +1,4 @@
-"""The name under which supervisors of the release before wait for devices at their job's end."""
+"""The module that supervisors of the previous release run to wait for their job's devices."""
 
 import sys
 

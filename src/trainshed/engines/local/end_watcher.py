@@ -8,8 +8,8 @@ from typing import Final
 
 from trainshed.model.attempt import AttemptKey
 
-#: A watched supervisor costs a descriptor.  The server learns of the end of another one when it
-#: looks at its attempts next.
+#: Each watched supervisor costs a file descriptor.  The server learns of the end of a supervisor
+#: that is not watched when it next observes its attempts.
 _WATCHED_MAX: Final = 256
 _CLOSE_S_MAX: Final = 2.0
 
@@ -18,13 +18,13 @@ class EndWatcher:
     """Tells the server that a supervisor has ended; its thread starts at the first ``listen``."""
 
     def __init__(self) -> None:
-        """Without a callback nothing is watched."""
+        """Watch nothing before ``listen``."""
         self._callback: Callable[[Collection[AttemptKey]], None] | None = None
         self._keys: dict[int, AttemptKey] = {}
         self._thread: threading.Thread | None = None
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """Call this back from now on, and no other."""
+        """Call ``callback`` from now on, in place of an earlier one."""
         self._callback = callback
         if self._thread is None:
             self._poll = select.epoll()
@@ -39,7 +39,7 @@ class EndWatcher:
             return
         try:
             descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:  # it has been collected
+        except ProcessLookupError:  # the child has ended and was waited for
             if self._callback is not None:
                 self._callback([key])
         except OSError:  # there are no descriptors left

@@ -13,7 +13,7 @@ from trainshed.files.caches import default_cache_dir
 
 
 def make(context: EngineContext) -> LocalEngine:
-    """The engine of this machine; asks container runtimes whether they work."""
+    """Make the engine of this machine; look for a container runtime that works."""
     options = dict(context.options)
     detected = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
     isolation_options = options.pop("isolation", None)

@@ -1,8 +1,8 @@
-"""Runs one attempt in the foreground: for a command that waits, and that the attempt ends with.
+"""Runs one attempt in the foreground: the command waits for it, and the attempt ends with it.
 
-The supervisor is the one of a server's attempts.  Its folder is a temporary one, and the command
-reads the log there while it is written.  They are tied together (``supervise.tether``), so that
-nothing of the attempt lives on, however the command ends.
+The supervisor is the same program as for a server's attempts.  Its folder is a temporary one, and
+the command reads the log there while it is written.  A socket ties the two processes together
+(``supervise.record.tether``), so that no process of the attempt outlives the command.
 """
 
 import json
@@ -46,7 +46,7 @@ _PRIVATE_FOLDER: Final = 0o700
 _UID_BYTES: Final = 7
 _READ_BYTES: Final = 1 << 12
 _PAUSE_S: Final = 0.01
-#: How often somebody is asked who waits for enough steps, in milliseconds.
+#: How often ``enough`` is called, in milliseconds.
 _LOOK_MS: Final = 500
 
 
@@ -61,14 +61,14 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     uid: int | None = None,
     enough: "Enough | None" = None,
 ) -> "Ran":
-    """Run a job to its end and say how it ended; its exit code is the deciding replica's.
+    """Run a job to its end and return how it ended; its exit code is the deciding replica's.
 
-    ``uid`` is the number of the job, a random one if None.  ``enough`` is asked twice a second, and
-    ends the job when it has seen what it wanted: a sentence.
+    ``uid`` is the number of the job, a random one if None.  ``enough`` is called twice a second,
+    and the job is stopped when it returns a reason.
 
     ``grace_s`` is the time from SIGTERM to SIGKILL.  SIGINT, SIGTERM and SIGHUP stop the job (exit
-    code 128 + N), a second one kills it.  To be called in the main thread, or signals are left
-    alone.  Raises EngineFault when a replica cannot be started, or packages cannot be installed.
+    code 128 + N), a second one kills it; in a thread other than the main one, signals keep their
+    effect.  Raises EngineFault when a replica cannot be started, or packages cannot be installed.
     """
     devices = find.devices(fake_gpus)
     preparation = Preparation(
@@ -85,20 +85,20 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
 
 
 def new_uid() -> int:
-    """A number that no other job has."""
+    """A random number for a job, which no other job has."""
     return int.from_bytes(os.urandom(_UID_BYTES))
 
 
 @runtime_checkable
 class Stamped(Protocol):
-    """A sink that wants to know when lines were taken from their replicas: they come in batches."""
+    """A sink that needs the time at which each line was read: lines reach the sink in batches."""
 
     def stamp(self, stamp_ns: int) -> None:
-        """Take the stamp of the line that comes next, in nanoseconds since 1970."""
+        """Take the time of the next line, in nanoseconds since 1970."""
 
 
 class Ran(NamedTuple):
-    """How a job ended, and what its workers say of their exchanges through reducers."""
+    """How a job ended, and what its workers reported of their exchanges through reducers."""
 
     outcome: Outcome
     reduction: ReductionReport | None
@@ -106,7 +106,7 @@ class Ran(NamedTuple):
     """By task name, of the replicas that have reported any."""
 
 
-#: Why a job has run for long enough, from how long its steps took; empty: let it run.
+#: From the step times by task name: why the job has run for long enough; empty: let it run.
 Enough = Callable[[Mapping[str, StepTimes]], str]
 
 
@@ -131,18 +131,18 @@ class _Run:
         self._grace_s = grace_s
         self._enough = enough
         self._tail = LogTail(self._folder.log)
-        self._tether, self._theirs = socket.socketpair()
+        self._tether, self._supervisor_end = socket.socketpair()
         self._records = AttemptRecords()
         self._pid: int | None = None
         self._stop: JobEnd | None = None
         self._has_enough = False
-        self._broken: OSError | None = None
+        self._sink_error: OSError | None = None
 
     def follow(self, start: AttemptStarter, preparation: Preparation) -> Ran:
-        """Start it, pass on what it writes, and see to its end."""
+        """Start the attempt, pass its output on, and wait for its end."""
         try:
             with self._tether:
-                with self._theirs:
+                with self._supervisor_end:
                     self._pid = self._start(start, preparation)
                 self._pass_on()
             self._collect()
@@ -155,13 +155,13 @@ class _Run:
     def _start(self, start: AttemptStarter, preparation: Preparation) -> int:
         try:
             os.mkdir(os.path.dirname(self._folder.job), _PRIVATE_FOLDER)  # noqa: PTH102, PTH120 - folders of attempts are strings
-            theirs = self._theirs.fileno()
-            return start.begin(self._key, self._folder, preparation, theirs).pid
+            tether = self._supervisor_end.fileno()
+            return start.begin(self._key, self._folder, preparation, tether).pid
         except OSError as error:
             raise EngineFault(f"the job cannot be started: {error}") from error
 
     def _pass_on(self) -> None:
-        """Until the supervisor is gone and all that it has written was read."""
+        """Pass output on until the supervisor has ended and all of its log was read."""
         poll = select.poll()
         poll.register(self._tether, select.POLLIN)
         if self._signals >= 0:
@@ -193,14 +193,14 @@ class _Run:
         return True
 
     def _deliver(self) -> bool:
-        """Whether there may be more."""
+        """Pass some lines on; tell whether there may be more."""
         lines = self._tail.read()
         for line in lines:
             self._show(line)
         return bool(lines)
 
     def _show(self, line: LogLine) -> None:
-        if self._broken is not None:
+        if self._sink_error is not None:
             return
         try:
             if line.task_name == SERVICE_TASK:
@@ -211,7 +211,7 @@ class _Run:
                     self._stamped.stamp(line.stamp_ns)
                 self._sink.line(self._replicas[line.task_name], line.text, stream)
         except OSError as error:
-            self._broken = error
+            self._sink_error = error
             self._order(self._grace_s, success.output_gone(error))
 
     def _on_signals(self) -> None:
@@ -220,7 +220,7 @@ class _Run:
                 continue
             self._records.read(self._folder.records)
             signum = signal.Signals(number)
-            if self._has_enough:  # whoever asked for the steps wants no more of them
+            if self._has_enough:  # the signal decides the exit code from now on
                 self._stop, self._has_enough = success.interrupted(signum), False
             if self._stop is not None or self._records.decided is not None:
                 self._order(0.0, self._stop)
@@ -232,11 +232,11 @@ class _Run:
         self._stop = self._stop or stop
         order = Order(grace_s, message=success.message(stop) if stop else "")
         message = {"do": "stop", "order": order._asdict(), "words": words}
-        with suppress(OSError):  # it is gone, which is all that is wanted
+        with suppress(OSError):  # the supervisor has ended already
             self._tether.sendall(json.dumps(message).encode() + b"\n")
 
     def _ended(self, preparation: Preparation) -> Ran:
-        """What is proven of the end.  Raises EngineFault where the job could not be run."""
+        """How the job ended.  Raises EngineFault where it could not be run."""
         observation = self._observe_end(preparation)
         if observation.phase is Phase.LOST and self._records.began and not self._records.ended:
             raise EngineFault("the supervisor was killed; every replica was ended with it")
@@ -249,7 +249,7 @@ class _Run:
         return Ran(outcome, observation.reduction, self._steps())
 
     def _observe_end(self, preparation: Preparation) -> Observation:
-        """By its records; of an attempt that says no end, after what it has left was ended."""
+        """Read the end from the records; without one, end what the supervisor left first."""
         self._records.read(self._folder.records)
         if self._records.ended is not None:
             return with_report(recorded(self._key, self._records), self._folder)
@@ -264,7 +264,7 @@ class _Run:
         return observation
 
     def _collect(self) -> None:
-        """Wait until the supervisor is gone: nothing of the attempt lives then, unless killed."""
+        """Wait until the supervisor has ended; unless it was killed, its replicas have too."""
         pid, self._pid = self._pid, None
         if pid is not None:
             with suppress(ChildProcessError):
@@ -272,12 +272,12 @@ class _Run:
 
 
 def _with_severity(line: LogLine) -> str:
-    """A line of the service, with the word before it where it is more than a remark."""
+    """A line of the service, with its severity in front unless that is INFO."""
     return line.text if line.severity == "INFO" else f"{line.severity}: {line.text}"
 
 
 def _temporary_folder() -> str:
-    """Without the module for it, which takes longer to import than to start a job."""
+    """The temporary folder; importing ``tempfile`` takes longer than starting a job."""
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names there are private and random
 
 
@@ -286,7 +286,7 @@ def _asks_for_gpus(plan: LaunchPlan) -> bool:
 
 
 def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
-    """The plan for a machine that has none, with a warning of what it asked for."""
+    """The plan for a machine without GPUs, with a warning that says what it asked for."""
     if not _asks_for_gpus(plan):
         return plan
     none = gpus.deal(plan.replicas, 0)
@@ -297,29 +297,29 @@ def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
 
 @contextmanager
 def _open_signals() -> Iterator[int]:
-    """A descriptor from which the numbers of ending signals can be read, instead of their effect.
+    """Yield a descriptor that delivers the numbers of ending signals in place of their effect.
 
-    One that the command was started to ignore (nohup, a background job of a script) stays ignored.
-    -1 in a thread that is not the main one: it hears none.
+    A signal that the command was started to ignore (nohup, a background job of a script) stays
+    ignored.  In a thread other than the main one, which alone gets signals, yield -1.
     """
-    heard, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    before = {number: signal.getsignal(number) for number in _ENDING}
+    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    old_handlers = {number: signal.getsignal(number) for number in _ENDING}
     try:
-        wake = signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        old_wakeup = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     except ValueError:
-        os.close(heard)
-        os.close(wakeup)
+        os.close(read_end)
+        os.close(write_end)
         yield -1
         return
     try:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             if handler not in {signal.SIG_IGN, None}:
                 signal.signal(number, lambda *_: None)
-        yield heard
+        yield read_end
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             if handler is not None:
                 signal.signal(number, handler)
-        signal.set_wakeup_fd(wake)
-        os.close(heard)
-        os.close(wakeup)
+        signal.set_wakeup_fd(old_wakeup)
+        os.close(read_end)
+        os.close(write_end)

@@ -1,6 +1,6 @@
 """Finds which attempts meet at a port of the machine, by the processes that hold its sockets.
 
-An attempt may hold any number of sockets, so nothing here grows with the pairs of sockets.
+An attempt may hold any number of sockets, so no loop here goes over all pairs of sockets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,8 +55,8 @@ def find_meetings(sockets: Sequence[TcpSocket], holders: Mapping[int, SocketHold
             pair = holders[client.inode], holders[server.inode]
             add(*pair, server.local.port, both_listen=False)
     for port, listeners in _listeners_by_port(sockets).items():
-        held = [(row.local, holders[row.inode]) for row in listeners if row.inode in holders]
-        for holder_pair in _pair_listeners(held):
+        addresses = [(row.local, holders[row.inode]) for row in listeners if row.inode in holders]
+        for holder_pair in _pair_listeners(addresses):
             first, second = sorted(holder_pair, key=lambda holder: holder.attempt)
             add(first, second, port, both_listen=True)
     return meetings
@@ -93,13 +93,15 @@ def _pair_listeners(
     listeners: Iterable[tuple[SocketAddress, SocketHolder]],
 ) -> Iterator[tuple[SocketHolder, SocketHolder]]:
     """Yield attempts, two at a time, whose sockets at one port get connections to one address."""
-    everywhere: dict[AttemptKey, SocketHolder] = {}
+    on_any_address: dict[AttemptKey, SocketHolder] = {}
     by_address: dict[str, dict[AttemptKey, SocketHolder]] = {}
-    for place, holder in listeners:
-        owners = everywhere if place.is_any else by_address.setdefault(place.address, {})
+    for local, holder in listeners:
+        owners = on_any_address if local.is_any else by_address.setdefault(local.address, {})
         owners.setdefault(holder.attempt, holder)
-    somewhere = {key: holder for owners in by_address.values() for key, holder in owners.items()}
-    yield from combinations(everywhere.values(), 2)
-    yield from product(everywhere.values(), somewhere.values())
+    on_one_address = {
+        key: holder for owners in by_address.values() for key, holder in owners.items()
+    }
+    yield from combinations(on_any_address.values(), 2)
+    yield from product(on_any_address.values(), on_one_address.values())
     for owners in by_address.values():
         yield from combinations(owners.values(), 2)

@@ -1,8 +1,8 @@
 """Warns jobs that meet at a port of the machine, where they have no networks of their own.
 
-Two jobs with one fixed port and rendezvous train as one world, and both succeed without an error.
-The table of sockets is read every few seconds while two attempts run; processes are searched only
-for sockets that were not there before.
+Two jobs with the same fixed port and rendezvous train as one job, and both succeed without an
+error.  The table of sockets is read every few seconds while two attempts run; processes are
+searched only for sockets that were not there before.
 """
 
 import logging
@@ -50,10 +50,10 @@ Warn = Callable[[AttemptKey, str], bool]
 
 
 class PortWatch:
-    """Looks whether processes of two attempts meet at a port, and warns both, once."""
+    """Checks whether processes of two attempts meet at a port, and warns both, once."""
 
     def __init__(self, running: Running, warn: Warn, pause_s: float = PAUSE_S) -> None:
-        """Nothing is looked at before ``start``."""
+        """Check nothing before ``start``."""
         self._running = running
         self._warn = warn
         self._pause_s = pause_s
@@ -65,7 +65,7 @@ class PortWatch:
         self._warned: set[Meeting] = set()
 
     def start(self) -> None:
-        """Begin; again is nothing."""
+        """Start the thread, unless it runs."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="port-watch", daemon=True)
             self._thread.start()
@@ -78,10 +78,10 @@ class PortWatch:
             self._thread = None
 
     def look(self) -> None:
-        """Look once."""
+        """Check the ports once."""
         supervisors = self._running()
         self._warned = {meeting for meeting in self._warned if _lives(meeting, supervisors)}
-        if len(supervisors) < 2:  # noqa: PLR2004 - one alone meets no other
+        if len(supervisors) < 2:  # noqa: PLR2004 - a meeting takes two attempts
             return
         sockets = _sockets_of_others()
         self._look_for_holders(sockets, supervisors)
@@ -93,13 +93,13 @@ class PortWatch:
         while not self._stop.wait(self._pause_s):
             try:
                 self.look()
-            except Exception:  # noqa: BLE001 - it looks again
+            except Exception:  # noqa: BLE001 - the next check may succeed
                 _LOG.warning("cannot check the ports of jobs", exc_info=True)
 
     def _look_for_holders(
         self, sockets: Sequence[TcpSocket], supervisors: Mapping[int, AttemptKey]
     ) -> None:
-        """Learn the holders of sockets that are new; forget the sockets that are gone."""
+        """Find the holders of new sockets; drop the sockets that are gone."""
         candidates = set(list_candidates(sockets))
         self._looks = {inode: self._looks.get(inode, 0) for inode in candidates}
         self._holders = {
@@ -116,7 +116,7 @@ class PortWatch:
         self._holders |= {inode: SocketHolder(*holder) for inode, holder in holders.items()}
 
     def _report(self, meeting: Meeting, holders: tuple[SocketHolder, SocketHolder]) -> None:
-        """Warn both attempts, unless they had as many warnings of each other as they may get."""
+        """Warn both attempts, unless they have got all the warnings of each other they may get."""
         attempts = meeting.first, meeting.second
         warnings = 1 + sum({*attempts} == {other.first, other.second} for other in self._warned)
         if warnings > _WARNINGS_MAX:
@@ -131,7 +131,7 @@ class PortWatch:
 
 
 def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
-    """The warning of each of two jobs; neither learns the name of the other."""
+    """The warning for each of two jobs, without the name of the other one."""
     port = meeting.port
     if meeting.both_listen:
         words = f"listens on port {port}, and so does another job: each gets connections of both."
@@ -143,7 +143,7 @@ def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
 
 
 def _task_of(pid: int) -> str:
-    """The replica of a process, by its variables."""
+    """The task name of a process, from its environment."""
     with suppress(OSError):
         for text in tree.read(f"/proc/{pid}/environ").split("\0"):
             if text.startswith(_TASK):
@@ -152,7 +152,7 @@ def _task_of(pid: int) -> str:
 
 
 def _sockets_of_others() -> list[TcpSocket]:
-    """All sockets but those of this process: the gateway's connections are no job's."""
+    """All sockets but those of this process, which are the gateway's connections."""
     own = set(held_inodes(os.getpid()))
     return [socket for socket in read_sockets(in_use=True) if socket.inode not in own]
 

@@ -1,8 +1,8 @@
-"""What one replica's container is to be, and the command line that each runtime takes for it.
+"""Describes one replica's container, and composes the command lines of the runtimes.
 
 Docker's and podman's ``run`` stays in the foreground: it passes the container's output and signals
-on and ends with its exit status.  What the job chose comes behind ``--`` or behind an equals sign,
-so that an image named ``--privileged`` is an image that does not exist.
+on and ends with its exit status.  Values of the job stand after ``--`` or after an equals sign, so
+that an image named ``--privileged`` is an image that does not exist.
 """
 
 import os
@@ -15,20 +15,20 @@ from trainshed.model.launch_plan import ContainerPlan
 
 _MIB: Final = 1 << 20
 SHM_BYTES_MIN: Final = 64 * _MIB
-#: Of the memory that a replica has: what Linux gives every machine's own /dev/shm.
+#: The replica's memory divided by this: as Linux does for the /dev/shm of a machine.
 _SHM_SHARE: Final = 2
 
 
-#: Threads count too: a large machine's data loaders have thousands, a fork bomb has more.
+#: Threads count too: data loaders on a large machine have thousands, a fork bomb has more.
 PROCESSES_MAX: Final = 32_768
 
 
 class ContainerSpec(NamedTuple):
-    """All that a runtime is given for one container."""
+    """The settings of one container."""
 
     name: str
     mark: str
-    """UID/ATTEMPT: what leftovers are found by."""
+    """UID/ATTEMPT, by which leftover containers are found."""
     plan: ContainerPlan
     env: Mapping[str, str]
     shm_bytes: int
@@ -47,31 +47,32 @@ class ContainerSpec(NamedTuple):
 
 
 def shm_bytes(memory_bytes: int | None, machine_bytes: int, replicas: int) -> int:
-    """How large /dev/shm is: half of the memory that is the replica's.
+    """The size of /dev/shm: half of the replica's memory.
 
-    Runtimes give 64 MiB, on which data loaders with several workers die of SIGBUS.  It is a bound
-    and not a reservation, so replicas without a limit share the machine's memory evenly.
+    The default of runtimes is 64 MiB, on which data loaders with several workers die of SIGBUS.
+    The size is a limit and reserves nothing; replicas without a memory limit share the machine's
+    memory evenly.
     """
     share = machine_bytes // max(replicas, 1)
     return max(SHM_BYTES_MIN, min(memory_bytes or share, share) // _SHM_SHARE)
 
 
-#: How containers of ours differ from those of others, and of which attempt they are.
+#: The label of this service's containers; its value is the mark of their attempt.
 LABEL: Final = "trainshed.job"
 _ROOT: Final = 0
-#: Where programs may write although their image is closed; it counts as memory.
+#: Folders in memory where programs may write although their image is read-only.
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - the container's own
 
 
 def docker_run(
     runtime: Runtime, spec: ContainerSpec, variables: tuple[str, ...], *, euid: int | None = None
 ) -> tuple[str, ...]:
-    """The words of ``run``; ``variables`` are the flags that give the container its variables."""
+    """The command line of ``run``; ``variables`` are the flags for the container's variables."""
     return (
         *(runtime.program, "run", "--rm", "--pull", "missing"),
         *("--name", spec.name, "--label", f"{LABEL}={spec.mark}"),
-        *_surroundings(runtime, spec),
-        *_walls(runtime, spec),
+        *_host_flags(runtime, spec),
+        *_isolation_flags(runtime, spec),
         *_user(runtime, os.geteuid() if euid is None else euid),
         *_devices(runtime, spec),
         *_limits(spec),
@@ -81,7 +82,7 @@ def docker_run(
 
 
 def docker_started(plan: ContainerPlan) -> Iterator[str]:
-    """Docker's table: a command replaces ENTRYPOINT and drops CMD, args replace CMD alone."""
+    """The image and its program: a command replaces ENTRYPOINT and CMD, args replace only CMD."""
     if plan.command:
         yield f"--entrypoint={plan.command[0]}"
     yield "--"
@@ -92,44 +93,44 @@ def docker_started(plan: ContainerPlan) -> Iterator[str]:
 
 
 def remove_argv(runtime: Runtime, container: str) -> tuple[str, ...]:
-    """Kill and remove a container that its client has left behind."""
+    """The command that kills and removes a container."""
     return (runtime.program, "rm", "--force", container)
 
 
-#: Asks until the runtime says that there is nothing left.  What it says of a container that it is
-#: removing by itself at this moment helps nobody.
-_EMPTYING: Final = """\
+#: Removes containers until the runtime lists none.  ``rm`` fails for a container that the runtime
+#: is removing by itself at this moment; its errors are dropped.
+_REMOVE_ALL: Final = """\
 until ids=$("$1" ps --all --quiet --no-trunc --filter "$2" 2> /dev/null) && [ -z "$ids" ]; do
   { [ -n "$ids" ] && "$1" rm --force $ids > /dev/null 2>&1; } || sleep 0.2
 done"""
 
 
 def empty_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
-    """Kill and remove every container of an attempt; ends when the runtime knows of none."""
-    return ("/bin/sh", "-c", _EMPTYING, "sh", runtime.program, f"label={LABEL}={mark}")
+    """The command that removes every container of an attempt, and ends when none is listed."""
+    return ("/bin/sh", "-c", _REMOVE_ALL, "sh", runtime.program, f"label={LABEL}={mark}")
 
 
 def list_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
-    """Write the ids of the containers of an attempt, whether they run or not."""
+    """The command that prints the ids of an attempt's containers, whether they run or not."""
     label = f"label={LABEL}={mark}"
     return (runtime.program, "ps", "--all", "--quiet", "--no-trunc", "--filter", label)
 
 
 def running_argv(runtime: Runtime) -> tuple[str, ...]:
-    """Write the ids of the containers of all attempts that run."""
+    """The command that prints the ids of the running containers of all attempts."""
     return (runtime.program, "ps", "--quiet", "--no-trunc", "--filter", f"label={LABEL}")
 
 
 def inspect_argv(runtime: Runtime, containers: Iterable[str]) -> tuple[str, ...]:
-    """Write a line for each: the pid of its first process, and UID/ATTEMPT."""
+    """The command that prints a line for each container: its first pid, and UID/ATTEMPT."""
     line = f'{{{{.State.Pid}}}} {{{{index .Config.Labels "{LABEL}"}}}}'
     return (runtime.program, "inspect", "--format", line, *containers)
 
 
-def _surroundings(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
-    """Replicas share the host's network, as processes do: ports in TF_CONFIG mean the same."""
+def _host_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
+    """Replicas share the host's network, as processes do, so that ports in TF_CONFIG are valid."""
     if runtime.has_init:
-        yield "--init"  # a program that is process 1 does not hear SIGTERM
+        yield "--init"  # a program that runs as process 1 ignores SIGTERM by default
     if spec.has_peers or not runtime.has_walls:
         yield from ("--network", "host")
     if runtime.name == PODMAN:  # the server's proxy may have a password; jobs get it by pass_env
@@ -142,22 +143,22 @@ def _surroundings(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
     yield from _mounts(spec)
 
 
-def _walls(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
-    """What Kubernetes' Pod Security calls ``restricted``, and files that stay as they are.
+def _isolation_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
+    """Flags for what Kubernetes' Pod Security calls ``restricted``, and for a read-only image.
 
-    Without a word on the network a container has one of its own: the server's loopback is not in
-    it, nor are the ports of other jobs.
+    Without a flag for the network a container has one of its own, from which it reaches neither
+    the server's loopback nor the ports of other jobs.
     """
     if runtime.has_walls:
         yield from ("--cap-drop", "ALL", "--pids-limit", str(spec.processes_max))
     elif runtime.name == PODMAN:
-        yield from ("--pids-limit", "-1")  # its 2048 are few for data loaders on a large machine
+        yield from ("--pids-limit", "-1")  # its default of 2048 is too low for data loaders
     if runtime.has_walls or runtime.user is not None:
         yield from ("--security-opt", "no-new-privileges")
     if runtime.is_read_only:
         yield "--read-only"
-        for place in _TEMPORARY:
-            yield from ("--tmpfs", f"{place}:rw,exec,nosuid,nodev,mode=1777")
+        for folder in _TEMPORARY:
+            yield from ("--tmpfs", f"{folder}:rw,exec,nosuid,nodev,mode=1777")
 
 
 def _user(runtime: Runtime, euid: int) -> Iterator[str]:
@@ -165,7 +166,7 @@ def _user(runtime: Runtime, euid: int) -> Iterator[str]:
         return
     yield from ("--user", runtime.user)
     if runtime.name == PODMAN and euid != _ROOT:
-        yield "--userns=keep-id"  # else the user of the container is nobody on the machine
+        yield "--userns=keep-id"  # else the container's user is not the server's on the machine
 
 
 def _devices(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
@@ -174,20 +175,20 @@ def _devices(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
     if runtime.name == PODMAN:
         for uuid in spec.devices:
             yield from ("--device", f"nvidia.com/gpu={uuid}")
-    else:  # the quotes are docker's own: it reads the value as a line of CSV
+    else:  # docker reads the value as a line of CSV, hence the quotes
         yield from ("--gpus", f'"device={",".join(spec.devices)}"')
 
 
 def _limits(spec: ContainerSpec) -> Iterator[str]:
     if spec.memory_bytes is not None:
-        bound = str(spec.memory_bytes)
-        yield from ("--memory", bound, "--memory-swap", bound)  # the same: no swap on top
+        limit = str(spec.memory_bytes)
+        yield from ("--memory", limit, "--memory-swap", limit)  # equal values allow no swap
     if spec.cpus is not None:
         yield from ("--cpus", f"{spec.cpus:g}")
 
 
 def apptainer_run(runtime: Runtime, spec: ContainerSpec) -> tuple[str, ...]:
-    """The words of ``run`` or ``exec`` (``engines.apptainer``)."""
+    """The command line of ``run`` or ``exec`` (``engines.apptainer``)."""
     return run_words(
         runtime.program,
         spec.plan,

@@ -1,7 +1,7 @@
-"""Asks the container runtimes: which one works, when the server starts, and what is left in one.
+"""Finds a container runtime that works, and lists and removes the containers of attempts.
 
-That a command is installed says little: a docker client without its daemon is on many machines.  So
-each is asked for something that only a working one can answer.
+An installed command proves little: many machines have a docker client without its daemon.  So each
+runtime gets a command that only a working one can answer.
 """
 
 import json
@@ -34,7 +34,7 @@ from trainshed.engines.local.containers.argv import (
     running_argv,
 )
 
-#: A daemon that takes longer is of no use to a server that starts.
+#: A daemon that takes longer to answer counts as not working.
 _DETECT_S_MAX: Final = 5.0
 _ROOT: Final = 0
 #: Where podman looks for the first process of containers, besides the PATH.
@@ -44,8 +44,8 @@ _PODMAN_INITS: Final = ("/usr/libexec/podman/catatonit", "/usr/lib/podman/catato
 Ask = Callable[[tuple[str, ...]], tuple[int, str]]
 
 
-class _Trouble(Exception):
-    """Why an installed runtime is of no use, to follow its name in a sentence."""
+class _UnusableError(Exception):
+    """An installed runtime cannot be used; the text follows its name in a sentence."""
 
 
 def find(
@@ -56,14 +56,14 @@ def find(
     euid: int | None = None,
     egid: int | None = None,
 ) -> Found:
-    """The runtime that was asked for, or with ``auto`` the first that works.
+    """The requested runtime, or with ``auto`` the first that works.
 
     ``user`` is UID[:GID], ``image``, or None: the server's own where that is not root, else
     ``UNPRIVILEGED``.
     """
     if requested == NO_RUNTIME:
         return NONE
-    me = (os.geteuid() if euid is None else euid, os.getegid() if egid is None else egid)
+    ids = (os.geteuid() if euid is None else euid, os.getegid() if egid is None else egid)
     names = NAMES if requested == AUTO else _WITH_ALIASES.get(requested, (requested,))
     reasons, absent = [], []
     for name in names:
@@ -72,9 +72,10 @@ def find(
             absent.append(name)
             continue
         try:
-            return Found(_probe_runtime(name, program, _user(user, *me), _make_ask(environ), me[0]))
-        except _Trouble as trouble:
-            reasons.append(f"{name} {trouble}")
+            run_as = _user(user, *ids)
+            return Found(_probe_runtime(name, program, run_as, _make_ask(environ), ids[0]))
+        except _UnusableError as error:
+            reasons.append(f"{name} {error}")
     if absent and not reasons:
         reasons.append(f"{_join_names(absent)} {'is' if len(absent) == 1 else 'are'} not installed")
     return Found(None, "; ".join(reasons))
@@ -92,22 +93,22 @@ def _user(requested: str | None, euid: int, egid: int) -> str | None:
 
 
 def _probe_runtime(name: str, program: str, user: str | None, ask: Ask, euid: int) -> Runtime:
-    """The runtime, if it answers.  Raises _Trouble."""
+    """The runtime, if it answers.  Raises _UnusableError."""
     if name in CHILDREN_OF_CLIENT:
         if euid == _ROOT and user is not None:
-            raise _Trouble(
+            raise _UnusableError(
                 "is installed but would run images as root, as the server does; start the server "
                 f'as another user, or set container_user = "{USER_OF_IMAGE}"'
             )
         version, has_init = _read_word(ask, program, "version"), True
     elif name == PODMAN:
-        version, has_init = _podman(ask, program)
+        version, has_init = _probe_podman(ask, program)
     else:
-        version, has_init = _docker(ask, program)
+        version, has_init = _probe_docker(ask, program)
     return Runtime(name=name, program=program, version=version, user=user, has_init=has_init)
 
 
-def _docker(ask: Ask, program: str) -> tuple[str, bool]:
+def _probe_docker(ask: Ask, program: str) -> tuple[str, bool]:
     """The version of the daemon, and whether it has an init for containers."""
     answer = _read_output(
         ask, (program, "version", "--format", "{{json .Server}}"), "its daemon does not answer"
@@ -118,10 +119,10 @@ def _docker(ask: Ask, program: str) -> tuple[str, bool]:
         inits = [c["Version"] for c in components if c["Name"] == "docker-init"]
         return str(server["Version"]), any(v not in {"", "N/A"} for v in inits)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise _Trouble("is installed but does not answer as Docker does") from None
+        raise _UnusableError("is installed but does not answer as Docker does") from None
 
 
-def _podman(ask: Ask, program: str) -> tuple[str, bool]:
+def _probe_podman(ask: Ask, program: str) -> tuple[str, bool]:
     format_ = "{{.Version.Version}}"
     version = _read_output(ask, (program, "info", "--format", format_), "cannot be used").strip()
     has_init = shutil.which("catatonit") or any(Path(path).exists() for path in _PODMAN_INITS)
@@ -132,14 +133,14 @@ def _read_word(ask: Ask, *command: str) -> str:
     return _read_output(ask, command, "cannot be used").strip()
 
 
-def _read_output(ask: Ask, command: tuple[str, ...], otherwise: str) -> str:
-    """What a command writes.  Raises _Trouble for one that fails, writes nothing, or hangs."""
+def _read_output(ask: Ask, command: tuple[str, ...], failure: str) -> str:
+    """What a command prints.  Raises _UnusableError if it fails, prints nothing, or hangs."""
     try:
         status, answer = ask(command)
     except (OSError, subprocess.SubprocessError):
-        raise _Trouble(f"is installed but {otherwise}") from None
+        raise _UnusableError(f"is installed but {failure}") from None
     if status != 0 or not answer.strip():
-        raise _Trouble(f"is installed but {otherwise}")
+        raise _UnusableError(f"is installed but {failure}")
     return answer
 
 
@@ -160,7 +161,7 @@ ANSWER_S_MAX: Final = 30.0
 
 
 def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:
-    """Kill and remove every container of an attempt (UID/ATTEMPT); gives those that are left.
+    """Kill and remove every container of an attempt (UID/ATTEMPT); return those that are left.
 
     Blocks until the runtime has done it.  Raises OSError or subprocess.SubprocessError where the
     runtime does not answer: nothing is known then.
@@ -181,7 +182,7 @@ def first_processes(runtime: Runtime, environ: Mapping[str, str]) -> dict[int, s
     running.check_returncode()
     if not running.stdout.split():
         return {}
-    # one that ends meanwhile makes it fail, and the lines of the others are there all the same
+    # a container that ends meanwhile makes it fail, but the others still have their lines
     inspected = _run(inspect_argv(runtime, running.stdout.split()), environ, _DETECT_S_MAX)
     lines = (line.split() for line in inspected.stdout.splitlines())
     return {int(words[0]): words[1] for words in lines if len(words) == 2 and words[0] != "0"}  # noqa: PLR2004 - a pid, a mark

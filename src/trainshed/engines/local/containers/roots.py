@@ -1,7 +1,8 @@
-"""Whose a process in a container is: by the first process of each container, as its runtime says.
+"""Lists the first process of each container, to find the attempt of a process in a container.
 
-Docker's and podman's containers are no children of their supervisor.  The runtime is asked when a
-process is not known, seldom enough that nobody keeps it busy by calling us.
+Containers of docker and podman are not children of their supervisor, so their runtime has to list
+them.  It is called only for a process that the last list does not explain, and at most twice a
+second, so that requests to the server cannot keep the runtime busy.
 """
 
 import subprocess
@@ -15,43 +16,43 @@ from trainshed.engines.local.containers.detect import first_processes
 from trainshed.engines.processes.identity import Identity, find_identity, lives
 from trainshed.model.attempt import AttemptKey
 
-#: The runtime is asked no sooner again: what starts is known by then, or a moment later.
-_ASKED_EVERY_S: Final = 0.5
+#: The shortest time between two calls of the runtime.
+_LIST_PAUSE_S: Final = 0.5
 
 
 class ContainerRoots:
     """The first processes of the containers of attempts, by pid."""
 
     def __init__(self, runtime: Runtime | None, environ: Mapping[str, str]) -> None:
-        """Nothing is known yet; ``environ`` is what the runtime's command gets."""
-        is_asked = runtime is not None and runtime.name not in CHILDREN_OF_CLIENT
-        self._runtime = runtime if is_asked else None
+        """List nothing yet; ``environ`` is the environment of the runtime's command."""
+        is_needed = runtime is not None and runtime.name not in CHILDREN_OF_CLIENT
+        self._runtime = runtime if is_needed else None
         self._environ = environ
         self._lock = threading.Lock()
-        self._asked_at = float("-inf")
+        self._listed_s = float("-inf")
         self._fault = ""
         self._roots: dict[Identity, AttemptKey] = {}
 
     def read_cached(self) -> dict[int, AttemptKey]:
-        """Those that live of what the runtime said last."""
+        """The processes of the last list that still live."""
         return {root.pid: key for root, key in self._roots.items() if lives(root)}
 
     def refresh(self) -> dict[int, AttemptKey]:
-        """Those that live now.  Blocks until the runtime has answered, for seconds at most.
+        """The processes that live now.  Blocks until the runtime has answered, at most for seconds.
 
-        Raises OSError where it has not answered: a caller that is not found may be a job's then,
-        and is to try again.
+        Raises OSError where it does not answer: a process that is not in the list may then belong
+        to a job, and its request is to be repeated.
         """
         with self._lock:
-            if self._runtime and time.monotonic() - self._asked_at > _ASKED_EVERY_S:
-                self._fault = self._ask(self._runtime)
-                self._asked_at = time.monotonic()
+            if self._runtime and time.monotonic() - self._listed_s > _LIST_PAUSE_S:
+                self._fault = self._list(self._runtime)
+                self._listed_s = time.monotonic()
             if self._fault:
                 raise OSError(self._fault)
         return self.read_cached()
 
-    def _ask(self, runtime: Runtime) -> str:
-        """Learn them; why the runtime does not say, or nothing."""
+    def _list(self, runtime: Runtime) -> str:
+        """Call the runtime; return why it did not answer, or an empty text."""
         try:
             marks = first_processes(runtime, self._environ)
         except (OSError, subprocess.SubprocessError) as error:

@@ -1,4 +1,4 @@
-"""From a replica of a launch plan to what a supervisor runs for it where it has a container."""
+"""Composes the command that a supervisor runs for a replica in a container."""
 
 import os
 import re
@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class AttemptSetup(NamedTuple):
-    """What all replicas of an attempt on this machine share."""
+    """What is the same for all containers of an attempt on this machine."""
 
     mark: str
     """UID/ATTEMPT."""
@@ -42,11 +42,11 @@ class AttemptSetup(NamedTuple):
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name)."""
     binds: tuple[tuple[str, str], ...] = ()
-    """(folder here, folder there), as in a launch plan."""
+    """(folder on the machine, folder in the container), as in a launch plan."""
     shown: tuple[str, ...] = ()
-    """Folders and files of the attempt that are found in containers at the same place."""
+    """Folders and files of the attempt that containers have at the same path."""
     reads: tuple[str, ...] = ()
-    """The same of the server's, closed for writing."""
+    """Folders and files of the server that containers may read at the same path."""
 
 
 class Start(NamedTuple):
@@ -56,34 +56,34 @@ class Start(NamedTuple):
     env: Mapping[str, str]
     """The whole environment of the command; the container has its own."""
     cleanup: tuple[tuple[str, ...], ...] = ()
-    """Commands that end what may be left of the attempt when no client lives: to be run before the
-    end of the attempt is recorded.  Replicas have the same, which is to be run once."""
+    """Commands that remove the attempt's containers, also after every client has ended: they run
+    before the end of the attempt is recorded.  All replicas have the same, which runs once."""
     is_process: bool = False
-    """Whether the container's processes are the replica's own: limits, names and folders that
-    processes are given hold for it too.  Else they are in ``argv``."""
+    """Whether the container's processes are children of ``argv``: then the supervisor's limits,
+    host names and binds apply to them.  Otherwise ``argv`` contains these."""
 
 
-def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
+def replica_start(  # noqa: PLR0913 - a replica, and what was chosen for it
     runtime: Runtime | None,
     replica: ReplicaPlan,
-    around: AttemptSetup,
+    setup: AttemptSetup,
     *,
     env: Mapping[str, str],
     devices: Sequence[str] = (),
     launcher_env: Mapping[str, str] = os.environ,
 ) -> Start:
-    """Compose the command of a replica's container; writes the file with its variables.
+    """Compose the command of a replica's container; write the file with its variables.
 
-    ``env`` are the container's variables: the plan's, the attempt's and those of the devices, and
-    nothing of the machine's.  Raises EngineFault where there is no runtime, OSError for the file.
+    ``env`` has the container's variables: the plan's, the attempt's and those of the devices, and
+    none of the machine's.  Raises EngineFault where there is no runtime, OSError for the file.
     """
     if runtime is None:
         raise EngineFault("the job's image needs a container runtime, which is no longer available")
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
-    named = _user_env(runtime, around)
-    spec = _spec(replica, replica.container, around, {**named, **env}, tuple(devices))
-    spec = spec._replace(binds=(*spec.binds, *_bind_passwd(runtime, replica, around)))
+    user_env = _user_env(runtime, setup)
+    spec = _spec(replica, replica.container, setup, {**user_env, **env}, tuple(devices))
+    spec = spec._replace(binds=(*spec.binds, *_bind_passwd(runtime, replica, setup)))
     client = client_env(launcher_env)
     if runtime.name in CHILDREN_OF_CLIENT:
         inside = variables(runtime.name, spec.env)
@@ -91,7 +91,7 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
     docker_env = for_docker(spec.env)
     flags = (
         "--env-file",
-        _write_file(around.files, replica.task_name, docker_env.file),
+        _write_file(setup.files, replica.task_name, docker_env.file),
         *docker_env.flags,
     )
     return Start(
@@ -102,64 +102,64 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
 
 
 def container_name(mark: str, task_name: str) -> str:
-    """``ts-1234-2-workerpool0-0``: the same whoever asks, so that any server can remove it."""
+    """``ts-1234-2-workerpool0-0``: a fixed name, so that any server can remove the container."""
     return f"ts-{mark.replace('/', '-')}-{_NAME.sub('-', task_name)}"
 
 
-def _user_env(runtime: Runtime, around: AttemptSetup) -> dict[str, str]:
-    """A user that the image does not know has neither a name nor a folder to write to there."""
+def _user_env(runtime: Runtime, setup: AttemptSetup) -> dict[str, str]:
+    """A name and a home for the user, which the image does not have."""
     if runtime.user is None:
         return {}
-    return {"HOME": around.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
+    return {"HOME": setup.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
 
 
-def _bind_passwd(runtime: Runtime, replica: ReplicaPlan, around: AttemptSetup) -> Iterator[Bind]:
-    """Docker alone leaves the user of a container out of its ``/etc/passwd``.
+def _bind_passwd(runtime: Runtime, replica: ReplicaPlan, setup: AttemptSetup) -> Iterator[Bind]:
+    """Mount an ``/etc/passwd`` with the container's user, which only Docker leaves out.
 
-    Of the image's own users root is kept: the container can be none of them.
+    It drops the image's own users except root: the container cannot run as any of them.
     """
     if runtime.name != DOCKER or runtime.user is None:
         return
     uid, gid = (int(part) for part in runtime.user.split(":"))
     if uid != _ROOT:
-        path = str(_make_path(around.files, f"{replica.task_name}.passwd"))
-        write_passwd(path, uid, gid, around.work, base_file=None)
+        path = str(_make_path(setup.files, f"{replica.task_name}.passwd"))
+        write_passwd(path, uid, gid, setup.work, base_file=None)
         yield Bind(path, PASSWD, is_read_only=True)
 
 
 def _spec(
     replica: ReplicaPlan,
     plan: ContainerPlan,
-    around: AttemptSetup,
+    setup: AttemptSetup,
     env: Mapping[str, str],
     devices: tuple[str, ...],
 ) -> ContainerSpec:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return ContainerSpec(
-        name=container_name(around.mark, replica.task_name),
-        mark=around.mark,
+        name=container_name(setup.mark, replica.task_name),
+        mark=setup.mark,
         plan=plan,
         env=env,
-        shm_bytes=shm_bytes(replica.memory_bytes_max, memory, around.replicas),
-        home=around.work,
-        hosts=around.hosts,
-        binds=tuple(dict.fromkeys(_binds(around))),
+        shm_bytes=shm_bytes(replica.memory_bytes_max, memory, setup.replicas),
+        home=setup.work,
+        hosts=setup.hosts,
+        binds=tuple(dict.fromkeys(_binds(setup))),
         devices=devices,
         memory_bytes=replica.memory_bytes_max,
         cpus=replica.cpus_max,
-        has_peers=around.replicas > 1,
+        has_peers=setup.replicas > 1,
         processes_max=replica.processes_max or PROCESSES_MAX,
     )
 
 
-def _binds(around: AttemptSetup) -> Iterator[Bind]:
-    """The job's folders where the machine has them, which AIP_* and --job-dir name, and at /gcs."""
-    yield Bind(around.work, around.work)
-    for place in around.shown:
-        yield Bind(place, place)
-    for place in around.reads:
-        yield Bind(place, place, is_read_only=True)
-    for here, there in around.binds:
+def _binds(setup: AttemptSetup) -> Iterator[Bind]:
+    """The job's folders at the machine's paths, as AIP_* and --job-dir name them, and at /gcs."""
+    yield Bind(setup.work, setup.work)
+    for path in setup.shown:
+        yield Bind(path, path)
+    for path in setup.reads:
+        yield Bind(path, path, is_read_only=True)
+    for here, there in setup.binds:
         yield Bind(here, there)
         yield Bind(here, here)
 
@@ -177,11 +177,11 @@ def _make_path(folder: str, name: str) -> Path:
 
 
 def hand_over(folders: Iterable[str], user: str | None, *, before: int | None = None) -> None:
-    """Give folders that are root's, and those below them, to ``UID:GID``; links are not followed.
+    """Give root's folders, and the folders below, to ``UID:GID``; links are not followed.
 
-    Those of the user ``before`` are given too.  Does nothing for a server that is not root, or
-    containers that are their images' users.  Raises OSError; folders that are removed meanwhile are
-    passed over.
+    Folders of the user ``before`` are given too.  Does nothing where the server is not root, or
+    containers run as the user of their image.  Raises OSError; a folder that is removed meanwhile
+    is skipped.
     """
     if user is None or os.geteuid() != _ROOT:
         return

@@ -1,8 +1,8 @@
-"""How the variables of a replica reach its container, unchanged and seen by nobody else.
+"""Gives the variables of a replica to its container, unchanged and hidden from other users.
 
-docker and podman read them from a private file, a line each.  What a line cannot hold goes through
-the command's own environment, and what the command itself might listen to goes, only then, into its
-arguments.  apptainer's way is in ``engines.apptainer``.
+docker and podman read them from a private file, a line each.  A value that does not fit on a line
+goes through the environment of the command, or, if the command itself might read that variable,
+into its arguments.  ``engines.apptainer`` does the same for apptainer.
 
 The command runs as the server's user: a job that could set LD_PRELOAD or DOCKER_HOST there would
 run as the server.
@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-#: What they might listen to: wider, and on purpose.
-_HEARD: Final = re.compile(
+#: The variables that docker and podman might read, and deliberately some more.
+_READ_BY_COMMAND: Final = re.compile(
     r"(LD_|GLIBC_|GCONV|LOC|NLS|MALLOC|LIB|DOCKER|BUILD|MOBY|CONTAINER|REGISTRY|STORAGE|XDG_|OTEL"
     r"|HTTP|HTTPS|NO_PROXY|ALL_PROXY|SSL|GO|PODMAN|APPTAINER|SINGULARITY|NOTIFY|LISTEN|DBUS|SSH|GPG"
     r"|GNUPG|CNI|NETAVARK|TMP|TEMP|PATH|HOME|USER|LOGNAME|SHELL|IFS|BASH|ENV|RES_|HOSTALIASES|TZ"
@@ -22,17 +22,17 @@ _HEARD: Final = re.compile(
 )
 
 
-def is_heard(name: str) -> bool:
-    """Whether the command itself might take a variable for its own."""
-    return _HEARD.fullmatch(name) is not None
+def is_read_by_command(name: str) -> bool:
+    """Whether docker or podman itself might read a variable of this name."""
+    return _READ_BY_COMMAND.fullmatch(name) is not None
 
 
-#: The readers of env files take lines of 64 KiB.
+#: docker and podman read lines of at most 64 KiB.
 _LINE_BYTES_MAX: Final = 60_000
 
 
 class DockerVariables(NamedTuple):
-    """The three ways of docker and podman; ``flags`` come before the image."""
+    """The variables by the way they are given; ``flags`` stand before the image."""
 
     file: str
     """The text of the env file."""
@@ -42,12 +42,12 @@ class DockerVariables(NamedTuple):
 
 
 def for_docker(env: Mapping[str, str]) -> DockerVariables:
-    """Divide the variables among the three."""
+    """Choose the way for each variable."""
     lines, flags, process = [], [], {}
     for name, value in env.items():
         if _fits_a_line(name, value):
             lines.append(f"{name}={value}\n")
-        elif is_heard(name):
+        elif is_read_by_command(name):
             flags += ["--env", f"{name}={value}"]
         else:
             flags += ["--env", name]
@@ -56,7 +56,7 @@ def for_docker(env: Mapping[str, str]) -> DockerVariables:
 
 
 def _fits_a_line(name: str, value: str) -> bool:
-    """Some podmans unquote values, all readers end lines, and none takes what is no UTF-8."""
+    """Some versions of podman strip quotes, a line break ends a value, and the file is UTF-8."""
     if value[:1] in {'"', "'"} or any(c in value for c in "\r\n"):
         return False
     try:
