@@ -52,8 +52,8 @@ def test_what_a_stranger_has_is_held_and_comes_back_and_both_are_logged_once(
                 assert inventory.status().held == {"GPU-fake-0001": "process 12 (a local run)"}
         assert inventory.status().held == {}
     assert caplog.messages == [
-        "the GPU GPU-fake-0001 cannot be given out: process 12 (a local run)",
-        "the GPU GPU-fake-0001 can be given out again",
+        "cannot assign the GPU GPU-fake-0001 to jobs: process 12 (a local run)",
+        "the GPU GPU-fake-0001 is available to jobs again",
     ]
 
 

@@ -83,14 +83,14 @@ def test_fewer_than_asked_for_is_none_and_the_fault_names_device_and_holder(lock
     ):
         leaser(locks, 3, note=str).lease(wanting(1, 1), wait_s=0.0)
     assert str(fault.value) == (
-        "2 GPU not to be had in 0 s: GPU-fake-0000 is held by process 12 (attempt 9/3); "
+        "cannot get 2 GPU within 0 s: GPU-fake-0000 is held by process 12 (attempt 9/3); "
         "GPU-fake-0001 is held by process 12 (attempt 9/3)"
     )
     assert held(locks, 3) == []
 
 
 def test_a_machine_with_too_few_says_what_it_has(locks):
-    with pytest.raises(DevicesHeld, match="3 GPU not to be had in 0 s: this machine has 1 NV"):
+    with pytest.raises(DevicesHeld, match="cannot get 3 GPU within 0 s: this machine has 1 NV"):
         leaser(locks, 1).lease(wanting(3), wait_s=0.0)
     with pytest.raises(DevicesHeld, match="this machine has none"):
         leaser(locks, 0).lease(wanting(1), wait_s=0.0)

@@ -119,7 +119,7 @@ def test_an_attempt_that_cannot_have_its_devices_is_lost_and_not_failed(root, ma
         observation = until(engine, Phase.LOST, Phase.ENDED)
     assert observation.phase is Phase.LOST
     assert observation.fault == (
-        "3 GPU not to be had in 0 s: GPU-fake-0001 is held by process 12 (a local run)"
+        "cannot get 3 GPU within 0 s: GPU-fake-0001 is held by process 12 (a local run)"
     )
     assert free(locks)
 

@@ -124,7 +124,7 @@ def test_devices_of_others_are_not_the_program_s_fault(prepare, locks):
     with closing(device_locks.try_lock(locks, "GPU-fake-0001", STRANGER)):
         run = prepare(wanting(1, 1), fake_gpus=2, gpu_wait_s=0.0)
         assert run.end() == (preparing.HELD, None, [])
-    why = "2 GPU not to be had in 0 s: GPU-fake-0001 is held by process 12 (attempt 9/3)"
+    why = "cannot get 2 GPU within 0 s: GPU-fake-0001 is held by process 12 (attempt 9/3)"
     assert run.read_output() == ([], [why])
     assert holder(locks, 0) is None
 

@@ -206,4 +206,5 @@ def test_a_closed_gpu_is_held_at_once_though_the_look_is_fresh_and_told_once(
     for _ in range(2):
         status = inventory.status()
         assert status.held == status.faulty == {GPU.uuid: sampler.problem(GPU)}
-    assert len([text for text in caplog.messages if "cannot be given out: Xid 79" in text]) == 1
+    refusal = f"cannot assign the GPU {GPU.uuid} to jobs: Xid 79"
+    assert len([text for text in caplog.messages if refusal in text]) == 1

@@ -1,8 +1,8 @@
-"""The local engine of a server: one supervisor an attempt, found again by its folder.
+"""The local engine of a server: one supervisor for each attempt, found again by its folder.
 
-Nothing that the server must not lose is in its memory: an attempt is its folder under ``jobs``
-(plan, lock, order to stop, records, log), so a restarted server, or a second one on the same
-folder, sees the same.
+The engine's memory holds nothing that the server must not lose: an attempt is its folder under
+``jobs`` (plan, lock, order to stop, records, log), so a restarted server, or a second one on the
+same folder, sees the same.
 """
 
 import json
@@ -137,13 +137,13 @@ class LocalEngine:
         self._fork_server = ForkServer()
 
     def fleet(self) -> Sequence[Node]:
-        """The one machine.  Asks the driver, which may hang: no lock is held meanwhile."""
+        """The one machine.  Calls the GPU driver, which may hang: no lock is held meanwhile."""
         return (self._node(self._inventory.status()),)
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
     ) -> FilesystemView:
-        """Addresses of the attempt's own network, or free ports of the loopback; and the folders.
+        """Addresses in the attempt's own network, or free ports of the loopback; and its folders.
 
         Raises EngineFault.
         """
@@ -159,29 +159,29 @@ class LocalEngine:
         )
 
     def health(self) -> None:
-        """It is well whenever its server runs."""
+        """Do nothing: the engine is healthy whenever its server runs."""
 
     def judge(self, needs: JobNeeds) -> None:
-        """Nothing beyond what its node says: the server places, and judges by that."""
+        """Accept every job: the server judges jobs by the node when it places them."""
         del needs
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
-        """The plan itself: nothing is sent to another machine."""
+        """The plan: nothing else is sent to another machine."""
         del key, place
         return {"plan.json": json.dumps(encode(plan), indent=2)}
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """Start a supervisor, unless one began before or the attempt was to stop; return at once.
 
-        Raises EngineFault when a seat is not here, or no process can be started.  Two other
-        exceptions mean that it is to be tried again: ``OlderAttemptLives`` when an older attempt
-        of the job could not be ended yet, and OSError for what passes, such as a full disk.
+        Raises EngineFault when a seat is on another node, or no process can be started.  After two
+        other exceptions the caller tries again: ``OlderAttemptLives`` when an older attempt of the
+        job could not be ended yet, and OSError for a condition that passes, such as a full disk.
         """
         if isinstance(place, Claim):
             raise EngineFault(f"the engine {self.name} has no queue and needs seats")
-        strange = {seat.node for seat in place} - {self._node_name}
-        if strange:
-            raise EngineFault(f"{', '.join(sorted(strange))}: not the local engine's node")
+        other_nodes = {seat.node for seat in place} - {self._node_name}
+        if other_nodes:
+            raise EngineFault(f"{', '.join(sorted(other_nodes))}: not the local engine's node")
         emulates = self._node(self._inventory.ensure_status()).policy is FleetPolicy.EMULATE
         with self._attempts.lock:
             attempt = self._attempts.get(key)
@@ -192,14 +192,14 @@ class LocalEngine:
             except OSError as error:
                 if is_transient(error):
                     raise
-                raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
+                raise EngineFault(f"cannot start attempt {key}: {error}") from error
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
         """Order the end of an attempt, also of one that has not begun; return at once.
 
         May be repeated; a shorter grace shortens what is left of a longer one, at any time.
-        Raises EngineFault when the order cannot be written, which must be tried again; an attempt
-        that has begun ends all the same.
+        Raises EngineFault when the order cannot be written: the caller tries again.  An attempt
+        that has begun ends even then.
         """
         supervisor_order = Order(order.grace_s, order.reason.value, order.message)
         with self._attempts.lock:
@@ -211,26 +211,26 @@ class LocalEngine:
                 attempt.folder.give_order(supervisor_order)
                 attempt.records.read(attempt.folder.records)
             except OSError as error:
-                raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
-            finally:  # the disk may be full because of the very job that is to end
+                raise EngineFault(f"cannot stop attempt {key}: {error}") from error
+            finally:  # the job that is to end may be the one that has filled the disk
                 attempt.tell(supervisor_order)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        """What the folders of these attempts say, read on from the last time."""
+        """The state of these attempts, from what their folders contain since the last call."""
         with self._attempts.lock:
             self._sweep(keys)
             return [self._attempts.observe(key) for key in keys]
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
-        """What an attempt's supervisor has written of its reports.  Raises OSError."""
+        """The reports that an attempt's supervisor has written.  Raises OSError."""
         return measured(self._folder(key), after)
 
     def list_attempts(self) -> Sequence[Known]:
-        """Every folder of an attempt, and every process that bears the mark of one."""
+        """Every attempt that has a folder, or a process with its mark."""
         return list_attempts(self._root)
 
     def forget(self, uid: int) -> bool:
-        """Remove the folder of a job unless something of it lives.  Raises OSError."""
+        """Remove the folder of a job unless a process of it lives.  Raises OSError."""
         folder = self._root / str(uid)
         with self._attempts.lock:
             keys = list(attempts_of(folder))
@@ -244,7 +244,7 @@ class LocalEngine:
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
         """Call back when a supervisor ends that this process has started.
 
-        Only a server listens: from now on the GPUs are sampled, and ports are watched.
+        Only a server calls this; it also starts sampling the GPUs and watching ports.
         """
         self._ends.listen(callback)
         self._port_watch.start()
@@ -261,14 +261,14 @@ class LocalEngine:
         self._sweeper.close()
 
     def _supervisors(self) -> dict[int, AttemptKey]:
-        """The supervisors that run, by pid; they adopt orphans, so all of theirs are below."""
+        """The supervisors that run, by pid; they adopt orphans, so all replicas are below them."""
         with self._attempts.lock:
             attempts = [row for row in self._attempts.list_all() if row.records.ended is None]
             for attempt in attempts:
-                with suppress(OSError):  # what was read of it before still holds
+                with suppress(OSError):  # what was read before is still true
                     attempt.records.read(attempt.folder.records)
         began = ((attempt.records.began, attempt.key) for attempt in attempts)
-        return {who.pid: key for who, key in began if who and lives(identity_of(who))}
+        return {record.pid: key for record, key in began if record and lives(identity_of(record))}
 
     def _attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
         """Return the attempt with the process of a connection."""
@@ -289,7 +289,7 @@ class LocalEngine:
     def _container_at(
         self, theirs: Endpoint, ours: Endpoint, running: Collection[AttemptKey]
     ) -> AttemptKey | None:
-        """The same in containers, which are children of their runtime."""
+        """The same for containers, whose processes are children of their runtime."""
         for roots in (self._roots.read_cached, self._roots.refresh):
             own = {pid: key for pid, key in roots().items() if key in running}
             if holder := peers.holder_in(theirs, ours, own):
@@ -313,17 +313,17 @@ class LocalEngine:
         return "" if self._sampler is None else self._sampler.problem(device)
 
     def _gpus_now(self) -> Sequence[GpuNow]:
-        """The devices as last seen, with who of ours has them, and what they tell of themselves.
+        """The devices of the last look, with the attempt that has each one, and its readings.
 
-        Handlers of requests ask this: a driver that hangs may not hold them up.
+        Handlers of requests call this, so it never waits for the driver, which may hang.
         """
         status = self._inventory.latest()
         return [self._gpu_now(device, status) for device in status.devices]
 
     def _gpu_now(self, device: GpuDevice, status: DeviceStatus) -> GpuNow:
-        ours = leased_to(self._root, device)
-        gpu = machine.node_gpu(device, status, str(ours) if ours else "")
-        attempt = None if ours is None else ours.attempt
+        lease_holder = leased_to(self._root, device)
+        gpu = machine.node_gpu(device, status, str(lease_holder) if lease_holder else "")
+        attempt = None if lease_holder is None else lease_holder.attempt
         if self._sampler is None:
             return GpuNow(gpu=gpu, attempt=attempt)
         return GpuNow(
@@ -373,7 +373,7 @@ class LocalEngine:
                 call(key)
 
     def _sweep(self, keys: Collection[AttemptKey]) -> None:
-        """Collect supervisors that have ended, and forget attempts that no caller names."""
+        """Wait for supervisors that have ended, and drop old attempts that no caller names."""
         now = time.monotonic()
         if now - self._swept_at < _SWEEP_S:
             return
@@ -389,7 +389,7 @@ class LocalEngine:
 
 
 def _has_processes(attempt: TrackedAttempt) -> bool:
-    """Tell whether a process of an attempt lives of which the records say nothing."""
+    """Tell whether a process of an attempt lives that its records do not contain."""
     return attempt.folder.is_held() or bool(marked(str(attempt.key)))
 
 
@@ -400,6 +400,6 @@ def _limits_processes(isolation: Isolation | None) -> bool:
 
 
 def _leftovers_ended_by(isolation: Isolation | None) -> str:
-    """The best means of this machine against what a killed supervisor leaves."""
+    """The best means of this machine to end the processes that a killed supervisor leaves."""
     namespace = isolation is not None and isolation.mode == SANDBOX
     return kill.by_boxes() or (PID_NAMESPACE if namespace else SUBREAPER)

@@ -158,7 +158,7 @@ class _Run:
             tether = self._supervisor_end.fileno()
             return start.begin(self._key, self._folder, preparation, tether).pid
         except OSError as error:
-            raise EngineFault(f"the job cannot be started: {error}") from error
+            raise EngineFault(f"cannot start the job: {error}") from error
 
     def _pass_on(self) -> None:
         """Pass output on until the supervisor has ended and all of its log was read."""
@@ -241,7 +241,7 @@ class _Run:
         if observation.phase is Phase.LOST and self._records.began and not self._records.ended:
             raise EngineFault("the supervisor was killed; every replica was ended with it")
         if observation.fault is not None or observation.outcome is None:
-            raise EngineFault(observation.fault or "the supervisor has not said how the job ended")
+            raise EngineFault(observation.fault or "the supervisor recorded no end of the job")
         outcome = observation.outcome
         if self._stop is not None and outcome.interrupted:
             message = success.message(self._stop)

@@ -1,4 +1,4 @@
-"""The machine as a node of the fleet, and a plan as it has to be where GPUs are emulated."""
+"""Describes the machine as a node of the fleet, and adapts plans to its limits and its GPUs."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _GIB: Final = 1 << 30
 _SLOTS_MIN: Final = 32
 _SLOTS_PER_CORE: Final = 8
 
-#: The accelerator word of both dialects for what the driver calls a device; the first that fits.
+#: The accelerator type of both dialects for the driver's name of a device; the first match counts.
 _ACCELERATORS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), name)
     for pattern, name in (
@@ -38,7 +38,7 @@ _ACCELERATORS: Final = tuple(
 )
 
 
-def node_of(  # noqa: PLR0913 - what is found, and what is set
+def node_of(  # noqa: PLR0913 - what was detected, and the settings
     name: str,
     status: DeviceStatus,
     *,
@@ -49,10 +49,10 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
     leftovers: str = "",
     network: str = "",
 ) -> Node:
-    """The machine, with the processors and the memory that the server may use.
+    """The machine as a node, with the processors and the memory that the server may use.
 
     Without ``policy`` it is best effort where there are GPUs, and emulation where there are none.
-    Devices that no job may use now are listed as held.
+    Devices that no job may use now count as held.
     """
     devices = status.devices
     cores = len(os.sched_getaffinity(0))
@@ -74,7 +74,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
 
 
 def node_gpu(device: GpuDevice, status: DeviceStatus, attempt: str = "") -> NodeGpu:
-    """A device as one of the node's; ``attempt`` is who of ours has it, if that is known."""
+    """A device as a GPU of the node; ``attempt`` is the attempt that has it, if that is known."""
     problem = status.faulty.get(device.uuid, "")
     stranger = "" if problem else status.held.get(device.uuid, "")
     state = GpuState.HELD if attempt else GpuState.FOREIGN if stranger else GpuState.FREE
@@ -92,9 +92,9 @@ def node_gpu(device: GpuDevice, status: DeviceStatus, attempt: str = "") -> Node
 
 
 def accelerator_of(device: GpuDevice) -> str:
-    """The accelerator word for a device; a name made of the driver's where there is none.
+    """The accelerator type of a device; for other devices a name made from the driver's.
 
-    A part of a divided GPU (MIG) is none of the accelerators that jobs ask for by name.
+    A part of a divided GPU (MIG) is always such another device.
     """
     is_part = bool(device.gpu_uuid)
     for pattern, name in () if is_part else _ACCELERATORS:
@@ -106,13 +106,13 @@ def accelerator_of(device: GpuDevice) -> str:
 
 
 def bounded(plan: LaunchPlan, processes_max: int | None) -> LaunchPlan:
-    """The plan whose replicas have only so many processes and threads each."""
+    """The plan with a limit on the processes and threads of each replica."""
     replicas = (replace(replica, processes_max=processes_max) for replica in plan.replicas)
     return replace(plan, replicas=tuple(replicas))
 
 
 def emulated(plan: LaunchPlan) -> LaunchPlan:
-    """The plan without its GPUs, with a warning; those of the machine are hidden."""
+    """The plan without its GPUs, with a warning; the machine's GPUs are hidden from it."""
     warnings = (*plan.warnings, *_without_gpus(plan.replicas))
     return replace(plan, replicas=tuple(map(_hide_gpus, plan.replicas)), warnings=warnings)
 
@@ -123,7 +123,7 @@ def _hide_gpus(replica: ReplicaPlan) -> ReplicaPlan:
 
 
 def _without_gpus(replicas: Sequence[ReplicaPlan]) -> list[str]:
-    """A sentence for every group that asked for GPUs, in the order of the plan."""
+    """A warning for every role that asked for GPUs, in the order of the plan."""
     requests = {
         replica.role: f"{replica.gpu_count} {replica.gpu_type or 'GPU'}"
         for replica in replicas

@@ -1,4 +1,4 @@
-"""What a server's settings say of this machine; each has the default of a test or a tool."""
+"""The server's settings for this machine; the defaults are those of tests and tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class LocalOptions:
     """This machine's host name by default."""
     cache_dir: Path | None = None
     buckets: Path | None = None
-    """The folder that programs see as ``gs://``; beside that of the jobs by default."""
+    """The folder that programs see as ``gs://``; next to the folder of jobs by default."""
 
     policy: FleetPolicy | None = None
     """By default best effort where there are GPUs, and emulation where there are none."""
@@ -30,7 +30,7 @@ class LocalOptions:
     find_gpus: Callable[[], Sequence[GpuDevice]] | None = None
     """Lists the GPUs; by default from the driver."""
     fake_gpus: int = 0
-    """So many stand in for the machine's own."""
+    """The number of fake GPUs to use in place of the machine's."""
     gpu_wait_s: float = 60.0
     """How long an attempt waits for GPUs that other processes hold."""
 
@@ -40,25 +40,26 @@ class LocalOptions:
     network: JobNetwork = JobNetwork(is_own=False)  # noqa: RUF009 - a constant
     """Whether each attempt may have a network of its own."""
     pass_env: Sequence[str] | None = None
-    """What programs get of the server's environment besides what all get; by default all but its
-    secrets."""
+    """The names of server variables that programs get besides those that all get; by default all
+    variables but its secrets."""
 
     hang_s: float | None = None
-    """How long a replica without a sign of progress is no hang; None: it never hangs."""
+    """How long a replica may show no sign of progress before it counts as hung; None: for ever."""
     hang_stacks: bool = True
-    """Whether the stacks of a replica that hangs are read."""
+    """Whether the supervisor reads the stacks of a replica that hangs."""
     grace_s: float = GRACE_S
-    """What processes get that live on when their job is over by itself."""
+    """How long processes that outlive their job may take to end."""
     processes_max: int | None = None
     """How many processes and threads a replica may have."""
 
     package_bytes_max: int | None = None
-    """What a package may unpack to."""
+    """The size that a package may unpack to."""
     relax_pins: bool = False
-    """Whether the nearest version is taken for a pin that cannot be met."""
+    """Whether to install the nearest version for a pin that cannot be met."""
     environments_bytes_max: int | None = None
-    """Beyond this, installed packages that no attempt reads go, the longest unused first."""
+    """Above this size, installed packages that no attempt reads are removed, the longest unused
+    ones first."""
     log_bytes_per_s_max: int | None = None
-    """Lines beyond this are dropped."""
+    """Lines beyond this rate are dropped."""
     log_bytes_max: int | None = None
-    """A log of more says that its oldest lines go."""
+    """A longer log loses its oldest lines, and says so."""

@@ -1,6 +1,6 @@
-"""One attempt of this machine: reads the facts from its folder, and performs what they prove.
+"""Observes one attempt of this machine: reads facts from its folder, performs what they prove.
 
-What follows from the facts is decided in ``proof``.
+``proof`` decides what the facts prove.
 """
 
 import json
@@ -30,28 +30,28 @@ from trainshed.model.attempt import AttemptKey, Observation, Phase
 _LOG = logging.getLogger(__name__)
 
 _SEND_S: Final = 0.2
-#: A message has so many characters of text at most, each in up to twelve bytes of JSON, and what
-#: is around each line counts as these.
+#: The most characters of text in one message, each in up to twelve bytes of JSON; the JSON around
+#: a line counts as ``_LINE_LENGTH`` characters.
 _PART_LENGTH: Final = 1 << 14
 _LINE_LENGTH: Final = 32
-#: How often it is looked whether one stands still: there may be thousands.
+#: Time between two checks whether a supervisor is suspended: there may be thousands of them.
 _LOOK_S: Final = 2.0
-#: Decisions after which its records are reported.
+#: Decisions after which the records of the attempt are reported.
 _REPORTED: Final = frozenset({Decision.RECORDED, Decision.KILL, Decision.GIVE_UP})
 
 
 def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
-    """Have a supervisor obey as soon as possible; False: it has not got the message."""
+    """Send an order to a supervisor; False: it has not got the message."""
     return _send(folder, [{"do": "stop", "order": order}])
 
 
 def send_lines(folder: AttemptFolder, task: str, lines: Sequence[tuple[str, str]]) -> bool:
-    """Have a supervisor add lines to the log; False: it has not taken all of them."""
+    """Send lines for the log to a supervisor; False: it has not got all of them."""
     return _send(folder, ({"do": "log", "task": task, "lines": part} for part in _parts(lines)))
 
 
 def _parts(lines: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """The same lines, in messages that a socket takes."""
+    """The lines, split into messages that fit a socket."""
     part: list[tuple[str, str]] = []
     length = 0
     for text, severity in lines:
@@ -81,23 +81,23 @@ def _send(folder: AttemptFolder, messages: Iterable[Mapping[str, Any]]) -> bool:
 
 @dataclass(slots=True)
 class TrackedAttempt:
-    """One attempt, to be read on from where the last look ended."""
+    """One attempt, with the position up to which its records were read."""
 
     key: AttemptKey
     folder: AttemptFolder
     records: AttemptRecords = field(default_factory=AttemptRecords)
     child: int | None = None
-    """The pid of a supervisor that this process has started and not yet collected."""
+    """The pid of a supervisor that this process has started and not yet waited for."""
     forked: Identity | None = None
-    """The same where a fork server is its parent."""
+    """The same supervisor where a fork server is its parent."""
     was_ours: bool = False
-    """Whether this process has started one: it then knows when it has ended."""
+    """Whether this process has started a supervisor, and so knows when it has ended."""
     _looked_s: float = float("-inf")
     _still_since_s: float | None = None
     _waits_since_s: float | None = None
 
     def is_running(self) -> bool:
-        """Whether a supervisor that this process has started lives; an ended one is collected."""
+        """Whether a supervisor that this process has started lives; wait for one that has ended."""
         if self.child is not None and self._has_ended(self.child):
             self.child = None
         return self.child is not None
@@ -111,25 +111,25 @@ class TrackedAttempt:
             return True
 
     def may_begin(self) -> bool:
-        """Whether it has neither begun nor an order to end.  Raises OSError or ValueError."""
+        """Whether it has not begun and has no order to end.  Raises OSError or ValueError."""
         self.records.read(self.folder.records)
         if self.records.began is not None or self.is_running():
             return False
         return self.folder.stop_order() is None
 
     def tell(self, order: Order) -> None:
-        """Have the supervisor look for its order, and take it along should it not be on disk."""
+        """Tell the supervisor to read its order; send the order too, in case it is not on disk."""
         began = self.records.began
         if began is None or self.records.ended is not None:
             return
-        who = fencing.identity_of(began)
+        supervisor = fencing.identity_of(began)
         if not send_order(self.folder, order._asdict()):
-            identity.send(who, signal.SIGTERM)
-        if identity.is_suspended(who):
-            identity.send(who, signal.SIGCONT)
+            identity.send(supervisor, signal.SIGTERM)
+        if identity.is_suspended(supervisor):
+            identity.send(supervisor, signal.SIGCONT)
 
     def observation(self, sweeper: Sweeper) -> Observation:
-        """What can be proven now.  Raises what reading a folder can raise."""
+        """What is proven now.  Raises what reading a folder can raise."""
         facts = self._read_facts()
         decision = what_is_proven(facts)
         if decision is Decision.SWEEP:
@@ -143,7 +143,7 @@ class TrackedAttempt:
             return Facts(has_ended=True)
         if self.is_running() or fencing.lives(self.folder, self.records.began):
             return self._read_facts_of_living()
-        # its lock is free: what was written before it was released is all there will be
+        # its lock is free, so its records are complete now
         self.records.read(self.folder.records)
         if self.records.ended is not None:
             return Facts(has_ended=True)
@@ -155,9 +155,9 @@ class TrackedAttempt:
         return Facts(order=order, has_plan=has_plan, was_ours=self.was_ours, waited_s=waited_s)
 
     def _read_facts_of_living(self) -> Facts:
-        """Read whether the supervisor stands still though it was ordered to end.
+        """Read whether the supervisor is suspended though it was ordered to end.
 
-        Its time is counted from when it was seen so, by the monotonic clock.
+        The time counts from the first such reading, by the monotonic clock.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s < _LOOK_S:
@@ -173,7 +173,7 @@ class TrackedAttempt:
         return Facts(lives=True, order=order, still_s=now_s - self._still_since_s)
 
     def _waited_s(self) -> float:
-        """How long a supervisor of another server is awaited, from the first look."""
+        """How long this process has waited for a supervisor that another server started."""
         if self._waits_since_s is None:
             self._waits_since_s = time.monotonic()
         return time.monotonic() - self._waits_since_s
@@ -185,7 +185,7 @@ class TrackedAttempt:
         return sweeper.is_clean(self.key, began, self.folder)
 
     def _perform(self, decision: Decision) -> Observation:
-        """Do what was decided, and report it."""
+        """Perform a decision; return what to report."""
         if decision is Decision.KILL:
             self._kill()
         if decision is Decision.GIVE_UP:
@@ -197,7 +197,7 @@ class TrackedAttempt:
         return self._report_end(decision)
 
     def _report_end(self, decision: Decision) -> Observation:
-        """Report an end that its records do not tell, and clear up after it."""
+        """Report an end that the records do not contain, and remove what the supervisor left."""
         remove_short_name(self.folder.tmp)
         if decision is Decision.STOPPED_EARLY:
             return observe.ended(self.key, self.records, STOPPED_EARLY)
@@ -211,18 +211,18 @@ class TrackedAttempt:
         return observe.lost(self.key, self.records, why, observe.ran_s(self.folder))
 
     def _kill(self) -> None:
-        who = fencing.suspended(self.folder, self.records.began)
-        if who is not None:
+        supervisor = fencing.suspended(self.folder, self.records.began)
+        if supervisor is not None:
             _LOG.warning(
                 "killed the suspended supervisor of attempt %s (process %d) to end the attempt",
                 self.key,
-                who.pid,
+                supervisor.pid,
             )
-            identity.send(who, signal.SIGKILL)
+            identity.send(supervisor, signal.SIGKILL)
 
     def _give_up(self) -> None:
-        """A supervisor that is only late may not begin from now on."""
+        """Forbid a supervisor that is only late to begin."""
         self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
 
-    def _last_words(self, otherwise: str) -> str:
-        return observe.last_words(self.folder) or otherwise
+    def _last_words(self, default: str) -> str:
+        return observe.last_words(self.folder) or default

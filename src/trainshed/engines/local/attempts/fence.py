@@ -1,8 +1,7 @@
-"""No replica of an older attempt runs beside a newer one.
+"""Ends the older attempts of a job before a newer one begins, so that they never run together.
 
-Before an attempt begins, every older one of its job is seen to: it is given up in writing, so that
-a supervisor that is only late never begins; one that lives, suspended perhaps, is killed; and what
-it leaves is ended.
+An order in its folder gives each older attempt up, so that a supervisor that is only late never
+begins; a supervisor that lives, suspended or not, is killed; and the processes it leaves are ended.
 """
 
 import os
@@ -20,7 +19,7 @@ from trainshed.engines.supervise.record.observe import AttemptRecords
 from trainshed.engines.supervise.record.records import Began
 from trainshed.model.attempt import AttemptKey
 
-#: The killed are gone within milliseconds; more is left to the next try.
+#: Killed processes end within milliseconds; a longer wait is left to the next try.
 _GONE_S_MAX: Final = 0.5
 _POLL_S: Final = 0.005
 
@@ -30,16 +29,16 @@ class OlderAttemptLives(NotYet):
 
 
 class Fence:
-    """Remembers which attempts are over, so that each is looked at once."""
+    """Ends older attempts."""
 
     def __init__(self, sweeper: Sweeper) -> None:
-        """Nothing is known yet."""
+        """``sweeper`` ends the processes that a killed supervisor leaves."""
         self._sweeper = sweeper
 
     def close(self, key: AttemptKey, folder: AttemptFolder) -> None:
-        """Make sure of every older attempt.  Raises OlderAttemptLives or OSError."""
-        for older, other in _list_older(key, folder):
-            self._end(older, other)
+        """End every older attempt of the job.  Raises OlderAttemptLives or OSError."""
+        for older_key, older_folder in _list_older(key, folder):
+            self._end(older_key, older_folder)
 
     def _end(self, key: AttemptKey, folder: AttemptFolder) -> None:
         records = AttemptRecords()
@@ -59,34 +58,34 @@ class Fence:
 def lives(folder: AttemptFolder, began: Began | None) -> bool:
     """Whether a supervisor of the attempt lives.  Raises OSError.
 
-    A free lock is no proof where somebody has removed the file: its supervisor is looked for.
+    A free lock proves nothing after its file was removed, so the supervisor is looked for too.
     """
     return folder.is_held() or (began is not None and identity.lives(identity_of(began)))
 
 
 def identity_of(began: Began) -> Identity:
-    """The supervisor that has begun."""
+    """The process of a supervisor that has begun."""
     return Identity(began.pid, began.start_ticks, began.boot_id)
 
 
 def begun(folder: AttemptFolder, records: AttemptRecords) -> Began | None:
-    """Who has begun; where that record is lost, who took the lock, which has begun or is about to.
+    """The supervisor that has begun, or without that record the one that has taken the lock.
 
-    What the lost record said of its boxes is lost too.
+    The latter has begun, or is about to; its ``places`` are unknown.
     """
     holder = folder.holder() if records.began is None else None
     return records.began if holder is None else Began(*holder)
 
 
 def supervisors(folder: AttemptFolder, began: Began | None) -> Iterator[Identity]:
-    """Who has begun, and who has taken the lock: it writes its name there before it begins."""
-    for who in (folder.holder(), began and identity_of(began)):
-        if who is not None:
-            yield who
+    """The supervisor that has begun, and the one that has taken the lock, which it does first."""
+    for supervisor in (folder.holder(), began and identity_of(began)):
+        if supervisor is not None:
+            yield supervisor
 
 
 def suspended(folder: AttemptFolder, began: Began | None) -> Identity | None:
-    """The supervisor of the attempt where it stands still, and so obeys nobody."""
+    """The supervisor of the attempt where it is suspended, and so obeys no order."""
     return next(filter(identity.is_suspended, supervisors(folder, began)), None)
 
 
@@ -105,8 +104,8 @@ def _list_older(
 def _kill(key: AttemptKey, folder: AttemptFolder, records: AttemptRecords) -> None:
     deadline = time.monotonic() + _GONE_S_MAX
     while lives(folder, records.began):
-        for who in supervisors(folder, records.began):
-            identity.send(who, signal.SIGKILL)
+        for supervisor in supervisors(folder, records.began):
+            identity.send(supervisor, signal.SIGKILL)
         if time.monotonic() > deadline:
             raise OlderAttemptLives(f"the supervisor of attempt {key} still lives")
         time.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""Finds attempts that nobody names: by their folders, and by the marks that processes bear."""
+"""Finds all attempts of an installation: by their folders, and by the marks of processes."""
 
 import os
 from collections import defaultdict
@@ -17,13 +17,13 @@ from trainshed.engines.supervise.record.records import Began
 from trainshed.model.attempt import AttemptKey, Phase
 
 _DEVICES: Final = b"NVIDIA_VISIBLE_DEVICES="
-#: Words in that variable that name no device.
+#: Values of that variable that name no device.
 _NO_DEVICE: Final = frozenset({"", "void", "all", "none"})
 _COMMAND_LENGTH: Final = 200
 
 
 def list_attempts(root: Path) -> Sequence[Known]:
-    """Every attempt of the installation whose folders lie below ``root``.  Raises OSError."""
+    """Every attempt of the installation whose folders are below ``root``.  Raises OSError."""
     living: defaultdict[AttemptKey, list[Living]] = defaultdict(list)
     keys = {key for uid in _numbers(root) for key in attempts_of(root / str(uid))}
     for process in _list_marked(root, {marks.limit_of(str(key)): key for key in keys}):
@@ -41,30 +41,26 @@ def attempts_of(folder: Path) -> Iterator[AttemptKey]:
 
 
 def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[Living]) -> Known:
-    """What folder and lock say; unlike an observation it changes nothing."""
+    """Read the folder and the lock of an attempt; unlike an observation, change nothing."""
     records = AttemptRecords()
     records.read(folder.records)
-    is_attended = lives(folder, records.began)
-    still = suspended(folder, records.began) if is_attended else None
-    records.read(folder.records)  # it may have ended between the two looks
-    phase = recorded(key, records).phase if is_attended or records.ended else Phase.UNKNOWN
+    is_supervised = lives(folder, records.began)
+    stopped = suspended(folder, records.began) if is_supervised else None
+    records.read(folder.records)  # the attempt may have ended between the two reads
+    phase = recorded(key, records).phase if is_supervised or records.ended else Phase.UNKNOWN
     marked = {process.pid for process in living}
-    more = (
-        [pid for pid in _list_inherited(records.began) if pid not in marked]
-        if records.began
-        else []
-    )
-    unmarked = (Living(key, pid, _command(pid)) for pid in more)
-    return Known(key, phase, (*living, *unmarked), still and still.pid)
+    unmarked = _list_inherited(records.began) - marked if records.began else set()
+    more = (Living(key, pid, _command(pid)) for pid in unmarked)
+    return Known(key, phase, (*living, *more), stopped and stopped.pid)
 
 
 def _list_inherited(began: Began) -> set[int]:
-    """What fell to the second subreaper of an attempt: its parents were ours, whatever it bears."""
+    """The processes that the second subreaper of an attempt adopted, also those without a mark."""
     return list_below(reaper_of(began.places)) - {began.pid}
 
 
 def _command(pid: int) -> str:
-    """The words of a process for people; empty where it has ended."""
+    """The command line of a process; empty where it has ended."""
     with suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
         return words.decode(errors="replace").strip()[:_COMMAND_LENGTH]
@@ -72,7 +68,7 @@ def _command(pid: int) -> str:
 
 
 def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Living]:
-    """Processes that bear the mark of an attempt of this installation, but this one."""
+    """Other processes that have the mark of an attempt of this installation."""
     for pid in _numbers(Path("/proc")):
         if pid == os.getpid():
             continue
@@ -86,8 +82,8 @@ def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Livin
 def _find_named(root: Path, environ: list[bytes]) -> AttemptKey | None:
     """The attempt that an environment names, if it is of this installation."""
     key = _key(marks.find_variable(environ))
-    below = f"{root}/".encode()
-    is_ours = key and (_path(root, key).exists() or any(below in entry for entry in environ))
+    prefix = f"{root}/".encode()
+    is_ours = key and (_path(root, key).exists() or any(prefix in entry for entry in environ))
     return key if is_ours else None
 
 
@@ -102,8 +98,8 @@ def _devices(environ: list[bytes]) -> list[str]:
 
 def _key(text: str) -> AttemptKey | None:
     uid, _, attempt = text.partition("/")
-    is_one = uid.isdecimal() and attempt.isdecimal()
-    return AttemptKey(int(uid), int(attempt)) if is_one else None
+    is_key = uid.isdecimal() and attempt.isdecimal()
+    return AttemptKey(int(uid), int(attempt)) if is_key else None
 
 
 def _numbers(folder: Path) -> list[int]:

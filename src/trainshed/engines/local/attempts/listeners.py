@@ -10,14 +10,14 @@ from trainshed.engines.processes.descriptors import receive, to_sockets
 from trainshed.engines.supervise.handing_over import DONE, HAND_OVER, SOCKETS
 from trainshed.engines.supervise.record.folder import AttemptFolder, short_path
 
-#: A supervisor that is well answers within a millisecond.
+#: A supervisor normally answers within a millisecond.
 _ANSWER_S: Final = 1.0
 _MESSAGE_BYTES_MAX: Final = 64
 _DESCRIPTORS_MAX: Final = 253
 
 
 def ask_listeners(folder: AttemptFolder) -> JobListeners | None:
-    """Return the sockets, which are the caller's to close; None: the supervisor gives none now."""
+    """Return the sockets, which the caller closes; None: the supervisor sends none now."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sockets: list[socket.socket] = []
     try:

@@ -1,4 +1,4 @@
-"""Reads an attempt's log on, while it is written; a segment that was read to its end is removed."""
+"""Reads an attempt's log while it is written; a segment that was read to its end is removed."""
 
 import os
 from contextlib import suppress
@@ -11,7 +11,7 @@ _READING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LogTail:
-    """The place in the log up to which it was read."""
+    """A reader of a log, with the position up to which it has read."""
 
     def __init__(self, folder: str) -> None:
         """Begin with the first line; the folder need not exist."""
@@ -21,9 +21,9 @@ class LogTail:
         self._rest = b""
 
     def read(self) -> list[LogLine]:
-        """Some more lines; none where all is read that was written."""
+        """The next lines; an empty list when all that was written is read."""
         log_lines: list[LogLine] = []
-        while not log_lines and (data := self._data()):
+        while not log_lines and (data := self._read_bytes()):
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 with suppress(ValueError, TypeError):
@@ -31,27 +31,25 @@ class LogTail:
         return log_lines
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the open segment."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _data(self) -> bytes:
-        there_is_another = os.path.exists(self._path(self._number + 1))  # noqa: PTH110 - as below
+    def _read_bytes(self) -> bytes:
+        has_next = os.path.exists(self._path(self._number + 1))  # noqa: PTH110 - as below
         data = os.read(self._descriptor, _READ_BYTES) if self._descriptor >= 0 else b""
-        if data or not there_is_another:  # nothing is added to a segment once there is another
+        if data or not has_next:  # a segment that has a next one is complete
             return data
-        self._go_on()
-        return self._data()
+        self._open_next()
+        return self._read_bytes()
 
-    def _go_on(self) -> None:
+    def _open_next(self) -> None:
         self.close()
         with suppress(OSError):
             os.unlink(self._path(self._number))  # noqa: PTH108 - folders of attempts are strings
         self._number += 1
-        self._descriptor = os.open(
-            self._path(self._number), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        )
+        self._descriptor = os.open(self._path(self._number), _READING)
 
     def _path(self, number: int) -> str:
         return f"{self._folder}/{segment_name(number)}"

@@ -1,7 +1,8 @@
 """The plan file of an attempt: what its supervisor runs here, and what its preparer reads.
 
-The engine composes the replicas of attempts that need nothing first, the preparer all others.  The
-file is JSON, for people and for the next release; it holds the job's variables and is private.
+The engine composes the replicas of attempts that need no preparation, the preparer those of all
+others.  The file is JSON, for people and for the next release; it is private, because it contains
+the job's variables.
 """
 
 import json
@@ -44,61 +45,62 @@ if TYPE_CHECKING:
 
 
 class Preparation(NamedTuple):
-    """What a preparer reads: a plan, and how this machine performs it."""
+    """What a preparer reads: a plan, and the settings of this machine for it."""
 
     plan: LaunchPlan
     cache_dir: str | None = None
-    """Where installed packages are kept; the engine's own place if None."""
+    """The folder of installed packages; the default one if None."""
     uses_gpus: bool = True
-    """False on an emulating node: the machine's GPUs are not looked at."""
+    """False on a node that emulates GPUs: the machine's own are ignored."""
     runtime: Runtime | None = None
-    """What runs containers here."""
+    """The container runtime of this machine."""
     gpu_alias: Mapping[str, str] = {}
     """Which accelerators stand in for others (``model.resources.Node``)."""
     closed_gpus: Mapping[str, str] = {}
-    """By UUID: devices that it must not take, and what is wrong with them."""
+    """By UUID: devices that the attempt must not take, and what is wrong with them."""
     gpu_wait_s: float = 60.0
-    """How long devices that others hold are waited for."""
+    """How long to wait for devices that other processes hold."""
     takes_free: bool = False
-    """Whether it takes the devices that are free instead of waiting for all (a local run)."""
+    """Whether to take the devices that are free instead of waiting for all (a local run)."""
     fake_gpus: int = 0
-    """So many devices that exist in name only, in the place of the machine's."""
+    """The number of fake devices to use in place of the machine's."""
     package_bytes_max: int | None = None
     """The most that a package may unpack to; no limit if None."""
     relax_pins: bool = False
-    """Whether the nearest version is taken for a pin that no Python here can have."""
+    """Whether to install the nearest version for a pin that no Python here can have."""
     environments_bytes_max: int | None = None
-    """What kept packages may have before those go that no attempt reads; no limit if None."""
+    """The size of all installed packages above which those that no attempt reads are removed; no
+    limit if None."""
     isolation: Isolation | None = None
-    """How programs are kept apart; not at all in a local run."""
+    """How programs are isolated; None in a local run."""
     variables: tuple[str, ...] | None = None
-    """The names of our variables that programs get (``processes.variables``); None: all."""
+    """The server's variables that programs get (``processes.variables``); None: all."""
 
 
 def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
     """Write the file whole or not at all.  Raises OSError.
 
-    Both parts lie in one object: each of its two readers passes over what is not its own.
+    Both parts are in one JSON object: each of the two readers ignores the fields of the other.
     """
     write_json(path, {**encode(preparation), **encode(spec)})
 
 
 def read(path: str) -> Preparation:
-    """What a preparer reads in a plan file.  Raises OSError or ValueError."""
+    """Read the preparer's part of a plan file.  Raises OSError or ValueError."""
     return decode(Preparation, json.loads(read_file(PathBeneath.of_file(path))))
 
 
 class ReplicaSite(NamedTuple):
-    """Where and for whom replicas are run."""
+    """The attempt and the machine that replicas are composed for."""
 
     key: AttemptKey
     folder: AttemptFolder
     env: Mapping[str, str] = os.environ
-    """What helpers of the replicas have, such as the clients of containers."""
+    """The environment of helpers of the replicas, such as the clients of containers."""
     variables: tuple[str, ...] | None = None
-    """What programs have of it besides what all have; None: all of it."""
+    """The names in ``env`` that programs get besides those that all get; None: all of it."""
     runtime: Runtime | None = None
-    """What runs containers here."""
+    """The container runtime of this machine."""
     isolation: Isolation | None = None
     devices: tuple[GpuDevice, ...] = ()
     """The GPUs that the attempt has leased."""
@@ -110,7 +112,7 @@ def site_of(
     folder: AttemptFolder,
     env: Mapping[str, str] = os.environ,
 ) -> ReplicaSite:
-    """Where and for whom a preparation is performed; ``env`` is that of its helpers."""
+    """The site of a preparation; ``env`` is the environment of its helpers."""
     return ReplicaSite(
         key=key,
         folder=folder,
@@ -138,7 +140,7 @@ def replicas_of(
 
 
 def _base_env(site: ReplicaSite, unset: Sequence[str]) -> dict[str, str]:
-    """Select the variables of this machine that replicas get; theirs override them."""
+    """Select the variables of this machine that replicas get; the replicas' own override them."""
     env = dict(site.env)
     if site.variables is not None:
         own = variables_of(site.isolation, site.folder)
@@ -146,7 +148,7 @@ def _base_env(site: ReplicaSite, unset: Sequence[str]) -> dict[str, str]:
     return {name: text for name, text in env.items() if name not in unset}
 
 
-def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
+def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was prepared for it
     site: ReplicaSite,
     plan: LaunchPlan,
     replica: ReplicaPlan,
@@ -184,10 +186,10 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was found for
 def _machine_of(
     site: ReplicaSite, plan: LaunchPlan, replica: ReplicaPlan, python: str
 ) -> "ReplicaMachine | None":
-    """The folders of a replica of a server; None for our own program, and in a local run."""
+    """The folders of a replica of a server; None for a reducer, and in a local run."""
     if site.isolation is None or site.isolation.mode == CONTAINER or replica.role is Role.REDUCER:
         return None
-    # local runs do without, and import this module
+    # local runs import this module, and do not need these
     from trainshed.engines.environments.replica_tools import tools_of  # noqa: PLC0415 - see above
     from trainshed.engines.isolation.replica_machine import machine_of  # noqa: PLC0415 - see above
 
@@ -203,7 +205,7 @@ def _machine_of(
 
 
 def outlines_of(site: ReplicaSite, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
-    """The replicas as far as they are known before a preparer has run: names and limits."""
+    """The replicas before a preparer has run: only names and limits."""
     return tuple(_process(site, plan, replica, (), {}) for replica in plan.replicas)
 
 
@@ -247,7 +249,7 @@ def _process(
 def _container(
     site: ReplicaSite, plan: LaunchPlan, replica: ReplicaPlan, share: Share
 ) -> ReplicaSpec:
-    around = AttemptSetup(
+    setup = AttemptSetup(
         mark=str(site.key),
         files=site.folder.containers,
         work=site.folder.work,
@@ -258,12 +260,12 @@ def _container(
         shown=own_folders(plan, site.folder)[1:],
     )
     contract = compose.contract_of(site.key, site.folder, plan, replica)
-    inside = {**compose_command(replica, devices=share.env).env, **contract}
+    env = {**compose_command(replica, devices=share.env).env, **contract}
     start = replica_start(
         site.runtime,
         replica,
-        around,
-        env=inside,
+        setup,
+        env=env,
         devices=share.uuids,
         launcher_env=site.env,
     )
@@ -275,7 +277,7 @@ def _container(
 
 
 def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
-    """The runtime, with the numbers of the project's user where that is who containers run as."""
+    """The runtime; where containers run as the project's user, with its UID and GID."""
     owner = owner_of(site.isolation, plan)
     if site.runtime is None or site.runtime.user != USER_OF_PROJECT or owner is None:
         return site.runtime
@@ -283,16 +285,16 @@ def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
 
 
 def _open_to_containers(site: ReplicaSite, plan: LaunchPlan) -> None:
-    """Have the folders be those of whom containers run as, also where walls have given them away.
+    """Give the folders to the user that containers run as, also where isolation gave them away.
 
-    Without capabilities root may not look into the folders of others either.
+    Root without capabilities cannot read the folders of other users either.
     """
     own = make_own_folders(plan, site.folder)
     owner = owner_of(site.isolation, plan)
     if site.runtime is None or site.runtime.user == USER_OF_PROJECT:
-        return  # its walls have given it all of them
+        return  # isolation has given it all of them
     if site.runtime.user is not None:
-        places = (*own, *(here for here, _ in plan.binds))
-        hand_over(places, site.runtime.user, before=owner and owner.uid)
+        folders = (*own, *(here for here, _ in plan.binds))
+        hand_over(folders, site.runtime.user, before=owner and owner.uid)
     elif owner is not None:
         hand_over(own, "0:0", before=owner.uid)

@@ -1,13 +1,13 @@
-"""Makes an attempt ready to be started: installs its packages, leases its devices.
+"""Prepares an attempt: installs its packages, leases its devices.
 
-A child of the supervisor, because it needs what the supervisor should not carry for days.  What it
-prints are notes for the job's log.  Its answer goes through descriptor 3: one JSON object, with the
-locks of the devices and of the packages attached; they are the supervisor's from then on, and are
-freed by its end.
+This is a child of the supervisor, because the supervisor should not keep what it imports in memory
+for days.  What it prints are notes for the job's log.  Its answer goes through descriptor 3: one
+JSON object, with the locks of the devices and of the packages attached; the supervisor holds them
+from then on, and its end frees them.
 
-``python -P -m trainshed.engines.local.attempts.prepare`` ends with 0, with ``HELD`` where
-somebody else has the devices (the machine is at fault, not the job), or with 1 where the job
-cannot be prepared.  The last line on stderr says why.
+``python -P -m trainshed.engines.local.attempts.prepare`` ends with 0, with ``HELD`` where other
+processes hold the devices (the machine is at fault, not the job), or with 1 where the job cannot be
+prepared.  The last line on stderr says why.
 """
 
 import os
@@ -67,29 +67,29 @@ def _prepare(folder: AttemptFolder) -> None:
 
 
 def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
-    """Have the packages of a job installed, if it has any.  Raises EngineFault."""
+    """Install the packages of a job, if it has any; return its Python.  Raises EngineFault."""
     plan = preparation.plan
     environment = plan.environment
     if "/" in environment.python and not (environment.packages or environment.requirements):
         return JobPython(python=environment.python)
-    # most jobs install nothing, and do not wait for what installing imports
+    # most jobs install nothing, and do not wait for these imports
     from trainshed.engines.environments import cache, prune  # noqa: PLC0415  # see above
     from trainshed.engines.environments.builder import PROJECTS, Builder  # noqa: PLC0415
 
-    where = whole = _path(preparation.cache_dir) or default_cache_dir()
+    cache_dir = root_dir = _path(preparation.cache_dir) or default_cache_dir()
     view, owner = builder_of(preparation.isolation, plan, folder)
     if view is not None and plan.owner is not None:
-        where = where / PROJECTS / str(plan.owner.number)
+        cache_dir = cache_dir / PROJECTS / str(plan.owner.number)
     job_python = cache.prepare(
         environment,
-        cache_dir=where,
+        cache_dir=cache_dir,
         note=note,
         bytes_max=preparation.package_bytes_max,
         builder=Builder(view, owner, tuple(preparation.variables or ())),
         relaxes=preparation.relax_pins,
     )
     if preparation.environments_bytes_max is not None:
-        prune.prune(whole, preparation.environments_bytes_max)
+        prune.prune(root_dir, preparation.environments_bytes_max)
     return job_python
 
 
@@ -100,7 +100,7 @@ def _lease_devices(preparation: Preparation, key: AttemptKey, root: Path) -> Lea
     with find.looking(preparation.fake_gpus) as look:
         leaser = DeviceLeaser(
             look=look,
-            # the supervisor has started this process, and holds the devices from now on
+            # the supervisor is the parent of this process, and holds the devices from now on
             holder=_holder(preparation, key, root),
             note=note,
             warn=warn,

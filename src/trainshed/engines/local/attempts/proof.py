@@ -1,4 +1,4 @@
-"""What can be proven of an attempt on this machine: a pure function from facts to a decision.
+"""Decides what is proven of an attempt on this machine: a pure function from facts to a decision.
 
 ``attempt.TrackedAttempt`` reads the facts and performs the decision.
 """
@@ -9,7 +9,7 @@ from typing import Final
 
 from trainshed.engines.supervise.record.folder import Order
 
-#: A supervisor that has not begun after this time, and is no child of ours, is given up (fenced).
+#: A supervisor that has not begun after this time, and was started by another server, is given up.
 BEGIN_S_MAX: Final = 60.0
 #: How much longer than its grace a supervisor may stand still before it is killed.
 STILL_S_MAX: Final = 30.0
@@ -17,10 +17,10 @@ STILL_S_MAX: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What one look has read, as far as it is needed."""
+    """What one observation has read, as far as it is needed."""
 
     has_ended: bool = False
-    """Whether its records tell an end."""
+    """Whether its records contain an end."""
     lives: bool = False
     """Whether its supervisor lives."""
     still_s: float | None = None
@@ -29,25 +29,25 @@ class Facts:
     was_begun: bool = False
     """Whether a supervisor has begun, or has taken the lock and was about to."""
     has_decided: bool = False
-    """Whether its records tell how it was to end."""
+    """Whether its records contain how it is to end."""
     is_clean: bool | None = None
-    """Whether nothing that its supervisor left lives; None: it was not looked for yet."""
+    """Whether no process that its supervisor left lives; None: not searched yet."""
     has_plan: bool = False
     was_ours: bool = False
-    """Whether this process has started the supervisor: it then knows that it has ended."""
+    """Whether this process has started the supervisor, and so knows that it has ended."""
     waited_s: float = 0.0
     """Seconds since this process first read a plan that no supervisor has taken."""
 
 
 class Decision(enum.Enum):
-    """What is said of an attempt, or what is to be done first."""
+    """What to report of an attempt, or what to do first."""
 
     RECORDED = "RECORDED"
-    """Its records hold."""
+    """Report its records."""
     KILL = "KILL"
-    """Its supervisor obeys no order and is killed; its records hold until it is gone."""
+    """Kill its supervisor, which obeys no order; report its records until it has ended."""
     SWEEP = "SWEEP"
-    """Look for what its supervisor left, and decide again."""
+    """End the processes that its supervisor left, and decide again."""
     UNKNOWN = "UNKNOWN"
     ENDED_AS_DECIDED = "ENDED_AS_DECIDED"
     LOST = "LOST"
@@ -56,11 +56,11 @@ class Decision(enum.Enum):
     STOPPED_EARLY = "STOPPED_EARLY"
     """It was ordered to end before it began."""
     GIVE_UP = "GIVE_UP"
-    """Its supervisor may not begin from now on; the next look finds that it never began."""
+    """Forbid its supervisor to begin; the next observation reports that it never began."""
 
 
 def what_is_proven(facts: Facts) -> Decision:
-    """Decide what can be said of an attempt now."""
+    """Decide what to report of an attempt now."""
     if facts.has_ended:
         return Decision.RECORDED
     if facts.lives:
@@ -75,7 +75,7 @@ def _obeys_no_order(facts: Facts) -> bool:
 
 
 def _judge_remains(facts: Facts) -> Decision:
-    """Its supervisor is gone and recorded no end."""
+    """Decide for a supervisor that has ended and recorded no end."""
     if facts.is_clean is None:
         return Decision.SWEEP
     if not facts.is_clean:

@@ -1,9 +1,9 @@
 """Starts the supervisor of an attempt: writes its plan file, then makes the process.
 
-Most attempts need nothing that takes time, and their spec is complete.  Packages are installed
-and devices are leased by a child of the supervisor (``preparing``), which completes it.
-A supervisor outlives its server.  It has the environment without secrets, since programs of users
-can read what it has.
+Most attempts need no preparation, and their spec is complete.  For the others a child of the
+supervisor (``prepare``) installs packages, leases devices and completes the spec.
+A supervisor outlives its server.  Its environment has no secrets, since the programs of users can
+read it.
 """
 
 import os
@@ -42,7 +42,7 @@ class Started(NamedTuple):
 
     pid: int
     forked: Identity | None = None
-    """Set for one that is no child of this process: a pid alone may be a stranger's."""
+    """Set for a supervisor that is not a child of this process: another process may get its pid."""
 
 
 def _not_forked(_folder: AttemptFolder, _env: Mapping[str, str]) -> Identity | None:
@@ -50,16 +50,16 @@ def _not_forked(_folder: AttemptFolder, _env: Mapping[str, str]) -> Identity | N
 
 
 class AttemptStarter(NamedTuple):
-    """How attempts are begun on this machine."""
+    """Starts attempts on this machine."""
 
     devices: Sequence[GpuDevice]
-    """What the machine has; nothing where GPUs are emulated."""
+    """The machine's GPUs; none where GPUs are emulated."""
     hang: HangRule
     grace_s: float = GRACE_S
-    """What those get that live on when the job is over."""
+    """How long processes that are left when the job is over may take to end."""
     log: LogRule = LogRule()
     fork: Callable[[AttemptFolder, Mapping[str, str]], Identity | None] = _not_forked
-    """Has a fork server make the supervisor; where it gives none, we start one ourselves."""
+    """Asks a fork server for the supervisor; where it returns None, this process starts it."""
 
     def begin(
         self,
@@ -70,8 +70,8 @@ class AttemptStarter(NamedTuple):
     ) -> Started:
         """Start a supervisor.  Raises OSError or EngineFault.
 
-        ``tether`` is set for one that ends with the command that starts it; its programs get the
-        whole of our environment.
+        ``tether`` is a socket to the command that the supervisor ends with; its programs get the
+        whole environment of this process.
         """
         env = _environment(preparation) if tether is None else dict(os.environ)
         site = plan_file.site_of(preparation, key, folder, env)
@@ -98,7 +98,7 @@ class AttemptStarter(NamedTuple):
                 log=self.log,
                 grace_s=self.grace_s,
             )
-        shares, notes = gpus.hidden(plan.replicas, self.devices)
+        shares, notes = gpus.hidden_shares(plan.replicas, self.devices)
         home = JobPython(python=plan.environment.python)
         replicas = plan_file.replicas_of(site, plan, home, shares)
         return plan_file.spec_of(
@@ -113,15 +113,15 @@ class AttemptStarter(NamedTuple):
 
 
 def needs_preparer(plan: LaunchPlan) -> bool:
-    """Whether packages are to be installed, an interpreter to be found, or devices to be leased.
+    """Whether the job needs packages, an interpreter that is to be searched, or devices.
 
-    Devices also where the machine seems to have none: a job that is to have some never begins
-    without, and it is the preparer that waits.
+    A job that asks for devices needs the preparer also where the machine seems to have none: the
+    preparer waits for them, and the job never begins without.
     """
     return needs_packages(plan) or any(replica.gpu_count for replica in plan.replicas)
 
 
-#: Signals that a supervisor is to hear, whatever its parent ignores.
+#: Signals that have their default effect in a supervisor, also where its parent ignores them.
 _DEFAULT: Final = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -130,7 +130,7 @@ _DEFAULT: Final = (
     signal.SIGCHLD,
 )
 
-#: Isolated, and without the packages of the interpreter: the standard library and our own source.
+#: Flags of Python with which only the standard library and our own source can be imported.
 _FLAGS: Final = ("-I", "-S", "-c")
 _CODE: Final = (
     "import sys; sys.path.append(sys.argv[1])\n"
@@ -140,36 +140,36 @@ _CODE: Final = (
 
 
 def _environment(preparation: Preparation) -> dict[str, str]:
-    """The supervisor's, of which its helpers and its replicas get theirs."""
+    """The environment of the supervisor, from which its helpers and replicas get theirs."""
     if preparation.variables is None:
         return variables.without_secrets(os.environ)
     return variables.select_for_helpers(os.environ, preparation.variables)
 
 
-def supervisor_argv(word: str) -> tuple[str, ...]:
-    """The command of a supervisor or of a fork server; ``word`` says which."""
+def supervisor_argv(role: str) -> tuple[str, ...]:
+    """The command of a supervisor or of a fork server; ``role`` says which."""
     source = str(Path(trainshed.__file__).parent.parent)
-    return (sys.executable, *_FLAGS, _CODE, source, word)
+    return (sys.executable, *_FLAGS, _CODE, source, role)
 
 
 def spawn(
-    argv: tuple[str, ...], env: Mapping[str, str], words: str | None, tether: int | None = None
+    argv: tuple[str, ...], env: Mapping[str, str], output: str | None, tether: int | None = None
 ) -> int:
-    """Start a process in a session of its own; its pid.  Raises OSError.
+    """Start a process in a session of its own; return its pid.  Raises OSError.
 
-    ``words`` is the file for what it says; our own stderr if None.
-    ``tether`` is the descriptor of a command that it is to end with (``supervise.tether``).
+    ``output`` is the file for its stdout and stderr; the stderr of this process if None.
+    ``tether`` is a socket to the command that it ends with (``supervise.record.tether``).
     """
-    nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+    empty_stdin = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    ours = (os.POSIX_SPAWN_DUP2, 2, 1)
+    own_stderr = (os.POSIX_SPAWN_DUP2, 2, 1)
     return os.posix_spawn(
         argv[0],
         argv,
         env,
         file_actions=(
-            nothing if tether is None else (os.POSIX_SPAWN_DUP2, tether, 0),
-            ours if words is None else (os.POSIX_SPAWN_OPEN, 1, words, append, 0o600),
+            empty_stdin if tether is None else (os.POSIX_SPAWN_DUP2, tether, 0),
+            own_stderr if output is None else (os.POSIX_SPAWN_OPEN, 1, output, append, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ),
         setsid=True,

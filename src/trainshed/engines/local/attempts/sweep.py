@@ -1,6 +1,6 @@
-"""Ends what killed supervisors have left, beside the calls of the controller: it may take a while.
+"""Ends the processes that killed supervisors left, in a thread, because that may take seconds.
 
-Nothing of an attempt is claimed to be gone before it was looked for in vain.
+An attempt counts as clean only after a search found no process of it.
 """
 
 import logging
@@ -21,17 +21,17 @@ from trainshed.model.attempt import AttemptKey
 
 _LOG = logging.getLogger(__name__)
 
-#: How long closing waits; the thread is a daemon.
+#: How long ``close`` waits for the thread, which is a daemon.
 _CLOSE_S_MAX: Final = 2.0
 
 _Task = tuple[AttemptKey, Began, AttemptFolder]
 
 
 class Sweeper:
-    """One thread that sweeps attempt after attempt; it is started when there is one."""
+    """One thread that sweeps attempt after attempt; it starts with the first one."""
 
     def __init__(self, runtime: Runtime | None, env: Mapping[str, str]) -> None:
-        """``runtime`` is asked for containers; ``env`` is what its command gets."""
+        """``runtime`` lists and removes containers; ``env`` is its command's environment."""
         self._runtime = runtime
         self._env = env
         self._lock = threading.Condition()
@@ -43,9 +43,9 @@ class Sweeper:
     def is_clean(
         self, key: AttemptKey, began: Began | None, folder: AttemptFolder, wait_s: float = 0.0
     ) -> bool:
-        """Whether nothing of an attempt without a supervisor lives; False: not yet, or unknown.
+        """Whether no process of an attempt without a supervisor lives; False: not yet, or unknown.
 
-        To be asked again; ``wait_s`` is how long the answer may be waited for.
+        After False, call it again later; ``wait_s`` is how long this call may wait.
         """
         if began is None or began.boot_id != identity.boot_id():
             return True
@@ -53,22 +53,22 @@ class Sweeper:
             if key not in self._clean and key not in self._under_way:
                 self._under_way.add(key)
                 self._tasks.put((key, began, folder))
-                self._have_thread()
+                self._ensure_thread()
             self._lock.wait_for(lambda: key not in self._under_way, wait_s)
             return key in self._clean
 
     def forget(self, key: AttemptKey) -> None:
-        """Nobody asks for this attempt any more."""
+        """Drop the result for an attempt."""
         with self._lock:
             self._clean.discard(key)
 
     def close(self) -> None:
-        """End the thread, or leave it to end after what it is at."""
+        """End the thread, at the latest after the sweep that it is in."""
         if self._thread is not None:
             self._tasks.put(None)
             self._thread.join(_CLOSE_S_MAX)
 
-    def _have_thread(self) -> None:
+    def _ensure_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="sweeper", daemon=True)
             self._thread.start()
@@ -78,7 +78,7 @@ class Sweeper:
             key, began, folder = task
             try:
                 is_clean = self._sweep(key, began, folder)
-            except Exception:  # noqa: BLE001 - the next one must be swept all the same
+            except Exception:  # noqa: BLE001 - the next attempt must be swept even so
                 _LOG.warning("cannot end the leftover processes of attempt %s", key, exc_info=True)
                 is_clean = False
             with self._lock:
@@ -99,15 +99,15 @@ class Sweeper:
         return not remaining
 
     def _runtime_of(self, folder: AttemptFolder) -> Runtime | None:
-        """What ran the attempt's containers, if it had any; also one that the server has no more.
+        """The runtime of the attempt's containers, if it had any; it may not be the server's.
 
-        The launch plan tells: where there is a preparer, the supervisor's part has only outlines.
+        The launch plan says which; the supervisor's spec may have only outlines of its replicas.
         """
         try:
-            begun = plan_file.read(folder.plan)
+            preparation = plan_file.read(folder.plan)
         except (OSError, ValueError):
             return self._runtime
-        if all(replica.container is None for replica in begun.plan.replicas):
+        if all(replica.container is None for replica in preparation.plan.replicas):
             return None
-        now, then = self._runtime, begun.runtime
+        now, then = self._runtime, preparation.runtime
         return now if then is None or (now is not None and now.name == then.name) else then

@@ -1,9 +1,9 @@
-"""Which devices there are: the driver's, or fake ones in their place.
+"""Lists the devices of this machine: the driver's, or fake ones in their place.
 
-Fake devices exist in name only, so that a machine without GPUs walks the same way.  They are
-leased, named in the environment and given back as real ones are.  For tests a fake device can have
-processes: the pids in the file ``UUID.pids``, one a line, in the folder that
-$TRAINSHED_FAKE_GPU_DIR names.  One that has ended does not count.
+Fake devices exist only by name, so that the same code runs on a machine without GPUs.  They are
+leased, named in the environment and released as real ones are.  For tests a fake device can have
+processes: the pids in the file ``UUID.pids``, one on each line, in the folder that
+$TRAINSHED_FAKE_GPU_DIR names.  A process that has ended does not count.
 """
 
 import os
@@ -21,14 +21,14 @@ Look = Callable[[], Sequence[GpuDevice]]
 
 
 def devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> tuple[GpuDevice, ...]:
-    """The devices that jobs may have here; with ``fake_gpus`` so many fake ones and no other."""
+    """The devices that jobs may have; with ``fake_gpus`` that number of fake ones instead."""
     with looking(fake_gpus, env) as look:
         return tuple(look())
 
 
 @contextmanager
 def looking(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator[Look]:
-    """The same to be asked again and again; the driver is opened once."""
+    """The same as a function to call repeatedly; the driver is opened once."""
     if fake_gpus:
         yield partial(fake_devices, fake_gpus, env)
         return
@@ -38,7 +38,7 @@ def looking(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator
 
 @contextmanager
 def looking_at(uuids: Sequence[str]) -> Iterator[Look]:
-    """The devices of these names, whatever the environment hides; one that is gone is left out."""
+    """The devices of these UUIDs, also hidden ones; devices that are gone are left out."""
     if all(map(is_fake, uuids)):
         yield lambda: [fake_device(uuid) for uuid in uuids]
         return
@@ -47,14 +47,14 @@ def looking_at(uuids: Sequence[str]) -> Iterator[Look]:
 
 
 FOLDER: Final = "TRAINSHED_FAKE_GPU_DIR"
-#: As many descriptors as one message carries (SCM_MAX_FD of Linux): a job may have all of them.
+#: The most descriptors in one message (SCM_MAX_FD of Linux): a job may have all fake devices.
 COUNT_MAX: Final = 253
 
 _PREFIX: Final = "GPU-fake-"
 
 
 def fake_devices(count: int, env: Mapping[str, str] = os.environ) -> tuple[GpuDevice, ...]:
-    """The first ``count`` fake fake_devices, with the processes that the tests gave them."""
+    """The first ``count`` fake devices, with the processes that tests gave them."""
     return tuple(fake_device(f"{_PREFIX}{index:04d}", env) for index in range(count))
 
 

@@ -1,12 +1,12 @@
-"""GPUs, and how those that are free are dealt to the replicas of a local run.
+"""GPUs, and how free ones are assigned to the replicas of a local run.
 
-When there are too few, devices are dealt in rounds, one to every replica that still wants one, and
-a round that cannot be completed is not dealt: replicas of one training cluster that see different
-hardware choose different collectives and hang.  ``leases`` takes them.
+When there are too few, devices are assigned in rounds, one to every replica that still needs one,
+and a round that cannot be completed is dropped: replicas of one training cluster that see different
+hardware choose different collectives and hang.  ``leases`` takes the devices.
 
-A job that asks for none is not a job that must have none: gcloud's own local train runs the trainer
-in the caller's environment, where it sees every GPU.  So a single replica that asks for none gets
-all that are free.  Several get none, since each would take hold of the same ones.
+A job that asks for no GPU may still use one: gcloud's own local train runs the trainer in the
+caller's environment, where it sees every GPU.  So a single replica that asks for none gets all that
+are free.  Several replicas get none, since each would open the same ones.
 """
 
 import re
@@ -35,22 +35,22 @@ class GpuDevice:
     index: int = 0
     """The driver's number of the GPU."""
     minor: int | None = None
-    """The number of the GPU's node, ``/dev/nvidia0``; None where the driver does not tell."""
+    """The number of the device file, ``/dev/nvidia0``; None where the driver does not say."""
     gpu_uuid: str = ""
     """The GPU that an instance is part of."""
     busy_pids: tuple[int, ...] = ()
     """Processes other than this one that compute on it."""
     memory_bytes: int | None = None
-    """All its memory; None where the driver does not tell."""
+    """All its memory; None where the driver does not say."""
     pci_bus_id: str = ""
-    """As nvidia-smi writes it; empty where the driver does not tell."""
+    """As nvidia-smi writes it; empty where the driver does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one replica gets, and the variables that tell it so.
+    """The devices of one replica, and the variables that name them.
 
-    Devices are named by UUID, so inside the replica they count from 0.
+    The variables name devices by UUID, so that the replica counts its own from 0.
     """
 
     uuids: tuple[str, ...] = ()
@@ -62,10 +62,10 @@ def takes_all(replicas: Sequence[ReplicaPlan]) -> bool:
     return len(replicas) == 1 and not replicas[0].gpu_count
 
 
-def hidden(
+def hidden_shares(
     replicas: Sequence[ReplicaPlan], devices: Sequence[GpuDevice]
 ) -> tuple[tuple[Share, ...], tuple[str, ...]]:
-    """The shares of replicas that ask for no device and get none, and a line that says so."""
+    """Empty shares for replicas that ask for no device, and a note that says so."""
     none = share((), machine_has_gpus=bool(devices))
     remark = f"this machine has {_gpus(len(devices))}; the job asks for none"
     return (none,) * len(replicas), (remark,) if devices else ()
@@ -85,15 +85,15 @@ def deal(replicas: Sequence[ReplicaPlan], free: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def asks_in_vain(replicas: Sequence[ReplicaPlan], counts: Sequence[int]) -> bool:
-    """Whether replicas ask for devices and none of them gets any: the job runs on the CPU."""
+def gets_none(replicas: Sequence[ReplicaPlan], counts: Sequence[int]) -> bool:
+    """Whether replicas ask for devices and no replica gets any: the job runs on the CPU."""
     return any(replica.gpu_count for replica in replicas) and not any(counts)
 
 
 def shortage(
     replicas: Sequence[ReplicaPlan], counts: Sequence[int], *, machine: int, free: int
 ) -> str:
-    """The one line that says what was asked for and what there is instead."""
+    """A line that says what was asked for and what the replicas get instead."""
     total = sum(replica.gpu_count for replica in replicas)
     has = _HAS.get(machine, f"has {machine}")
     busy = f", {free} of them free" if machine > free and free < total else ""
@@ -111,7 +111,7 @@ _HAS = {0: "has none"}
 def remarks(
     replicas: Sequence[ReplicaPlan], counts: Sequence[int], machine: int, free: int
 ) -> Iterator[str]:
-    """What a local run should know of its devices: nothing, or one line."""
+    """What to tell a local run about its devices: nothing, or one line."""
     if any(replica.gpu_count for replica in replicas):
         if any(c != r.gpu_count for c, r in zip(counts, replicas, strict=True)):
             yield shortage(replicas, counts, machine=machine, free=free)
@@ -124,14 +124,14 @@ def _gpus(count: int) -> str:
     return f"{count} GPU{'s' * (count != 1)}"
 
 
-def in_the_way(busy: Sequence[GpuDevice]) -> str:
-    """The one line that names the processes that keep devices from being free."""
+def describe_busy(busy: Sequence[GpuDevice]) -> str:
+    """A line that names the processes that use devices without a lock."""
     names = (f"{d.uuid} (process {', '.join(map(str, d.busy_pids))})" for d in busy)
-    return f"in use by processes of others: {', '.join(names)}"
+    return f"other processes use GPUs: {', '.join(names)}"
 
 
 def _describe_request(replicas: Sequence[ReplicaPlan]) -> str:
-    """``4 NVIDIA_TESLA_T4 per master and worker``: groups that ask alike are named together."""
+    """``4 NVIDIA_TESLA_T4 per master and worker``: one entry for groups with the same request."""
     groups: dict[str, list[str]] = {}
     for replica in replicas:
         if replica.gpu_count:
@@ -143,14 +143,18 @@ def _describe_request(replicas: Sequence[ReplicaPlan]) -> str:
 
 
 def share(uuids: Sequence[str], *, machine_has_gpus: bool) -> Share:
-    """What a replica gets that gets these devices; none hides all that the machine has."""
+    """The share with these devices; an empty one hides all GPUs of the machine."""
     names = ",".join(uuids)
-    # NVIDIA_VISIBLE_DEVICES is what container runtimes read; "void" is their word for none
+    # container runtimes read NVIDIA_VISIBLE_DEVICES; "void" means no GPU there
     env = {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names or "void"}
     return Share(uuids=tuple(uuids), env=env if machine_has_gpus else {})
 
 
-def dealt(devices: Sequence[GpuDevice], counts: Sequence[int], *, some: bool) -> tuple[Share, ...]:
-    """The next so many devices for each replica; ``some``: whether the machine has any."""
+def split_devices(
+    devices: Sequence[GpuDevice], counts: Sequence[int], *, machine_has_gpus: bool
+) -> tuple[Share, ...]:
+    """Split the devices among the replicas, by the number for each one."""
     rest = iter([device.uuid for device in devices])
-    return tuple(share(tuple(islice(rest, count)), machine_has_gpus=some) for count in counts)
+    return tuple(
+        share(tuple(islice(rest, count)), machine_has_gpus=machine_has_gpus) for count in counts
+    )

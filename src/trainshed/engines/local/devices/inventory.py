@@ -1,8 +1,8 @@
 """Finds the holders of this machine's devices by locks and running processes; takes no lock.
 
-A device that somebody else has is still the machine's: it is offered as held, so that jobs wait for
-it.  So is one with which something is wrong, and one that the driver named before and does not now;
-a machine that forgot its GPUs would begin to run jobs without.
+A device that another program has counts as held, and is still listed, so that jobs wait for it.
+The same is true for a faulty device, and for one that the driver listed before and does not now: a
+machine without GPUs in its list would start to run jobs without them.
 """
 
 import logging
@@ -24,8 +24,8 @@ from trainshed.model.faults import EngineFault
 def holder(device: GpuDevice, lock_dir: Path | None = None) -> str | None:
     """``process 12 (attempt 7/1)`` or ``process 99 (python)``; None for a device that is free.
 
-    ``lock_dir`` is for tests, here and below; without it, it is the one that all users share.
-    A lock that cannot be looked at counts as held.
+    ``lock_dir`` is for tests, here and below; the default is the directory that all users share.
+    A lock that cannot be read counts as held.
     """
     try:
         locked = device_locks.holder_of(lock_dir or device_locks.shared_directory(), device.uuid)
@@ -46,7 +46,7 @@ def leased_below(
 ) -> frozenset[str]:
     """The UUIDs of the devices that living attempts in this folder of attempts have locked.
 
-    Whichever server has started them, and also while they are being prepared.
+    They may be attempts of any server, and still in preparation.
     """
     directory = lock_dir or device_locks.shared_directory()
     return frozenset(
@@ -55,7 +55,7 @@ def leased_below(
 
 
 def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> DeviceHolder | None:
-    """Which living attempt in this folder of attempts has locked a device."""
+    """The living attempt in this folder of attempts that has locked a device."""
     lock_holder = _find_holder(lock_dir or device_locks.shared_directory(), device.uuid)
     return lock_holder if lock_holder is not None and lock_holder.root == str(root) else None
 
@@ -63,9 +63,9 @@ def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> De
 def stranger_held(
     devices: Sequence[GpuDevice], ours: Collection[str], lock_dir: Path | None = None
 ) -> dict[str, str]:
-    """By UUID, the devices that somebody has who is no attempt of ours, and who that is."""
+    """By UUID, the holders of devices that no attempt of this server's folder has."""
     holders = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in ours}
-    return {uuid: who for uuid, who in holders.items() if who is not None}
+    return {uuid: held_by for uuid, held_by in holders.items() if held_by is not None}
 
 
 def _find_holder(directory: Path, uuid: str) -> DeviceHolder | None:
@@ -76,7 +76,7 @@ def _find_holder(directory: Path, uuid: str) -> DeviceHolder | None:
 
 
 def _name(pid: int) -> str:
-    """`` (python)``; empty where the process is gone or of another namespace."""
+    """`` (python)``; empty for a process that has ended or is in another namespace."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -86,25 +86,25 @@ def _name(pid: int) -> str:
 
 _LOG = logging.getLogger(__name__)
 
-#: How long a look is good for; asking the driver can take a second.
+#: How long a result is used; a call of the driver can take a second.
 FRESH_S: Final = 30.0
 
 
 class DeviceStatus(NamedTuple):
-    """What there is, and what of it cannot be given out now."""
+    """The devices, and which of them jobs cannot have now."""
 
     devices: Sequence[GpuDevice]
     held: Mapping[str, str]
-    """By UUID: who has it that is no attempt of ours, or what is wrong with it."""
+    """By UUID: the process or job that holds a device, or the fault of the device."""
     faulty: Mapping[str, str] = {}
-    """By UUID: those of them with which something is wrong."""
+    """By UUID: only the faults."""
 
 
 _NOTHING: Final = DeviceStatus((), {})
 
 
 class Inventory:
-    """What is known of the devices."""
+    """The devices of this machine and their state, which is read again after a while."""
 
     def __init__(
         self,
@@ -114,10 +114,10 @@ class Inventory:
         problem: Callable[[GpuDevice], str] = lambda _: "",
         remembered: Remembered | None = None,
     ) -> None:
-        """``root`` is the folder of our attempts; ``find`` asks the driver.
+        """``root`` is the folder of the server's attempts; ``find`` calls the driver.
 
-        ``problem`` says what is wrong with a device, and is asked each time.  ``remembered`` are
-        the GPUs that earlier servers saw.
+        ``problem`` returns the fault of a device, and is called each time.  ``remembered`` has the
+        GPUs that earlier servers saw.
         """
         self._root = root
         self._find = find
@@ -129,9 +129,9 @@ class Inventory:
         self._lock = threading.Lock()
 
     def status(self) -> DeviceStatus:
-        """The devices as of ``fresh_s`` seconds ago at most; what is wrong with them as of now.
+        """The devices as of at most ``fresh_s`` seconds ago, with their faults as of now.
 
-        A driver that hangs holds the caller up.
+        Blocks while the driver hangs.
         """
         with self._lock:
             now = time.monotonic()
@@ -139,15 +139,15 @@ class Inventory:
                 self._raw_status, self._looked_s = self._look(), now
             before, self._status = self._status, self.latest()
             if before.held != self._status.held:
-                _tell(before.held, self._status.held)
+                _log_changes(before.held, self._status.held)
             return self._status
 
     def latest(self) -> DeviceStatus:
-        """The devices as ``status`` saw them last; the driver is not asked, nor waited for."""
+        """The devices of the last ``status``, without a call of the driver."""
         return self._judge(self._raw_status)
 
     def ensure_status(self) -> DeviceStatus:
-        """Return the last result; take the first look if there is none."""
+        """Return the last result, or the first one if there is none yet."""
         return self.status() if self._raw_status is _NOTHING else self.latest()
 
     def _look(self) -> DeviceStatus:
@@ -174,22 +174,22 @@ class Inventory:
         return DeviceStatus(status.devices, {**status.held, **wrong}, {**status.faulty, **wrong})
 
 
-def _tell(before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    for uuid, who in now.items():
-        if before.get(uuid) != who:
-            _LOG.warning("the GPU %s cannot be given out: %s", uuid, who)
+def _log_changes(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    for uuid, reason in now.items():
+        if before.get(uuid) != reason:
+            _LOG.warning("cannot assign the GPU %s to jobs: %s", uuid, reason)
     for uuid in before.keys() - now.keys():
-        _LOG.info("the GPU %s can be given out again", uuid)
+        _LOG.info("the GPU %s is available to jobs again", uuid)
 
 
 def _describe_missing(since: datetime) -> str:
-    return xids.problem("the driver does not tell of it any more", since, xids.LOOK)
+    return xids.problem("the driver no longer lists it", since, xids.LOOK)
 
 
 def _list_missing(before: Sequence[GpuDevice], present: Sequence[GpuDevice]) -> list[GpuDevice]:
-    """The devices of GPUs that the driver names neither themselves nor by any instance.
+    """The earlier devices of GPUs that the driver lists neither whole nor by any instance.
 
-    A GPU that was divided anew is there: none of its earlier instances is missed.
+    A GPU that was divided anew is present, so none of its earlier instances is missing.
     """
-    there = {device.uuid for device in present} | {device.gpu_uuid for device in present}
-    return [device for device in before if (device.gpu_uuid or device.uuid) not in there]
+    gpu_uuids = {device.uuid for device in present} | {device.gpu_uuid for device in present}
+    return [device for device in before if (device.gpu_uuid or device.uuid) not in gpu_uuids]

@@ -1,11 +1,11 @@
-"""Leases devices for an attempt that has its place: what each replica asks for, or none.
+"""Leases devices for an attempt that was placed: all that its replicas ask for, or none.
 
-Placement has counted; so a missing device is held by a process that does not ask the server, or
-has not yet been let go.  That passes, and is waited for.  A job with fewer devices than it asked
-for is never started: it would train, and differently.
+The server has counted the devices when it placed the job.  So a missing one is held by a process
+that the server does not know, or by an attempt that is just ending, and the attempt waits for it.
+A job never starts with fewer devices than it asked for, because it would train differently.
 
-A device is ours once it is locked and no process uses it; in this order, since a job that ends
-gives its lock back while the driver may still clean up after it.
+A device is leased once it is locked and no process uses it; in this order, since a job that ends
+releases its lock while the driver may still clean up after it.
 """
 
 import random
@@ -34,7 +34,7 @@ from trainshed.model.resources import ANY_GPU
 def choose(
     replicas: Sequence[ReplicaPlan], free: Sequence[GpuDevice], aliases: Mapping[str, str]
 ) -> list[list[GpuDevice]] | None:
-    """Devices for each replica, all of one type; None where not everybody can be served.
+    """Devices for each replica, all of one type; None where one replica cannot have its devices.
 
     A replica's own type comes before those that stand in for it (``Node.gpu_alias``).
     """
@@ -46,8 +46,10 @@ def choose(
     if kinds is None:
         return None
     rest = {name: iter(pool) for name, pool in pools.items()}
-    turn = iter(kinds)
-    return [list(islice(rest[next(turn)], r.gpu_count)) if r.gpu_count else [] for r in replicas]
+    next_kind = iter(kinds)
+    return [
+        list(islice(rest[next(next_kind)], r.gpu_count)) if r.gpu_count else [] for r in replicas
+    ]
 
 
 def serves(device: GpuDevice, replica: ReplicaPlan, aliases: Mapping[str, str]) -> bool:
@@ -95,12 +97,12 @@ _PAUSE_S: Final = 0.2
 
 
 class DevicesHeld(EngineFault):
-    """Other processes held the devices all the time; the program has not failed."""
+    """Other processes held the devices for the whole wait; the program has not failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The devices of an attempt: one share a replica, and the locks, to be kept while it lives."""
+    """The devices of an attempt: a share for each replica, and the locks to hold while it lives."""
 
     shares: tuple[Share, ...]
     locks: tuple[FileIO, ...]
@@ -112,7 +114,7 @@ class Lease:
         return tuple(device.uuid for device in self.devices)
 
     def close(self) -> None:
-        """Give the devices back, unless another process has copies of the locks."""
+        """Release the devices, unless another process has copies of the locks."""
         for lock in self.locks:
             lock.close()
 
@@ -124,14 +126,14 @@ class DeviceLeaser:
     look: Look
     holder: DeviceHolder
     note: Callable[[str], None]
-    """Gets why there is a wait, each reason once in a row."""
+    """Called with the reason for a wait, when it changes."""
     aliases: Mapping[str, str]
     """Which types stand in for others (``Node.gpu_alias``)."""
     lock_dir: Path
     closed: Mapping[str, str] = field(default_factory=dict)
-    """By UUID: devices that are not taken, and why."""
+    """By UUID: devices that must not be taken, and why."""
     warn: Callable[[str], None] | None = None
-    """Gets that a job which asks for devices has none; ``note`` if None."""
+    """Called when a job that asks for devices gets none; ``note`` if None."""
 
     def lease(self, replicas: Sequence[ReplicaPlan], wait_s: float = WAIT_S) -> Lease:
         """Take all devices at once, when they are free.
@@ -149,40 +151,40 @@ class DeviceLeaser:
             why = self._describe_shortage(replicas)
             if time.monotonic() >= deadline:
                 raise DevicesHeld(
-                    f"{describe_request(replicas)} not to be had in {wait_s:g} s: {why}"
+                    f"cannot get {describe_request(replicas)} within {wait_s:g} s: {why}"
                 )
             if why != noted:
                 self.note(f"waiting for {describe_request(replicas)}: {why}")
                 noted = why
-            time.sleep(_PAUSE_S * random.uniform(0.5, 1.0))  # noqa: S311 - two that wait part ways
+            time.sleep(_PAUSE_S * random.uniform(0.5, 1.0))  # noqa: S311 - so two waits drift apart
 
     def lease_free(self, replicas: Sequence[ReplicaPlan]) -> Lease:
         """Take what is free now, in complete rounds; a lone replica that asks for none takes all.
 
-        Says in one line what was asked for and cannot be had, in another who is in the way.  Raises
-        EngineFault when locks cannot be used.
+        Note in one line which request cannot be met, and in another which processes are on the
+        devices.  Raises EngineFault when locks cannot be used.
         """
         takes_all = gpus.takes_all(replicas)
         devices = self.look()
         limit = len(devices) if takes_all else sum(replica.gpu_count for replica in replicas)
         held, busy = self._lock_free(devices, limit)
         counts = (len(held),) if takes_all else gpus.deal(replicas, len(held))
-        say = self.warn if self.warn and gpus.asks_in_vain(replicas, counts) else self.note
+        write = self.warn if self.warn and gpus.gets_none(replicas, counts) else self.note
         for text in gpus.remarks(replicas, counts, len(devices), len(held)):
-            say(text)
+            write(text)
         if busy and len(held) < limit:
-            self.note(gpus.in_the_way(busy))
+            self.note(gpus.describe_busy(busy))
         for _, lock in held[sum(counts) :]:
             lock.close()
         leased = tuple(device for device, _ in held[: sum(counts)])
-        shares = gpus.dealt(leased, counts, some=bool(devices))
+        shares = gpus.split_devices(leased, counts, machine_has_gpus=bool(devices))
         locks = tuple(lock for _, lock in held[: sum(counts)])
         return Lease(shares=shares, locks=locks, devices=leased)
 
     def _lock_free(
         self, devices: Sequence[GpuDevice], limit: int
     ) -> tuple[list[tuple[GpuDevice, FileIO]], list[GpuDevice]]:
-        """Up to ``limit`` free devices with their locks; and those that strangers compute on."""
+        """Up to ``limit`` free devices with their locks; and those that other processes use."""
         held: list[tuple[GpuDevice, FileIO]] = []
         busy: list[GpuDevice] = []
         if devices and limit:
@@ -199,7 +201,7 @@ class DeviceLeaser:
         return held, busy
 
     def _try_lease(self, replicas: Sequence[ReplicaPlan]) -> Lease | None:
-        """All devices, or none; those that are held are not even tried."""
+        """Lock all devices or none; devices that are held are not tried."""
         devices = self.look()
         free = [device for device in devices if self._describe_holder(device) is None]
         chosen = choose(replicas, free, self.aliases)
@@ -209,35 +211,35 @@ class DeviceLeaser:
         locks = self._lock_all([device.uuid for device in leased])
         if locks is None:
             return None
-        some = bool(devices)
-        shares = (gpus.share([d.uuid for d in group], machine_has_gpus=some) for group in chosen)
+        has_gpus = bool(devices)
+        shares = (gpus.share([d.uuid for d in g], machine_has_gpus=has_gpus) for g in chosen)
         return Lease(shares=tuple(shares), locks=locks, devices=leased)
 
     def _lock_all(self, uuids: Sequence[str]) -> tuple[FileIO, ...] | None:
-        got: list[FileIO] = []
+        acquired: list[FileIO] = []
         with ExitStack() as locks:
             for uuid in uuids:
                 lock = device_locks.try_lock(self.lock_dir, uuid, self.holder)
                 if lock is None:
                     return None
-                got.append(locks.enter_context(lock))
+                acquired.append(locks.enter_context(lock))
             if uuids and not self._are_idle(uuids):
                 return None
             locks.pop_all()
-        return tuple(got)
+        return tuple(acquired)
 
     def _are_idle(self, uuids: Sequence[str]) -> bool:
         return {d.uuid for d in self.look() if not d.busy_pids}.issuperset(uuids)
 
     def _describe_shortage(self, replicas: Sequence[ReplicaPlan]) -> str:
-        """Who has the devices that would serve; or that there are too few."""
+        """Which processes hold the devices that the replicas could have, or how few there are."""
         devices = self.look()
         if choose(replicas, devices, self.aliases) is None:
-            there = Counter(accelerator_of(device) for device in devices)
-            names = ", ".join(f"{count} {name}" for name, count in sorted(there.items()))
+            counts = Counter(accelerator_of(device) for device in devices)
+            names = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
             return f"this machine has {names or 'none'}"
-        asking = [replica for replica in replicas if replica.gpu_count]
-        candidates = [d for d in devices if any(serves(d, r, self.aliases) for r in asking)]
+        with_gpus = [replica for replica in replicas if replica.gpu_count]
+        candidates = [d for d in devices if any(serves(d, r, self.aliases) for r in with_gpus)]
         held = {device.uuid: self._describe_holder(device) for device in candidates}
         reasons = (f"{uuid} {why}" for uuid, why in held.items() if why is not None)
         return "; ".join(reasons) or "another job is taking its devices"
@@ -246,5 +248,5 @@ class DeviceLeaser:
         """Why a device cannot be taken; None for one that is free."""
         if device.uuid in self.closed:
             return f"is closed: {self.closed[device.uuid]}"
-        who = holder(device, self.lock_dir)
-        return None if who is None else f"is held by {who}"
+        held_by = holder(device, self.lock_dir)
+        return None if held_by is None else f"is held by {held_by}"

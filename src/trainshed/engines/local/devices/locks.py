@@ -1,15 +1,15 @@
-"""Holds a device for one job against every other job on the machine, of any server or user.
+"""Locks a device for one job against every other job on the machine, of any server or user.
 
-A device is held by a lock on a file named after its UUID, in one directory that all users share.
-The lock belongs to the open file (fcntl(2), open file description locks): it goes along when the
-descriptor is handed to another process, the kernel releases it when the last process that has it
-is gone, however it went, and it can be looked at without being taken.  So there is nothing to clean
-up and nothing to guess.  The file's text says who holds it, for people; it proves nothing.
+The lock of a device is on a file named after its UUID, in one directory that all users share.  It
+belongs to the open file (fcntl(2), open file description locks): it moves with the descriptor to
+another process, the kernel releases it when the last process that has it ends in any way, and a
+process can read its state without taking it.  So it needs no cleanup.  The text of the file names
+the holder for people; it proves nothing.
 
-The directory is open to all and sticky, as /tmp is.  Whoever can make a file there can also hold a
-device without using it: the lock keeps those apart who mean well.  In containers that have file
-systems of their own there is no common directory, and what NVML says of running processes
-(``Device.busy_pids``) is all there is.
+The directory is open to all users and sticky, as /tmp is.  A user who can make a file there can
+also hold a device without using it: the lock is for cooperating programs.  Containers that have
+file systems of their own share no directory; there, only NVML's list of running processes
+(``GpuDevice.busy_pids``) shows that a device is in use.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ _OVERRIDE = "TRAINSHED_LOCK_DIR"
 _SHARED_DIRECTORY = 0o1777
 _SHARED_FILE = 0o666
 
-#: Such a lock needs the right to write.  O_NONBLOCK: opening a FIFO that lies here returns.
+#: The lock needs write access.  With O_NONBLOCK, opening a FIFO of that name returns at once.
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 #: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
@@ -49,7 +49,7 @@ class DeviceHolder(NamedTuple):
     what: str
     """``attempt 7/1``, for people."""
     root: str = ""
-    """The folder of the attempts that it is one of; empty for a run without a server."""
+    """The folder of its server's attempts; empty for a run without a server."""
 
     def __str__(self) -> str:
         """``process 12 (attempt 7/1)``."""
@@ -57,22 +57,22 @@ class DeviceHolder(NamedTuple):
 
     @property
     def attempt(self) -> AttemptKey | None:
-        """The attempt that it says to be."""
+        """The attempt that ``what`` names."""
         match = _ATTEMPT.fullmatch(self.what)
         return None if match is None else AttemptKey(int(match[1]), int(match[2]))
 
 
 _ATTEMPT: Final = re.compile(r"attempt ([0-9]{1,20})/([0-9]{1,6})", re.ASCII)
 
-#: For a lock whose file does not say.
+#: The holder of a lock whose file names none.
 UNKNOWN: Final = DeviceHolder(pid=0, what="")
 
 
 def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
-    """Where all users of the machine keep their device locks; $TRAINSHED_LOCK_DIR overrides.
+    """The directory of the device locks of all users; $TRAINSHED_LOCK_DIR overrides it.
 
-    It is below /run/lock, or below the temporary directory where we may not write there and nobody
-    who may has made ours yet.
+    It is below /run/lock; below the temporary directory where this user may not write there and no
+    other user has made the directory yet.
     """
     if override := env.get(_OVERRIDE):
         return Path(override)
@@ -85,9 +85,9 @@ def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def prepare(directory: Path) -> None:
-    """Have the directory there, open to all users and sticky.
+    """Make the directory, open to all users and sticky.
 
-    Raises EngineFault when it cannot be made, or is a link or no directory.
+    Raises EngineFault when that fails, or the path is a link or not a directory.
     """
     try:
         directory.mkdir(mode=_SHARED_DIRECTORY, parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def prepare(directory: Path) -> None:
         if not stat.S_ISDIR(facts.st_mode):
             raise EngineFault(f"cannot lock a GPU: {directory} is a link, not a directory")
         if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) != _SHARED_DIRECTORY:
-            directory.chmod(_SHARED_DIRECTORY)  # mkdir has taken the umask off
+            directory.chmod(_SHARED_DIRECTORY)  # mkdir has applied the umask
     except FileExistsError as error:
         raise EngineFault(f"cannot lock a GPU: {directory} is not a directory") from error
     except OSError as error:
@@ -105,7 +105,7 @@ def prepare(directory: Path) -> None:
 def try_lock(directory: Path, uuid: str, holder: DeviceHolder) -> FileIO | None:
     """Lock a device until all copies of the file are closed; None when another holds it.
 
-    Raises EngineFault when the lock file cannot be opened, or is none.
+    Raises EngineFault when the lock file cannot be opened, or is not a regular file.
     """
     path = _path(directory, uuid)
     try:
@@ -125,7 +125,7 @@ def try_lock(directory: Path, uuid: str, holder: DeviceHolder) -> FileIO | None:
 
 
 def holder_of(directory: Path, uuid: str) -> DeviceHolder | None:
-    """Who has locked a device, without getting in anybody's way; None when nobody has.
+    """The holder of a device's lock, read without taking the lock; None for a free device.
 
     Raises EngineFault when the lock file cannot be opened.
     """
@@ -135,24 +135,24 @@ def holder_of(directory: Path, uuid: str) -> DeviceHolder | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise EngineFault(f"cannot look at a GPU's lock: {path}: {error.strerror}") from error
+        raise EngineFault(f"cannot read the lock of a GPU: {path}: {error.strerror}") from error
     try:
         lock = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE)
         if struct.unpack(_FLOCK, lock)[0] == fcntl.F_UNLCK:
             return None
         return _read(os.pread(descriptor, _TEXT_BYTES_MAX, 0))
     except OSError as error:
-        raise EngineFault(f"cannot look at a GPU's lock: {path}: {error.strerror}") from error
+        raise EngineFault(f"cannot read the lock of a GPU: {path}: {error.strerror}") from error
     finally:
         os.close(descriptor)
 
 
 def _path(directory: Path, uuid: str) -> Path:
-    return directory / f"{uuid.replace('/', '_')}.lock"  # old drivers have slashes in those of MIG
+    return directory / f"{uuid.replace('/', '_')}.lock"  # old drivers put slashes in MIG UUIDs
 
 
 def _sign(descriptor: int, holder: DeviceHolder) -> None:
-    with suppress(OSError):  # the disk is full: the lock holds all the same
+    with suppress(OSError):  # on a full disk the lock works without the text
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
 
@@ -168,9 +168,9 @@ def _read(text: bytes) -> DeviceHolder:
 
 
 def _open_file(path: Path) -> int:
-    """A descriptor of the lock file, which is made if it is not there.
+    """Open the lock file; create it if there is none.
 
-    O_CREAT only where there is none: in sticky directories Linux refuses it for the files of other
+    O_CREAT is used only then: in sticky directories Linux refuses it for existing files of other
     users (fs.protected_regular), also when they could be opened.
     """
     try:
@@ -181,7 +181,9 @@ def _open_file(path: Path) -> int:
     if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
         raise EngineFault(f"cannot lock a GPU: {path} is not a file; remove it")
-    if facts.st_nlink != 1:  # its mode is changed below, and it may be another file of ours
+    if (
+        facts.st_nlink != 1
+    ):  # the mode is changed below; a hard link may be to any file of this user
         os.close(descriptor)
         raise EngineFault(
             f"cannot lock a GPU: {path} has {facts.st_nlink} names, not one; remove it"

@@ -1,7 +1,7 @@
-"""Which GPUs this machine has, asked of the driver through NVIDIA's own binding (decision 0031).
+"""Lists the GPUs of this machine by the driver, through NVIDIA's own binding (decision 0031).
 
 The binding is 8,000 lines, so it is imported only where there is a driver.  No framework is
-imported: that would take seconds and would take hold of a device.
+imported: that would take seconds and would occupy a device.
 """
 
 import ctypes
@@ -20,9 +20,9 @@ _LIBRARY: Final = "libnvidia-ml.so.1"
 
 @contextmanager
 def opened() -> Iterator[Callable[[], tuple[GpuDevice, ...]]]:
-    """A look at all GPUs that may be repeated; opening the driver can take a second.
+    """Open the driver, which can take a second; yield a function that lists all GPUs.
 
-    A GPU that is divided (MIG) is not there itself; its instances are.
+    A GPU that is divided (MIG) is listed by its instances only.
     """
     with session() as nvml:
         yield tuple if nvml is None else lambda: tuple(device for device, _ in devices(nvml))
@@ -60,7 +60,7 @@ def handles(nvml: Any) -> Iterator[tuple[int, Any]]:
 
 
 def devices(nvml: Any) -> Iterator[tuple[GpuDevice, Any]]:
-    """All devices with their handles; a divided GPU is there as its instances."""
+    """All devices with their handles; a divided GPU is listed by its instances."""
     for index, handle in handles(nvml):
         with suppress(nvml.NVMLError):
             yield from _devices(nvml, handle, index)
@@ -69,7 +69,7 @@ def devices(nvml: Any) -> Iterator[tuple[GpuDevice, Any]]:
 def visible(devices: Sequence[GpuDevice], names: str | None) -> tuple[GpuDevice, ...]:
     """Keep the devices that a CUDA_VISIBLE_DEVICES value names, by index or start of UUID.
 
-    As CUDA does, reading ends at the first name that fits no device.  None means: not set.
+    As in CUDA, the first name that fits no device ends the list.  None means: not set.
     Indexes are those of NVML, which CUDA shares where CUDA_DEVICE_ORDER is PCI_BUS_ID or all GPUs
     are alike.  A GPU that is divided (MIG) stands for all its instances.
     """
@@ -77,10 +77,10 @@ def visible(devices: Sequence[GpuDevice], names: str | None) -> tuple[GpuDevice,
         return tuple(devices)
     selected: list[GpuDevice] = []
     for name in names.split(","):
-        meant = _select_named(devices, name.strip())
-        if not meant:
+        matches = _select_named(devices, name.strip())
+        if not matches:
             break
-        selected += meant
+        selected += matches
     return tuple(dict.fromkeys(selected))
 
 
@@ -137,7 +137,7 @@ def _device(nvml: Any, handle: Any, index: int) -> GpuDevice:
 
 
 def _is_divided(nvml: Any, handle: Any) -> bool:
-    """Whether MIG is on; most GPUs know of no such thing."""
+    """Whether MIG is on; most GPUs do not support it."""
     with suppress(nvml.NVMLError):
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         return bool(current == nvml.NVML_DEVICE_MIG_ENABLE)
@@ -145,7 +145,7 @@ def _is_divided(nvml: Any, handle: Any) -> bool:
 
 
 def _busy_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
-    """The processes on a device but for this one; none where the driver does not tell."""
+    """The processes on a device except this one; none where the driver does not say."""
     for listing in (
         nvml.nvmlDeviceGetComputeRunningProcesses_v3,
         nvml.nvmlDeviceGetComputeRunningProcesses_v2,

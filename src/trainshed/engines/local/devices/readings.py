@@ -1,7 +1,7 @@
-"""What one GPU tells of itself: figures, and whether something is wrong with it for good.
+"""Reads the figures of one GPU, and whether it has a permanent fault.
 
-Any figure may be unknown to a card or its driver (instances of MIG have no use of their own,
-laptops no ECC): then it is None, and the others are there all the same.
+A card or its driver may not have every figure (instances of MIG have no utilization of their own,
+laptops no ECC): that figure is None then, and the others are still read.
 """
 
 from datetime import datetime
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from trainshed.model.gpus import GpuSample
 
-#: Reasons for lower clocks that cost speed, by their bit, as ``nvidia-smi -q`` words them.  Idle
-#: clocks, set clocks and clocks kept in step with other GPUs are no such reason.
+#: Reasons for lower clocks that cost speed, by their bit, as ``nvidia-smi -q`` names them.  Idle
+#: clocks, set clocks and clocks synchronized with other GPUs do not count.
 _THROTTLES: Final = {
     0x04: "sw power cap",
     0x08: "hw slowdown",
@@ -19,9 +19,9 @@ _THROTTLES: Final = {
     0x80: "hw power brake slowdown",
 }
 #: nvmlDeviceGpuRecoveryAction_t: reset, restart of the node, drain and reset, bus reset, restart of
-#: the system.  The others let new programs run.
+#: the system.  With the others, new programs can run.
 _RECOVERY_BY_RESET: Final = frozenset({1, 2, 4, 6, 7})
-#: What an ailment can be.
+#: The results of ``ailment``.
 NOT_REMAPPED: Final = "a row of its memory could not be remapped"
 NEEDS_RESET: Final = "the driver asks for a reset"
 LOST: Final = "the driver has lost it"
@@ -30,18 +30,18 @@ _MW: Final = 1000.0
 
 
 class GpuQuery:
-    """Asks the driver about one GPU; what it does not answer is None."""
+    """Calls functions of the driver for one GPU; a call that fails returns None."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         """``nvml`` is the opened binding."""
         self._nvml = nvml
         self._handle = handle
         self.is_lost = False
-        """Whether it has said that the GPU is gone."""
+        """Whether a call has failed because the GPU is gone."""
         self.needs_reset = False
 
     def __call__(self, function: str, *args: Any, **named: Any) -> Any:
-        """The answer of a function of the binding that takes the GPU first."""
+        """Call a function of the binding whose first argument is the GPU."""
         call = getattr(self._nvml, function, None)
         if call is None:
             return None
@@ -74,7 +74,7 @@ def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
 
 
 def ailment(nvml: Any, ask: GpuQuery) -> str:
-    """What is wrong for good: NOT_REMAPPED, NEEDS_RESET or LOST; empty for a GPU that is well."""
+    """The permanent fault: NOT_REMAPPED, NEEDS_RESET or LOST; empty for a healthy GPU."""
     rows = ask("nvmlDeviceGetRemappedRows")
     if rows is not None and rows[3]:
         return NOT_REMAPPED
@@ -86,7 +86,7 @@ def ailment(nvml: Any, ask: GpuQuery) -> str:
 
 
 def _used_bytes(nvml: Any, ask: GpuQuery) -> int | None:
-    """What nvidia-smi shows; older drivers count what they keep for themselves too."""
+    """The used memory as in nvidia-smi; older drivers include their reserved memory."""
     version = getattr(nvml, "nvmlMemory_v2", None)
     memory = ask("nvmlDeviceGetMemoryInfo", version=version) if version else None
     memory = memory or ask("nvmlDeviceGetMemoryInfo")
@@ -101,7 +101,7 @@ def _read_throttles(ask: GpuQuery) -> tuple[str, ...] | None:
 
 
 def _asks_for_reset(nvml: Any, ask: GpuQuery) -> bool:
-    """Whether the driver recommends a reset or a restart; R565 and newer tell."""
+    """Whether the driver recommends a reset or a restart; R565 and newer say so."""
     field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     values = ask("nvmlDeviceGetFieldValues", [field]) if field else None
     if values is None or values[0].nvmlReturn != nvml.NVML_SUCCESS:

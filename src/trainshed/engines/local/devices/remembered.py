@@ -1,8 +1,8 @@
-"""Which GPUs this machine has had since it was booted, in a file beside the attempts.
+"""Stores which GPUs this machine has had since it was booted, in a file beside the attempts.
 
-A server that starts after a GPU was lost hears nothing of it from the driver, and where all were
-lost it would take the machine for one without.  Instances of divided GPUs (MIG) are not kept: they
-may be divided anew while no server looks.
+The driver does not list a GPU that was lost before the server started, and without this file a
+machine that lost all would count as one without GPUs.  Instances of divided GPUs (MIG) are not
+stored: they may be divided anew while no server runs.
 """
 
 import logging
@@ -21,8 +21,8 @@ from trainshed.model.codec import decode, encode
 _LOG = logging.getLogger(__name__)
 
 
-class _Kept(NamedTuple):
-    """The file: of another boot, or another choice of GPUs, it says nothing of what is lost."""
+class _Stored(NamedTuple):
+    """The content of the file; it is valid for one boot and one choice of visible GPUs."""
 
     boot_id: str
     visible: str | None
@@ -34,23 +34,23 @@ class Remembered:
     """The file of one server."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self._path = path
         self._gpus: tuple[GpuDevice, ...] = ()
 
     def load(self) -> Sequence[GpuDevice]:
-        """The GPUs that were there; what cannot be read counts as none."""
+        """The stored GPUs; none where the file cannot be read or is not valid now."""
         try:
-            stored = decode(_Kept, read_json(str(self._path)))
+            stored = decode(_Stored, read_json(str(self._path)))
         except (OSError, ValueError):
             return ()
         self._gpus = stored.gpus if stored == _now(stored.gpus) else ()
         return self._gpus
 
     def keep(self, devices: Sequence[GpuDevice]) -> None:
-        """Write it where it has changed.  What cannot be written is tried again at the next look.
+        """Write the file if the GPUs have changed; if that fails, the next call tries again.
 
-        Who is on a GPU is not kept.
+        The processes on a GPU are not stored.
         """
         gpus = tuple(replace(gpu, busy_pids=()) for gpu in devices if not gpu.gpu_uuid)
         if gpus == self._gpus:
@@ -58,10 +58,10 @@ class Remembered:
         try:
             write_json(str(self._path), encode(_now(gpus)))
         except OSError as error:
-            _LOG.warning("cannot write the list of known GPUs: %s", error)
+            _LOG.warning("cannot write the list of this machine's GPUs: %s", error)
         else:
             self._gpus = gpus
 
 
-def _now(gpus: tuple[GpuDevice, ...]) -> _Kept:
-    return _Kept(boot_id(), os.environ.get(VISIBLE), gpus)
+def _now(gpus: tuple[GpuDevice, ...]) -> _Stored:
+    return _Stored(boot_id(), os.environ.get(VISIBLE), gpus)

@@ -1,8 +1,8 @@
-"""Samples the GPUs of this machine once a second, and hears of their Xids: one thread a server.
+"""Samples the GPUs of this machine once a second and reads their Xids, in one thread of the server.
 
-The driver is opened once and stays open; that makes no CUDA context and takes none of a GPU's
-memory.  It is asked by one process for all jobs, and never by the jobs themselves.  What fails is
-"not measured" and no more.  Only what the driver itself says of a GPU closes it (``xids``).
+The driver is opened once and stays open; that makes no CUDA context and uses no memory of a GPU.
+Only the server calls it, for all jobs.  A call that fails means "not measured" and nothing else:
+only an error that the driver itself reports closes a GPU (``xids``).
 """
 
 import logging
@@ -24,12 +24,12 @@ from trainshed.model.gpus import GpuSample
 _LOG = logging.getLogger(__name__)
 
 PAUSE_S: Final = 1.0
-#: What is asked rarely: which devices there are, and whether they are well.
+#: How often to list the devices and to check their health.
 _HEALTH_S: Final = 30.0
-#: Older readings are none: the driver hangs, or the device is gone.
+#: Older readings are not shown: the driver hangs, or the device is gone.
 _FRESH: Final = timedelta(seconds=10)
 _MINUTE: Final = 60
-#: How soon ``close`` is noticed, and how many events are heard in one pause.
+#: How soon ``close`` is noticed, and how many events are read between two samples.
 _SLICE_S: Final = 0.25
 _EVENTS_MAX: Final = 64
 _CLOSE_S_MAX: Final = 1.0
@@ -47,9 +47,9 @@ class Sampler:
     """The newest readings, the mean of a minute, and what is wrong with which GPU."""
 
     def __init__(self, pause_s: float = PAUSE_S) -> None:
-        """Nothing is asked before ``start``."""
+        """Call no driver before ``start``."""
         self.driver = ""
-        """The driver's version; empty where it is not known."""
+        """The driver's version; empty until it was read."""
         self._pause_s = pause_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -60,7 +60,7 @@ class Sampler:
         self._logged_s: dict[tuple[str, int], float] = {}
 
     def start(self) -> None:
-        """Begin, where there is a driver; again is nothing."""
+        """Start the thread where there is a driver, unless it runs."""
         if self._thread is None and driver.has_driver():
             self._thread = threading.Thread(target=self._work, name="gpu-sampler", daemon=True)
             self._thread.start()
@@ -73,19 +73,19 @@ class Sampler:
             self._thread = None
 
     def reading(self, uuid: str) -> GpuSample | None:
-        """The newest reading of a device; None when there is none of the last seconds."""
+        """The newest reading of a device; None without one of the last seconds."""
         sample = self._readings.get(uuid)
         return None if sample is None or datetime.now(UTC) - sample.at > _FRESH else sample
 
     def problem(self, device: GpuDevice) -> str:
-        """Why nothing is to be placed on a device; empty for one that is well.
+        """Why new replicas may not use a device; empty for a healthy one.
 
-        What is wrong with a GPU is wrong with all its instances.
+        An error of a GPU counts for all its instances.
         """
         return self._problems.get(device.gpu_uuid or device.uuid, "")
 
     def xid_counts(self, device: GpuDevice) -> Mapping[int, int]:
-        """How often each Xid of a device's GPU was heard of."""
+        """How often the driver has reported each Xid of a device's GPU."""
         return dict(self._xids.get(device.gpu_uuid or device.uuid, {}))
 
     def _work(self) -> None:
@@ -94,12 +94,12 @@ class Sampler:
                 with driver.session() as nvml:
                     if nvml is not None:
                         self._watch(nvml)
-            except Exception:  # noqa: BLE001 - whatever the driver does, jobs go on without figures
+            except Exception:  # noqa: BLE001 - jobs run without figures, also if the driver fails
                 _LOG.exception("measuring the GPUs failed; retrying in %g s", _HEALTH_S)
             self._stop.wait(_HEALTH_S)
 
     def _watch(self, nvml: Any) -> None:
-        """Sample until the end; the devices are looked for anew from time to time."""
+        """Sample until ``close``; list the devices again from time to time."""
         with suppress(nvml.NVMLError, UnicodeDecodeError):
             self.driver = str(nvml.nvmlSystemGetDriverVersion())
         with xid_events(nvml) as wait:
@@ -114,7 +114,7 @@ class Sampler:
                     self._listen(nvml, wait, due)
 
     def _list_devices(self, nvml: Any) -> list[tuple[GpuDevice, Any]]:
-        """The devices now; each GPU is asked whether it is well."""
+        """Check the health of each GPU; return the devices of now."""
         for _, handle in driver.handles(nvml):
             self._examine(nvml, handle)
         devices = list(driver.devices(nvml))
@@ -141,31 +141,31 @@ class Sampler:
                 self._close_gpu(uuid, ailment)
 
     def _listen(self, nvml: Any, wait: Wait, due: float) -> None:
-        """Wait until then, and take what the driver tells meanwhile."""
-        heard = 0
+        """Wait until ``due``, and handle the events that the driver reports meanwhile."""
+        events = 0
         while (remaining_s := due - time.monotonic()) > 0 and not self._stop.is_set():
-            if heard >= _EVENTS_MAX:
+            if events >= _EVENTS_MAX:
                 self._stop.wait(remaining_s)
             elif event := wait(min(remaining_s, _SLICE_S)):
-                heard += 1
-                self._hear(nvml, event)
+                events += 1
+                self._handle(nvml, event)
 
-    def _hear(self, nvml: Any, event: XidEvent) -> None:
+    def _handle(self, nvml: Any, event: XidEvent) -> None:
         self._xids.setdefault(event.uuid, Counter())[event.xid] += 1
         if event.uuid and event.xid in xids.CLOSING:
             self._close_gpu(event.uuid, xids.meaning(event.xid), event.xid)
         else:
-            self._log_of(event)
-            self._examine(nvml, event.handle)  # 154 says that the driver asks for something else
+            self._log_event(event)
+            self._examine(nvml, event.handle)  # 154 means that the driver asks for another remedy
 
     def _close_gpu(self, uuid: str, what: str, xid: int | None = None) -> None:
-        """Once closed it stays so while this server lives: the first cause is the one to tell."""
+        """Close a GPU for the life of this server; the first cause is the one that is shown."""
         if uuid not in self._problems:
-            helps = xids.remedy(xid, uuid) if xid is not None else _REMEDIES[what](uuid)
-            self._problems[uuid] = xids.problem(what, datetime.now(UTC), helps)
+            remedy = xids.remedy(xid, uuid) if xid is not None else _REMEDIES[what](uuid)
+            self._problems[uuid] = xids.problem(what, datetime.now(UTC), remedy)
             _LOG.error("the GPU %s: %s", uuid, self._problems[uuid])
 
-    def _log_of(self, event: XidEvent) -> None:
+    def _log_event(self, event: XidEvent) -> None:
         now = time.monotonic()
         if now - self._logged_s.get(event[:2], -_LOGGED_AGAIN_S) >= _LOGGED_AGAIN_S:
             self._logged_s[event[:2]] = now

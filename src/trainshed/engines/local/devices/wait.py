@@ -1,10 +1,10 @@
-"""Waits until no process computes on some devices any more: the last act of an attempt with GPUs.
+"""Waits until no process uses the GPUs of an attempt: the last step of an attempt with GPUs.
 
-A killed process is gone before the driver has cleaned up after it; whoever starts on the device in
-that time finds its memory taken.  The attempt keeps its locks until this has ended.
+A killed process is gone before the driver has cleaned up after it; a program that starts on the
+device in that time finds its memory in use.  The attempt keeps its locks until this has ended.
 
-``python -P -m trainshed.engines.local.devices.wait UUID...`` writes a line for each device that
-is still computed on after ``LIMIT_S``.  No job gets it then: it is not free (``leases``).
+``python -P -m trainshed.engines.local.devices.wait UUID...`` writes a line for each device that is
+still in use after ``LIMIT_S``.  No job gets it then, because it is not free (``leases``).
 """
 
 import sys
@@ -22,12 +22,12 @@ _PAUSE_S: Final = 0.1
 
 def command(python: str, uuids: Iterable[str]) -> tuple[str, ...] | None:
     """The command that waits for these devices; None where there are none to wait for."""
-    named = list(uuids)
-    return (python, "-P", "-m", __name__, *named) if named else None
+    arguments = list(uuids)
+    return (python, "-P", "-m", __name__, *arguments) if arguments else None
 
 
 def busy_after(look: Look, limit_s: float) -> Sequence[GpuDevice]:
-    """The devices that are computed on after ``limit_s`` seconds; empty once none is."""
+    """The devices that are in use after ``limit_s`` seconds; empty as soon as none is."""
     deadline = time.monotonic() + limit_s
     while busy := [device for device in look() if device.busy_pids]:
         if time.monotonic() >= deadline:

@@ -1,6 +1,6 @@
-"""The Xids that the driver reports as they happen, by its events.
+"""Reads Xids from the events of the driver, as they happen.
 
-Not by the kernel's log: that is closed to all but root, and containers have none.
+The kernel's log has them too, but only root can read it, and containers have none.
 """
 
 import ctypes
@@ -18,32 +18,32 @@ class XidEvent(NamedTuple):
     """One report."""
 
     uuid: str
-    """Of the whole GPU; empty where the driver does not tell any more."""
+    """The UUID of the whole GPU; empty where the driver no longer says."""
     xid: int
     handle: Any
 
 
-#: Waits so many seconds at most for the next report; never returns sooner without one.
+#: Waits at most that many seconds for the next report; without one, exactly that long.
 Wait = Callable[[float], XidEvent | None]
 
 
 @contextmanager
 def xid_events(nvml: Any) -> Iterator[Wait]:
-    """Hear of the Xids of all GPUs that are there now; where that cannot be, only time passes."""
+    """Register for the Xids of all present GPUs; if that fails, the function only waits."""
     names = {_number(handle): _uuid(nvml, handle) for _, handle in driver.handles(nvml)}
     events = None
     with _suppress_refusals(nvml):
         events = nvml.nvmlEventSetCreate()
     try:
-        heard = [_is_heard(nvml, handle, events) for _, handle in driver.handles(nvml)]
+        registered = [_register(nvml, handle, events) for _, handle in driver.handles(nvml)]
 
         def wait(seconds: float) -> XidEvent | None:
             began = time.monotonic()
-            event = _next(nvml, events, seconds) if any(heard) else None
+            event = _next(nvml, events, seconds) if any(registered) else None
             if event is not None and event.eventType == nvml.nvmlEventTypeXidCriticalError:
                 uuid = names.get(_number(event.device)) or _uuid(nvml, event.device)
                 return XidEvent(uuid, int(event.eventData), event.device)
-            # with a GPU that is gone the driver fails at once, again and again
+            # for a GPU that is gone the driver fails at once, again and again
             time.sleep(max(0.0, began + seconds - time.monotonic()))
             return None
 
@@ -54,7 +54,7 @@ def xid_events(nvml: Any) -> Iterator[Wait]:
                 nvml.nvmlEventSetFree(events)
 
 
-def _is_heard(nvml: Any, handle: Any, events: Any) -> bool:
+def _register(nvml: Any, handle: Any, events: Any) -> bool:
     with _suppress_refusals(nvml):
         if events is not None:
             nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
@@ -75,10 +75,10 @@ def _uuid(nvml: Any, handle: Any) -> str:
 
 
 def _number(handle: Any) -> int:
-    """A handle as a number: two objects of the binding may be one handle."""
+    """The address in a handle: two objects of the binding may be the same handle."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
 def _suppress_refusals(nvml: Any) -> suppress:
-    """What the driver refuses, or the binding does not have, is left out."""
+    """Suppress errors of the driver, and of functions that the binding does not have."""
     return suppress(nvml.NVMLError, AttributeError, UnicodeDecodeError)

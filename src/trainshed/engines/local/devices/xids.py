@@ -1,8 +1,9 @@
-"""What the driver's error numbers (Xids) mean for a GPU: whether anything new is placed on it.
+"""What the driver's error numbers (Xids) mean for a GPU: whether new replicas may use it.
 
-The rule is NVIDIA's: a GPU is closed by what its catalog answers with a reset or a restart, and by
-nothing that it answers with a restart of the program.  So 63 (a row will be remapped) and 94 (an
-error that was contained) close nothing: the catalog lets programs go on until a reset suits.
+The rule is NVIDIA's: an Xid closes a GPU if the catalog's remedy is a reset or a restart of the
+machine, and closes nothing if the remedy is a restart of the program.  So 63 (a row will be
+remapped) and 94 (a contained error) close nothing: by the catalog, programs may run until a
+convenient time for the reset.
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 """
 
@@ -11,7 +12,7 @@ from typing import Final
 
 from trainshed.model.visible import visible_line
 
-#: Those that close a GPU, in the words of the catalog.
+#: Xids that close a GPU, with the catalog's description.
 CLOSING: Final = {
     46: "the GPU stopped processing",
     48: "double bit ECC error",
@@ -28,46 +29,46 @@ CLOSING: Final = {
     143: "GPU initialization error",
     158: "GPU fatal timeout",
 }
-#: Those that are logged and close nothing.
+#: Xids that are logged and close nothing.
 LOGGED: Final = {
     13: "graphics engine exception, mostly the program's own",
     31: "GPU memory page fault, mostly the program's own",
     43: "a fault of the program ended it; the GPU is healthy",
-    45: "a program that was ended was cleaned up after",
+    45: "the driver cleaned up after a program that was ended",
     63: "a row of its memory will be remapped at the next reset",
     92: "high rate of corrected ECC errors",
-    94: "a memory error that one program alone has felt; reset the GPU when it suits",
+    94: "a memory error that affects one program only; reset the GPU at a convenient time",
 }
-#: It says that another has changed what helps: the driver is asked.
+#: The recommended remedy has changed: the driver has to be asked for it.
 RECOVERY_CHANGED: Final = 154
 
 _FALLEN_OFF: Final = 79
 
 
 def meaning(xid: int) -> str:
-    """What an Xid says, in a few words."""
+    """The name of an Xid, in a few words."""
     words = CLOSING.get(xid) or LOGGED.get(xid)
     return f"Xid {xid} ({words})" if words else f"Xid {xid}"
 
 
 def problem(what: str, since: datetime, remedy: str) -> str:
-    """The sentence that a closed GPU bears."""
+    """The text that says why a GPU is closed."""
     return visible_line(f"{what} since {since:%Y-%m-%dT%H:%M:%SZ}: {remedy}")
 
 
 def remedy(xid: int, uuid: str) -> str:
-    """What opens a GPU again that an Xid has closed."""
+    """How to make a GPU usable again that an Xid has closed."""
     return RESTART if xid == _FALLEN_OFF else reset(uuid)
 
 
 def reset(uuid: str) -> str:
-    """The same for a GPU that is still there."""
+    """The same for a GPU that the driver still reaches."""
     return (
         f"stop the server, reset it (nvidia-smi --gpu-reset -i {uuid}) or restart the machine, "
         "and start the server again"
     )
 
 
-RESTART: Final = "restart the machine; if it comes again, look at the card, its power and its slot"
-LOOK: Final = "see nvidia-smi and the kernel's log; it is given out again once the driver names it"
+RESTART: Final = "restart the machine; if it happens again, check the card, its power and its slot"
+LOOK: Final = "see nvidia-smi and the kernel's log; jobs get it again once the driver lists it"
 REPLACE: Final = "NVIDIA replaces such cards (nvidia-smi -q -d ROW_REMAPPER shows it)"
