@@ -256,9 +256,7 @@ def test_a_device_on_which_somebody_else_computes_is_not_given_and_the_process_i
     first, second, third = find.fake_devices(3)
     devices = (busy(first, 41, 42), second, busy(third, 43))
     two = [replace(cluster("")[0], gpu_count=2)]
-    who = (
-        "other processes use GPUs: GPU-fake-0000 (process 41, 42), GPU-fake-0002 (process 43)"
-    )
+    who = "other processes use GPUs: GPU-fake-0000 (process 41, 42), GPU-fake-0002 (process 43)"
     counts, (few, holders) = shares_of(two, devices, tmp_path)
     assert counts == [1]
     assert few.endswith("this machine has 3, 1 of them free: each gets 1")

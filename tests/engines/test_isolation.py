@@ -326,12 +326,13 @@ def test_the_nodes_of_a_lease_are_its_gpus_and_no_other(tmp_path):
     (tmp_path / "nvidia-caps").mkdir()
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-caps/nvidia-cap1"):
         (tmp_path / name).touch()
-    own = device_nodes.of([device(1)], dev)
+    own = device_nodes.list_nodes_of([device(1)], dev)
     assert own == (f"{dev}/nvidia1",)
-    assert device_nodes.others(own, dev) == (f"{dev}/nvidia-caps/nvidia-cap1", f"{dev}/nvidia0")
-    part = device_nodes.of([device(0, "GPU-a")], dev)
+    unleased = device_nodes.list_unleased_nodes(own, dev)
+    assert unleased == (f"{dev}/nvidia-caps/nvidia-cap1", f"{dev}/nvidia0")
+    part = device_nodes.list_nodes_of([device(0, "GPU-a")], dev)
     assert part == (f"{dev}/nvidia0", f"{dev}/nvidia-caps/nvidia-cap1")
-    assert device_nodes.of([device(None)], dev) == ()
+    assert device_nodes.list_nodes_of([device(None)], dev) == ()
 
 
 OPENS = """
@@ -366,7 +367,7 @@ def test_the_node_of_another_job_s_gpu_cannot_be_opened(tmp_path, monkeypatch):
         uid=UID,
         gid=UID,
     )
-    monkeypatch.setattr(device_nodes.others, "__defaults__", (str(dev),))
+    monkeypatch.setattr(device_nodes.list_unleased_nodes, "__defaults__", (str(dev),))
     nodes = " ".join(str(dev / f"nvidia{number}") for number in range(2))
     assert printed(view, OPENS, {"NODES": nodes}) == ["0 PermissionError", "1 open"]
 

@@ -119,8 +119,9 @@ def test_a_trial_that_fails_in_its_fork_says_so_once():
     """The fork went on as its parent would have, and the mode counted as one that works."""
     if why := try_network(USERS):
         pytest.skip(f"no network of a job's own here: {why}")
-    mistake = "trial._look = lambda *_: int('a mistake of ours'); sys.exit(trial.main('users'))"
-    code = f"import sys; from trainshed.engines.network import trial; {mistake}"
+    mistake = "trial._check_isolation = lambda *_: int('a mistake of ours')"
+    run = "sys.exit(trial.main('users'))"
+    code = f"import sys; from trainshed.engines.network import trial; {mistake}; {run}"
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
     )

@@ -1,6 +1,6 @@
-"""Which isolation a server uses: by trying what works here, never by guessing.
+"""Chooses the isolation of a server by trying which modes work on this machine.
 
-A mode that is asked for and does not work stops the server: nothing gets silently weaker.
+If the requested mode does not work, the server does not start: it never uses a weaker one silently.
 """
 
 import functools
@@ -50,7 +50,7 @@ class IsolationOptions(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What a choice depends on."""
+    """The facts of the machine that the choice depends on."""
 
     is_root: bool
     no_containers: str
@@ -60,15 +60,15 @@ class Machine(NamedTuple):
 
 
 def this_machine(no_containers: str, refused_calls: tuple[str, ...]) -> Machine:
-    """The machine as it is, where jobs may not make calls of these families."""
-    bound = functools.partial(try_isolation, refused_calls=refused_calls)
-    return Machine(os.geteuid() == 0, no_containers, bound)
+    """The facts of this machine; jobs may not make system calls of these families."""
+    try_mode = functools.partial(try_isolation, refused_calls=refused_calls)
+    return Machine(os.geteuid() == 0, no_containers, try_mode)
 
 
 def choose_isolation(
     settings: IsolationOptions, machine: Machine, hides: Sequence[str | None] = ()
 ) -> Isolation:
-    """The isolation of a server.  Raises UsageFault where what is asked for cannot be had."""
+    """The isolation of a server.  Raises UsageFault where the settings cannot be met."""
     mode, why = _automatic(settings, machine) if settings.mode == AUTO else (settings.mode, "")
     if not why and settings.mode != AUTO:
         why = _why_not(mode, settings, machine)
@@ -76,9 +76,9 @@ def choose_isolation(
             raise UsageFault(f'[isolation] mode is "{mode}", which does not work here: {why}')
     if settings.require and mode not in settings.require:
         accepted = " or ".join(f'"{name}"' for name in settings.require)
-        because = f" ({why})" if why else ""
+        reason = f" ({why})" if why else ""
         raise UsageFault(
-            f'[isolation] require accepts {accepted}; this server would use "{mode}"{because}'
+            f'[isolation] require accepts {accepted}; this server would use "{mode}"{reason}'
         )
     refuses_ports, ports_note = _ports(settings.refuse_ports, mode)
     return Isolation(
@@ -93,10 +93,10 @@ def choose_isolation(
 
 
 def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 - the setting
-    """Whether Landlock keeps jobs from the ports of the server; if it cannot, a note for people.
+    """Whether Landlock refuses the server's ports to jobs; if it cannot, a note for people.
 
-    The process that holds the ports cannot be killed by jobs where signals end at the walls, and
-    rules for ports delay each start: they are used by themselves only where it could be.
+    Rules for ports delay each start.  So without a setting they are used only on kernels where jobs
+    could kill the process that holds the ports, because Landlock does not stop their signals.
     """
     version = landlock.version() if mode == LANDLOCK and refuse is not False else 0
     if 0 < version < landlock.TCP_SINCE:
@@ -105,7 +105,7 @@ def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 
 
 
 def _automatic(settings: IsolationOptions, machine: Machine) -> tuple[str, str]:
-    """The strongest that works for processes, and why others do not."""
+    """The strongest mode for processes that works, and why the others do not."""
     reasons = []
     unprivileged = () if machine.is_root and not settings.allow_root_jobs else (SANDBOX, LANDLOCK)
     for mode in (*((USERS,) if machine.is_root else ()), *unprivileged):
@@ -132,16 +132,16 @@ def _why_not(mode: str, settings: IsolationOptions, machine: Machine) -> str:
 
 
 def _warning(why: str) -> str:
-    because = f" ({why})" if why else ""
+    reason = f" ({why})" if why else ""
     return (
-        f"isolation none{because}: this job's programs run as the server's user and can read and "
+        f"isolation none{reason}: this job's programs run as the server's user and can read and "
         "change what that user can, other projects' files and the server's tokens too"
     )
 
 
 @functools.cache
 def try_isolation(mode: str, uid: int, refused_calls: tuple[str, ...] = CALL_FAMILIES) -> str:
-    """Why the walls of a mode cannot be built here; empty where they hold."""
+    """Why a mode does not isolate programs on this machine; empty where it does."""
     with tempfile.TemporaryDirectory() as folder:
-        words = mode, folder, str(uid), ",".join(refused_calls)
-        return run_trial("trainshed.engines.isolation.trial", *words)
+        arguments = mode, folder, str(uid), ",".join(refused_calls)
+        return run_trial("trainshed.engines.isolation.trial", *arguments)

@@ -1,4 +1,4 @@
-"""From a launch plan to the walls of each replica, and the folders as these walls need them."""
+"""Composes the isolation of each replica from a launch plan, and prepares the folders for it."""
 
 import os
 import stat
@@ -35,28 +35,28 @@ _PRIVATE_FOLDER: Final = 0o700
 _TMP_MODE: Final = 0o1777
 _ONLY_IMAGES: Final = "[isolation] mode is container here: only jobs with an image are run"
 
-#: A bucket is its project's by group, and so is what is made in it.
+#: A bucket belongs to its project by group, and so do new files in it.
 _BUCKET_MODE: Final = 0o2770
 _GROUP_READS_WRITES: Final = stat.S_IRGRP | stat.S_IWGRP
 _GROUP_ENTERS: Final = stat.S_IXGRP
 
 
 class Isolation(NamedTuple):
-    """How this server keeps jobs apart (``choose`` has decided)."""
+    """How this server isolates jobs (decided by ``choose``)."""
 
     mode: str
     uids: tuple[int, int] = (0, 0)
-    """The first and the last number of users and groups that projects get."""
+    """The first and the last UID and GID for projects."""
     hides: tuple[str, ...] = ()
-    """Folders of the server that are no job's."""
+    """Folders of the server that jobs must not see."""
     warning: str = ""
-    """What each job's log has to say of it."""
+    """A warning for the log of each job."""
     refused_calls: tuple[str, ...] = CALL_FAMILIES
-    """The families of system calls that programs may not make; of use in modes with a filter."""
+    """The families of system calls that programs may not make, in modes with a filter."""
     refuses_ports: bool = False
-    """Whether programs are kept from binding to ports of the server; of use in *landlock*."""
+    """Whether programs may not bind to ports of the server, in *landlock*."""
     ports_note: str = ""
-    """Why they cannot be kept from it, for people."""
+    """Why the ports cannot be refused, for people."""
 
     @property
     def description(self) -> str:
@@ -68,7 +68,7 @@ class Isolation(NamedTuple):
 
     @property
     def _unfiltered(self) -> str:
-        """What is said of system calls that programs may make beside the usual."""
+        """Text that names the families of system calls that programs may make."""
         if self.mode not in FILTERED:
             return ""
         allowed = [name for name in CALL_FAMILIES if name not in self.refused_calls]
@@ -78,12 +78,12 @@ class Isolation(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What each job's log says of it."""
+        """The lines about isolation in each job's log."""
         return () if self.warning else (f"isolation: {self.mode}{self._unfiltered}",)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The same where it is a warning."""
+        """The same for warnings."""
         return (self.warning,) if self.warning else ()
 
     @property
@@ -94,14 +94,14 @@ class Isolation(NamedTuple):
     @property
     def has_names(self) -> bool:
         """Whether a process sees a hosts file of its own."""
-        # a local run does not ask, and does without
+        # a local run does not need this import
         from trainshed.engines.isolation import mounts  # noqa: PLC0415 - see above
 
         return self.mode in {USERS, SANDBOX} or (self.mode == NONE and mounts.allowed())
 
     @property
     def is_a_wall(self) -> bool:
-        """Whether it keeps anything from a program."""
+        """Whether the mode isolates programs at all."""
         return self.mode != NONE
 
 
@@ -113,7 +113,7 @@ class ProjectUser(NamedTuple):
 
 
 def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> ProjectUser | None:
-    """The user of a plan's project.  Raises EngineFault where there are no more numbers."""
+    """The user of a plan's project.  Raises EngineFault where the range has no number for it."""
     if isolation is None or not isolation.has_users:
         return None
     if plan.owner is None:
@@ -127,7 +127,7 @@ def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> ProjectUser | Non
     return ProjectUser(first + plan.owner.number, first + plan.owner.number)
 
 
-def view_of(  # noqa: PLR0913 - what a view is made of
+def view_of(  # noqa: PLR0913 - the parts of a view
     isolation: Isolation | None,
     plan: LaunchPlan,
     replica: ReplicaPlan,
@@ -137,9 +137,9 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     devices: Sequence[str] = (),
     machine: "ReplicaMachine | None" = None,
 ) -> ReplicaView | None:
-    """What a replica sees.  ``entries`` are its interpreter and its folders of packages.
+    """The files that a replica sees.  ``entries`` are its interpreter and its package folders.
 
-    Raises EngineFault for a program where only containers are to run.
+    Raises EngineFault for a program where only containers may run.
     """
     if isolation is None:
         return None
@@ -149,7 +149,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
         return ReplicaView(isolation.mode, folders=folders)
     if isolation.mode == CONTAINER:
         raise EngineFault(_ONLY_IMAGES)
-    ours = (sys.executable,) if replica.role is Role.REDUCER else ()  # our own program
+    own_python = (sys.executable,) if replica.role is Role.REDUCER else ()
     return ReplicaView(
         mode=isolation.mode,
         writes=tuple(
@@ -158,7 +158,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
         reads=tuple(
             dict.fromkeys(
                 (
-                    *_reads((*entries, plan.environment.python, *ours), plan.reads),
+                    *_reads((*entries, plan.environment.python, *own_python), plan.reads),
                     *plan.shown,
                     *([machine.tools.folder] if machine else []),
                 )
@@ -205,7 +205,7 @@ def builder_of(
 
 
 def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str, str]:
-    """Variables of programs behind walls: the server's home and names are not theirs.
+    """Variables that replace the server's home and user name for isolated programs.
 
     Makes the short name of the folder of temporary files where programs need one.
     """
@@ -222,10 +222,10 @@ def _writes(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:
 
 
 def _reads(entries: Iterable[str], reads: Iterable[str]) -> Iterator[str]:
-    """Of an interpreter the folders that it needs.
+    """The paths to read: for an interpreter the folders that it needs.
 
-    Of ``reads`` also where links in it lead: those are the server's own.  In the others a program
-    of the job may have made them.
+    For folders in ``reads`` also the targets of links in them, which the server has made.  In the
+    other folders programs of the job may have made links.
     """
     paths = tuple(reads)
     for path in (*entries, *paths):
@@ -238,7 +238,7 @@ def _reads(entries: Iterable[str], reads: Iterable[str]) -> Iterator[str]:
 
 
 def _resolve_links(folder: str) -> Iterator[str]:
-    """Where the links of a folder of the server's lead."""
+    """The targets of the links in a folder of the server."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_symlink():
@@ -248,7 +248,7 @@ def _resolve_links(folder: str) -> Iterator[str]:
 def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
     """The folders of the attempt that its programs write to, first the one they start in.
 
-    Metric files may lie elsewhere: what is outside of the attempt is not ours to give away.
+    Metric files may be in other folders, outside of the attempt: their owner is not changed.
     """
     files = () if plan.metrics is None else plan.metrics.files
     metrics = dict.fromkeys(os.path.dirname(file) for file in files)
@@ -263,7 +263,7 @@ def reports_folder(plan: LaunchPlan, replica: ReplicaPlan, folder: AttemptFolder
 
 
 def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFolder) -> None:
-    """Have the folders there that a job's programs write to, as theirs.
+    """Make the folders that a job's programs write to, and give them to the job's user.
 
     Raises OSError or EngineFault.
     """
@@ -279,9 +279,9 @@ def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFol
 
 
 def make_own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
-    """Have the folders of ``own_folders`` there, and the attempt's ``/tmp``.  Raises OSError.
+    """Make the folders of ``own_folders`` and the attempt's ``/tmp``.  Raises OSError.
 
-    The attempt may be begun already, and its programs may have put links into their folders.
+    No link is followed: the attempt may have begun, and its programs may have made links there.
     """
     own = own_folders(plan, folder)
     os.makedirs(folder.path, mode=_PRIVATE_FOLDER, exist_ok=True)
@@ -293,9 +293,9 @@ def make_own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]
 
 
 def give(root: str, owner: ProjectUser, below: str = "") -> None:
-    """Change the owner of a root, or of a folder below it, and of all that is in it.
+    """Change the owner of a root, or of a folder below it, and of all its content.
 
-    No link is followed, but those in the path of the root.  Raises OSError.
+    Only links in the path of the root are followed.  Raises OSError.
     """
     for _, files, descriptor in opened_folders(root, below):
         os.fchown(descriptor, *owner)
@@ -305,10 +305,10 @@ def give(root: str, owner: ProjectUser, below: str = "") -> None:
 
 
 def share(bucket: str, gid: int) -> None:
-    """Have a bucket be a group's, with all that is in it; done once for each bucket.
+    """Change the group of a bucket and of all its content; done once for each bucket.
 
-    What is made in it later takes the group of its folder.  The bucket's own folder comes last: one
-    that was begun and not ended is begun again.
+    New files take the group of their folder.  The bucket's own folder comes last, so that a bucket
+    that was changed only in part is done again.
     """
     folder_stat = os.stat(bucket)
     if folder_stat.st_gid == gid and stat.S_IMODE(folder_stat.st_mode) == _BUCKET_MODE:
@@ -323,7 +323,7 @@ def share(bucket: str, gid: int) -> None:
 
 
 def _share_file(name: str, folder: int, gid: int) -> None:
-    """One that has gone meanwhile needs nothing, and what is no file gets nothing."""
+    """Change the group of a regular file; skip others, and files that were removed meanwhile."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with suppress(OSError):
         descriptor = os.open(name, flags, dir_fd=folder)
@@ -337,6 +337,6 @@ def _share_file(name: str, folder: int, gid: int) -> None:
 
 
 def hidden_folders(paths: Iterable[str | None]) -> tuple[str, ...]:
-    """Those that are there and are not the whole machine."""
+    """The real paths of these folders, without the root."""
     real_paths = dict.fromkeys(os.path.realpath(path) for path in paths if path)
     return tuple(path for path in real_paths if path != "/")

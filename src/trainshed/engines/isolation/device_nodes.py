@@ -1,4 +1,4 @@
-"""The device nodes of GPUs: those of a lease, and those that a replica must not open."""
+"""Lists the device nodes of GPUs: those of a lease, and those that a replica must not open."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 DEV: Final = "/dev"
 _GPU: Final = re.compile(r"nvidia\d+")
-#: Of parts of a divided GPU.
+#: The folder of the nodes for parts of divided GPUs.
 _CAPS: Final = "nvidia-caps"
 
 
@@ -16,31 +16,32 @@ class DeviceNode(Protocol):
 
     @property
     def minor(self) -> int | None:
-        """The number of its node; None: the driver does not tell."""
+        """The number of its node; None: the driver does not say."""
 
     @property
     def gpu_uuid(self) -> str:
-        """Of a part: the whole that it is of; empty for a whole one."""
+        """The UUID of the GPU that a part belongs to; empty for a whole GPU."""
 
 
-def every(dev: str = DEV) -> tuple[str, ...]:
+def list_all_nodes(dev: str = DEV) -> tuple[str, ...]:
     """The nodes of all GPUs of the machine and of their parts."""
     return tuple(sorted(_list_nodes(dev)))
 
 
-def others(own: Collection[str], dev: str = DEV) -> tuple[str, ...]:
-    """Those of every GPU that is not leased."""
-    return tuple(node for node in every(dev) if node not in own)
+def list_unleased_nodes(own: Collection[str], dev: str = DEV) -> tuple[str, ...]:
+    """The nodes of all GPUs and parts that are not in ``own``."""
+    return tuple(node for node in list_all_nodes(dev) if node not in own)
 
 
-def of(devices: Collection[DeviceNode], dev: str = DEV) -> tuple[str, ...]:
-    """The nodes of devices; of one whose number the driver does not tell, none.
+def list_nodes_of(devices: Collection[DeviceNode], dev: str = DEV) -> tuple[str, ...]:
+    """The nodes of devices; none for a device whose number the driver does not say.
 
-    Who has a part gets the nodes of all parts: the driver does not say by UUID which is whose.
+    A replica with a part gets the nodes of all parts: the driver does not say by UUID which node
+    belongs to which part.
     """
     numbers = sorted({device.minor for device in devices if device.minor is not None})
     has_parts = any(device.gpu_uuid for device in devices)
-    parts = [node for node in every(dev) if f"/{_CAPS}/" in node] if has_parts else []
+    parts = [node for node in list_all_nodes(dev) if f"/{_CAPS}/" in node] if has_parts else []
     return (*(f"{dev}/nvidia{number}" for number in numbers), *parts)
 
 

@@ -1,4 +1,4 @@
-"""The walls of a replica, by the module of its mode: what surrounds its fork and exec."""
+"""Prepares the isolation of a replica's process by the module of its mode, around fork and exec."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from trainshed.engines.isolation.view import Mounts, ReplicaView
 
 
 class Walled(NamedTuple):
-    """How a program is run behind its walls."""
+    """How to run a program in its isolation."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     enter: Callable[[], None] | None
-    """Called in the forked child, last before exec; raises OSError where a wall cannot be built."""
+    """Called in the forked child, last before exec; raises OSError where the isolation fails."""
     descriptors: tuple[int, ...] = ()
     """Descriptors of the program; the caller closes them after the fork."""
 
@@ -21,9 +21,9 @@ class Walled(NamedTuple):
 def walled(
     view: ReplicaView | None, argv: Sequence[str], mounts: Mounts, env: Mapping[str, str]
 ) -> Walled:
-    """Prepare it before the fork; a program without a view has no walls.
+    """Prepare before the fork; a program without a view is not isolated.
 
-    Only the module that is needed is imported: a supervisor stays small.
+    Only the module of the mode is imported, so that a supervisor stays small.
     """
     mode = "" if view is None else view.mode
     if view is not None and mode == USERS:
@@ -38,15 +38,15 @@ def walled(
         from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
 
         descriptors = sandbox.arguments(view, mounts, env)
-        entered = sandbox.enter(descriptors, argv[0], mounts, env)
-        return Walled(sandbox.wrap(argv, descriptors[0]), {}, entered, descriptors)
+        enter = sandbox.enter(descriptors, argv[0], mounts, env)
+        return Walled(sandbox.wrap(argv, descriptors[0]), {}, enter, descriptors)
     from trainshed.engines.isolation import none  # noqa: PLC0415 - see above
 
     return Walled(tuple(argv), env, none.enter(mounts))
 
 
 def wrappers(view: ReplicaView | None, pid: int) -> tuple[int, ...]:
-    """The processes around a program that was started as ``pid``: no signals are for them."""
+    """The processes around a program that was started as ``pid``, which get no signals."""
     if view is None or view.mode != SANDBOX:
         return ()
     from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
@@ -64,7 +64,7 @@ def program(view: ReplicaView | None, pid: int) -> int:
 
 
 def signal_in(view: ReplicaView | None, status: int | None) -> int | None:
-    """The signal of which an exit status tells, where what is around a program passes on none."""
+    """The signal that an exit status stands for, where a wrapper exits in the program's place."""
     if view is None or view.mode != SANDBOX:
         return None
     from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above

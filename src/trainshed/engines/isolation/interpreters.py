@@ -1,4 +1,4 @@
-"""The folders that a Python interpreter needs to run: its own, and those of its packages."""
+"""Finds the folders that a Python interpreter needs: its own, and those of its packages."""
 
 import functools
 import os
@@ -13,13 +13,13 @@ _SCRIPT: Final = """
 import json, sys
 print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]))
 """
-#: What is anybody's: never all of it, but these parts of it; the last makes it an environment.
+#: The parts of an installation that are used of a home; the last one is that of an environment.
 _PARTS: Final = ("bin", "lib", "lib64", "libexec", "share", "include", "pyvenv.cfg")
 _SYSTEM: Final = ("/usr", "/")
 
 
 def home_of_user() -> str:
-    """Return the home of our user; HOME counts only without an entry in the password database."""
+    """The home of the server's user; HOME counts only without an entry in the password database."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -28,7 +28,7 @@ def home_of_user() -> str:
 
 @functools.cache
 def folders_of(python: str) -> tuple[str, ...]:
-    """What an interpreter of the server's settings reads.  It is asked once a process."""
+    """The folders that an interpreter of the server's settings reads; run once in a process."""
     folders = dict.fromkeys(filter(os.path.isdir, (*_list_prefixes(python), *_ask_paths(python))))
     return tuple(path for folder in folders for path in _narrow(folder))
 
@@ -57,7 +57,7 @@ def _ask_paths(python: str) -> list[str]:
 
 
 def _narrow(folder: str) -> Iterator[str]:
-    """An installation below a home or the root is not all that lies there."""
+    """The folder; for a folder that contains the home only the parts of an installation."""
     home = home_of_user()
     if folder in _SYSTEM:
         return

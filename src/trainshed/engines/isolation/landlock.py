@@ -1,8 +1,8 @@
-"""Landlock: the kernel refuses a program all files but those that are named, under one user too.
+"""The mode *landlock*: the kernel refuses a program all files but the listed ones, without a user.
 
-Folders are not hidden, they cannot be opened.  From Linux 6.12 on, signals and abstract sockets end
-at the walls as well.  Replicas of a distributed job listen and connect, at any port but those of
-the server: Landlock knows no rule that refuses one port, so there is one for each of the others.
+Folders are not hidden; programs cannot open them.  From Linux 6.12 on, signals and abstract sockets
+do not reach other jobs either.  Replicas of a distributed job listen and connect at all ports but
+the server's: Landlock has no rule that refuses a port, so there is one that allows each other port.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.isolation import device_nodes, linux, seccomp
 from trainshed.engines.isolation.modes import LANDLOCK
-from trainshed.engines.isolation.none import enter as mounted
+from trainshed.engines.isolation.none import enter as prepare_mounts
 from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
 
 # from linux/landlock.h
@@ -30,20 +30,20 @@ _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 _OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
 _WRITE_DEVICE: Final = _READ_FILE | _WRITE_FILE | _IOCTL
-#: How many rights on files each version knows; later ones have those of the last.
+#: The number of rights on files in each version; later versions have as many as the last one.
 _RIGHTS: Final = (13, 14, 15, 15, 16)
 TCP_SINCE: Final = 4
 SCOPES_SINCE: Final = 6
 _SCOPE_SOCKETS, _SCOPE_SIGNALS = 1, 2
 
-#: What every program may read and execute.
+#: Folders that every program may read and execute.
 SYSTEM: Final = (
     "/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc", "/opt", "/proc", "/sys",
     "/nix/store", "/run/systemd/resolve", "/run/nscd", "/run/nvidia-persistenced",
 )  # fmt: skip
-#: Files that are often links out of those.
+#: Files in these folders that are often links to other folders.
 _LINKED: Final = ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime")
-#: What every program may open for reading and writing.
+#: Device files that every program may open for reading and writing.
 _DEVICES: Final = (
     "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fuse", "infiniband", "kfd",
     "dri", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-nvswitchctl",
@@ -71,22 +71,22 @@ def version() -> int:
 
 
 def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
-    """What the forked child calls; raises WallFault there."""
+    """The function that the forked child calls; it raises WallFault there."""
     abi = version()
-    rules = tuple(_rules(view, _every_right(abi)))
+    rules = tuple(_rules(view, _all_rights(abi)))
     before = {there: _identity(there) for _, there in view.folders}
     scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
-    prepare = mounted(mounts)
+    make_mounts = prepare_mounts(mounts)
     filtered = seccomp.code_of((*view.refused_calls, seccomp.LIMITS))
-    # who has capabilities sees much of other processes: root has none left after exec
+    # with capabilities a program can read much of other processes: root keeps none after exec
     capabilities = linux.capability_count() if os.geteuid() == _ROOT else 0
     ports = _port_ruleset(view.refused_ports) if view.refused_ports and abi >= TCP_SINCE else None
 
-    def go() -> None:
-        if prepare is not None:  # a server that is root and may keep its jobs so
-            prepare()
+    def enter_isolation() -> None:
+        if make_mounts is not None:  # the server is root, and its jobs may be
+            make_mounts()
         try:
-            mounted_rules = _mounted_rules(before, _every_right(abi))
+            mounted_rules = _mounted_rules(before, _all_rights(abi))
             files = _files_ruleset(abi, scopes, (*rules, *mounted_rules))
             linux.drop_capabilities(capabilities)
             linux.forbid_new_privileges()
@@ -97,10 +97,10 @@ def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
         except OSError as error:
             raise WallFault(LANDLOCK, error) from error
 
-    return go
+    return enter_isolation
 
 
-def _every_right(abi: int) -> int:
+def _all_rights(abi: int) -> int:
     return (1 << _RIGHTS[min(abi, len(_RIGHTS)) - 1]) - 1 if abi else 0
 
 
@@ -108,14 +108,14 @@ def _files_ruleset(abi: int, scopes: int, rules: Iterable[_Rule]) -> int:
     """A ruleset that opens the paths of the rules; exec closes it.  Raises OSError."""
     ruleset = _make_ruleset(abi, scopes)
     for rule in (*rules, _Rule("/proc/self", _READ | _WRITE_FILE)):
-        _allow(ruleset, rule, _every_right(abi))
+        _allow(ruleset, rule, _all_rights(abi))
     return ruleset
 
 
 def _make_ruleset(abi: int, scopes: int) -> int:
-    words = [_every_right(abi)]
+    words = [_all_rights(abi)]
     if abi >= SCOPES_SINCE:
-        words += [0, scopes]  # those of TCP are in a ruleset of their own
+        words += [0, scopes]  # rules for TCP are in a ruleset of their own
     data = struct.pack(f"={len(words)}Q", *words)
     return linux.syscall("landlock_create_ruleset", _CREATE, data, len(data), 0)
 
@@ -124,7 +124,7 @@ def _make_ruleset(abi: int, scopes: int) -> int:
 def _port_ruleset(refused: tuple[int, ...]) -> int:
     """A ruleset that lets programs bind to all TCP ports but these.  Raises OSError.
 
-    It takes a tenth of a second, and is made once for all replicas of an attempt; it stays open.
+    This takes a tenth of a second, so all replicas of an attempt share one, which stays open.
     """
     data = struct.pack("=QQ", 0, _BIND_TCP)
     ruleset = linux.syscall("landlock_create_ruleset", _CREATE, data, len(data), 0)
@@ -142,46 +142,46 @@ def _port_ruleset(refused: tuple[int, ...]) -> int:
     return ruleset
 
 
-def _rules(view: ReplicaView, every: int) -> Iterator[_Rule]:
+def _rules(view: ReplicaView, all_rights: int) -> Iterator[_Rule]:
     linked = (os.path.realpath(path) for path in _LINKED)
     for path in dict.fromkeys((*SYSTEM, *linked, *view.reads)):
         yield _Rule(path, _READ)
     for path in (*view.writes, *([view.tmp] if view.tmp else ())):
-        yield _Rule(path, every & ~_IOCTL)
-    yield _Rule(_SHM, every & ~_IOCTL)
+        yield _Rule(path, all_rights & ~_IOCTL)
+    yield _Rule(_SHM, all_rights & ~_IOCTL)
     yield _Rule("/dev", _READ_DIR)
     own = {*view.devices, *(f"/dev/{name}" for name in _DEVICES)}
-    for path in sorted(own.difference(device_nodes.others(view.devices))):
+    for path in sorted(own.difference(device_nodes.list_unleased_nodes(view.devices))):
         yield _Rule(path, _WRITE_DEVICE | _READ_DIR)
 
 
-def _mounted_rules(before: Mapping[str, _Identity | None], every: int) -> Iterator[_Rule]:
+def _mounted_rules(before: Mapping[str, _Identity | None], all_rights: int) -> Iterator[_Rule]:
     """Rules for the replica's own folders, where they are mounted.
 
-    Where a mount has failed, the place is the machine's folder, and no rule opens that.
+    After a failed mount the path is still the machine's folder, and gets no rule.
     """
-    for place, identity in before.items():
-        if _identity(place) != identity:
-            yield _Rule(place, every & ~_IOCTL)
+    for path, identity in before.items():
+        if _identity(path) != identity:
+            yield _Rule(path, all_rights & ~_IOCTL)
 
 
 def _identity(path: str) -> _Identity | None:
-    """The device and the number of a folder; None where there is none."""
+    """The device and the inode of a folder; None where it does not exist."""
     with suppress(OSError):
         status = os.stat(path)
         return status.st_dev, status.st_ino
     return None
 
 
-def _allow(ruleset: int, rule: _Rule, every: int) -> None:
-    """What is not there needs no rule."""
+def _allow(ruleset: int, rule: _Rule, all_rights: int) -> None:
+    """Add a rule; a path that does not exist needs none."""
     try:
         path = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
         is_folder = stat.S_ISDIR(os.fstat(path).st_mode)
-        rights = rule.rights & every & (-1 if is_folder else _OF_FILES)
+        rights = rule.rights & all_rights & (-1 if is_folder else _OF_FILES)
         data = struct.pack("=Qi", rights, path)
         what = f"a rule for {rule.path}"
         linux.syscall(what, _ADD, ruleset, _PATH_BENEATH, ctypes.c_char_p(data), 0)

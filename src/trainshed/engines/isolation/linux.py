@@ -1,4 +1,4 @@
-"""System calls of Linux that Python has no functions for; each raises OSError with what failed."""
+"""System calls that Python has no functions for; each raises an OSError that names the action."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def check(code: int, what: str) -> int:
-    """The answer of a call; ``what`` names what was tried."""
+    """Return the result of a call; raise an OSError with the action ``what`` if it is negative."""
     if code < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
@@ -22,24 +22,24 @@ def check(code: int, what: str) -> int:
 
 
 def syscall(what: str, number: int, *words: Any) -> int:
-    """A call by its number; numbers are passed as C longs."""
+    """Make a system call by its number; numbers are passed as C longs."""
     converted = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
     return check(LIBC.syscall(ctypes.c_long(number), *converted), what)
 
 
 def forbid_new_privileges() -> None:
-    """Have no program that is executed from now on gain rights by its file."""
+    """Forbid this process and its children to gain privileges by executing a file."""
     _prctl(_NO_NEW_PRIVS, 1, "no new privileges")
 
 
 def drop_capabilities(count: int) -> None:
-    """Take the first ``count`` out of the bounding set: no program can have them again."""
+    """Drop the first ``count`` capabilities from the bounding set: no program can regain them."""
     for number in range(count):
         _prctl(_BOUNDING_DROP, number, "capabilities")
 
 
 def capability_count() -> int:
-    """How many the kernel knows."""
+    """The number of capabilities of the kernel."""
     try:
         with open(_LAST_CAP, encoding="ascii") as file:
             return int(file.read()) + 1

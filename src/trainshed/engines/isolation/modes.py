@@ -14,7 +14,7 @@ MODES: Final = (CONTAINER, USERS, SANDBOX, LANDLOCK, NONE)
 
 #: The modes that filter system calls; container runtimes have filters of their own.
 FILTERED: Final = (USERS, SANDBOX, LANDLOCK)
-#: What ``seccomp`` of ``[isolation]`` may be, besides ``NONE``.
+#: The other value of ``seccomp`` in ``[isolation]``, besides ``NONE``.
 DEFAULT: Final = "default"
 #: Families of system calls that no trainer needs (``isolation.seccomp`` has the calls).
 NAMESPACES, MOUNTS, SOCKETS, TERMINALS = "namespaces", "mounts", "sockets", "terminals"
@@ -25,13 +25,13 @@ CALL_FAMILIES: Final = (
     USERFAULTFD,
 )  # fmt: skip
 
-#: The numbers of users and groups for projects, where nothing else is configured.  systemd's list
-#: of uids has them as nobody's; what ``useradd`` gives to people for containers ends far below.
+#: The default UIDs and GIDs for projects.  systemd's list of uids assigns them to no program, and
+#: the range that ``useradd`` gives to users for their containers ends far below.
 UIDS: Final = (1_900_000_000, 1_900_065_535)
-#: What such a user is called for programs.
+#: The name of such a user for programs.
 USER_NAME: Final = "trainshed"
 
 
 def at_least(weakest: str) -> tuple[str, ...]:
-    """The modes that are as strong as this one."""
+    """The mode itself and the stronger ones."""
     return MODES[: MODES.index(weakest) + 1]

@@ -1,4 +1,4 @@
-"""The steps by which a forked child fills its mount namespace, as values that are made before."""
+"""The steps by which a forked child changes its mount namespace, as values made before the fork."""
 
 import ctypes
 import os
@@ -21,13 +21,13 @@ class Mount(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """A folder to make, with those above it."""
+    """A folder to make, with its parents."""
 
     path: str
 
 
 class Pivot(NamedTuple):
-    """Make a mounted folder the root; what was the root is not reachable afterwards."""
+    """Make a mounted folder the root, and detach the old root."""
 
     path: str
 
@@ -36,7 +36,7 @@ Step = Union[Mount, Folder, Pivot]
 
 
 def perform(libc: Any, step: Step) -> None:
-    """Do one of them.  Raises OSError that names what was to be done."""
+    """Perform a step.  Raises an OSError whose ``filename`` names the step."""
     if isinstance(step, Folder):
         os.makedirs(step.path, exist_ok=True)
     elif isinstance(step, Pivot):

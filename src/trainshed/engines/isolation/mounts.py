@@ -1,13 +1,13 @@
-"""Names and folders that one replica sees and the rest of the machine does not.
+"""Mounts the names and folders that only one replica sees.
 
-A replica gets a mount namespace of its own in which ``/etc/hosts`` knows the other replicas by the
-names that Google gives them, and ``/gcs/BUCKET`` is a folder of this machine.  Everything is looked
-up before the fork; the child makes system calls only.
+A replica gets a mount namespace of its own in which ``/etc/hosts`` has the names that Google gives
+to the other replicas, and ``/gcs/BUCKET`` is a folder of this machine.  All preparation is done
+before the fork; the child makes system calls only.
 
-``/gcs`` must be there to be mounted on, so it is made, once, as an empty folder of the machine's;
-it stays, since removing it would take it from every replica that runs.  Inside it is a small tmpfs
-that is closed for writing, with the binds on it: a program that writes to a bucket that does not
-exist gets an error, and does not fill the machine's disk unseen.
+A mount needs an existing folder, so the first replica makes an empty ``/gcs`` on the machine.  It
+stays, since its removal would remove it from every replica that runs.  On it is a small read-only
+tmpfs with the binds: a program that writes to a bucket that does not exist gets an error, and does
+not fill the machine's disk.
 """
 
 import ctypes
@@ -53,29 +53,29 @@ class PrivateFolders(NamedTuple):
     """The root, folders and files of a replica, besides names and buckets."""
 
     root: str = ""
-    """A folder of the attempt in which a root is put together; none if empty."""
+    """The folder of the attempt in which its root is built; without one if empty."""
     folders: Sequence[Sequence[str]] = ()
-    """(folder here, folder there): on no machine, and made in that root."""
+    """(folder on the machine, folder in the replica): made in that root."""
     passwd: str | None = None
-    """A file that is its ``/etc/passwd``."""
+    """The file for ``/etc/passwd``."""
     profile: str | None = None
-    """A file that is its ``/etc/profile``."""
+    """The file for ``/etc/profile``."""
     resolver: str | None = None
-    """A file that is its ``/etc/resolv.conf``."""
+    """The file for ``/etc/resolv.conf``."""
 
 
 NO_FOLDERS: Final = PrivateFolders()
 
 
 def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
-    """Write a hosts file: the machine's own without these names, then (address, name) of each."""
+    """Write a hosts file: the machine's own without these names, then each (address, name)."""
     try:
         machine = read(HOSTS).rstrip("\n")
     except OSError:
         machine = "127.0.0.1 localhost"
     names = list(names)
-    ours = {name for _, name in names}
-    lines = [*_drop_names(ours, machine.splitlines()), "# the replicas of this job"]
+    own_names = {name for _, name in names}
+    lines = [*_drop_names(own_names, machine.splitlines()), "# the replicas of this job"]
     lines += [f"{address} {name}" for address, name in names]
     with open(path, "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), _READABLE)  # with any umask: replicas are other users
@@ -83,7 +83,7 @@ def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
 
 
 def _drop_names(names: Container[str], lines: Iterable[str]) -> Iterator[str]:
-    """The lines of a hosts file without some names: resolvers give every address of a name."""
+    """The lines of a hosts file without some names: resolvers return all addresses of a name."""
     for line in lines:
         address, *words = line.partition("#")[0].split() or [""]
         remaining = [word for word in words if word not in names]
@@ -108,10 +108,9 @@ def write_resolver(path: str, address: str) -> None:
 def write_passwd(
     path: str, uid: int, gid: int, home: str, *, base_file: str | None = PASSWD
 ) -> None:
-    """Write a passwd file: those whom the file ``base_file`` knows, or root, and another user.
+    """Write a passwd file: the users of the file ``base_file``, or root, and another user.
 
-    Programs look for their user's name and home there, gcloud's rsync for one, and end where there
-    is none.
+    Some programs, such as gcloud's rsync, read their user's name and home there, and fail without.
     """
     try:
         entries = read(base_file).rstrip("\n") if base_file else _ROOT
@@ -124,10 +123,10 @@ def write_passwd(
 
 
 def write_profile(path: str) -> bool:
-    """Write the machine's profile of login shells so that PATH stays as it was before.
+    """Write the machine's profile of login shells so that it leaves PATH unchanged.
 
-    Images have the PATH of their programs in their environment; ``bash -lc`` would put that of the
-    machine's users in its place.  False where the machine has no such file.
+    Images have the PATH of their programs in their environment; ``bash -lc`` would replace it by
+    that of the machine's users.  False where the machine has no such file.
     """
     try:
         machine = read(PROFILE)
@@ -142,10 +141,10 @@ def write_profile(path: str) -> bool:
 def private_mounts(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
 ) -> Callable[[], None] | None:
-    """Prepare what a forked child calls before exec; None where there is nothing or no right to.
+    """The function that a forked child calls before exec; None without mounts or the right to.
 
-    ``hosts`` is the path of a hosts file, ``binds`` are (folder here, folder there).  What fails in
-    the child is said on its stderr, and the replica starts all the same.
+    ``hosts`` is the path of a hosts file, ``binds`` are (folder on the machine, folder in the
+    replica).  The child writes a failed step to its stderr, and the replica starts even so.
     """
     if not (hosts or binds or more.folders or more.resolver):
         return None
@@ -155,23 +154,24 @@ def private_mounts(
         libc = ctypes.CDLL(None, use_errno=True)
     except OSError:  # another Unix
         return None
-    fill = additions(hosts, binds, more)
+    add_mounts = additions(hosts, binds, more)
 
     def enter() -> None:
         try:
             leave_namespace(libc)
         except OSError as error:
-            _tell(error)
+            _write_failure(error)
             return
-        fill(libc)
+        add_mounts(libc)
 
     return enter
 
 
 def leave_namespace(libc: Any) -> None:
-    """Have a mount namespace of our own.
+    """Move this process to a mount namespace of its own.
 
-    What is mounted inside stays inside; what is unmounted outside goes inside too.  Raises OSError.
+    The machine does not see mounts that are made there; what is unmounted on the machine is
+    unmounted there too.  Raises OSError.
     """
     check(libc.unshare(NEW_NAMESPACE), "a mount namespace")
     perform(libc, Mount(None, b"/", None, SLAVE | RECURSIVE, None))
@@ -180,24 +180,24 @@ def leave_namespace(libc: Any) -> None:
 def additions(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
 ) -> Callable[[Any], None]:
-    """What adds the names and folders to a namespace, and says on stderr what fails."""
+    """The function that adds the names and folders to a namespace; it writes failures to stderr."""
     groups = _groups(hosts, binds, more)
 
-    def fill(libc: Any) -> None:
+    def add_mounts(libc: Any) -> None:
         for group in groups:
             for step in group:
                 try:
                     perform(libc, step)
                 except OSError as error:
-                    _tell(error)
+                    _write_failure(error)
                     if step is group[0] or isinstance(step, Pivot):
                         break
 
-    return fill
+    return add_mounts
 
 
 def allowed() -> bool:
-    """Whether this process may mount: root is not enough in most containers."""
+    """Whether this process may mount; in most containers even root may not."""
     with suppress(OSError, ValueError):
         for line in read("/proc/self/status").splitlines():
             if line.startswith("CapEff:"):
@@ -206,32 +206,32 @@ def allowed() -> bool:
 
 
 def private_files(hosts: str | None, more: PrivateFolders) -> Iterator[tuple[str, str]]:
-    """Yield (file here, place there) for each file of ``/etc`` that a replica has for itself.
+    """Yield (file on the machine, path in the replica) for its own files in ``/etc``.
 
-    A link is not mounted on, but the file that it leads to; where the machine has no resolv.conf
-    there is nothing to mount on, and names are resolved by the hosts file alone.
+    A file is mounted on the target of a link, not on the link.  On a machine without resolv.conf
+    there is nothing to mount on, and only the hosts file resolves names.
     """
     resolver = more.resolver if os.path.exists(RESOLVER) else None
-    places = {
+    sources = {
         HOSTS: hosts,
         PASSWD: more.passwd,
         PROFILE: more.profile,
         os.path.realpath(RESOLVER): resolver,
     }
-    yield from ((file, place) for place, file in places.items() if file)
+    yield from ((file, path) for path, file in sources.items() if file)
 
 
 def _groups(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders
 ) -> list[list[Step]]:
-    """What to do; where the first step of a group fails the others make no sense."""
-    places = [(here, os.path.normpath(there)) for here, there in binds]
-    in_gcs = [(here, there) for here, there in places if there.startswith(f"{GCS}/")]
+    """The steps in groups; a group ends where its first step fails."""
+    mounts = [(here, os.path.normpath(there)) for here, there in binds]
+    in_gcs = [(here, there) for here, there in mounts if there.startswith(f"{GCS}/")]
     groups: list[list[Step]] = []
     if more.root:
         groups += private_root.steps(more.root, more.folders, (GCS,) if in_gcs else ())
     groups += [[_bind(*pair)] for pair in private_files(hosts, more)]
-    groups += [[_bind(*place)] for place in places if place not in in_gcs]
+    groups += [[_bind(*mount)] for mount in mounts if mount not in in_gcs]
     if in_gcs:
         if not more.root:
             with suppress(OSError):
@@ -239,7 +239,7 @@ def _groups(
         first = Mount(b"tmpfs", GCS.encode(), b"tmpfs", 0, b"size=64k,mode=755")
         folders = [Folder(there) for _, there in in_gcs]
         last = Mount(None, GCS.encode(), None, REMOUNT | READ_ONLY, None)
-        groups.append([first, *folders, *(_bind(*place) for place in in_gcs), last])
+        groups.append([first, *folders, *(_bind(*mount) for mount in in_gcs), last])
     return groups
 
 
@@ -247,6 +247,6 @@ def _bind(here: str, there: str) -> Mount:
     return Mount(os.fsencode(here), os.fsencode(there), None, BIND | RECURSIVE, None)
 
 
-def _tell(error: Any) -> None:
+def _write_failure(error: Any) -> None:
     with suppress(OSError):
         os.write(_STDERR, f"trainshed: {error.filename} failed: {error.strerror}\n".encode())

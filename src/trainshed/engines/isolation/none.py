@@ -1,4 +1,4 @@
-"""No walls: the program is what its supervisor is, and sees its names and buckets by mounts."""
+"""The mode *none*: the program has its supervisor's rights, and mounts for names and buckets."""
 
 from collections.abc import Callable
 
@@ -7,5 +7,5 @@ from trainshed.engines.isolation.view import Mounts
 
 
 def enter(mounts: Mounts) -> Callable[[], None] | None:
-    """The mounts, where there is a right to make them."""
+    """The function that makes the mounts; None without the right to mount."""
     return private_mounts(mounts.hosts, mounts.binds, mounts.more)

@@ -1,8 +1,8 @@
-"""The folders that trainers expect of the machine they run on, private to one replica.
+"""Makes the folders that trainers expect on their machine, private to one replica.
 
 At Google a replica is a machine of its own, whose user is root: ``/root`` is its home, images have
 ``/workspace``, ``/app`` and ``/model``, and trials report below ``/var/hypertune``.  Here each is a
-folder of the attempt, shown at that place where the replica has mounts.
+folder of the attempt, mounted at that path where the replica has mounts.
 """
 
 import errno
@@ -21,29 +21,29 @@ from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.files.trees import remove_tree
 
 HYPERTUNE: Final = "/var/hypertune"
-#: What programs expect beside their home and do not find on most machines.
+#: The folders that programs expect besides their home, and that most machines do not have.
 PLACES: Final = ("/workspace", "/app", "/model")
 _FOLDER_MODE: Final = 0o700
 _OVERLAY: Final = "python"
-_IS_THERE: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
+_EXISTS_ERRNOS: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 
 
 class ReplicaMachine(NamedTuple):
-    """The folders of one replica, and what its programs get of them."""
+    """The folders of one replica, and what they change for its programs."""
 
     folder: str
-    """All of it lies there."""
+    """The folder that contains them."""
     home: str
     """HOME, as the replica sees it; empty where it is the server's."""
     shown: tuple[tuple[str, str], ...]
-    """(folder here, folder there), where the replica has mounts."""
+    """(folder on the machine, folder in the replica), where the replica has mounts."""
     overlay: PythonOverlay | None
     tools: ReplicaTools
 
     def variables(
         self, env: Mapping[str, str], python: str, own: Collection[str]
     ) -> dict[str, str]:
-        """Add the variables of the machine to a replica's, but for those that its plan names.
+        """Add the variables of the machine to a replica's, except those that its plan sets.
 
         ``python`` is the mapped interpreter, ``own`` the names of the plan's variables.
         """
@@ -61,30 +61,30 @@ class ReplicaMachine(NamedTuple):
         return os.pathsep.join((*first, path))
 
     def command(self, argv: tuple[str, ...], path: str, *pythons: str) -> tuple[str, ...]:
-        """A command with the overlay's interpreter in the place of the mapped one.
+        """A command with the overlay's interpreter in place of the mapped one.
 
-        ``path`` is the replica's PATH.  Where that begins with the overlay the word ``python`` is
-        enough: the folder of the attempt need not stand in a command line.
+        ``path`` is the replica's PATH.  If it begins with the overlay, the name ``python`` is
+        enough, and the command line does not contain the folder of the attempt.
         """
         if self.overlay is None or argv[0] not in pythons:
             return argv
-        folder, word = os.path.split(self.overlay.python)
+        folder, name = os.path.split(self.overlay.python)
         is_first = path.split(os.pathsep, maxsplit=1)[0] == folder
-        return (word if is_first else self.overlay.python, *argv[1:])
+        return (name if is_first else self.overlay.python, *argv[1:])
 
     def make(self, owner: tuple[int, int] | None, path: str) -> None:
-        """Have the folders there, as the owner's; ``path`` is the replica's PATH.  Raises OSError.
+        """Make the folders for their owner; ``path`` is the replica's PATH.  Raises OSError.
 
-        They are made under another name: another server may begin the same attempt, and root never
-        writes below a folder that programs of the job may have changed.
+        They are made under another name and then renamed: another server may begin the same
+        attempt, and root must not write below a folder that programs of the job may have changed.
         """
         draft = f"{self.folder}.{os.urandom(4).hex()}"
         home = f"{draft}{HOME}"
-        for place in (HOME, HYPERTUNE, *PLACES):
-            os.makedirs(f"{draft}{place}", _FOLDER_MODE)
+        for path_in_replica in (HOME, HYPERTUNE, *PLACES):
+            os.makedirs(f"{draft}{path_in_replica}", _FOLDER_MODE)
         if self.overlay is not None:
             overlays.make(self.overlay, f"{draft}/{_OVERLAY}", f"{home}/.local")
-        if self.home and not self.shown:  # its /etc/profile is the machine's
+        if self.home and not self.shown:  # without mounts it has the machine's /etc/profile
             _write_profile(home, path)
         if owner is not None:
             _give(draft, owner)
@@ -92,7 +92,7 @@ class ReplicaMachine(NamedTuple):
             os.rename(draft, self.folder)
         except OSError as error:
             remove_tree(draft)
-            if error.errno not in _IS_THERE:
+            if error.errno not in _EXISTS_ERRNOS:
                 raise
 
 
@@ -101,9 +101,9 @@ def machine_of(
 ) -> ReplicaMachine:
     """The machine of a replica; ``metrics`` is the folder of its reports, or empty."""
     own = f"{folder.machines}/{task_name}"
-    home_here = f"{own}{HOME}"
-    home = _home_of(mode, home_here)
-    user_base = f"{home or home_here}/.local"
+    home_folder = f"{own}{HOME}"
+    home = _home_of(mode, home_folder)
+    user_base = f"{home or home_folder}/.local"
     overlay = tools.facts and PythonOverlay(f"{own}/{_OVERLAY}", user_base, tools, tools.facts)
     return ReplicaMachine(
         folder=own,
@@ -115,13 +115,13 @@ def machine_of(
 
 
 def _write_profile(home: str, path: str) -> None:
-    """Have login shells keep PATH where ``/etc/profile`` cannot be replaced."""
+    """Write a profile that restores PATH in login shells after the machine's ``/etc/profile``."""
     with open(f"{home}/.profile", "w", encoding="utf-8") as file:
         file.write(f"PATH={shlex.quote(path)}\nexport PATH\n")
 
 
-def _home_of(mode: str, here: str) -> str:
-    homes = {USERS: HOME, SANDBOX: HOME, LANDLOCK: here, NONE: ""}
+def _home_of(mode: str, folder: str) -> str:
+    homes = {USERS: HOME, SANDBOX: HOME, LANDLOCK: folder, NONE: ""}
     return homes[mode]
 
 
@@ -131,11 +131,11 @@ def _list_mounts(mode: str, own: str, metrics: str) -> Iterator[tuple[str, str]]
     if mode in {USERS, SANDBOX}:
         yield f"{own}{HOME}", HOME
     yield metrics or f"{own}{HYPERTUNE}", HYPERTUNE
-    yield from ((f"{own}{place}", place) for place in PLACES)
+    yield from ((f"{own}{path}", path) for path in PLACES)
 
 
 def _give(folder: str, owner: tuple[int, int]) -> None:
-    """Change the owner of a folder, to which only this process has written, and of its content."""
+    """Change the owner of a folder and its content; only this process has written there."""
     for path, folders, files in os.walk(folder):
         os.chown(path, *owner)
         for name in (*folders, *files):

@@ -1,7 +1,7 @@
-"""A filter of system calls for programs behind walls: what no trainer needs is refused.
+"""Builds a filter of system calls for isolated programs, which refuses calls that no trainer needs.
 
-The list is of what is refused, not of what is allowed: frameworks and drivers call more with each
-release.  System calls that are newer than this list do not exist for a job, as on an older kernel.
+The list has the refused calls, not the allowed ones: frameworks and drivers use more calls with
+each release.  Calls that are newer than the list do not exist for a job, as on an older kernel.
 Decision 0085 has the list's source (Docker's default profile) and what differs from it.
 """
 
@@ -28,7 +28,7 @@ from trainshed.engines.isolation.modes import (  # fmt: skip
     USERFAULTFD,
 )
 
-#: Not a family of the settings: limits of other processes, which Landlock does not deny.
+#: Not a family of the settings: setting limits of other processes, which Landlock allows.
 LIMITS: Final = "limits"
 
 # from linux/seccomp.h, linux/bpf_common.h and linux/audit.h
@@ -41,7 +41,7 @@ _X32: Final = 0x40000000
 _SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
 #: The native way to call the kernel first, then that of 32-bit programs.
 _ARCHITECTURES: Final = {"x86_64": (0xC000003E, 0x40000003), "aarch64": (0xC00000B7, 0x40000028)}
-#: The newest system call that this list was held against: file_setattr of Linux 6.17.
+#: The newest system call that was considered for this list: file_setattr of Linux 6.17.
 _NEWEST: Final = 469
 
 # from linux/sched.h, sys/socket.h, linux/personality.h and asm-generic/ioctls.h
@@ -63,17 +63,17 @@ class _Call(NamedTuple):
     aarch64: int | None
     error: int = errno.EPERM
     argument: int = 0
-    """The argument that the next three are about; its upper 32 bits mean nothing to the kernel."""
+    """The argument that the next three fields test; the kernel ignores its upper 32 bits."""
     bits: int = 0
     """Refused only where the argument has one of these."""
     values: tuple[int, ...] = ()
     """Refused only where the argument is one of these."""
     allowed: tuple[int, ...] = ()
-    """Refused only where the argument is none of these."""
+    """Refused unless the argument is one of these."""
 
 
 _NONE: Final = errno.ENOSYS
-#: By family; where a program has another way to do the same, the call does not exist for it.
+#: By family; a call with an older alternative fails with ENOSYS, so that programs use that one.
 _CALLS: Final[dict[str, tuple[_Call, ...]]] = {
     NAMESPACES: (
         _Call(56, 220, bits=_NEW_NAMESPACES),  # clone
@@ -96,7 +96,7 @@ _CALLS: Final[dict[str, tuple[_Call, ...]]] = {
     USERFAULTFD: (_Call(323, 282, _NONE),),
     BPF: (_Call(321, 280),),
     PERF: (_Call(298, 241),),  # perf_event_open
-    HANDLES: (_Call(304, 265),),  # open_by_handle_at, which asks no folder on the way
+    HANDLES: (_Call(304, 265),),  # open_by_handle_at, which checks no folder on the path
     KERNEL: (
         *(_Call(175, 105), _Call(313, 273), _Call(176, 106)),  # init, finit, delete_module
         *(_Call(246, 104), _Call(320, 294), _Call(169, 142)),  # kexec_load, _file_load, reboot
@@ -109,7 +109,7 @@ _CALLS: Final[dict[str, tuple[_Call, ...]]] = {
         _Call(300, 262),  # fanotify_init
     ),
     LEGACY: (
-        _Call(  # personality; debuggers and sanitizers ask for addresses that are the same
+        _Call(  # personality; debuggers and sanitizers switch off random addresses
             135, 92,
             allowed=(0, _PER_LINUX32, _UNAME26, _UNAME26 | _PER_LINUX32, _SAME_ADDRESSES, _ASK),
         ),
@@ -120,7 +120,7 @@ _CALLS: Final[dict[str, tuple[_Call, ...]]] = {
     ),
     LIMITS: (_Call(302, 261, allowed=(0,)),),  # prlimit64, of other processes
 }  # fmt: skip
-#: The numbers of prlimit64 for programs of 32 bits, which only a filter without families lets run.
+#: The numbers of prlimit64 for 32-bit programs, which run only under a filter without families.
 _LIMITS_32: Final = {"x86_64": 340, "aarch64": 369}
 
 
@@ -143,7 +143,7 @@ def code_of(families: Collection[str]) -> bytes:
 def install(code: bytes) -> None:
     """Filter the system calls of this process and of all that it starts.  Raises OSError.
 
-    The process has given up new privileges before.
+    The process must have given up new privileges before.
     """
     if not code:
         return
@@ -155,7 +155,7 @@ def install(code: bytes) -> None:
 
 
 def assemble(machine: str, families: Collection[str]) -> list[_Step]:
-    """The filter: (code, steps to jump if so, if not, word), by the kernel's classic BPF.
+    """The filter: (code, steps to jump if true, if false, word), in the kernel's classic BPF.
 
     With a family of the settings, programs of 32 bits are killed and calls newer than the list do
     not exist.  With ``LIMITS`` alone all else is allowed.
@@ -171,7 +171,7 @@ def assemble(machine: str, families: Collection[str]) -> list[_Step]:
 
 
 def _section(architecture: int, steps: list[_Step]) -> Iterator[_Step]:
-    """What is asked of the calls of one architecture; a conditional jump reaches 255 steps only."""
+    """The tests for the calls of one architecture; a conditional jump spans at most 255 steps."""
     body = [(_LOAD, 0, 0, _NUMBER), *steps, (_RETURN, 0, 0, _ALLOW)]
     yield (_EQUALS, 1, 0, architecture)
     yield (_JUMP, 0, 0, len(body))
@@ -179,7 +179,7 @@ def _section(architecture: int, steps: list[_Step]) -> Iterator[_Step]:
 
 
 def _native_steps(machine: str, families: Collection[str], *, is_strict: bool) -> Iterator[_Step]:
-    if is_strict:  # x32 has numbers above, too
+    if is_strict:  # this refuses the numbers of x32 too
         yield (_AT_LEAST, 0, 1, _NEWEST + 1)
         yield (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
     for family, calls in _CALLS.items():
@@ -192,7 +192,7 @@ def _native_steps(machine: str, families: Collection[str], *, is_strict: bool) -
 
 
 def _steps(number: int, call: _Call) -> Iterator[_Step]:
-    """Those for one number, which the accumulator holds before and after."""
+    """The steps for one number, which is in the accumulator before and after."""
     refuse, allow = (_RETURN, 0, 0, _ERRNO | call.error), (_RETURN, 0, 0, _ALLOW)
     tests = [(_HAS_BITS, call.bits)] if call.bits else []
     tests += [(_EQUALS, value) for value in (*call.values, *call.allowed)]

@@ -1,4 +1,4 @@
-"""Builds the walls of a mode and knocks on them: a program of its own, for ``choose``."""
+"""Starts a program in an isolation mode and checks that it is isolated; ``choose`` runs this."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.trial import run_forked
 
-#: It may write to its folder, and not read what lies beside it; $3 is the mode of its filter.
+#: Writes to its own folder and tries to read a hidden one; $3 is the expected mode of its filter.
 _PROGRAM: Final = (
     '{ echo 1 > "$1/file"; } 2> /dev/null || exit 3; cat "$2/file" 2> /dev/null && exit 4\n'
     'while read -r name mode; do [ "$name" = Seccomp: ] && break; done < /proc/self/status\n'
@@ -25,7 +25,7 @@ _FILTERED: Final = "2"
 
 
 def main(mode: str, folder: str, uid: str, refused_calls: str) -> int:
-    """Try it in a folder that is empty; says why it does not work, and ends with 1.
+    """Try a mode in an empty folder; if it does not work, print why and return 1.
 
     ``refused_calls`` are families of system calls with commas between them.
     """
@@ -65,7 +65,7 @@ def _run(view: ReplicaView, argv: tuple[str, ...]) -> str:
     def become_program() -> str:
         if run.enter is not None:
             run.enter()
-        tree.die_with_parent(parent)  # a process that becomes another user loses that
+        tree.die_with_parent(parent)  # a change of the user resets this
         os.execve(run.argv[0], run.argv, run.env)  # noqa: S606 - a shell of the machine
 
     words, status = run_forked(become_program)

@@ -1,10 +1,11 @@
-"""A user of its own for every project, in a mount namespace without what is not the project's.
+"""The mode *users*: a user for every project, and a mount namespace with only the project's files.
 
-Everything is looked up before the fork.  The forked child, still root, takes away folders, puts
-back what is shown of them, and becomes the user for good: no capability, no new privileges.
+All preparation is done before the fork.  The forked child, still root, hides folders, mounts the
+parts of them that the replica may see, and becomes the user for good: no capability, no new
+privileges.
 
-What is shown is held by descriptors before anything is hidden, and mount points are made part by
-part without following links, since programs of the job may write where some of them lie.
+The child opens those parts before it hides anything, and makes mount points one part of the path
+at a time without following links, since programs of the job may write to some of the folders.
 """
 
 import ctypes
@@ -22,7 +23,7 @@ from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
 
 #: Folders with temporary files of all users.
 TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own
-#: Where programs share memory; NCCL's peers must find the same one.
+#: Where programs share memory; NCCL's peers must have the same one.
 _SHM: Final = "/dev/shm"  # noqa: S108 - it is replaced by the replica's own
 _UMASK: Final = 0o077
 _OTHERS_ENTER: Final = stat.S_IXOTH
@@ -37,42 +38,42 @@ _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class _Step(NamedTuple):
-    """One place of the replica's view, in the order of their paths."""
+    """One mount of the replica's view; steps are in the order of their paths."""
 
     place: str
-    """Where it is mounted."""
+    """The path to mount on."""
     kind: str
     """``hide``, ``tmp``, ``read`` or ``write``."""
     source: str
-    """What is shown there; empty for what is hidden."""
+    """The path to mount there; empty for ``hide``."""
     above: str
-    """The step in which its mount point has to be made; empty where it is there already."""
+    """The path of the step in which to make the mount point; empty where it exists."""
     is_in_own: bool = False
     """Whether ``above`` is a folder of the replica's own, such as its home."""
 
 
 def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
-    """What the forked child calls; raises WallFault there."""
+    """The function that the forked child calls; it raises WallFault there."""
     if view.uid is None or view.gid is None:
         raise AssertionError("the mode users needs a user")
     uid, gid = view.uid, view.gid
     steps = tuple(_steps(view))
-    covered = device_nodes.others(view.devices)
+    closed_nodes = device_nodes.list_unleased_nodes(view.devices)
     shared = b"" if view.has_peers else _shm_options()
     capabilities = linux.capability_count()
     filtered = seccomp.code_of(view.refused_calls)
-    fill = mounting.additions(mounts.hosts, mounts.binds, _drop_hidden(view, mounts.more))
+    add_mounts = mounting.additions(mounts.hosts, mounts.binds, _drop_hidden(view, mounts.more))
     libc = linux.LIBC
 
-    def go() -> None:
+    def enter_isolation() -> None:
         try:
             mounting.leave_namespace(libc)
-            fill(libc)  # what it binds lies in what is hidden next
+            add_mounts(libc)  # before the next step hides the sources of its binds
             _perform(steps, (uid, gid))
             _private_proc()
             if shared:
                 _mount(b"tmpfs", _SHM, b"tmpfs", _NO_SUID | _NO_DEVICES, shared)
-            for node in covered:
+            for node in closed_nodes:
                 _close(node)
             for descriptor in (_STDOUT, _STDERR):  # else /dev/stdout cannot be opened
                 os.fchown(descriptor, uid, gid)
@@ -81,26 +82,26 @@ def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
         except OSError as error:
             raise WallFault(USERS, error) from error
 
-    return go
+    return enter_isolation
 
 
 def _over_hidden(view: ReplicaView) -> Sequence[tuple[str, str]]:
-    """Folders of the replica in the place of what is hidden from it, such as root's home."""
+    """The replica's folders that replace hidden ones, such as root's home."""
     hides = {os.path.realpath(path) for path in view.hides}
     return [pair for pair in view.folders if pair[1] in hides or not _is_open(pair[1])]
 
 
 def _is_open(place: str) -> bool:
-    """Whether all users may enter it, or nothing is there."""
+    """Whether all users may enter a folder, or it does not exist."""
     with suppress(OSError):
         return bool(os.stat(place).st_mode & _OTHERS_ENTER)
     return True
 
 
 def _drop_hidden(view: ReplicaView, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
-    """Without the folders that are mounted with what is hidden."""
-    over = _over_hidden(view)
-    return more._replace(folders=[pair for pair in more.folders if tuple(pair) not in over])
+    """Drop the folders that the steps of ``_over_hidden`` mount."""
+    replaced = _over_hidden(view)
+    return more._replace(folders=[pair for pair in more.folders if tuple(pair) not in replaced])
 
 
 def _become(uid: int, gid: int, capabilities: int) -> None:
@@ -113,7 +114,7 @@ def _become(uid: int, gid: int, capabilities: int) -> None:
 
 
 def _steps(view: ReplicaView) -> Iterator[_Step]:
-    """What is to be mounted: of what lies in a folder like itself, nothing."""
+    """The mounts to make; a path in a folder of the same kind needs none."""
     kinds = _kinds(view)
     done: dict[str, str] = {}
     for place in sorted(kinds):
@@ -135,7 +136,7 @@ def _steps(view: ReplicaView) -> Iterator[_Step]:
 
 
 def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
-    """By place: its kind, and what is shown there.  Later ones win over earlier."""
+    """By path: its kind, and the source to mount there.  Later entries replace earlier ones."""
     hides = [real for path in view.hides if (real := os.path.realpath(path)) != "/"]
     accesses = [(path, "read") for path in view.reads] + [(path, "write") for path in view.writes]
     places = [
@@ -151,7 +152,7 @@ def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
 
 
 def _list_closed_parents(places: Iterable[str]) -> Iterator[str]:
-    """Folders above these that not everybody may enter, such as root's home."""
+    """Folders above these that not all users may enter, such as root's home."""
     above = {folder for place in places for folder in _parents(place)}
     for folder in sorted(above):
         with suppress(OSError):
@@ -171,23 +172,24 @@ def _nearest(place: str, done: Mapping[str, str]) -> str:
 
 
 def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
-    held = [os.open(step.source, os.O_PATH | os.O_CLOEXEC) if step.source else -1 for step in steps]
-    for step, source in zip(steps, held):
+    flags = os.O_PATH | os.O_CLOEXEC
+    sources = [os.open(step.source, flags) if step.source else -1 for step in steps]
+    for step, source in zip(steps, sources):
         if step.kind == "hide":
             _mount(b"tmpfs", step.place, b"tmpfs", 0, _HIDING)
             continue
         is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
-        target = _point(step, owner if step.is_in_own else (0, 0), is_folder=is_folder)
+        target = _make_mount_point(step, owner if step.is_in_own else (0, 0), is_folder=is_folder)
         _mount(_descriptor_path(source), target, None, _BIND | _RECURSIVE, None)
         if step.kind == "read":
             _mount(None, step.place, None, _REMOUNT | _BIND | _READ_ONLY, None)
 
 
-def _point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
-    """The place to mount on; in what hides others it is made first.
+def _make_mount_point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
+    """The path to mount on; in a mount that hides other folders it is made first.
 
-    ``owner`` gets the folders above it: a library that the server keeps in its home must not close
-    ``~/.cache`` to programs that have a home of their own there.
+    ``owner`` gets the folders above it: a library in ``~/.cache`` of the server's home must not
+    close that folder to programs that have a home of their own there.
     """
     if not step.above:
         return step.place
@@ -205,7 +207,7 @@ def _make_folder(at: int, part: str, owner: tuple[int, int]) -> int:
     with suppress(FileExistsError):
         os.mkdir(part, dir_fd=at)
     descriptor = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
-    if os.fstat(descriptor).st_uid == 0:  # whatever the umask is
+    if os.fstat(descriptor).st_uid == 0:  # with any umask
         os.chmod(_descriptor_path(descriptor), _POINT_MODE)
         os.chown(_descriptor_path(descriptor), *owner)
     return descriptor
@@ -216,9 +218,9 @@ def _descriptor_path(descriptor: int) -> bytes:
 
 
 def _private_proc() -> None:
-    """Processes of other users are not listed.
+    """Mount a /proc that does not list processes of other users.
 
-    Before Linux 5.8 that could be had for the whole machine only: there they are.
+    Before Linux 5.8 the option applied to the whole machine: there they stay listed.
     """
     try:
         _mount(b"proc", "/proc", b"proc", _NO_SUID | _NO_DEVICES, b"hidepid=invisible")
@@ -228,7 +230,7 @@ def _private_proc() -> None:
 
 
 def _shm_options() -> bytes:
-    """Those of a /dev/shm as large as the machine's; empty where the machine has none."""
+    """Mount options for a /dev/shm as large as the machine's; empty where the machine has none."""
     with suppress(OSError):
         filesystem = os.statvfs(_SHM)
         return b"mode=1777,size=%d" % (filesystem.f_blocks * filesystem.f_frsize)
@@ -236,7 +238,7 @@ def _shm_options() -> bytes:
 
 
 def _close(node: str) -> None:
-    """Have a device node that cannot be opened."""
+    """Remount a device node so that programs cannot open it."""
     _mount(os.fsencode(node), node, None, _BIND, None)
     _mount(None, node, None, _REMOUNT | _BIND | _NO_DEVICES, None)
 

@@ -1,7 +1,7 @@
-"""The addresses and ports of replicas, on the machine's loopback or in a network of their own.
+"""Assigns addresses and ports to replicas, on the machine's loopback or in a network of their own.
 
-In networks of their own they are the same in every job.  Replicas that share a namespace have ports
-of their own as well: a program that listens on all addresses takes its port from each of them.
+In networks of their own they are the same in every job.  Replicas that share a namespace also get
+different ports, since a program that listens on all addresses uses its port on each of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +32,9 @@ def own_addresses(
     ports = _ports(in_order, layout)
     addresses = {
         (replica.role, replica.index): Address(
-            host=replica_address(place), port=port, rendezvous_port=RENDEZVOUS_PORT
+            host=replica_address(index), port=port, rendezvous_port=RENDEZVOUS_PORT
         )
-        for place, (replica, port) in enumerate(zip(in_order, ports, strict=True))
+        for index, (replica, port) in enumerate(zip(in_order, ports, strict=True))
     }
     return {
         (replica.role, replica.index): addresses[replica.role, replica.index] for replica in shape
@@ -48,9 +48,11 @@ def loopback_addresses(
 
     With ``start`` ports are consecutive from there.  Raises EngineFault when a port is taken.
     """
-    *ports, meeting = free_runs((*(replica.ports for replica in shape), 1), start)
+    *ports, rendezvous = free_runs((*(replica.ports for replica in shape), 1), start)
     return {
-        (replica.role, replica.index): Address(host=_LOOPBACK, port=port, rendezvous_port=meeting)
+        (replica.role, replica.index): Address(
+            host=_LOOPBACK, port=port, rendezvous_port=rendezvous
+        )
         for replica, port in zip(shape, ports, strict=True)
     }
 
@@ -67,7 +69,7 @@ def network_rule(plan: NetworkPlan | None) -> NetworkRule | None:
 
 
 def _ports(shape: Sequence[ReplicaShape], layout: NetworkLayout) -> Iterator[int]:
-    """The first of a replica's neighbouring ports, around the port of the rendezvous."""
+    """The first of each replica's consecutive ports, which leave out the rendezvous port."""
     port = CLUSTER_PORT
     for replica in shape:
         if port <= RENDEZVOUS_PORT < port + replica.ports:

@@ -1,4 +1,4 @@
-"""Which network the jobs of a server have: by trying it at the start, within a bound."""
+"""Chooses the network of a server's jobs, by a trial when the server starts."""
 
 import functools
 import ipaddress
@@ -15,8 +15,8 @@ from trainshed.model.faults import UsageFault
 
 _MODES: Final = (USERS, SANDBOX)
 _LOG: Final = logging.getLogger(__name__)
-#: Their values are no places that a program connects to.
-_NO_PLACES: Final = ("NO_PROXY", "no_proxy")
+#: Variables whose values are not addresses that a program connects to.
+_NOT_ADDRESSES: Final = ("NO_PROXY", "no_proxy")
 
 
 class JobNetwork(NamedTuple):
@@ -34,9 +34,9 @@ class JobNetwork(NamedTuple):
 
 
 def choose_network(setting: str, mode: str, try_network: Callable[[str], str]) -> JobNetwork:
-    """Decide for an isolation mode; ``try_network`` says why that has none here.
+    """Decide for an isolation mode; ``try_network`` returns why a network does not work in it.
 
-    Raises UsageFault where the setting asks for a network that cannot be had.
+    Raises UsageFault where the setting asks for a network that does not work.
     """
     if setting == HOST:
         return JobNetwork(is_own=False)
@@ -57,12 +57,12 @@ def try_network(mode: str) -> str:
 
 
 def warn_of_loopback(variables: Mapping[str, str]) -> None:
-    """Log each variable of jobs and builders that leads to the machine's loopback.
+    """Log each variable of jobs and builders that names an address on the machine's loopback.
 
-    Such as a proxy or a package index there: a network of a job's own does not reach it.
+    For example a proxy or a package index: jobs with networks of their own cannot reach it.
     """
     for name, value in variables.items():
-        if name not in _NO_PLACES and any(_is_on_loopback(word) for word in value.split()):
+        if name not in _NOT_ADDRESSES and any(_is_on_loopback(word) for word in value.split()):
             _LOG.warning(
                 "jobs cannot reach what %s names: it is on the loopback of this machine, and jobs "
                 'have networks of their own; give another address, or [isolation] network = "%s"',

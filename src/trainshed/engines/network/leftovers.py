@@ -1,7 +1,7 @@
-"""What there is of the networks of attempts on this machine: for ``doctor``.
+"""Counts the networks of attempts on this machine, for ``doctor``.
 
 Supervisors hold the namespaces by descriptors, and are the parents of the processes that carry
-packets out of them.  Nothing of a network lies in the machine's own, so a link there is a mistake.
+packets out of them.  The machine's own network contains nothing of them, so a link there is wrong.
 """
 
 import ipaddress
@@ -26,13 +26,13 @@ class NetworksSeen(NamedTuple):
     ways_out: int = 0
     """How many processes carry packets out of them."""
     left_over: tuple[int, ...] = ()
-    """Those of them whose supervisor is gone."""
+    """The pids of such processes whose supervisor has ended."""
     links: tuple[str, ...] = ()
-    """Links of the machine's own network that have an address of a job's."""
+    """Links of the machine's own network that have an address of a job's network."""
 
 
 def look_at_networks() -> NetworksSeen:
-    """Count what there is now; processes that this one may not look at are passed over."""
+    """Count the present networks; processes that this user may not inspect are skipped."""
     held: set[str] = set()
     left_over = []
     ways_out = list(_ways_out())
@@ -45,7 +45,7 @@ def look_at_networks() -> NetworksSeen:
 
 
 def _ways_out() -> Iterator[tuple[int, int]]:
-    """(process, its parent) of each."""
+    """(pid, pid of the parent) of each process that carries packets."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with suppress(OSError):
@@ -55,7 +55,7 @@ def _ways_out() -> Iterator[tuple[int, int]]:
 
 
 def _namespaces(pid: int) -> set[str] | None:
-    """The network namespaces that a process has open; None: it cannot be looked at."""
+    """The network namespaces that a process has open; None: this user may not inspect it."""
     try:
         paths = list(Path(f"/proc/{pid}/fd").iterdir())
     except PermissionError:
@@ -70,11 +70,11 @@ def _namespaces(pid: int) -> set[str] | None:
 
 
 def _links() -> Iterator[str]:
-    """By the routes of the machine."""
-    ours = ipaddress.ip_network(CIDR)
+    """The links whose route leads to the range of jobs' networks."""
+    job_range = ipaddress.ip_network(CIDR)
     with suppress(OSError):
         for line in tree.read(_ROUTES).splitlines()[1:]:
             link, destination, *_ = line.split()
             number = int.from_bytes(bytes.fromhex(destination)[::-1])
-            if ipaddress.ip_address(number) in ours:
+            if ipaddress.ip_address(number) in job_range:
                 yield link

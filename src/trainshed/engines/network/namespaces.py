@@ -1,12 +1,12 @@
-"""Makes the network namespaces of an attempt, and has a process enter one.
+"""Makes the network namespaces of an attempt, and moves a process into one.
 
-A forked child makes them, since a process that has left its namespaces cannot come back without
-rights.  It passes descriptors and ends: namespaces have no names, nothing lies below ``/run/netns``
-or in the machine's own network, and all of it goes when the last descriptor and process are gone.
+A forked child makes them, since a process without rights cannot return to a namespace that it has
+left.  The child passes descriptors and ends.  The namespaces have no names in ``/run/netns`` and
+nothing in the machine's own network, and end with their last descriptor and process.
 
 One namespace, the hub, has the way out.  Replicas share it, or each has one of its own that is
 linked to a bridge in the hub.  Programs have no capability over any of them: they cannot remove the
-routes that keep them from services of the machine's network (``REFUSED``).
+routes that refuse them services of the machine's network (``REFUSED``).
 """
 # the supervisor of an attempt imports this, and must stay small
 
@@ -25,9 +25,9 @@ from trainshed.engines.network.rule import BRIDGE, PREFIX, REPLICA_NETWORKS, Net
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.descriptors import receive
 
-#: The machine's loopback, for which the kernel sends packets to a link that a socket names, and
-#: which slirp4netns would connect to.  Link-local addresses, at which clouds answer any process of
-#: a machine with its credentials, and others of the same purpose (Oracle's, Azure's, Alibaba's).
+#: The machine's loopback: a socket that is bound to a link could send packets to it there, and
+#: slirp4netns would connect to it.  Link-local addresses, where clouds give a machine's credentials
+#: to any of its processes, and other addresses for this (Oracle's, Azure's, Alibaba's).
 REFUSED: Final = (
     ("127.0.0.0", 8),
     ("169.254.0.0", 16),
@@ -59,7 +59,7 @@ class Namespace(NamedTuple):
 
 
 class Hub(NamedTuple):
-    """Descriptors of what the way out is attached to."""
+    """The descriptors that the way out needs."""
 
     user: int | None
     net: int
@@ -67,18 +67,18 @@ class Hub(NamedTuple):
 
 
 class Namespaces(NamedTuple):
-    """Those of an attempt."""
+    """The namespaces of an attempt."""
 
     user: int | None
-    """The user namespace that owns them, where their maker is not root."""
+    """The user namespace that owns them, where the supervisor is not root."""
     hub: Namespace
     routes: int
     """A socket with messages about the routes of the hub (``netlink.open_route_monitor``)."""
     replicas: tuple[Namespace, ...] = ()
-    """One a replica, in their order; none where all share the hub."""
+    """One for each replica, in their order; none where all share the hub."""
 
     def of_replica(self, index: int) -> Namespace:
-        """The one that a replica enters."""
+        """The namespace that a replica enters."""
         return self.replicas[index] if self.replicas else self.hub
 
 
@@ -88,11 +88,11 @@ def make_namespaces(
     owns_user: bool,
     on_hub: Callable[[Hub], object] = lambda _: None,
 ) -> Namespaces:
-    """Make them in a child, and wait ten seconds at most for each.
+    """Make the namespaces in a child, and wait at most ten seconds for each one.
 
-    ``owns_user``: in a user namespace of their own, as a process needs that is not root.
-    ``on_hub`` is called as soon as the hub is there, while the others are made.  Raises OSError
-    with what failed.
+    ``owns_user``: in a user namespace of their own, which a process needs that is not root.
+    ``on_hub`` is called as soon as the hub exists, while the others are made.  Raises an OSError
+    that names what failed.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
@@ -112,14 +112,14 @@ def make_namespaces(
 
 
 def enter_namespace(user: int | None, net: int) -> None:
-    """Have the calling process, of one thread, be in a network namespace.  Raises OSError."""
+    """Move the calling process, which has one thread, to a network namespace.  Raises OSError."""
     if user is not None:
         linux.check(linux.LIBC.setns(user, _NEW_USER), "the job's user namespace")
     linux.check(linux.LIBC.setns(net, _NEW_NET), "the job's network namespace")
 
 
 def change_host_name(name: str) -> None:
-    """Have the calling process, of one thread, see a host name of its own.  Raises OSError."""
+    """Give the calling process, which has one thread, its own host name.  Raises OSError."""
     what, data = "a host name of its own", name.encode()
     linux.check(linux.LIBC.unshare(_NEW_UTS), what)
     linux.check(linux.LIBC.sethostname(data, len(data)), what)
@@ -130,33 +130,33 @@ def change_host_name(name: str) -> None:
 
 def _receive(channel: socket.socket, on_hub: Callable[[Hub], object]) -> Namespaces:
     """Receive what the child passes: the hub, the other namespaces, the listeners of the hub."""
-    held: list[int] = []
+    received: list[int] = []
     try:
-        net, routes, *user = _receive_message(channel, held)[1]
+        net, routes, *user = _receive_message(channel, received)[1]
         hub = Hub(user[0] if user else None, net, routes)
         on_hub(hub)
         replicas: list[Namespace] = []
         while True:
-            kind, descriptors = _receive_message(channel, held)
+            kind, descriptors = _receive_message(channel, received)
             if kind == _DONE:
                 listening = Namespace(hub.net, tuple(descriptors))
                 return Namespaces(hub.user, listening, hub.routes, tuple(replicas))
             replicas.append(Namespace(descriptors[0], tuple(descriptors[1:])))
     except BaseException:
-        for descriptor in held:
+        for descriptor in received:
             os.close(descriptor)
         raise
 
 
-def _receive_message(channel: socket.socket, held: list[int]) -> tuple[bytes, list[int]]:
-    """Return the kind of a message and its descriptors, and add these to ``held``.
+def _receive_message(channel: socket.socket, received: list[int]) -> tuple[bytes, list[int]]:
+    """Return the kind of a message and its descriptors, and add these to ``received``.
 
     Raises OSError, also the one that the child reports.
     """
     data, descriptors = receive(channel, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX)
-    held += descriptors
+    received += descriptors
     if not data:
-        raise OSError(errno.ECHILD, "their maker has ended", "network namespaces")
+        raise OSError(errno.ECHILD, "the child that makes them has ended", "network namespaces")
     if data[:1] == _FAULT:
         number, words, what = json.loads(data[1:])
         raise OSError(number, words, what)
@@ -175,7 +175,7 @@ def _fork(
         pid = os.fork()
         if pid == 0:
             try:
-                ours.close()  # else it would be its own reader where the parent is gone
+                ours.close()  # else the child would be its own reader after the parent's end
                 tree.die_with_parent(parent)
                 _make(channel, rule, owns_user=owns_user)
             except Exception as error:  # noqa: BLE001 - a fork must not return into its parent's stack
@@ -191,7 +191,7 @@ def _fault_of(error: Exception) -> tuple[int, str, str]:
     """An error as the arguments of an OSError."""
     number, words = getattr(error, "errno", None), getattr(error, "strerror", None)
     what = getattr(error, "filename", None)
-    words = (words or repr(error))[:_FAULT_CHARS_MAX]  # in one message
+    words = (words or repr(error))[:_FAULT_CHARS_MAX]  # so that it fits in one message
     return number or errno.EIO, words, str(what or "network namespaces")
 
 
@@ -201,7 +201,7 @@ def _make(channel: socket.socket, rule: NetworkRule, *, owns_user: bool) -> None
     with closing(Netlink()) as netlink:
         _fill(netlink, rule.addresses if rule.shared else ())
         if not rule.shared:
-            _write("net/ipv4/conf/default/proxy_arp", "1")  # of the links that come next
+            _write("net/ipv4/conf/default/proxy_arp", "1")  # for the links that are added next
         with open_route_monitor() as routes:
             user = [_open(_USER)] if owns_user else []
             socket.send_fds(channel, [_HUB], [hub, routes.fileno(), *user])
@@ -227,9 +227,9 @@ def _unshare(*, owns_user: bool) -> None:
 
 
 def _fill(netlink: Netlink, addresses: Iterable[str]) -> None:
-    """Give a namespace its loopback with addresses, refused networks and all ports."""
+    """Set up the loopback of a namespace with addresses, refused networks and all ports."""
     with suppress(FileNotFoundError):  # a kernel without IPv6
-        _write("net/ipv6/conf/default/disable_ipv6", "1")  # of links; the loopback keeps ::1
+        _write("net/ipv6/conf/default/disable_ipv6", "1")  # on links; the loopback still has ::1
     netlink.set_up("lo")
     for address in addresses:
         netlink.add_address("lo", address, 32)
@@ -249,7 +249,7 @@ def _add_bridge(netlink: Netlink) -> int:
 
 
 def _make_linked(netlink: Netlink, bridge: int, name: str, address: str) -> int:
-    """Make a namespace with a link to the bridge of the hub, and leave this process in it."""
+    """Make a namespace with a link to the bridge of the hub; this process stays in it."""
     linux.check(linux.LIBC.unshare(_NEW_NET), "a network namespace")
     space = _open(_NET)
     with closing(Netlink()) as inside:
@@ -261,8 +261,8 @@ def _make_linked(netlink: Netlink, bridge: int, name: str, address: str) -> int:
     return space
 
 
-def _listen(places: Iterable[tuple[str, int]]) -> list[socket.socket]:
-    return [socket.create_server(place, backlog=_BACKLOG, reuse_port=False) for place in places]
+def _listen(addresses: Iterable[tuple[str, int]]) -> list[socket.socket]:
+    return [socket.create_server(it, backlog=_BACKLOG, reuse_port=False) for it in addresses]
 
 
 def _send(

@@ -1,7 +1,8 @@
 """Configures the links, addresses and routes of a network namespace by rtnetlink(7) messages.
 
-Packed by hand: the package pyroute2 takes a tenth of a second and megabytes to import, and the
-program ``ip`` two milliseconds a call; a supervisor makes up to a dozen calls while a job waits.
+The messages are packed here: importing the package pyroute2 takes a tenth of a second and
+megabytes, and the program ``ip`` takes two milliseconds for each call; a supervisor makes up to a
+dozen calls while a job waits.
 """
 # the supervisor of an attempt imports this, and must stay small
 
@@ -34,7 +35,7 @@ _WAIT_S_MAX: Final = 2.0
 
 
 class Netlink:
-    """The network namespace in which the calling thread makes this, wherever it goes later.
+    """A socket to the network namespace in which the calling thread has opened it.
 
     Each call raises OSError.
     """
@@ -56,11 +57,11 @@ class Netlink:
         return int(_LINK.unpack_from(answer, _HEADER.size)[2])
 
     def set_up(self, name: str) -> None:
-        """Have a link pass packets."""
+        """Switch a link on."""
         self._call(f"the link {name}", _NEW_LINK, _LINK.pack(0, 0, 0, _UP, _UP) + _name(name))
 
     def add_bridge(self, name: str, mtu: int) -> int:
-        """Make a bridge that is up; gives its number."""
+        """Make a bridge that is up; return its number."""
         info = _attribute(_LINKINFO, _attribute(_KIND, b"bridge"))
         body = _LINK.pack(0, 0, 0, _UP, _UP) + _name(name) + _number(_MTU, mtu) + info
         self._call(f"the bridge {name}", _NEW_LINK, body, _CREATE | _EXCL)
@@ -93,16 +94,16 @@ class Netlink:
         self._call(f"the route to {network}", _NEW_ROUTE, body, _CREATE | _EXCL)
 
     def refuse(self, network: str, prefix: int) -> None:
-        """Have connections to a network fail with EHOSTUNREACH."""
+        """Make connections to a network fail with EHOSTUNREACH."""
         body = _ROUTE.pack(socket.AF_INET, prefix, 0, 0, _MAIN_TABLE, _STATIC, 0, _UNREACHABLE, 0)
         body += _attribute(_DESTINATION, socket.inet_aton(network))
         self._call(f"the route to {network}", _NEW_ROUTE, body, _CREATE | _EXCL)
 
     def _call(self, what: str, kind: int, body: bytes, flags: int = 0) -> bytes:
-        """Send one message and take its answer; a refusal is raised with ``what`` it was about."""
+        """Send one message and return its answer; an error is raised with the object ``what``."""
         self._sequence += 1
-        asks = kind == _GET_LINK  # the kernel answers with the link itself
-        flags |= _REQUEST | (0 if asks else _ACK)
+        is_query = kind == _GET_LINK  # the kernel answers with the link itself
+        flags |= _REQUEST | (0 if is_query else _ACK)
         size = _HEADER.size + len(body)
         try:
             self._socket.send(_HEADER.pack(size, kind, flags, self._sequence, 0) + body)
@@ -125,7 +126,7 @@ def open_route_monitor() -> socket.socket:
 
 
 def tells_default_route(data: bytes) -> bool:
-    """Whether a message of a route monitor says that there is a way for all other packets."""
+    """Whether a message of a route monitor says that the namespace has a default route."""
     while len(data) >= _HEADER.size + _ROUTE.size:
         size, kind, *_ = _HEADER.unpack_from(data)
         prefix, table = data[_HEADER.size + 1], data[_HEADER.size + 4]

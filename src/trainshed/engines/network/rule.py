@@ -1,6 +1,6 @@
-"""The network of an attempt, as the engine decides it and its supervisor makes it.
+"""The network of an attempt: the engine writes this rule, and the supervisor applies it.
 
-Addresses are the same in every job: each has namespaces of its own, so that they never meet.
+Addresses are the same in every job: each job has namespaces of its own, so they never conflict.
 """
 # the supervisor of an attempt imports this, and must stay small
 
@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 #: RFC 2544's range: no network that a job may want to reach has it.
 CIDR: Final = "198.18.0.0/22"
 PREFIX: Final = 22
-#: Where the way out of the hub takes packets for other networks.
+#: The address of the way out, which takes packets for other networks.
 GATEWAY: Final = "198.18.0.2"
-#: Answers names, by the resolver of the machine.
+#: The address of the name server, which uses the resolver of the machine.
 RESOLVER: Final = "198.18.0.3"
-#: Behind it lie replicas that have namespaces of their own.
+#: The address of the bridge to replicas that have namespaces of their own.
 BRIDGE: Final = "198.18.1.1"
-#: Networks of the replicas; the way out has the rest of the range.
+#: The networks of the replicas; the way out uses the rest of the range.
 REPLICA_NETWORKS: Final = (("198.18.1.0", 24), ("198.18.2.0", 23))
 _NETWORK: Final = "198.18"
 _BYTE: Final = 256
@@ -28,7 +28,7 @@ class NetworkRule(NamedTuple):
     """Network namespaces of an attempt."""
 
     addresses: tuple[str, ...]
-    """One a replica, in the order of the plan."""
+    """One for each replica, in the order of the plan."""
     shared: bool = True
     """One namespace for all replicas, or one for each replica."""
     listeners: tuple[tuple[str, int], ...] = ()
@@ -36,7 +36,7 @@ class NetworkRule(NamedTuple):
 
 
 def replica_address(index: int) -> str:
-    """The address of a replica by its place in the plan.  Raises ValueError beyond the range."""
+    """The address of a replica by its index in the plan.  Raises ValueError beyond the range."""
     if not 0 <= index < REPLICAS_MAX:
         raise ValueError(f"a job's network has addresses for {REPLICAS_MAX} replicas")
     high, low = divmod(_FIRST_REPLICA + index, _BYTE)

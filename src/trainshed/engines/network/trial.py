@@ -1,7 +1,7 @@
-"""Makes the network of an attempt once and looks what programs reach in it.
+"""Makes the network of an attempt once and checks what programs reach in it.
 
-A program of its own, for ``choose``: it prints why jobs cannot have one here, in words for people;
-nothing where they can.
+``choose`` runs this as a program: it prints why jobs cannot have such a network on this machine,
+for people; nothing where they can.
 """
 
 import os
@@ -39,7 +39,7 @@ _RULE: Final = NetworkRule((replica_address(0), replica_address(1)), shared=Fals
 
 
 def main(mode: str) -> int:
-    """Try it; the exit status is 1 where it does not work."""
+    """Make the network; the exit status is 1 where that does not work."""
     why = _why_not(mode)
     sys.stdout.write(f"{why}\n" if why else "")
     return int(bool(why))
@@ -55,24 +55,24 @@ def _why_not(mode: str) -> str:
         return f"{error.filename}: {error.strerror}"
     with socket.create_server((_LOOPBACK, 0)) as listener:
         port = listener.getsockname()[1]
-        why = _look_inside(spaces, mode, port)
+        why = _check_inside(spaces, mode, port)
     return why or _way_out(program, spaces)
 
 
-def _look_inside(spaces: Namespaces, mode: str, port: int) -> str:
-    """What is wrong in the network of the first replica."""
+def _check_inside(spaces: Namespaces, mode: str, port: int) -> str:
+    """The fault in the network of the first replica; empty without one."""
     parent = os.getpid()
 
-    def look() -> str:
+    def check() -> str:
         enter_namespace(spaces.user, spaces.replicas[0].net)
         tree.die_with_parent(parent)  # after the user namespace, which may undo it
-        return _look(mode, port)
+        return _check_isolation(mode, port)
 
-    return run_forked(look).words
+    return run_forked(check).words
 
 
-def _look(mode: str, port: int) -> str:
-    """What is wrong for a replica: it reaches the machine, or bubblewrap does not start."""
+def _check_isolation(mode: str, port: int) -> str:
+    """The fault for a replica: it reaches the machine, or bubblewrap does not start."""
     change_host_name("trial")
     with suppress(OSError), socket.create_connection((_LOOPBACK, port), timeout=1):
         return "a program in a network of its own reaches the loopback of the machine"
@@ -80,12 +80,12 @@ def _look(mode: str, port: int) -> str:
         return ""
     words = ("--unshare-user", "--disable-userns", "--die-with-parent", "--dev-bind", "/", "/")
     argv = (find_bubblewrap(), *words, "true")
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)  # noqa: S603 - ours
-    return f"in a user namespace: {done.stderr.strip()}" if done.returncode else ""
+    completed = subprocess.run(argv, check=False, capture_output=True, text=True)  # noqa: S603 - ours
+    return f"in a user namespace: {completed.stderr.strip()}" if completed.returncode else ""
 
 
 def _way_out(program: str, spaces: Namespaces) -> str:
-    """Why it does not start; empty where it does."""
+    """Why the way out does not start; empty where it does."""
     leave_mounts(spaces.user)
     ready, writer = os.pipe()
     reader, _exits = os.pipe()
@@ -102,5 +102,5 @@ def _way_out(program: str, spaces: Namespaces) -> str:
         return ""
     if not os.access(TUN, os.R_OK | os.W_OK):
         return NO_TUN
-    words = [line for line in output if not line.startswith(("*", "WARNING"))]
-    return f"{PROGRAM} does not start: {words[-1] if words else 'it says nothing'}"
+    errors = [line for line in output if not line.startswith(("*", "WARNING"))]
+    return f"{PROGRAM} does not start: {errors[-1] if errors else 'it printed no reason'}"

@@ -165,7 +165,7 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was prepared 
         replica,
         folder=site.folder,
         entries=(home.python, *home.python_path_entries),
-        devices=device_nodes.of([d for d in site.devices if d.uuid in share.uuids]),
+        devices=device_nodes.list_nodes_of([d for d in site.devices if d.uuid in share.uuids]),
         machine=machine,
     )
     argv, env = compose_command(

@@ -181,9 +181,7 @@ def _open_file(path: Path) -> int:
     if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
         raise EngineFault(f"cannot lock a GPU: {path} is not a file; remove it")
-    if (
-        facts.st_nlink != 1
-    ):  # the mode is changed below; a hard link may be to any file of this user
+    if facts.st_nlink != 1:  # the mode is changed below, also that of a hard link's other name
         os.close(descriptor)
         raise EngineFault(
             f"cannot lock a GPU: {path} has {facts.st_nlink} names, not one; remove it"
