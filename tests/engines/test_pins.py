@@ -114,7 +114,7 @@ def test_what_the_interpreter_has_is_nearest_of_all(tmp_path, python):
 def test_a_package_that_is_nowhere_is_no_matter_of_pins(tmp_path):
     with pytest.raises(EngineFault, match="nobody-made-this==1") as caught:
         prepared(tmp_path, sys.executable, ["nobody-made-this==1"], relaxes=True)
-    assert "Ways out" not in str(caught.value)
+    assert "What to do" not in str(caught.value)
 
 
 #: As of compiled packages: their wheels are for one platform, and old versions are sources alone.
@@ -175,7 +175,7 @@ def test_a_source_that_does_not_build_fails_with_the_ways_out(
     assert (
         sentence == f"{pin} has no wheel for Python {version}{detail}and its source does not build."
     )
-    assert ways_out.startswith("Ways out: ")
+    assert ways_out.startswith("What to do: ")
     assert ("relax_pins" in ways_out) is not relaxes
     assert "[[environment]]" in ways_out
     assert any("fatal error: frame.h is gone" in line for line in its_own)

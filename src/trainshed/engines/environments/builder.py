@@ -1,7 +1,7 @@
-"""Chooses the user and the folders that build packages: build backends are programs of the job.
+"""Runs the commands that build packages, isolated like the job: build backends are its programs.
 
-They run behind the walls of their project, and write to folders that are given to it.  What they
-have made becomes the server's before a job imports it, so that no program can change it later.
+They run as the user of their project, and write to folders that belong to that user.  The server
+becomes the owner of the result before a job imports it, so that no program can change it later.
 """
 
 import os
@@ -22,9 +22,9 @@ from trainshed.engines.processes.variables import select_for_builders
 from trainshed.engines.supervise.short_tmp import make_short_name
 from trainshed.files.trees import opened_folders
 
-#: Below the cache: one for each project, by its number.
+#: The folder below the cache with one folder for each project, by its number.
 PROJECTS: Final = "projects"
-#: Below the folder of a project: what uv keeps, such as what it has downloaded.
+#: The folder below that of a project for uv's cache, such as its downloads.
 UV_CACHE: Final = "uv"
 _UV_SETTINGS: Final = "/etc/uv/uv.toml"
 _PRIVATE_FOLDER: Final = 0o700
@@ -34,7 +34,7 @@ _ENTERS: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 class Build(NamedTuple):
-    """A command that builds, as it is run."""
+    """A build command, ready to run."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -45,25 +45,25 @@ class Build(NamedTuple):
 
 
 class Builder(NamedTuple):
-    """By default the server's own user, without walls."""
+    """How builds are isolated; by default they run as the server's own user."""
 
     view: ReplicaView | None = None
-    """What it may read, and its temporary files."""
+    """The files that builds may read, and their temporary folder."""
     owner: ProjectUser | None = None
     """The user that owns the folders; None: the server's own user."""
     passed: tuple[str, ...] = ()
-    """What it has of the environment besides the usual (``processes.variables``)."""
+    """The names of variables that builds get besides the usual (``processes.variables``)."""
 
     def cache(self, project: Path) -> Path | None:
-        """Below the folder of a project what uv keeps of it; None: it is our user's own."""
+        """The cache of uv in a project's folder; None: uv uses that of the server's user."""
         return None if self.view is None else project / UV_CACHE
 
     def build(
         self, argv: Sequence[str], work: Path, cache: Path, reads: tuple[str, ...] = ()
     ) -> Build:
-        """How a command runs that may write to ``work`` alone; ``cache`` is the project's.
+        """Prepare a command that may write only to ``work``; ``cache`` is the project's folder.
 
-        To be called in the process that forks, which adopts what the command leaves behind.
+        Call this in the process that forks: it adopts the processes that the command leaves.
         """
         parent = os.getpid()
         own_cache = self.cache(cache)
@@ -74,20 +74,20 @@ class Builder(NamedTuple):
         own_cache.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
         self._give(work)
         if self.owner is not None and own_cache.stat().st_uid != self.owner.uid:
-            self._give(own_cache)  # large, and no other process writes there
+            self._give(own_cache)  # only on a change: it is large, and no other process writes it
         reads = (*self.view.reads, *reads)
         view = self.view._replace(writes=(str(work), str(own_cache)), reads=reads)
         env = select_for_builders(os.environ, self.passed) | {"NO_COLOR": "1"}
         env |= {"HOME": str(work), "UV_CACHE_DIR": str(own_cache), "UV_LINK_MODE": "copy"}
-        own = "/tmp"  # noqa: S108 - its own
-        env["TMPDIR"] = make_short_name(view.tmp) if view.mode == LANDLOCK else own
+        private_tmp = "/tmp"  # noqa: S108 - the build's own
+        env["TMPDIR"] = make_short_name(view.tmp) if view.mode == LANDLOCK else private_tmp
         env |= _uv_settings()
         more = NO_FOLDERS._replace(resolver=view.resolver or None)
         run = walled(view, argv, Mounts(more=more), env)
         return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.descriptors)
 
     def end(self) -> None:
-        """Kill what has left its process group: it could change what is looked at next."""
+        """Kill processes that left their process group: they could change the result later."""
         if self.view is None:
             return
         with suppress(ChildProcessError):
@@ -96,25 +96,25 @@ class Builder(NamedTuple):
                 os.waitpid(-1, 0)
 
     def end_left(self, pid: int) -> None:
-        """Kill what a command, ``pid``, has left while it runs on: it may wait for its output.
+        """Kill the processes that a running command, ``pid``, has left and may wait for.
 
-        As long as it has a child it builds, and those may be servers of its compilers.
+        While the command has a child it still builds, and those may be servers of its compilers.
         """
         if self.view is None:
             return
         command = program(self.view, pid)
         if not tree.living(tree.children(command)):
-            its = {command, pid, *wrappers(self.view, pid)}
-            below = os.getpid()
-            tree.kill_listed(lambda: [p for _, p in tree.descendants(below) if p not in its])
+            own_pids = {command, pid, *wrappers(self.view, pid)}
+            parent = os.getpid()
+            tree.kill_listed(lambda: [p for _, p in tree.descendants(parent) if p not in own_pids])
 
     def _give(self, folder: Path) -> None:
-        """Have a folder, with all that is in it, be the builder's."""
+        """Make the builder the owner of a folder and its content."""
         if self.owner is not None:
             give(str(folder.parent), self.owner, folder.name)
 
     def take_back(self, folder: Path) -> None:
-        """Have it be ours, readable by all who get there and written by none."""
+        """Make the server the owner of a folder, which all other users may read only."""
         if self.owner is None:
             return
         above, name = str(folder.parent), folder.name  # a program may have put a link there
@@ -126,16 +126,16 @@ class Builder(NamedTuple):
 
 
 def _uv_settings() -> dict[str, str]:
-    """The machine's alone: uv looks for others in every folder above, which are behind walls."""
-    is_there = os.access(_UV_SETTINGS, os.R_OK)
-    return {"UV_CONFIG_FILE": _UV_SETTINGS} if is_there else {"UV_NO_CONFIG": "1"}
+    """Only the machine's settings: by itself uv reads the parent folders, which are hidden."""
+    is_readable = os.access(_UV_SETTINGS, os.R_OK)
+    return {"UV_CONFIG_FILE": _UV_SETTINGS} if is_readable else {"UV_NO_CONFIG": "1"}
 
 
-def _enter(walls: Callable[[], None] | None, parent: int) -> None:
+def _enter(enter_isolation: Callable[[], None] | None, parent: int) -> None:
     tree.die_with_parent(parent)
-    if walls is not None:
-        walls()
-        tree.die_with_parent(parent)  # who becomes another user has lost it
+    if enter_isolation is not None:
+        enter_isolation()
+        tree.die_with_parent(parent)  # a change of the user resets this
 
 
 def _open_to_readers(name: str, folder: int) -> None:

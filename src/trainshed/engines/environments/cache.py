@@ -1,10 +1,11 @@
 """Makes the packages of a job importable, once: the same content never installs twice.
 
-The packages go into a folder of their own, named by content, that is put on PYTHONPATH; the
-interpreter stays the caller's, so that its torch or TensorFlow are seen and not installed again.
+The packages go into a folder named by their content, which is put on PYTHONPATH.  The interpreter
+stays the one of the job's settings, so that its torch or TensorFlow is used and not installed
+again.
 
-A virtual environment per job was the alternative.  It would hide the interpreter's own frameworks,
-or, with system packages visible, hide those of a virtual environment that we run in.
+A virtual environment for each job was rejected.  It would hide the interpreter's own frameworks,
+or, with system packages visible, those of the virtual environment that the interpreter is in.
 """
 
 import errno
@@ -38,7 +39,7 @@ _ROOT = 0
 _NO_FOLDER = "the packages must be in a folder, but the build has replaced the folder"
 
 
-def prepare(  # noqa: PLR0913 - what is installed, and how
+def prepare(  # noqa: PLR0913 - the packages, and the settings of their installation
     environment: Environment,
     *,
     cache_dir: Path,
@@ -47,12 +48,12 @@ def prepare(  # noqa: PLR0913 - what is installed, and how
     builder: Builder = Builder(),  # noqa: B008 - a constant
     relaxes: bool = False,
 ) -> JobPython:
-    """Have the packages of a job installed; a second time this only computes their address.
+    """Install the packages of a job; a second call for the same only computes their hash.
 
     Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
-    build, a requirement cannot be had, the disk is full, or another user can write to the cache;
-    the cache is then as it was.  A package has ``bytes_max`` bytes at most, and unpacks to as many.
-    ``relaxes``: a pin that cannot be met is not kept, and that is noted.
+    build, a requirement cannot be met, the disk is full, or another user can write to the cache;
+    the cache is then unchanged.  A package may have, and unpack to, at most ``bytes_max`` bytes.
+    ``relaxes``: a pin that cannot be met is relaxed, with a note.
     """
     python = shutil.which(environment.python) or environment.python
     if not environment.packages and not environment.requirements:
@@ -60,7 +61,7 @@ def prepare(  # noqa: PLR0913 - what is installed, and how
     facts = _describe(python)
     with _explain_errors(cache_dir):
         cache_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        _check_ours(cache_dir)
+        _check_owner(cache_dir)
         ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
         with content.own_copies(ignored, cache_dir, bytes_max) as own:
             identity = f"{facts.identity}{' relaxed' * relaxes}"
@@ -72,18 +73,18 @@ def prepare(  # noqa: PLR0913 - what is installed, and how
 
 
 def _use_environment(home: Path) -> TextIO | None:
-    """What keeps an environment from being removed; None if it is not there."""
+    """The file that protects an environment from removal; None if there is no environment."""
     if home.is_dir():
-        _check_ours(home)
+        _check_owner(home)
         file = prune.use(home)
-        if home.is_dir():  # nor was it removed meanwhile
+        if home.is_dir():  # it was not removed before the lock
             return file
         file.close()
     return None
 
 
-def _check_ours(folder: Path) -> None:
-    """Refuse to import from where another user can write: it would be that user's code we run."""
+def _check_owner(folder: Path) -> None:
+    """Refuse a folder that another user can write to: jobs would run that user's code."""
     facts = folder.stat()
     if facts.st_uid not in {os.getuid(), _ROOT}:
         raise EngineFault(f"{folder} belongs to another user; packages are not imported from there")
@@ -129,16 +130,16 @@ def _install_once(
     note: Callable[[str], None],
     **how: Any,
 ) -> None:
-    """Install under a lock, beside the final place, and move there only what is complete.
+    """Install under a lock into a temporary folder, and rename it when it is complete.
 
-    ``how``: the rest of what ``install`` needs, and the builder.
+    ``how``: the other arguments of ``install``, and the builder.
     """
     builder = how.pop("builder")
     with _hold_lock(home.with_suffix(".lock"), note), _uv_cache_used(builder.cache(home.parent)):
         if home.is_dir():  # another job was quicker
             return
         partial = home.with_suffix(".partial")
-        _remove(partial)  # of an install that was killed
+        _remove(partial)  # left by an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
             place = uv.UvContext(partial, builder)
@@ -146,7 +147,7 @@ def _install_once(
             _take_back(builder, place.target)
             place.target.rename(home)
             _check_is_folder(home)
-            (home / ".lock").unlink(missing_ok=True)  # uv's own
+            (home / ".lock").unlink(missing_ok=True)  # uv's lock file
             with prune.use(home) as used:
                 prune.measure(home, used)
         finally:
@@ -154,7 +155,7 @@ def _install_once(
 
 
 def _take_back(builder: Builder, target: Path) -> None:
-    """Have what is installed be ours.  Raises EngineFault where it is no folder."""
+    """Make the server the owner of the packages.  Raises EngineFault where they are no folder."""
     try:
         builder.take_back(target)
     except OSError as error:
@@ -169,9 +170,9 @@ def _remove(folder: Path) -> None:
 
 
 def _check_is_folder(home: Path) -> None:
-    """What has built it may have left a link to what it cannot read: jobs would get to see that.
+    """Refuse a link in place of the folder: it may lead to files that the job must not see.
 
-    Once it lies in the cache no builder can replace it.
+    This check comes after the move to the cache, where no builder can replace it any more.
     """
     if not stat.S_ISDIR(home.lstat().st_mode):
         home.unlink()
@@ -180,7 +181,7 @@ def _check_is_folder(home: Path) -> None:
 
 @contextmanager
 def _uv_cache_used(cache: Path | None) -> Iterator[None]:
-    """What uv keeps of a project stays while something is installed, and is measured then."""
+    """Protect uv's cache of a project from removal during an install, and measure it afterwards."""
     if cache is None:
         yield
         return
@@ -191,7 +192,7 @@ def _uv_cache_used(cache: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _hold_lock(path: Path, note: Callable[[str], None]) -> Iterator[None]:
-    """Hold a lock file; it is removed, while it is held, when what is done under it fails."""
+    """Hold a lock file; if the block fails, the file is removed while it is locked."""
     with _open_locked(path, note):
         try:
             yield
@@ -201,7 +202,7 @@ def _hold_lock(path: Path, note: Callable[[str], None]) -> Iterator[None]:
 
 
 def _open_locked(path: Path, note: Callable[[str], None]) -> TextIO:
-    """The locked file that lies at a path: one whose holder has removed it locks nothing."""
+    """Lock the file at a path; after a holder has removed the file, lock the new one."""
     while True:
         file = path.open("w")
         try:
@@ -224,16 +225,16 @@ def _wait_for(file: TextIO, note: Callable[[str], None]) -> None:
 
 @contextmanager
 def _explain_errors(cache_dir: Path) -> Iterator[None]:
-    """Turn what the file system refuses into a sentence."""
+    """Turn errors of the file system into an EngineFault with an explanation."""
     try:
         yield
     except shutil.ReadError as error:
         raise EngineFault(f"not a readable package archive: {error}") from error
     except OSError as error:
-        raise EngineFault(_sentence(error, cache_dir)) from error
+        raise EngineFault(_describe_error(error, cache_dir)) from error
 
 
-def _sentence(error: OSError, cache_dir: Path) -> str:
+def _describe_error(error: OSError, cache_dir: Path) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return uv.disk_full(cache_dir)
     return f"cannot prepare the packages: {error.filename}: {error.strerror}"

@@ -1,8 +1,9 @@
-"""The content of a package: what its environment is addressed by, and a clean copy to build from.
+"""Hashes the content of packages to name their environment, and makes clean copies to build from.
 
-A source tree is hashed and copied without what tools leave in it, so that an old ``build`` folder
-neither changes the address nor gets into the wheel, and building leaves nothing in the user's tree.
-Nor is what a link outside the tree leads to a part of it: it may be a whole disk, or a secret.
+A source tree is hashed and copied without the files that tools leave in it, so that an old
+``build`` folder neither changes the hash nor gets into the wheel, and building leaves nothing in
+the user's tree.  Links that lead out of the tree are left out: they may lead to a whole disk, or to
+a secret.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from trainshed.model.launch_plan import Environment
 WHEEL_SUFFIX = ".whl"
 _PIECE_BYTES = 1 << 20
 
-#: Left out wherever they are, and left out at the top only.
+#: Folders that are left out at any level, and those that are left out only at the top.
 _NEVER = frozenset(
     {".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
     | {".venv", ".tox", ".nox", "node_modules", ".idea"}
@@ -37,7 +38,7 @@ _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
 
 def address(identity: str, environment: Environment) -> str:
-    """One name for an interpreter with these packages and requirements, by their content."""
+    """The name for an interpreter with these packages and requirements: a hash of all content."""
     digest = hashlib.sha256(identity.encode())
     for package in environment.packages:
         digest.update(_package_digest(Path(package), environment.ignored))
@@ -49,11 +50,11 @@ def address(identity: str, environment: Environment) -> str:
 def source_tree(
     package: Path, into: Path, ignored: Sequence[str] = (), *, bytes_max: int | None = None
 ) -> Path:
-    """A copy of a source tree, or an unpacked sdist, below ``into``.
+    """Copy a source tree, or unpack an sdist, below ``into``.
 
     ``ignored`` are folders of the tree that do not belong to it, such as a job's own output.
-    Raises OSError, shutil.ReadError (no archive, or a damaged one), or EngineFault for an sdist of
-    more than ``bytes_max``.
+    Raises OSError, shutil.ReadError (not an archive, or a damaged one), or EngineFault for an sdist
+    that unpacks to more than ``bytes_max``.
     """
     if package.is_dir():
         return _copy_tree(package, into / "tree", ignored)
@@ -67,10 +68,10 @@ def source_tree(
 def own_copies(
     environment: Environment, folder: Path, bytes_max: int | None = None
 ) -> Iterator[Environment]:
-    """The environment with a copy of every package that lies in a bucket, while it is needed.
+    """The environment with copies of the packages that are in a bucket, for the time of the block.
 
-    What is hashed is then what is installed, whatever becomes of the bucket meanwhile.  Raises
-    EngineFault for a package of more than ``bytes_max``.
+    So the content that is hashed is the one that is installed, also if the bucket changes
+    meanwhile.  Raises EngineFault for a package of more than ``bytes_max``.
     """
     buckets = environment.buckets
     with tempfile.TemporaryDirectory(prefix=".packages-", dir=folder) as into:
@@ -87,7 +88,7 @@ def _own_copy(package: Path, buckets: Path, into: Path, bytes_max: int | None) -
     bucket, *parts = package.relative_to(buckets).parts
     target = into / package.name
     room = Room(package.name, bytes_max)
-    with Beneath(buckets / bucket) as tree, _without_links(package):
+    with Beneath(buckets / bucket) as tree, _explain_links(package):
         for name in _names(tree, "/".join(parts)):
             copy = target.joinpath(*name.split("/")[len(parts) :])
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +100,7 @@ def _own_copy(package: Path, buckets: Path, into: Path, bytes_max: int | None) -
 
 
 @contextlib.contextmanager
-def _without_links(package: Path) -> Iterator[None]:
+def _explain_links(package: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -111,7 +112,7 @@ def _without_links(package: Path) -> Iterator[None]:
 
 
 def _names(tree: Beneath, name: str) -> Iterator[str]:
-    """A file, or the files of a folder, without what no package has."""
+    """The file, or the files of the folder without those of ``_NEVER``."""
     if not stat.S_ISDIR(tree.stat(name).st_mode):
         yield name
         return
@@ -126,11 +127,11 @@ def builds_with_setuptools(tree: Path) -> bool:
     """Whether the tree's build backend is setuptools: the default where none is named (PEP 517)."""
     pyproject = tree / "pyproject.toml"
     if not pyproject.is_file() or pyproject.stat().st_size > _PIECE_BYTES:
-        return True  # uv reads it behind walls
+        return True  # uv reads it isolated
     try:
         system = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("build-system", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
-        return True  # the builder says what is wrong with it
+        return True  # the builder reports the error
     return str(system.get("build-backend", "setuptools")).startswith("setuptools")
 
 
@@ -156,7 +157,7 @@ def _file_digest(path: Path) -> bytes:
 
 
 def files(tree: Path, ignored: Sequence[str] = ()) -> Iterator[Path]:
-    """The files that belong to a tree, relative to it, in no order."""
+    """The files that belong to a tree, relative to it, in any order."""
     root = os.path.realpath(tree)
     visited = {os.path.realpath(folder) for folder in ignored} - {root}
     for folder, folders, names in os.walk(tree, followlinks=True, onerror=_raise):

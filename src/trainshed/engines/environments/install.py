@@ -2,9 +2,9 @@
 
 1. Every source tree or sdist becomes a wheel.
 2. uv resolves the wheels and requirements against the interpreter, as a dry run.  Its answer names
-   exactly what the interpreter lacks, with all conditions and extras taken into account.  It is
-   asked offline first: with nothing lacking, that needs no network.
-3. The wheels and what is lacking are installed, without resolving again.
+   exactly the packages that the interpreter lacks, by all conditions and extras.  The first run is
+   offline: if nothing is lacking, the job needs no network.
+3. uv installs the wheels and the lacking packages, without resolving again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +23,11 @@ from trainshed.model.launch_plan import Environment
 
 _WHEEL: Final = content.WHEEL_SUFFIX
 _PIECE_BYTES: Final = 1 << 20
-#: Of what builders read and do not write, whatever the umask is.
+#: Modes of folders and files that builders read and do not write, with any umask.
 _ENTERED, _READABLE = 0o755, 0o644
 
 
-def install(  # noqa: PLR0913 - what an install consists of
+def install(  # noqa: PLR0913 - the parts of an install
     environment: Environment,
     interpreter: Interpreter,
     place: UvContext,
@@ -36,9 +36,9 @@ def install(  # noqa: PLR0913 - what an install consists of
     bytes_max: int | None = None,
     relaxes: bool = False,
 ) -> None:
-    """Fill the target of a place.
+    """Install the packages into the target folder of ``place``.
 
-    ``relaxes``: the nearest version is taken for a pin that the interpreter cannot have.
+    ``relaxes``: install the nearest version for a pin that the interpreter cannot have.
 
     Raises EngineFault with the builder's or resolver's own last lines, and for a package that
     unpacks to more than ``bytes_max``.
@@ -56,17 +56,17 @@ def install(  # noqa: PLR0913 - what an install consists of
         check_wheel(wheel, bytes_max)
     plan = Plan(environment.requirements, wheels, interpreter, place, note if relaxes else None)
     place.target.mkdir(mode=0o700, parents=True)
-    while _fails(plan, wheels, interpreter.path, place, note):
-        pass  # another pin is relaxed
+    while _needs_retry(plan, wheels, interpreter.path, place, note):
+        pass  # the next try relaxes another pin
 
 
-def _fails(
+def _needs_retry(
     plan: Plan, wheels: Sequence[Path], python: str, place: UvContext, note: Callable[[str], None]
 ) -> bool:
-    """Whether another try is worth it.  Raises EngineFault where it is not."""
+    """Try to install; tell whether to try again.  Raises EngineFault where that is no use."""
     lacking = plan.lacking()
     if not (wheels or lacking):
-        return False  # the interpreter has all of it
+        return False  # the interpreter has all packages
     if lacking:
         note(f"also installing what {python} lacks: {', '.join(lacking)}")
     words = ["pip", "install", "--quiet", "--no-deps", "--python", python]
@@ -105,7 +105,7 @@ def _wheel(  # noqa: PLR0913 - one package, and where it is built
 
 @contextmanager
 def _open_built_wheel(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]]:
-    """The wheel that a builder has left, and its name.  Raises EngineFault where it is no file."""
+    """The wheel that a builder has made, and its name.  Raises EngineFault where it is no file."""
     with Beneath(work) as folder:
         try:
             names = [name for name, _ in folder.entries("out") if name.endswith(_WHEEL)]
@@ -117,7 +117,7 @@ def _open_built_wheel(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]
 
 
 def _copy_wheel(wheel: BinaryIO, path: Path, bytes_max: int | None) -> Path:
-    """A copy, for what is checked to be what is installed; builders can read it."""
+    """Copy a wheel, so that the checked one is the installed one; builders can read the copy."""
     room = Room(path.name, bytes_max)
     with path.open("xb") as copy:
         while piece := wheel.read(_PIECE_BYTES):

@@ -1,7 +1,7 @@
-"""What there is to know about a Python interpreter before packages are installed for it.
+"""Describes a Python interpreter before packages are installed for it.
 
-For the launcher's own interpreter this is a call; for another one this file runs in it as a
-script, so it imports only the standard library and keeps to old syntax.
+The server calls this for its own interpreter; for another one that interpreter runs this file as a
+script, so it imports only the standard library and uses old syntax.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Interpreter(NamedTuple):
-    """One, with what ``describe`` says of it."""
+    """An interpreter, with the facts of ``describe``."""
 
     path: str
     identity: str
@@ -27,8 +27,8 @@ def describe() -> dict[str, object]:
     """Facts as JSON values.
 
     ``identity`` changes when the interpreter, its platform or the set of packages installed in it
-    changes.  ``version`` is such as 3.11.  ``builds`` says whether it can build a setuptools
-    package by itself.
+    changes.  ``version`` is a text such as 3.11.  ``builds`` says whether it can build a setuptools
+    package with what it has.
     """
     facts = [sys.version, sysconfig.get_platform(), sys.prefix, *_list_distributions()]
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
@@ -37,7 +37,7 @@ def describe() -> dict[str, object]:
 
 
 def _list_distributions() -> list[str]:
-    """The installed distributions, by the folders that hold their versions in their names."""
+    """The installed distributions, by their metadata folders, whose names have the versions."""
     directories = {sysconfig.get_paths()[name] for name in ("purelib", "platlib")}
     directories.update(site.getsitepackages())
     if site.ENABLE_USER_SITE:
@@ -47,7 +47,7 @@ def _list_distributions() -> list[str]:
 
 
 def _builds() -> bool:
-    """Whether setuptools is there, with wheel support of its own or from wheel."""
+    """Whether setuptools is installed, with wheel support of its own or from wheel."""
     spec = importlib.util.find_spec("setuptools")
     if spec is None or spec.origin is None:
         return False

@@ -1,7 +1,7 @@
-"""The version of a distribution nearest to one that a Python cannot have.
+"""Finds the version of a distribution that is nearest to one that a Python cannot have.
 
-Old pins name versions that were never built for a newer Python.  The next one up is the nearest;
-where there is none, the last one before.  A version with a wheel is taken before any source:
+Old pins name versions that were never built for a newer Python.  The nearest is the next higher
+version; where there is none, the highest lower one.  Versions with a wheel come before all sources:
 sources of an old version compile for minutes, and then fail on a newer Python.
 """
 
@@ -19,9 +19,9 @@ Ask = Callable[[Sequence[str]], UvResult]
 _COMPILE: Final = ("pip", "compile", "--quiet", "--no-header", "--no-deps")
 _LOCK: Final = ("--format", "pylock.toml")
 _WHEELS: Final = ("--only-binary", ":all:")
-#: How the name of a wheel ends that any machine may have: nothing of it was compiled.
+#: The end of the name of a wheel without compiled code.
 _ANY: Final = "-none-any.whl"
-#: uv is the builder's, and the file ours.
+#: The server writes the file, and uv reads it as the builder's user.
 _READABLE: Final = 0o644
 
 
@@ -29,33 +29,33 @@ class Release(NamedTuple):
     """A version that a Python can have."""
 
     name: str
-    """As normal names are: in small letters, with dashes."""
+    """The normalized name: in lower case, with dashes."""
     version: str
     wheel: str | None
-    """The address of its wheel; None: it is to be built from its source."""
+    """The address of its wheel; None: it has only a source."""
 
     @property
     def is_pure(self) -> bool:
-        """Whether its wheel is of Python alone."""
+        """Whether its wheel has no compiled code."""
         return bool(self.wheel and self.wheel.endswith(_ANY))
 
 
 class Index(NamedTuple):
-    """What uv finds for a Python."""
+    """The versions that uv can resolve for a Python."""
 
     python: str
     ask: Ask
     folder: Path
-    """Ours, where uv can read: it takes requirements from files only."""
+    """The server's folder for requirements, which uv reads from files only."""
 
     def newest(self, requirement: str, *how: str) -> Release | None:
-        """What uv takes for it."""
+        """The version that uv chooses for a requirement."""
         return next(iter(self.releases((requirement,), *how)), None)
 
     def releases(self, requirements: Iterable[str], *how: str) -> list[Release]:
-        """What uv takes for each; none where one of them has nothing.
+        """The versions that uv chooses; an empty list if one requirement has no version.
 
-        No more is downloaded than what is known of each, and nothing is built.
+        uv downloads only metadata, and builds nothing.
         """
         file = self.folder / "asked.in"
         file.write_text("".join(f"{requirement}\n" for requirement in requirements))
@@ -65,12 +65,12 @@ class Index(NamedTuple):
 
 
 def nearest(name: str, version: str, index: Index) -> Release | None:
-    """The version to take in place of one; itself if it has a wheel, None if there is none at all.
+    """The version to install in place of a pinned one; that one itself if it has a wheel.
 
-    ``version`` is of a pin, so ``2.8.*`` and ``2.8.0`` are versions here.
+    None if no version fits.  ``version`` is that of a pin, so it may be ``2.8.*`` or ``2.8.0``.
     """
-    low = version.removesuffix(".*")
-    tries = ((f"=={version}",), (f">={low}", "--resolution", "lowest-direct"), (f"<{low}",))
+    base = version.removesuffix(".*")
+    tries = ((f"=={version}",), (f">={base}", "--resolution", "lowest-direct"), (f"<{base}",))
     for kinds in (_WHEELS, ()):
         for condition, *how in tries:
             release = index.newest(f"{name}{condition}", *kinds, *how)
@@ -80,7 +80,7 @@ def nearest(name: str, version: str, index: Index) -> Release | None:
 
 
 def _read_lock_file(lock: str) -> Iterator[Release]:
-    """The packages of a lock file (PEP 751), after what uv may have warned of."""
+    """The packages of a lock file (PEP 751), which may follow warnings of uv."""
     document = re.search(r"^lock-version = .*", lock, re.MULTILINE | re.DOTALL)
     try:
         packages = tomllib.loads(document[0]).get("packages", ()) if document else ()

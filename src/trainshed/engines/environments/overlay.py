@@ -1,12 +1,13 @@
-"""A virtual environment of a replica's own, above the environment that its job is mapped to.
+"""Makes a virtual environment for each replica, above the environment that its job is mapped to.
 
-What a program installs lands there: with pip, ``pip install --user``, ``sys.executable -m pip`` or
-in a virtual environment on top.  The mapped environment stays as it is, and the next attempt begins
-without.  pip itself replaces packages above those of an environment that it may not change.
+Packages that a program installs go there: with pip, ``pip install --user``, ``sys.executable -m
+pip`` or in a virtual environment on top.  The mapped environment does not change, and the next
+attempt begins without them.  pip itself installs another version above an environment that it may
+not change.
 
 The import path is: the overlay, the user's packages, the mapped environment, the interpreter's own.
-Mounting an overlayfs over the environment was rejected: it exists only where a replica has mounts,
-its files belong to others there, and ``pip --user`` refuses to work in a virtual environment.
+Mounting an overlayfs over the environment was rejected: it works only where a replica has mounts,
+its files would belong to another user, and ``pip --user`` refuses to work in a virtual environment.
 """
 
 import os
@@ -16,13 +17,13 @@ from typing import Final, NamedTuple
 from trainshed.engines.environments.replica_tools import InterpreterFacts, ReplicaTools
 
 _FOLDER_MODE: Final = 0o700
-#: A value that is not "true" for Python, and not "false" for pip, which refuses ``--user`` there.
+#: Python reads any value but "true" as false; pip refuses ``--user`` only for "false".
 _HIDES_BASE: Final = "no"
 _PATH_FILE: Final = "trainshed-overlay.pth"
 
 
 class PythonOverlay(NamedTuple):
-    """The folder of an overlay, and its parts."""
+    """The folder of an overlay, and the paths in it."""
 
     folder: str
     user_base: str
@@ -37,14 +38,14 @@ class PythonOverlay(NamedTuple):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The folders with which PATH begins."""
+        """The first folders of PATH."""
         return (f"{self.folder}/bin", f"{self.user_base}/bin", self.tools.bin)
 
     @property
     def variables(self) -> dict[str, str]:
-        """Variables that tell pip where to write and what to leave out.
+        """Variables that tell pip where to write and which warnings to leave out.
 
-        Not ``VIRTUAL_ENV``: gcloud and gsutil would import from the environment by it.
+        ``VIRTUAL_ENV`` is not set: with it, gcloud and gsutil would import from the environment.
         """
         return {
             "PYTHONUSERBASE": self.user_base,
@@ -55,7 +56,7 @@ class PythonOverlay(NamedTuple):
 
 
 def make(overlay: PythonOverlay, folder: str, user_base: str) -> None:
-    """Write an overlay into ``folder``, and into ``user_base`` as we see it.  Raises OSError."""
+    """Write an overlay to ``folder`` and ``user_base``, paths on the machine.  Raises OSError."""
     facts = overlay.facts
     own, user = _site_of(folder, facts), _site_of(user_base, facts)
     for path in (f"{folder}/bin", own, user):
@@ -75,7 +76,7 @@ def _settings(facts: InterpreterFacts) -> Iterator[str]:
 
 
 def _lines(first: str, overlay: PythonOverlay) -> Iterator[str]:
-    """Of a path file: one more folder, then the environment with its own path files, then pip's."""
+    """Lines of a path file: another folder, the environment with its own path files, pip's."""
     yield first
     for site in overlay.facts.sites:
         yield f"import site, sys; {site!r} in sys.path or site.addsitedir({site!r})"

@@ -1,10 +1,10 @@
-"""Pins of a package that its Python cannot have, and what is taken in their place.
+"""Finds pins that a Python cannot have, and the versions to install in their place.
 
-``tensorflow==2.8.0`` of an old ``setup.py`` was never built for the Pythons of today.  What the
-interpreter has in another version is the nearest of all: it is there, and fits the rest.
+``tensorflow==2.8.0`` of an old ``setup.py`` was never built for current Pythons.  If the
+interpreter has another version of the package, that one replaces it: it fits the other packages.
 
-Of ``pandas==1.4.1`` there is the source alone, which compiles for minutes and then fails.  What is
-compiled is known by the wheels of its nearest version; a source of Python alone is built.
+``pandas==1.4.1`` has only a source, which compiles for minutes and then fails.  The wheels of the
+nearest version show whether a package is compiled; a source without compiled code is built.
 """
 
 import json
@@ -17,64 +17,61 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.environments.nearest import Index, nearest
 
-#: ``name==version`` and no condition: the meaning of a pin with a condition is unknown.
+#: ``name==version`` without a condition; pins with a condition are left alone.
 _PIN: Final = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?\s*==\s*([\w.!+*]+)\s*\)?")
 _REQUIRES: Final = "Requires-Dist:"
 _METADATA_BYTES_MAX: Final = 1 << 20
-#: A package says how many it has, and each is asked for by itself.
+#: The most pins to check: a package may declare any number, and each one costs a run of uv.
 _PINS_MAX: Final = 64
 
-#: By normal names: the name and the version as they are written.
+#: By normalized name: the name and the version as they are written.
 Pins = Mapping[str, tuple[str, str]]
 
 
 class Unmet(NamedTuple):
-    """A pin, and the version that can be had in its place."""
+    """A pin that cannot be met, and the version that replaces it."""
 
     name: str
     version: str
     nearest: str
     has_source: bool
-    """Whether it may be built, for minutes and perhaps in vain."""
+    """Whether it has a source, which may build for minutes and still fail."""
 
     @property
     def pin(self) -> str:
-        """As it was asked for."""
+        """The pin as it was written."""
         return f"{self.name}=={self.version}"
 
 
 def pinned(requirements: Iterable[str], wheels: Sequence[Path]) -> Pins:
-    """The pins of requirements and wheels.
-
-    Of a package with very many pins the first are looked at.
-    """
+    """The pins of requirements and wheels, but at most the first ``_PINS_MAX``."""
     lines = [*requirements, *(line for wheel in wheels for line in _read_requirements(wheel))]
     pins = {_normal(name): (name, version) for name, version in filter(None, map(_pin, lines))}
     return dict(islice(pins.items(), _PINS_MAX))
 
 
 def unmet(pins: Pins, index: Index) -> Iterator[Unmet]:
-    """The pins that an interpreter cannot have, or only compiled, while it has other versions."""
+    """The pins that an interpreter cannot have, or only compiled, but in other versions."""
     if not pins:
         return
-    here = _list_installed(index)
+    installed = _list_installed(index)
     requirements = [f"{name}=={version}" for name, version in pins.values()]
     releases = index.releases(requirements, "--offline") or index.releases(requirements)
     wheels = {release.name for release in releases if release.wheel}
     for key, (name, version) in pins.items():
-        if key not in wheels and here.get(key) != version:
-            yield from _find_replacement(name, version, here, index)
+        if key not in wheels and installed.get(key) != version:
+            yield from _find_replacement(name, version, installed, index)
 
 
 def _find_replacement(
-    name: str, version: str, here: Mapping[str, str], index: Index
+    name: str, version: str, installed: Mapping[str, str], index: Index
 ) -> Iterator[Unmet]:
     release = nearest(name, version, index)
     if release is None or _meets(release.version, version):
         return
     has_source = index.newest(f"{name}=={version}") is not None
     if not (has_source and release.is_pure):
-        yield Unmet(name, version, here.get(_normal(name), release.version), has_source)
+        yield Unmet(name, version, installed.get(_normal(name), release.version), has_source)
 
 
 def unbuilt(name: str, version: str, index: Index) -> Unmet | None:
@@ -85,14 +82,14 @@ def unbuilt(name: str, version: str, index: Index) -> Unmet | None:
     return Unmet(name, version, _list_installed(index).get(_normal(name), release.version), True)
 
 
-def of(name: str, pins: Pins) -> tuple[str, str] | None:
-    """The pin of a distribution, however its name is written."""
+def find_pin(name: str, pins: Pins) -> tuple[str, str] | None:
+    """The pin of a distribution, by any spelling of its name."""
     return pins.get(_normal(name))
 
 
 def _meets(candidate: str, version: str) -> bool:
-    low = version.removesuffix("*")
-    return candidate == version or (version != low and candidate.startswith(low))
+    prefix = version.removesuffix("*")
+    return candidate == version or (version != prefix and candidate.startswith(prefix))
 
 
 def _pin(requirement: str) -> tuple[str, str] | None:

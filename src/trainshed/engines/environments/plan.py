@@ -1,7 +1,8 @@
-"""What an interpreter lacks of a job's requirements, and what runs in place of old pins.
+"""Plans which packages to install for a job, and which versions replace pins that cannot be met.
 
-A pin without a version for the Python here is relaxed where that is wished, before anything is
-built: resolving a source takes minutes where it compiles.  A source that fails is relaxed later.
+With ``relax_pins``, a pin without a version for this Python is relaxed before anything is built,
+since resolving a source that compiles takes minutes.  A source that does not build is relaxed
+afterwards.
 """
 
 import re
@@ -18,8 +19,12 @@ from trainshed.model.faults import EngineFault
 _READABLE: Final = 0o644
 _CANNOT: Final = "the packages' requirements cannot be met"
 #: Advice for a pin that cannot be met; the first is for the operator, the others for the user.
-_RELAX: Final = "relax_pins = true below [environments] in config.toml takes the nearest version; "
-_WAYS_OUT: Final = "a container, or an [[environment]] whose Python has it; or another pin."
+_RELAX: Final = (
+    "set relax_pins = true below [environments] in config.toml to install the nearest version; "
+)
+_REMEDIES: Final = (
+    "run the job in a container, or in an [[environment]] whose Python has it; or change the pin."
+)
 #: A line of uv's plan: ``name==version``, ``name @ url`` or ``name==version (from url)``.
 _PLANNED: Final = re.compile(
     r"^ \+ (?P<name>[^\s=]+)(?P<version>==\S+)?(?: @ (?P<url>\S+)| \(from (?P<origin>\S+)\))?$",
@@ -28,7 +33,7 @@ _PLANNED: Final = re.compile(
 
 
 class Plan:
-    """Made anew after each pin that is relaxed."""
+    """What uv is to install; the plan changes with each pin that is relaxed."""
 
     def __init__(
         self,
@@ -38,7 +43,7 @@ class Plan:
         place: UvContext,
         relaxed: Callable[[str], None] | None,
     ) -> None:
-        """Of an interpreter with these.  ``relaxed`` hears of each pin that is not kept."""
+        """``relaxed`` gets a note for each relaxed pin; None: pins are not relaxed."""
         self._requirements = (*map(str, wheels), *requirements)
         self._wheels = wheels
         self._interpreter = interpreter
@@ -51,7 +56,7 @@ class Plan:
         self._index = Index(interpreter.path, self._ask, place.wheels)
 
     def lacking(self) -> tuple[str, ...]:
-        """What is to be installed besides the wheels.  Raises EngineFault."""
+        """The packages to install besides the wheels.  Raises EngineFault."""
         answer = self._resolve("--offline")
         relaxed = self._relaxes_unmet(answer)
         if (answer.code or relaxed) and not answer.disk_is_full:
@@ -63,14 +68,14 @@ class Plan:
         return tuple(_list_planned(answer.text, self._wheels))
 
     def relaxes(self, answer: UvResult) -> bool:
-        """Whether a pin is relaxed whose source has failed to build; then it is worth a retry."""
+        """Relax the pin whose source has failed to build; tell whether to try again."""
         unmet = self._replace_unbuilt(answer) if self._relaxed else None
         if unmet is not None:
             self._relax(unmet)
         return unmet is not None
 
     def check(self, answer: UvResult, failure: str) -> None:
-        """Raise EngineFault for what has failed; of a source that does not build it says more."""
+        """Raise EngineFault for a failed run; say what to do if a source does not build."""
         if answer.unbuilt is None or answer.disk_is_full:
             uv.check(answer, failure, self._place)
             return
@@ -78,12 +83,12 @@ class Plan:
         other = f" (the nearest with one is {unmet.nearest})" if unmet else ""
         raise EngineFault(
             f"{failure}:\n{pin} has no wheel for Python {self._interpreter.version} here{other}, "
-            f"and its source does not build.\n{_ways_out(relaxing=unmet is not None)}\n"
+            f"and its source does not build.\n{_describe_remedies(relaxing=unmet is not None)}\n"
             f"{answer.last_lines()}"
         )
 
     def _resolve(self, *how: str) -> UvResult:
-        # --break-system-packages: a dry run breaks none, and refuses a distribution's Python else
+        # --break-system-packages: without it uv refuses a distribution's Python, also in a dry run
         words = ("pip", "install", "--dry-run", "--break-system-packages", *how)
         python = ("--python", self._interpreter.path)
         return self._ask([*words, *python, *self._overrides(), *self._requirements])
@@ -97,9 +102,10 @@ class Plan:
         return ("--override", str(file))
 
     def _relaxes_unmet(self, answer: UvResult) -> bool:
-        """Whether pins are relaxed, which is not asked where the interpreter has everything.
+        """Relax pins that cannot be met; tell whether there were any.
 
-        Offline a source can be planned that uv has, too: it may have failed to build before.
+        Nothing is checked if the interpreter has everything.  An offline plan may contain a source
+        from uv's cache that has failed to build before.
         """
         if self._relaxed is None or not (
             answer.code or any(_list_planned(answer.text, self._wheels))
@@ -118,7 +124,7 @@ class Plan:
         self._instead[pin.name] = pin.nearest
 
     def _refuse_unmet(self, answer: UvResult) -> None:
-        """Raise EngineFault where there is no version for pins that are to be kept."""
+        """Raise EngineFault where pins that must not be relaxed have no version."""
         if not answer.code or answer.unbuilt or answer.disk_is_full or self._relaxed:
             return
         unmet_pins = [
@@ -130,13 +136,13 @@ class Plan:
             )
             raise EngineFault(
                 f"{_CANNOT}:\nNo version for the Python of this job: {names}.\n"
-                f"{_ways_out(relaxing=True)}"
+                f"{_describe_remedies(relaxing=True)}"
             )
 
     def _replace_unbuilt(self, answer: UvResult) -> pins.Unmet | None:
         if answer.unbuilt is None or answer.disk_is_full:
             return None
-        pin = pins.of(answer.unbuilt[0], self._select_unrelaxed())
+        pin = pins.find_pin(answer.unbuilt[0], self._select_unrelaxed())
         return None if pin is None else pins.unbuilt(*pin, self._index)
 
     def _select_unrelaxed(self) -> pins.Pins:
@@ -147,14 +153,14 @@ class Plan:
 
 
 def _list_planned(text: str, wheels: Sequence[Path]) -> Iterator[str]:
-    ours = {wheel.as_uri() for wheel in wheels}
+    own_urls = {wheel.as_uri() for wheel in wheels}
     for match in _PLANNED.finditer(text):
         url = match["url"] or match["origin"]
         if url is None:
             yield match["name"] + (match["version"] or "")
-        elif url not in ours:
+        elif url not in own_urls:
             yield f"{match['name']} @ {url}"
 
 
-def _ways_out(*, relaxing: bool) -> str:
-    return f"Ways out: {_RELAX if relaxing else ''}{_WAYS_OUT}"
+def _describe_remedies(*, relaxing: bool) -> str:
+    return f"What to do: {_RELAX if relaxing else ''}{_REMEDIES}"

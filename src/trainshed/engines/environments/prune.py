@@ -1,8 +1,8 @@
-"""Keeps a cache of environments within a bound: what was unused for the longest goes first.
+"""Limits the size of the cache of environments: removes the ones that were unused for the longest.
 
-Beside each folder lies a file: its text is the folder's size, its time the last use.  Whoever reads
-the folder shares the file's lock as long as it may: an attempt's supervisor has it until its end
-(flock(2): the kernel frees it, however that ended).  What is locked stays.
+Each folder has a file: its text is the folder's size, its time the last use.  A process that reads
+the folder holds a shared lock on the file: an attempt's supervisor does until it ends in any way
+(flock(2): the kernel releases the lock).  A folder with a lock stays.
 """
 
 import fcntl
@@ -18,13 +18,13 @@ from trainshed.files.trees import opened_folders, remove_tree
 
 _USED: Final = ".used"
 _REMOVED: Final = ".removed"
-_KEPT: Final = re.compile(rf"[0-9a-f]{{40}}|{UV_CACHE}")
+_CACHE_NAME: Final = re.compile(rf"[0-9a-f]{{40}}|{UV_CACHE}")
 #: stat(2): blocks are counted in these, whatever the file system has.
 _BLOCK_BYTES: Final = 512
 _SIZE_CHARACTERS_MAX: Final = 32
 
 
-class _Kept(NamedTuple):
+class _CacheEntry(NamedTuple):
     """A folder of the cache."""
 
     used_s: float
@@ -33,9 +33,9 @@ class _Kept(NamedTuple):
 
 
 def prune(cache: Path, bytes_max: int) -> None:
-    """Remove unused environments until the rest is within a bound.
+    """Remove unused environments of a cache and its projects until the rest is within a limit.
 
-    Looked at are a cache and those of its projects.  What cannot be removed stays.
+    A folder that cannot be removed stays.
     """
     roots = (cache, *(cache / PROJECTS).glob("*"))
     entries = sorted(entry for root in roots for entry in _list_entries(root))
@@ -47,10 +47,10 @@ def prune(cache: Path, bytes_max: int) -> None:
 
 
 def use(folder: Path) -> TextIO:
-    """A folder stays as long as this file is open somewhere; it need not be there yet."""
+    """Keep a folder, which need not exist yet, as long as a process has the returned file open."""
     while True:
         file = _use_file(folder).open("a+")
-        fcntl.flock(file, fcntl.LOCK_SH)  # waits at most while what it was is removed
+        fcntl.flock(file, fcntl.LOCK_SH)  # waits at most while an old folder is removed
         if lies_at(file, _use_file(folder)):
             os.utime(file.fileno())
             return file
@@ -58,9 +58,9 @@ def use(folder: Path) -> TextIO:
 
 
 def measure(folder: Path, file: TextIO) -> int:
-    """Write down the size of a folder in its file."""
+    """Measure a folder and write its size to its file; return the size."""
     size = sum(map(_bytes_in, opened_folders(folder))) if folder.is_dir() else 0
-    with suppress(OSError):  # the disk is full: it is measured again when that matters
+    with suppress(OSError):  # the disk is full: the next pruning measures again
         file.seek(0)
         file.truncate()
         file.write(f"{size}\n")
@@ -69,7 +69,7 @@ def measure(folder: Path, file: TextIO) -> int:
 
 
 def lies_at(file: TextIO, path: Path) -> bool:
-    """Whether an open file is the one at a path: one that was removed locks nothing."""
+    """Whether an open file is the one at a path; the lock of a removed file protects nothing."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def _use_file(folder: Path) -> Path:
 
 
 def _bytes_in(opened: tuple[str, list[str], int]) -> int:
-    """What a file has that has other names elsewhere counts here in part."""
+    """The size of the files in a folder; a file with several names counts in part."""
     _, names, folder = opened
     size = 0
     for name in names:
@@ -91,28 +91,34 @@ def _bytes_in(opened: tuple[str, list[str], int]) -> int:
     return size
 
 
-def _list_entries(root: Path) -> Iterator[_Kept]:
+def _list_entries(root: Path) -> Iterator[_CacheEntry]:
     for folder in root.glob("*"):
         with suppress(OSError):
             if folder.suffix == _REMOVED:
                 remove_tree(folder)  # left by a pruning process that was killed
-            elif _KEPT.fullmatch(folder.name):
+            elif _CACHE_NAME.fullmatch(folder.name):
                 yield _measure_entry(folder)
 
 
-def _measure_entry(folder: Path) -> _Kept:
-    """Which is no use of it.  One from before sizes were written was last used when it was made."""
+def _measure_entry(folder: Path) -> _CacheEntry:
+    """Read the size of a folder without using it.
+
+    A folder of a release that wrote no sizes counts as last used when it was made.
+    """
     with _use_file(folder).open("a+") as file:
         file.seek(0)
         text = file.read(_SIZE_CHARACTERS_MAX).strip()
         used = os.fstat(file.fileno()) if text else folder.stat()
         size = int(text) if text.isdecimal() else measure(folder, file)
         os.utime(file.fileno(), ns=(used.st_atime_ns, used.st_mtime_ns))
-        return _Kept(used.st_mtime, size, folder)
+        return _CacheEntry(used.st_mtime, size, folder)
 
 
 def _is_removed(folder: Path) -> bool:
-    """Whether it is gone.  Under another name first: what is half removed is no environment."""
+    """Remove an unused folder; tell whether it is removed.
+
+    It is renamed first, so that no job takes a partly removed folder for an environment.
+    """
     beside, removed = _use_file(folder), folder.with_suffix(_REMOVED)
     try:
         with beside.open("r+") as file:

@@ -1,10 +1,10 @@
-"""Programs that replicas of one interpreter share: its console scripts, pip, and advice.
+"""Makes a folder of programs for all replicas of an interpreter: its console scripts, and pip.
 
 A replica runs Python from an overlay of its own (``overlay``).  The console scripts of the mapped
-environment name its interpreter in their first line; started as they are, they would pass by the
-overlay.  So they are copied once for each state of the environment, with ``env python3`` as their
-interpreter, into a folder that every replica reads and none writes.  A link for each script in
-each replica was rejected: an environment has hundreds of them, and a start has milliseconds.
+environment name its interpreter in their first line, and would run without the overlay.  So they
+are copied once for each state of the environment, with ``env python3`` as their interpreter, into a
+folder that every replica reads and none writes.  Links to each script in each replica were
+rejected: an environment has hundreds of scripts, and a start may take only milliseconds.
 """
 
 import errno
@@ -20,13 +20,13 @@ from trainshed.engines.processes.interpreter import ANSWER_S_MAX, ask_interprete
 from trainshed.files.trees import remove_tree
 from trainshed.model.faults import TransientFault
 
-#: The folder, beside that of the attempts.
+#: The folder, next to that of the attempts.
 FOLDER: Final = "replica-tools"
-#: A change of what is written below needs another number.
+#: Increase this when the content of the folder changes.
 _FORMAT: Final = 1
 _FACTS: Final = "facts.json"
 _SITE: Final = "site-packages"
-#: There is no program that can be started.
+#: Errors that mean that there is no program to start.
 _NO_PROGRAM: Final = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP}
 )
@@ -36,13 +36,13 @@ _PROGRAM_MODE: Final = 0o755
 _READABLE: Final = 0o644
 _MAGIC: Final = b"#!"
 _ANY_PYTHON: Final = "/usr/bin/env python3"
-#: Where a system's own programs lie: only pip's are copied from there.
+#: The folders of the system's programs, from which only pip's are copied.
 _SYSTEM: Final = frozenset({"/usr/bin", "/bin"})
 _LOCAL: Final = "/usr/local/bin"
-#: Debian keeps the wheels of ensurepip there.
+#: The folder of Debian's wheels for ensurepip.
 _DEBIAN_WHEELS: Final = "/usr/share/python-wheels"
 
-#: Programs that would change the machine; ours end with apt's own status.
+#: Programs that would change the machine; their replacements exit with the status of apt.
 SYSTEM_INSTALLERS: Final = ("apt", "apt-get", "aptitude", "yum", "dnf", "apk")
 _ADVICE: Final = """\
 #!/bin/sh
@@ -78,15 +78,15 @@ class InterpreterFacts(NamedTuple):
     """The parts of an interpreter from which its overlays are made."""
 
     program: str
-    """The executable file itself, behind all links."""
+    """The executable file itself, after all links."""
     home: str
     """The folder that ``pyvenv.cfg`` names: that of the interpreter below a virtual environment."""
     version: str
     """Such as 3.11."""
     sites: tuple[str, ...]
-    """The folders of packages of a virtual environment; empty for an interpreter that is none."""
+    """The package folders of a virtual environment; empty for any other interpreter."""
     shows_base: bool
-    """Whether programs see the packages of the interpreter below, too."""
+    """Whether programs also see the packages of the interpreter below a virtual environment."""
 
 
 class ReplicaTools(NamedTuple):
@@ -94,7 +94,7 @@ class ReplicaTools(NamedTuple):
 
     folder: str
     facts: InterpreterFacts | None
-    """None for an interpreter that cannot be overlaid: Python 2, or one that does not answer."""
+    """None for an interpreter that cannot have an overlay: Python 2, or one that does not run."""
 
     @property
     def bin(self) -> str:
@@ -103,13 +103,13 @@ class ReplicaTools(NamedTuple):
 
     @property
     def site(self) -> str:
-        """The folder that has pip where the environment has none; empty if it has."""
+        """The folder with pip for an environment without it; empty if the environment has pip."""
         path = f"{self.folder}/{_SITE}"
         return path if os.path.isdir(path) else ""
 
 
 def tools_of(python: str, above: Path) -> ReplicaTools:
-    """The folder of an interpreter below ``above``, made where it is not there.
+    """The folder of an interpreter below ``above``; make it where it does not exist.
 
     Raises OSError or EngineFault.
     """
@@ -122,20 +122,20 @@ def tools_of(python: str, above: Path) -> ReplicaTools:
 
 
 def _name_of(python: str) -> str:
-    """Another name once the environment has other scripts or another interpreter."""
+    """A name that changes when the environment has other scripts or another interpreter."""
     real = os.path.realpath(python)
     parts = [str(_FORMAT), python, real]
     above = os.path.dirname(python)
     for path in (real, above, f"{os.path.dirname(above)}/pyvenv.cfg"):
         with suppress(OSError):
             parts.append(str(os.stat(path).st_mtime_ns))
-    import hashlib  # noqa: PLC0415  # the command line imports this module, and seldom calls it
+    import hashlib  # noqa: PLC0415  # the command line imports this module, and rarely calls it
 
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _make(python: str, folder: Path) -> None:
-    """Make it under another name first: replicas read what is complete."""
+    """Make the folder under another name first, so that replicas see only a complete one."""
     folder.parent.mkdir(mode=_FOLDER_MODE, exist_ok=True)
     folder.parent.chmod(_FOLDER_MODE)  # with any umask: replicas are other users
     draft = folder.with_name(f".{os.urandom(4).hex()}")
@@ -187,10 +187,10 @@ def _ask(python: str) -> _Answer | None:
     except OSError as error:
         if error.errno in _NO_PROGRAM:
             return None
-        raise  # such as no memory: what is written down must be true tomorrow, too
+        raise  # such as no memory: a passing error must not be stored as a fact
     except subprocess.CalledProcessError as error:
         if error.returncode == -signal.SIGKILL:
-            raise TransientFault(f"{python} was killed when it was asked its version") from error
+            raise TransientFault(f"{python} was killed while it printed its version") from error
         return None
     except (ValueError, TypeError):
         return None
@@ -221,12 +221,12 @@ def _settings_of(prefix: str) -> dict[str, str]:
 def _copy_scripts(executable: str, target: Path) -> None:
     """Copy the console scripts of an interpreter; the copies run in the first Python on PATH."""
     own = os.path.dirname(executable)
-    for script in _scripts_beside(own):
+    for script in _list_scripts(own):
         if text := _rewrite(script, own):
             (target / script.name).write_bytes(text)
 
 
-def _scripts_beside(own: str) -> Iterator[Path]:
+def _list_scripts(own: str) -> Iterator[Path]:
     if own not in _SYSTEM:
         yield from Path(own).iterdir()
         return
@@ -236,7 +236,7 @@ def _scripts_beside(own: str) -> Iterator[Path]:
 
 
 def _rewrite(script: Path, own: str) -> bytes:
-    """The script's text; empty for what is no script of an interpreter in ``own``."""
+    """The rewritten text of a script; empty for a file that no interpreter in ``own`` runs."""
     with suppress(OSError):
         if not script.is_file() or script.stat().st_size > _SCRIPT_BYTES_MAX:
             return b""
@@ -246,7 +246,7 @@ def _rewrite(script: Path, own: str) -> bytes:
             return b""
         if first.removeprefix(_MAGIC).strip().startswith(interpreter):
             return f"#!{_ANY_PYTHON}\n".encode() + rest
-        # a path too long for the kernel: sh runs the second line, which Python takes for a text
+        # for a path too long for the kernel: sh runs the second line, Python ignores it as a string
         second, _, program = rest.partition(b"\n")
         if second.startswith(b"'''exec'") and interpreter in second:
             return f"#!{_ANY_PYTHON}\n{second.decode()[:3]}\n".encode() + program
@@ -254,7 +254,7 @@ def _rewrite(script: Path, own: str) -> bytes:
 
 
 def _unpack_pip(folders: list[str], target: Path) -> None:
-    """The wheel that an interpreter brings for virtual environments: its own, or the server's."""
+    """Unpack the interpreter's wheel of pip for virtual environments, or the server's."""
     import zipfile  # noqa: PLC0415  # once for each interpreter
 
     wheels = [
@@ -264,7 +264,7 @@ def _unpack_pip(folders: list[str], target: Path) -> None:
     ]
     for wheel in wheels[:1]:
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(target)  # of the interpreter's own, not a job's
+            archive.extractall(target)  # a wheel of an interpreter, not of a job
 
 
 def _wheels_of_server() -> Iterator[str]:
@@ -282,7 +282,7 @@ def _add_pip(version: str, folder: Path) -> None:
 
 
 def _open(folder: Path) -> None:
-    """Let every user of the machine read it, with any umask."""
+    """Let every user of the machine read the folder, with any umask."""
     for path, _, files in os.walk(folder):
         os.chmod(path, _FOLDER_MODE)
         mode = _PROGRAM_MODE if path == str(folder / "bin") else _READABLE

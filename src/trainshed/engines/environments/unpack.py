@@ -1,8 +1,8 @@
-"""Unpacks a package's archive within bounds: strangers make archives, and small ones may be huge.
+"""Unpacks a package's archive within limits: a user's small archive may unpack to a huge size.
 
-What an archive says of its own sizes is not believed: the bytes are counted as they come, and a
-header that would need much memory is refused before it is read.  Links and paths that lead out of
-the package are refused (PEP 706's filter ``data``); devices and pipes too.
+The sizes in an archive are not trusted: the bytes are counted as they are read, and a header that
+would need much memory is refused before it is read.  Links and paths that lead out of the package
+are refused (PEP 706's filter ``data``); devices and pipes too.
 """
 
 import bz2
@@ -19,12 +19,12 @@ from typing import IO, Any, Final
 
 from trainshed.model.faults import EngineFault
 
-#: More are no package; each costs an inode.
+#: The most files of a package; each costs an inode.
 FILES_MAX: Final = 200_000
-#: The longest piece that is read at once: tarfile reads names and other headers whole.
+#: The most bytes to read at once: tarfile reads names and other headers whole.
 _PIECE_BYTES_MAX: Final = 1 << 20
 
-#: How the stream inside of an archive is had, by the end of its name; as ``shutil`` knows them.
+#: Functions that open an archive as a tar stream, by the end of its name, as in ``shutil``.
 _OPEN: Final[Mapping[str, Callable[..., Any]]] = {
     ".tar": Path.open,
     ".tar.gz": gzip.open,
@@ -37,14 +37,14 @@ _OPEN: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 class TooLarge(Exception):
-    """The archive has more in it than a package may have."""
+    """The archive has more content than a package may have."""
 
 
 def unpack(archive: Path, target: Path, bytes_max: int | None) -> None:
-    """Unpack an sdist into an empty folder, which is made.  ``bytes_max`` None is no limit.
+    """Unpack an sdist into ``target``, which is made.  ``bytes_max`` None is no limit.
 
-    Raises EngineFault for one that is too large, shutil.ReadError for one that is damaged, is no
-    archive or leads out of itself, and OSError.
+    Raises EngineFault if it is too large, shutil.ReadError if it is damaged, not an archive, or has
+    paths that lead out of it, and OSError.
     """
     target.mkdir()
     try:
@@ -62,23 +62,23 @@ def unpack(archive: Path, target: Path, bytes_max: int | None) -> None:
         raise shutil.ReadError(f"{archive.name}: {error}") from error  # gzip and bz2 say so
 
 
-#: What the readers raise for an archive that is damaged or leads out of itself.
+#: The errors of the readers for an archive that is damaged or has paths that lead out of it.
 _DAMAGED: Final = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError,
 )  # fmt: skip
 
 
 class Room:
-    """What is left for the bytes of one package."""
+    """Counts the bytes of one package against its limit."""
 
     def __init__(self, package: str, bytes_max: int | None) -> None:
-        """``package`` is named to its user; ``bytes_max`` None is no limit."""
+        """``package`` is its name for messages; ``bytes_max`` None is no limit."""
         self._package = package
         self._bytes_max = bytes_max
         self._used_bytes = 0
 
     def take(self, count: int) -> None:
-        """Use up some of it.  Raises EngineFault where there is too little."""
+        """Count some bytes.  Raises EngineFault above the limit."""
         self._used_bytes += count
         if self._bytes_max is not None and self._used_bytes > self._bytes_max:
             raise EngineFault(
@@ -88,7 +88,7 @@ class Room:
 
 
 def check_wheel(wheel: Path, bytes_max: int | None) -> None:
-    """Refuse a wheel that unpacks to too much, before an installer does.  Raises as ``unpack``."""
+    """Refuse a wheel that unpacks to too much, before uv unpacks it.  Raises as ``unpack``."""
     try:
         with zipfile.ZipFile(wheel) as zip_file:
             _check_sizes(zip_file, bytes_max)
@@ -114,13 +114,13 @@ def _untar(archive: Path, target: Path, bytes_max: int | None) -> None:
                     raise TooLarge(_describe_size_limit(bytes_max))
                 try:
                     _extract(tar_file, member, target)
-                except KeyError as error:  # tarfile's word for a hard link to nothing
+                except KeyError as error:  # tarfile's error for a hard link to nothing
                     raise tarfile.ExtractError(f"{member.name!r} is a link to nothing") from error
-                tar_file.members.clear()  # it keeps every one that it has read
+                tar_file.members.clear()  # else tarfile keeps each member in memory
 
 
 def _extract(tar_file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    """Extract one member by the filter; Python before 3.11.4 lacks it, so its rules stand here."""
+    """Extract one member by the filter, or by its rules in Python before 3.11.4, which lacks it."""
     if hasattr(tarfile, "data_filter"):
         tar_file.extract(member, target, filter="data")
         return
@@ -137,9 +137,9 @@ def _extract(tar_file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -
 
 
 def _check_path(member: tarfile.TarInfo, links: set[PurePosixPath]) -> None:
-    """Refuse what is reached through a link, and a link that could lead out by others.
+    """Refuse a path through a link, and a link that could lead out through other links.
 
-    The filter looks at links as they are when each is made; later ones may change where they lead.
+    The filter checks a link when it is made; a later link may change where it leads.
     """
     path = PurePosixPath(member.name)
     if links.intersection(path.parents) or (member.isreg() and path in links):
@@ -155,7 +155,7 @@ def _check_path(member: tarfile.TarInfo, links: set[PurePosixPath]) -> None:
 
 
 class _Bounded:
-    """A stream of which only so much is read; the file object that tarfile wants."""
+    """A stream with a limit on the bytes to read, as the file object that tarfile needs."""
 
     def __init__(self, stream: IO[bytes], bytes_max: int | None) -> None:
         self._stream = stream
@@ -168,15 +168,15 @@ class _Bounded:
         self._check(self._stream.tell())
         return data
 
-    def seek(self, place: int) -> int:
-        self._check(place)
-        return self._stream.seek(place)
+    def seek(self, position: int) -> int:
+        self._check(position)
+        return self._stream.seek(position)
 
     def tell(self) -> int:
         return self._stream.tell()
 
-    def _check(self, place: int) -> None:
-        if self._bytes_max is not None and place > self._bytes_max:
+    def _check(self, position: int) -> None:
+        if self._bytes_max is not None and position > self._bytes_max:
             raise TooLarge(_describe_size_limit(self._bytes_max))
 
 
@@ -188,8 +188,8 @@ def _unzip(archive: Path, target: Path, bytes_max: int | None) -> None:
             if path.is_absolute() or ".." in path.parts:
                 raise zipfile.BadZipFile(f"{member.filename!r} leads out of the package")
             try:
-                zip_file.extract(member, target)  # a link is a file; no more than its size is read
-            except RuntimeError as error:  # zipfile's word for what is encrypted or newer than it
+                zip_file.extract(member, target)  # links become files; reads at most their size
+            except RuntimeError as error:  # zipfile's error for an encrypted or newer archive
                 raise zipfile.BadZipFile(str(error)) from error
 
 

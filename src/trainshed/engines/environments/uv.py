@@ -18,52 +18,54 @@ from trainshed.model.faults import EngineFault
 
 _LAST_LINES = 8
 _DISK_FULL = "No space left on device"
-#: The outermost: below it may stand what it needs to be built.
+#: The first match is the package itself; later ones are what its build needs.
 _UNBUILT: Final = re.compile(r"Failed to (?:download and )?build `([\w.-]+)==([^`\s]+)`")
 
 
 @dataclass(frozen=True)
 class UvResult:
-    """What uv said and how it ended."""
+    """The output of uv, and its exit code."""
 
     code: int
     text: str
 
     def last_lines(self) -> str:
-        """The end of what a builder said; where there was none, of what uv said itself."""
-        built = self.text.partition("error: Failed to build")[0]
+        """The last lines of a builder's output; without a builder, of uv's own."""
+        builder_text = self.text.partition("error: Failed to build")[0]
         own_text = self.text.partition("\nhint:")[0]
-        return "\n".join((_relevant(built) or _relevant(own_text))[-_LAST_LINES:])
+        return "\n".join((_relevant(builder_text) or _relevant(own_text))[-_LAST_LINES:])
 
     @property
     def unbuilt(self) -> tuple[str, str] | None:
-        """The name and version of an index's source that did not build, where that was it."""
+        """The name and version of a source from an index that did not build; None: none failed."""
         match = _UNBUILT.search(self.text) if self.code else None
         return None if match is None else (match[1], match[2])
 
     @property
     def disk_is_full(self) -> bool:
-        """Whether it failed for want of disk space."""
+        """Whether uv failed because the disk is full."""
         return bool(self.code) and _DISK_FULL in self.text
 
 
 def find_uv() -> str:
-    """The uv beside our interpreter, or the one on PATH.
+    """The path of uv: in the folder of our interpreter, or else on PATH.
 
     Raises EngineFault when there is none.
     """
     beside = Path(sys.executable).parent / "uv"
     program = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
     if program is None:
-        raise EngineFault("uv is needed to install packages and was not found; pip install uv")
+        raise EngineFault(
+            "cannot install packages: uv is not installed; install it with pip install uv"
+        )
     return program
 
 
 class UvContext(NamedTuple):
-    """Where uv works, and for whom.
+    """The folder in which uv works, and the builder that runs it.
 
-    Each step has a folder of its own there.  What a builder has had is its for good: another
-    program of its user may still hold it open.  So nothing of ours is written there afterwards.
+    Each step has a folder of its own there.  The server writes nothing to a folder after a builder
+    has had it, since another program of the builder's user may still have files there open.
     """
 
     work: Path
@@ -71,17 +73,17 @@ class UvContext(NamedTuple):
 
     @property
     def cache(self) -> Path:
-        """The folder of the environments that it is beside of."""
+        """The folder of the environments, next to which uv works."""
         return self.work.parent
 
     @property
     def wheels(self) -> Path:
-        """What is to be installed, which no builder can change."""
+        """The wheels to install, which no builder can change."""
         return self.work / "wheels"
 
     @property
     def target(self) -> Path:
-        """What has been installed."""
+        """The folder of the installed packages."""
         return self.work / "install" / "target"
 
 
@@ -108,68 +110,68 @@ def ask(arguments: Sequence[str], place: UvContext, step: Path) -> UvResult:
     try:
         output = _read_until_end(process, place.builder)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)  # nothing of it may stay behind
+        os.killpg(process.pid, signal.SIGKILL)  # no process of the step may live on
         code = process.wait()
         place.builder.end()
     return UvResult(code=code, text=output.decode("utf-8", errors="replace"))
 
 
-#: More of what a builder says is not kept: its last lines and uv's plan are all that is read.
-_SAID_BYTES_MAX: Final = 1 << 20
-#: How often a command is looked at that may wait for what it has left, in seconds.
-_EVERY_S: Final = 1.0
+#: The end of a builder's output that is kept: only its last lines and uv's plan are used.
+_OUTPUT_BYTES_MAX: Final = 1 << 20
+#: How often to end processes that a command has left and may wait for, in seconds.
+_CHECK_S: Final = 1.0
 
 
 def _read_until_end(process: subprocess.Popen[bytes], builder: Builder) -> bytes:
-    """The last that a process says until it ends; what it has left may hold the pipe for longer."""
+    """The end of a process's output; its leftover processes may keep the pipe open for longer."""
     output, pipe = b"", process.stdout
     if pipe is None:
-        raise AssertionError("it was started with a pipe")
+        raise AssertionError("the process was started without a pipe")
     os.set_blocking(pipe.fileno(), False)
     ended = os.pidfd_open(process.pid)
-    watched, looked_s = {ended, pipe.fileno()}, time.monotonic()
+    watched, checked_s = {ended, pipe.fileno()}, time.monotonic()
     try:
         while True:
-            ready, _, _ = select.select(watched, (), (), _EVERY_S)
-            piece = _piece_of(pipe.fileno())
-            output = (output + (piece or b""))[-_SAID_BYTES_MAX:]
+            ready, _, _ = select.select(watched, (), (), _CHECK_S)
+            piece = _read_available(pipe.fileno())
+            output = (output + (piece or b""))[-_OUTPUT_BYTES_MAX:]
             if ended in ready:
                 return output
             if piece == b"":
                 watched.discard(pipe.fileno())
-            if time.monotonic() - looked_s >= _EVERY_S:
+            if time.monotonic() - checked_s >= _CHECK_S:
                 builder.end_left(process.pid)
-                looked_s = time.monotonic()
+                checked_s = time.monotonic()
     finally:
         os.close(ended)
         pipe.close()
 
 
-def _piece_of(pipe: int) -> bytes | None:
-    """All that is in a pipe; None where that is nothing, empty where no more can come."""
+def _read_available(pipe: int) -> bytes | None:
+    """Read what is in a pipe; None where that is nothing, empty at its end."""
     try:
-        return os.read(pipe, _SAID_BYTES_MAX)
+        return os.read(pipe, _OUTPUT_BYTES_MAX)
     except BlockingIOError:
         return None
 
 
 def disk_full(cache_dir: Path) -> str:
-    """The sentence for a disk that has no room for an environment."""
+    """The message for a disk that has no room for an environment."""
     return f"no space left for packages on the disk of {cache_dir}; nothing was kept"
 
 
 def check(answer: UvResult, failure: str, place: UvContext) -> None:
-    """Raise EngineFault for what has failed, with its last lines."""
+    """Raise EngineFault for a failed run of uv, with its last lines."""
     if answer.disk_is_full:
         raise EngineFault(disk_full(place.cache))
     if answer.code:
         raise EngineFault(f"{failure}:\n{answer.last_lines()}")
 
 
-_ASIDES: Final = ("hint:", "Building ", "Using ", "Resolved ")
+_PROGRESS: Final = ("hint:", "Building ", "Using ", "Resolved ")
 
 
 def _relevant(text: str) -> list[str]:
-    """The lines that say something of this failure."""
+    """The lines without hints and progress."""
     lines = (line for line in text.splitlines() if line.strip())
-    return [line for line in lines if not line.lstrip().startswith(_ASIDES)]
+    return [line for line in lines if not line.lstrip().startswith(_PROGRESS)]
