@@ -1,4 +1,4 @@
-"""May a job enter: defaults filled in, every broken rule named, quota asked separately."""
+"""Decides whether a job is accepted: fills in defaults, names every broken rule, checks quota."""
 
 from trainshed.admission.check import check, resolve
 from trainshed.admission.cluster import ClusterRow, cluster_of, equipped

@@ -1,7 +1,7 @@
-"""Asks every rule, as a person would: shape, machines, places, limits, studies, programs.
+"""Checks a job against every rule: shape, machines, places, limits, studies, programs.
 
-Rules never stop each other: a refusal lists all that is wrong at once.  The first violation is the
-first that a person would name.
+No rule stops another one: a refusal lists all violations.  They are in the order in which a person
+would name them.
 """
 
 from datetime import date
@@ -69,10 +69,11 @@ RULES: tuple[Rule, ...] = (
 def resolve(
     spec: JobSpec, catalog: Catalog, *, scope: Scope, today: date, asked_day: date | None = None
 ) -> RuleContext:
-    """The question about a job: what was asked, expanded, beside what it is judged by.
+    """Return the context in which rules check a job: its spec, expanded, and the catalog and date.
 
-    ``asked_day`` is the caller's.  Else an AI Platform job is judged by the day of its edition,
-    because the days after it are another edition's, and a Vertex job by ``today``.
+    ``asked_day`` is the caller's date.  Without it, rules check an AI Platform job against the date
+    of its edition, because later dates belong to another edition, and a Vertex job against
+    ``today``.
     """
     own_day = catalog.edition.date if spec.dialect is Dialect.ML_V1 else today
     day = asked_day or own_day
@@ -81,5 +82,5 @@ def resolve(
 
 
 def check(context: RuleContext) -> tuple[Violation, ...]:
-    """All violations of a job's spec; empty when it is valid.  Quota is asked elsewhere."""
+    """All violations of a job's spec; empty when it is valid.  ``admission.quota`` checks quota."""
     return tuple(violation for rule in RULES for violation in rule(context))

@@ -1,4 +1,4 @@
-"""The cluster that a job gets: as rows for a person, and as a spec with its devices named."""
+"""The cluster that a job gets: as rows of a table, and as a spec with its devices named."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""What every rule is given: the job, the catalog, the day, and how far to look."""
+"""The arguments of every rule: the job, the catalog, the date, and the scope of the check."""
 
 import enum
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from trainshed.model.roles import Dialect, Role
 
 
 class Scope(enum.Enum):
-    """How far a check looks: MACHINES leaves images, packages and runtime versions aside."""
+    """The scope of a check: MACHINES does not check images, packages and runtime versions."""
 
     MACHINES = "machines"
     ALL = "all"
@@ -31,7 +31,7 @@ class GroupDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
-    """One job before the rules: ``submitted_spec`` as the caller wrote it, ``spec`` expanded."""
+    """One job for the rules: ``submitted_spec`` as the caller wrote it, ``spec`` expanded."""
 
     submitted_spec: JobSpec
     spec: JobSpec
@@ -47,7 +47,7 @@ class RuleContext:
 
     @property
     def is_tier(self) -> bool:
-        """Whether the cluster is a tier's own: its machines are the service's choice."""
+        """Whether a scale tier defines the cluster, so that the service chooses the machines."""
         is_ml = self.submitted_spec.dialect is Dialect.ML_V1
         return is_ml and self.submitted_spec.scale_tier is not ScaleTier.CUSTOM
 
@@ -92,7 +92,7 @@ def broken(
 
 
 def both_or_none(context: RuleContext) -> str:
-    """Google's sentence about one of the two fields without the other (docs/decisions/0076)."""
+    """Return Google's message about one of two fields without the other (docs/decisions/0076)."""
     if context.submitted_spec.dialect is Dialect.ML_V1:
         return "Both `type` and `count` should be specified or none"
     return "Both `accelerator_type` and `accelerator_count` should be specified or none"

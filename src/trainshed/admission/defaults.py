@@ -1,4 +1,4 @@
-"""Fills in what the caller left to the service: a tier's cluster, a count of one, Python."""
+"""Fills in values that the caller left out: a tier's cluster, a count of one, Python."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,7 @@
-"""The known name that was most likely meant by an unknown one: machines, accelerators, places.
+"""Finds the name that the caller most likely meant: machines, accelerators, places.
 
-Plain string distance is not enough: ``NVIDIA_TESLA_L4`` is nearer to ``NVIDIA_TESLA_T4`` by letters
-and means ``NVIDIA_L4``, and ``us-central1-a`` is a zone of ``us-central1``.
+String distance is not enough: ``NVIDIA_TESLA_L4`` has more letters in common with
+``NVIDIA_TESLA_T4`` and means ``NVIDIA_L4``, and ``us-central1-a`` is a zone of ``us-central1``.
 """
 
 import re
@@ -10,12 +10,12 @@ from typing import Final
 
 from trainshed.model.spelling import letters_of, nearest_name
 
-#: Words of an accelerator's name that do not say which one it is.
+#: Words of an accelerator's name that do not identify it.
 _GENERAL: Final = frozenset({"NVIDIA", "TESLA", "GPU", "ACCELERATOR", "TYPE", "GOOGLE"})
 
 _KINDS: Final = frozenset({"TPU", "POD"})
 
-#: What people call some accelerators, and the word of the enum's name for it.
+#: Common names of some accelerators, and the words for them in the enum's names.
 _ALIASES: Final = {"V5E": "LITEPOD", "V5LITEPOD": "LITEPOD", "V5LITE": "LITEPOD"}
 
 _WORD: Final = re.compile(r"[A-Z0-9]+")
@@ -25,7 +25,7 @@ _LAST_NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)")
 
 
 def near_accelerator(word: str, names: Sequence[str]) -> str | None:
-    """The accelerator of the same model, else the one that is written most alike."""
+    """Return the accelerator of the same model, else the one with the most similar name."""
     target = _model_words(word)
     models = [(name, _model_words(name)) for name in names]
     rows = [
@@ -37,14 +37,14 @@ def near_accelerator(word: str, names: Sequence[str]) -> str | None:
 
 
 def known_accelerator(word: str, names: Iterable[str]) -> str | None:
-    """The accelerator whose name or model a word is, whole: ``T4``, ``nvidia-tesla-t4``."""
+    """Return the accelerator whose whole name or model a word is: ``T4``, ``nvidia-tesla-t4``."""
     target = _model_words(word)
     if not any(map(_is_model, target)):
         return None
     return next((name for name in names if _model_words(name) == target), None)
 
 
-#: Most letters of accelerators' names are those of all: two models differ by one.
+#: A high cutoff: accelerators' names have most letters in common, and two models may differ by one.
 _ACCELERATOR_CUTOFF: Final = 0.85
 
 
@@ -56,12 +56,12 @@ def _model_words(name: str) -> frozenset[str]:
 
 
 def _is_model(word: str) -> bool:
-    """Whether a word says which accelerator it is; an amount of memory does not."""
+    """Whether a word identifies an accelerator; an amount of memory does not."""
     return word not in _KINDS and not word.endswith("GB")
 
 
 def near_machine_type(word: str, names: Iterable[str]) -> str | None:
-    """The machine type that is written alike, else the next larger one of its family."""
+    """Return the machine type with a similar name, else the next larger one of its family."""
     candidates = tuple(names)
     if same := _same_letters(word, candidates):
         return same
@@ -85,14 +85,14 @@ def _number(name: str) -> str:
 
 
 def near_region(word: str, names: Iterable[str]) -> str | None:
-    """The region of a zone, else the one that is written alike."""
+    """Return the region of a zone, else the one with a similar name."""
     candidates = tuple(sorted(names))
     zone = _ZONE.fullmatch(word.lower())
     return (_same_letters(zone[1], candidates) if zone else None) or _shortened(word, candidates)
 
 
 def _shortened(word: str, candidates: Sequence[str]) -> str | None:
-    """The first name that begins with a word, else the one that is written alike."""
+    """Return the first name that begins with a word, else the one with a similar name."""
     letters = letters_of(word)
     longer = [name for name in candidates if letters_of(name).startswith(letters)]
     return longer[0] if longer and len(letters) >= _PREFIX_MIN else nearest_name(word, candidates)
@@ -102,7 +102,7 @@ _PREFIX_MIN: Final = 4
 
 
 def near_version(word: str, names: Iterable[str]) -> str | None:
-    """The version whose first two numbers a word holds, else the one that is written alike."""
+    """Return the version with the first two numbers of a word, else the most similar one."""
     candidates = tuple(names)
     match = _VERSION.search(word)
     if match is None:

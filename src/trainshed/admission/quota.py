@@ -1,6 +1,6 @@
-"""Whether a valid job is within the default quota: a question of its own.
+"""Checks whether a valid job is within the default quota, separately from the rules.
 
-A job over quota is not wrong; it waits, or its owner asks for more.
+A job over quota is valid: it waits, or its owner requests more quota.
 """
 
 import math
@@ -16,7 +16,7 @@ from trainshed.model.faults import Field, Violation
 
 
 def check(context: RuleContext) -> tuple[Violation, ...]:
-    """What the job would use beyond the default quota of its project and region."""
+    """Return the amounts by which the job exceeds the default quota of its project and region."""
     quotas = context.catalog.quotas
     violations: list[Violation] = []
     for name, used in _devices(context).items():

@@ -1,7 +1,7 @@
-"""What exists: machine types, accelerators, regions, zones, tiers, runtimes, images and quotas.
+"""The machine types, accelerators, regions, zones, tiers, runtimes, images and quotas that exist.
 
 The facts are TOML rows with sources and dates (``data/``); the modules here turn them into values
-that rules can ask.  A ``Catalog`` is the world as one edition saw it.
+for rules.  A ``Catalog`` has the facts of one edition.
 """
 
 from trainshed.catalog.catalog import Catalog

@@ -1,4 +1,4 @@
-"""Accelerators: their names in each dialect, valid counts, and what each count can carry."""
+"""Accelerators: their names in each dialect, valid counts, and the limits of each count."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from trainshed.catalog.rows import Row, rows
 
 UNSPECIFIED = "ACCELERATOR_TYPE_UNSPECIFIED"
 
-# accelerators.toml marks K80 "end of support" for Vertex without a day; gcloud 528.0.0 (2025-06)
-# already says so, which is the earliest day that a source proves.
+# accelerators.toml marks K80 "end of support" for Vertex without a date; gcloud 528.0.0 (2025-06)
+# already says so, which is the earliest date that a source proves.
 RETIRED_ON_VERTEX = {"K80": date(2025, 6, 1)}
 
 
@@ -45,7 +45,7 @@ class AcceleratorType:
     sources: tuple[str, ...]
 
     def cap(self, count: int) -> MachineLimit | None:
-        """What ``count`` devices can carry; None where no cap is printed."""
+        """Return the limits of a machine with ``count`` devices; None if there are none."""
         return next((cap for cap in self.caps if cap.count == count), None)
 
     @property

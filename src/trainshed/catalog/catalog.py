@@ -1,4 +1,4 @@
-"""The world as one edition saw it, with a user's own additions: what rules ask."""
+"""The facts of one edition, with a user's own additions, for rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from trainshed.catalog.regions import Region, ZoneSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """Everything that may be asked for under one edition.
+    """All names that jobs of one edition may request.
 
     ``machines`` are those that the edition accepts; ``known_machines`` also those that it refuses,
-    so that a refusal can say more than "unknown".
+    so that a refusal can name the reason.
     """
 
     edition: Edition
@@ -29,14 +29,14 @@ class Catalog:
     _by_enum_name: Mapping[str, AcceleratorType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Find accelerators by name at once: rules ask for them again and again."""
+        """Index accelerators by name: rules look them up often."""
         accelerators = {a.enum_by_product.get(self.product): a for a in reversed(self.accelerators)}
         by_name = {name: accelerator for name, accelerator in accelerators.items() if name}
         object.__setattr__(self, "_by_enum_name", by_name)
 
     @property
     def product(self) -> Product:
-        """Whose rules these are."""
+        """The product that the edition describes."""
         return self.edition.product
 
     def accelerator(self, enum_name: str) -> AcceleratorType | None:
@@ -44,7 +44,7 @@ class Catalog:
         return self._by_enum_name.get(enum_name)
 
     def enum_names(self) -> tuple[str, ...]:
-        """The accelerator names that the product's vocabulary has."""
+        """The names of accelerators in the product's vocabulary."""
         names = (a.enum_by_product.get(self.product) for a in self.accelerators)
         return tuple(name for name in names if name)
 
@@ -72,7 +72,7 @@ class Catalog:
 def fitting_counts(
     machine: MachineType, accelerator: AcceleratorType, product: Product
 ) -> tuple[int, ...]:
-    """``Catalog.fitting_counts`` for who has no whole catalog at hand."""
+    """As ``Catalog.fitting_counts``, without a whole catalog."""
     if machine.bundled:
         enum_name = accelerator.enum_by_product.get(product)
         return (machine.bundled.count,) if machine.bundled.type == enum_name else ()

@@ -11,7 +11,7 @@ from trainshed.model.roles import Dialect
 
 
 class Product(enum.Enum):
-    """Whose rules an edition holds."""
+    """The product that an edition describes."""
 
     ML = "ml"
     VERTEX = "vertex"
@@ -73,6 +73,6 @@ def edition_named(name: str) -> Edition:
 
 
 def newest_edition(dialect: Dialect) -> Edition:
-    """The default edition for judging a job."""
+    """The edition that checks use by default."""
     product = PRODUCT_OF_DIALECT[dialect]
     return [e for e in editions() if e.product is product][-1]

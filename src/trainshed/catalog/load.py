@@ -1,4 +1,4 @@
-"""Puts a catalog together: one edition, a zone snapshot, and a user's overlays on top."""
+"""Builds a catalog from one edition, a zone snapshot, and a user's overlays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -50,7 +50,7 @@ def _accepted_machines(
 ) -> Mapping[str, MachineType]:
     """The machine types of the product whose category the edition's document has.
 
-    A type whose bundled accelerator is younger than the edition is left out with it.
+    A type is left out if its bundled accelerator is newer than the edition.
     """
     listed = edition.accelerators
     enums = {

@@ -22,7 +22,7 @@ class BundledAccelerators:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tpu:
-    """What makes a machine type a TPU host; ``topologies`` is empty where none is chosen."""
+    """The TPU of a TPU host; ``topologies`` is empty if the type needs no topology."""
 
     types: tuple[str, ...]
     topologies: tuple[str, ...]
@@ -97,7 +97,7 @@ def known_machines() -> Mapping[str, MachineType]:
     return {machine.name: machine for machine in machines}
 
 
-#: The region whose list has most machine types; its prices stand in for those of other regions.
+#: The region whose list has most machine types; its prices replace missing ones of other regions.
 US = "us-central1"
 
 
@@ -113,7 +113,7 @@ class Price:
 
 
 def price_of(machine_type: str, region: str | None, *, spot: bool = False) -> Price | None:
-    """The price in a region, or in us-central1 where that is not known; None for neither."""
+    """Return the price in a region, else the one in us-central1, else None."""
     for place in dict.fromkeys((region or US, US)):
         if (usd_hour := _prices_by_place(spot).get((machine_type, place))) is not None:
             date = table("prices")["machine_price_date"]
@@ -140,12 +140,12 @@ def _prices_by_place(spot: bool) -> dict[tuple[str, str], float]:  # noqa: FBT00
     }
 
 
-#: Decimals of a number of reducers that count: three links of 0.1 make 0.30000000000000004.
+#: The decimals to which a number of reducers is rounded: 3 * 0.1 is 0.30000000000000004.
 _DECIMALS = 9
 
 
 def egress_gbps(machine: MachineType, gpu: str | None = None, gpu_count: int = 0) -> float | None:
-    """The most that one machine can send, Gbit/s; ``gpu`` is a catalog name such as ``V100``.
+    """Return the most that one machine can send, Gbit/s; ``gpu`` is a catalog name such as V100.
 
     N1 machines gain or lose bandwidth with their GPUs (machine_types.toml,
     gpu_vm_bandwidth_rule); every other family carries its own figure.  None when unknown.

@@ -1,4 +1,4 @@
-"""Default quotas: how much of something a project may use at once in a region."""
+"""Default quotas: the amounts that a project may use at one time in a region."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _DEVICE_NAME = {
 }
 _PREFIX = r"(?:Number of )?(?:concurrent )?"
 _DEVICE = re.compile(_PREFIX + r"(?P<name>.+) GPUs for training$")
-#: TPU quotas by what regions.toml calls the TPU; the last word is the unit.
+#: TPU quotas by the TPU's name in regions.toml; the last word is the unit.
 _TPUS = {
     "TPU V2 cores": "TPU v2",
     "TPU V2 pod cores": "TPU v2 Pod",

@@ -1,7 +1,7 @@
 """Which regions exist, and which accelerators a job may use there, also in one zone.
 
-A snapshot of zones is what was true on one day.  Each edition has the snapshot that belongs to it:
-the printed counter-example (T4, K80 and P100 in us-central1) holds only for the older ones.
+A zone snapshot has the facts of one day, and each edition has its own snapshot.  The
+counter-example in the documents (T4, K80 and P100 in us-central1) is true only in the older ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ class Region:
     """One region as an edition knows it.
 
     ``types`` are the accelerators for training there.  ``excluded`` are listed for the region but
-    not for training.  Types outside ``types_judged`` are unknown there and not judged.
+    not for training.  Types outside ``types_judged`` are unknown there and not checked.
     """
 
     name: str
@@ -107,7 +107,7 @@ class ZoneSnapshot:
     complete: bool
 
     def judges(self, region: str) -> bool:
-        """Whether the snapshot can say anything about a region."""
+        """Whether the snapshot has the region."""
         return self.complete or region in self.regions
 
     def common_zones(self, region: str, types: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Reads the data files: the only place that knows where they lie."""
+"""Reads the data files; only this module has their paths."""
 
 import tomllib
 from functools import cache

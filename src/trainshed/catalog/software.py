@@ -32,7 +32,8 @@ class RuntimeVersion:
 
     @property
     def default_python(self) -> str:
-        """What a job that names none got: the oldest (runtimes.toml, policy.python_default)."""
+        """The Python of a job that names none: the oldest (runtimes.toml,
+        policy.python_default)."""
         return min(self.python, key=version)
 
 
@@ -54,9 +55,9 @@ def runtimes() -> Mapping[str, RuntimeVersion]:
 
 @cache
 def packages_of(runtime_version: str) -> tuple[str, ...]:
-    """What its image had beside TensorFlow: names of distributions, in alphabetical order.
+    """Return the distributions in its image except TensorFlow, in alphabetical order.
 
-    Empty for a name that is no runtime version.
+    Empty for a name that is not a runtime version.
     """
     if runtime_version not in runtimes():
         return ()
@@ -69,15 +70,15 @@ def packages_of(runtime_version: str) -> tuple[str, ...]:
 
 @cache
 def all_packages() -> tuple[str, ...]:
-    """What the image of any runtime version had."""
+    """Return the distributions in the image of any runtime version."""
     return tuple(sorted({name for version in runtimes() for name in packages_of(version)}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrebuiltImage:
-    """What the name of one of Google's prebuilt training images says about its content.
+    """The content of one of Google's prebuilt training images, by its name.
 
-    ``framework`` is empty for an image that has none, and ``version`` where the name says none.
+    ``framework`` is empty for an image that has none, and ``version`` if the name has none.
     """
 
     framework: str
@@ -87,12 +88,12 @@ class PrebuiltImage:
 
     @property
     def content(self) -> str:
-        """Its content in a sentence: ``PyTorch 1.13 on Python 3.10``."""
+        """Its content for a message: ``PyTorch 1.13 on Python 3.10``."""
         framework = " ".join(filter(None, [self.framework, self.version])) or "no framework"
         return f"{framework} on Python {self.python}" if self.python else framework
 
 
-#: What names of images call the frameworks; ``base`` images have none.
+#: The words for frameworks in names of images; ``base`` images have none.
 _FRAMEWORK = {
     "base": "",
     "tf": "TensorFlow",
@@ -114,7 +115,7 @@ _IMAGE = re.compile(
     r"(?:\.(?P<version>\d+(?:-\d+)*))?(?:\.(?!py|cp)[a-z][a-z0-9-]*|\.\d+-\d+)*"
     r"(?:\.(?:py|cp)(?P<python>\d+))?(?:[:@].*)?$"
 )
-#: Names of devices that mean another; ``cu121`` is a GPU too.
+#: Other names of devices; ``cu121`` means a GPU too.
 _DEVICE = {"xla": "cpu", "cpu": "cpu", "tpu": "tpu"}
 
 

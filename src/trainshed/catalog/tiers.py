@@ -16,7 +16,8 @@ _SHAPE = (
 
 @cache
 def tier_groups(*, legacy: bool) -> Mapping[ScaleTier, tuple[ReplicaGroup, ...]]:
-    """The groups of every tier but CUSTOM, in the machine names of the time."""
+    """Return the groups of every tier except CUSTOM, with legacy machine names or Compute
+    Engine's."""
     return {
         ScaleTier(row["name"]): _groups(row, legacy=legacy)
         for row in rows("scale_tiers", "scale_tier")

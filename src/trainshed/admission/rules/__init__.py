@@ -1,1 +1,1 @@
-"""One family of rules a file; ``trainshed.admission.check`` lists them in order."""
+"""The rules, one family in each file; ``trainshed.admission.check`` lists them in order."""

@@ -1,8 +1,8 @@
-"""Rules about accelerators on a machine: which, how many, and what they can carry.
+"""Rules about accelerators on a machine: types, counts, and limits of the machine.
 
-A device is judged alone first (is there such a type, in this edition, still?), then on its
-machine.  The N1 table of the documents is not stored: it follows from the caps, and a test compares
-all 85 cells.
+The rules first check the device alone (whether the type exists, is in this edition and is not
+retired), then the device on its machine.  The N1 table of the documents is not stored: it follows
+from the caps, and a test compares all 85 cells.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
 
 
 def _asks(accelerator: Accelerator) -> bool:
-    """An empty accelerator, or the enum's own "unspecified", asks for nothing."""
+    """Whether it names a device: an empty accelerator and the enum's "unspecified" do not."""
     return accelerator.type not in (None, UNSPECIFIED) or accelerator.count not in (None, 0)
 
 
@@ -124,7 +124,7 @@ def _check_bundled(
     bundled: BundledAccelerators,
     accelerator: Accelerator,
 ) -> Iterator[Violation]:
-    """A machine that brings its accelerators takes exactly those (accelerators.toml, rules)."""
+    """Check that a machine with its own accelerators has exactly those (accelerators.toml)."""
     exactly = f"type {bundled.type}, count {bundled.count}"
     if accelerator.type != bundled.type:
         message = f"{machine.name} has {bundled.type}, not {accelerator.type}"
@@ -154,7 +154,7 @@ def _check_attached(
 
 
 def _allows_count(device_type: AcceleratorType, count: int | None) -> bool:
-    """Any number from 1 where the data prints no counts (slices of TPU pods)."""
+    """Whether a count is allowed; any from 1 if the data has no counts (slices of TPU pods)."""
     if count is None or count < 1:
         return False
     return not device_type.counts or count in device_type.counts
@@ -217,7 +217,7 @@ def _check_capacity(
     device_type: AcceleratorType,
     accelerator: Accelerator,
 ) -> Iterator[Violation]:
-    """Each device brings a maximum of vCPU and memory; the machine must stay within."""
+    """Check the machine against the maximum of vCPU and memory that its devices allow."""
     cap = device_type.cap(accelerator.count or 0)
     if cap is None:
         return

@@ -10,7 +10,7 @@ from trainshed.model.roles import Dialect, Role
 
 
 def only_custom_takes_machines(context: RuleContext) -> Iterator[Violation]:
-    """Machine types, counts and accelerators go with CUSTOM only (scale_tiers.toml)."""
+    """Machine types, counts and accelerators need the tier CUSTOM (scale_tiers.toml)."""
     submitted = context.submitted_spec
     if submitted.dialect is not Dialect.ML_V1 or submitted.scale_tier is ScaleTier.CUSTOM:
         return
@@ -58,7 +58,7 @@ def has_a_primary(context: RuleContext) -> Iterator[Violation]:
 
 
 def counts_are_positive(context: RuleContext) -> Iterator[Violation]:
-    """A group that is asked for has at least one replica."""
+    """A requested group has at least one replica."""
     for group in context.spec.groups:
         if group.count < 1 and group.role is not Role.PRIMARY:
             message = f"a replica count is a whole number from 1, not {group.count}"
@@ -71,7 +71,7 @@ def _nothing(context: RuleContext) -> str:
 
 
 def evaluators_exist(context: RuleContext) -> Iterator[Violation]:
-    """Evaluators came with AI Platform Training on 2020-04-09 (rn2020)."""
+    """AI Platform Training has evaluators since 2020-04-09 (rn2020)."""
     evaluator = context.spec.group(Role.EVALUATOR)
     if evaluator and not context.catalog.edition.evaluators:
         message = f"edition {context.catalog.edition.id} has no evaluators; they came 2020-04-09"
@@ -80,7 +80,7 @@ def evaluators_exist(context: RuleContext) -> Iterator[Violation]:
 
 
 def categories_do_not_mix(context: RuleContext) -> Iterator[Violation]:
-    """All Compute Engine names or all legacy names, as the master (machine_types.toml)."""
+    """All names are Compute Engine's or all are legacy, like the master's (machine_types.toml)."""
     primary = context.spec.group(Role.PRIMARY)
     master = context.machine(primary) if primary else None
     if context.submitted_spec.dialect is not Dialect.ML_V1 or not master or master.tpu:

@@ -1,7 +1,7 @@
-"""The rule about where a job writes: ``jobDir`` and ``baseOutputDirectory``.
+"""The rule about a job's output directory: ``jobDir`` and ``baseOutputDirectory``.
 
-Both are handed to the program, and become a folder here.  A place that is neither in a bucket nor
-on this machine would quietly become a folder of that odd name.
+The program gets both, and the server makes a folder for them.  If the value is neither in a bucket
+nor on this machine, it would silently become a folder with that name.
 """
 
 import re
@@ -16,7 +16,8 @@ from trainshed.model.job import JobSpec
 ACCEPTED: Final = "gs://BUCKET/PATH, or a path on this machine"
 BUCKET_SCHEME: Final = "gs://"
 
-#: Two letters or more, so that no drive letter is taken for one; one slash is a typing mistake.
+#: Two letters or more, so that a drive letter is not taken for a scheme; one slash is a typing
+#: mistake.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 #: One letter is enough: the discovery client sends gs://b/j (docs/sources/vertex.md 7).
@@ -29,7 +30,7 @@ def job_dir_is_a_path(context: RuleContext) -> Iterator[Violation]:
 
 
 def violations(spec: JobSpec) -> Iterator[Violation]:
-    """What is wrong with a spec's directories, also for a job that no catalog judges."""
+    """Return the violations of a spec's directories; needs no catalog."""
     for place in (spec.job_dir, spec.base_output_dir):
         fault = None if place is None else _fault(place)
         if fault:

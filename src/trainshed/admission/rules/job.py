@@ -40,7 +40,7 @@ def labels_are_well_formed(context: RuleContext) -> Iterator[Violation]:
 def label_violations(
     dialect: Dialect, labels: Mapping[str, str], where: FieldPath | str
 ) -> Iterator[Violation]:
-    """What is wrong with the labels of a job, also with those that it gets later."""
+    """Return the violations of a job's labels, also of labels that are set later."""
     if len(labels) > LABELS_MAX:
         message = f"{len(labels)} labels are too many"
         accepted = f"at most {LABELS_MAX}"
@@ -57,7 +57,7 @@ def label_violations(
 
 
 def _network_violations(labels: Mapping[str, str], where: FieldPath | str) -> Iterator[Violation]:
-    """Ours alone: how the replicas of a job share its network."""
+    """Check Trainshed's own label: how the replicas of a job share its network."""
     layout = labels.get(NETWORK_LABEL)
     if layout is not None and layout not in LAYOUTS:
         message = f"the label {NETWORK_LABEL} must be {join_or(LAYOUTS)}, got {layout!r}"
@@ -97,7 +97,7 @@ def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
 
 
 def strategy_fits(context: RuleContext) -> Iterator[Violation]:
-    """FLEX_START and SPOT are not for every job (job_limits.toml)."""
+    """FLEX_START and SPOT are allowed for some jobs only (job_limits.toml)."""
     strategy = context.submitted_spec.scheduling.strategy
     if context.submitted_spec.dialect is not Dialect.AIPLATFORM_V1:
         return

@@ -27,7 +27,7 @@ def machine_types_exist(context: RuleContext) -> Iterator[Violation]:
 
 def _missing(context: RuleContext, group: ReplicaGroup) -> Iterator[Violation]:
     if context.submitted_spec.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
-        return  # has_a_primary says it
+        return  # has_a_primary reports this
     count = count_noun(group.count, "replica")
     message = f"{count} asked for without a machine type"
     yield broken(group, Field.MACHINE_TYPE, "machine-type-missing", message, "n1-standard-4, say")
@@ -54,7 +54,7 @@ def _refuse_type(context: RuleContext, group: ReplicaGroup, name: str) -> Violat
 
 
 def _other_kind(context: RuleContext, name: str) -> str:
-    """Say whether a name is that of a scale tier or an accelerator, not of a machine type."""
+    """Explain that a name is that of a scale tier or an accelerator, not of a machine type."""
     tier = name.upper().replace("-", "_")
     if context.submitted_spec.dialect is Dialect.ML_V1 and tier in ScaleTier.__members__:
         return f"; {tier} is a scale tier"
@@ -76,7 +76,7 @@ def _suggestion(context: RuleContext, name: str, machine: MachineType | None) ->
 
 
 def disks_fit(context: RuleContext) -> Iterator[Violation]:
-    """Boot disks have a size and a type that the product takes (job_limits.toml)."""
+    """Boot disks have a size and a type that the product accepts (job_limits.toml)."""
     for group in context.spec.groups:
         disk = group.disk
         if disk and disk.size_gb is not None:
@@ -89,7 +89,7 @@ def _disk_size(context: RuleContext, group: ReplicaGroup, size_gb: int) -> Itera
     limit = _limit("diskSpec.bootDiskSizeGb")
     least, most = limit["min"], limit["max"]
     if context.catalog.product is Product.ML:
-        least = 1  # no minimum is printed for AI Platform
+        least = 1  # the documents of AI Platform have no minimum
     if not least <= size_gb <= most:
         message = f"a boot disk has {least} to {most} GB, not {size_gb}"
         yield broken(group, Field.DISK_SIZE, "boot-disk-size", message, f"{least} to {most}")

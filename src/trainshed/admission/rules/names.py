@@ -15,7 +15,7 @@ ACCEPTED = "letters, digits, signs and blanks of any language"
 
 
 def names_hide_nothing(context: RuleContext) -> Iterator[Violation]:
-    """No controls, no format characters: a terminal would obey them, or a page turn around."""
+    """Names have no control or format characters: these control terminals or reverse text."""
     for where, name in _names(context):
         if escape := hidden(name):
             message = f"the name {name!r} holds the hidden character {escape}"

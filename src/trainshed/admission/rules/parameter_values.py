@@ -19,10 +19,10 @@ from trainshed.model.texts import join_or
 
 DISCRETE_MAX: Final = 1000
 
-#: Discrete values are at least so far apart, and match a condition within this.
+#: The least distance of discrete values, and the tolerance with which they match a condition.
 DISCRETE_GAP: Final = 1e-10
 
-#: Above this, whole numbers cannot be distinguished from their neighbours.
+#: Above this, a float cannot distinguish a whole number from its neighbours.
 INTEGER_MAX: Final = 2**53
 
 #: Characters of a parameter's name that a message repeats.
@@ -36,7 +36,7 @@ At = tuple[int, ...]
 
 
 def study_values_are_possible(context: RuleContext) -> Iterator[Violation]:
-    """Ranges and lists from which a value can be drawn, on a scale that they have."""
+    """Ranges and lists have values, and a scale that fits them."""
     study = judged_study(context)
     for at, parameter in placed(study.parameters) if study else ():
         if parameter.kind in RANGES:
@@ -108,7 +108,7 @@ def _values(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
 
 
 def _increase(values: Sequence[float]) -> bool:
-    """The gap is compared with some slack: 1e-10 has no exact form."""
+    """Whether each value is above the one before; with some tolerance, as 1e-10 is not exact."""
     gap = DISCRETE_GAP * 0.99
     rises = all(one < other and other - one >= gap for one, other in pairwise(values))
     return rises and all(map(math.isfinite, values))
@@ -131,7 +131,7 @@ def _scale(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
 
 
 def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
-    """A first value that the parameter cannot have; one without values is refused for that."""
+    """Check that a parameter with values can have its first value."""
     value = parameter.default
     if value is None or not (parameter.bounds or parameter.values):
         return
@@ -171,7 +171,7 @@ def near_one(parameter: ParameterSpec) -> Callable[[str | float], bool]:
 
 
 def shown_id(parameter: ParameterSpec) -> str:
-    """A parameter's name for a message; many messages may repeat one name."""
+    """Return a parameter's name for a message, shortened: many messages may repeat it."""
     return parameter.parameter_id[:ID_LENGTH_SHOWN]
 
 

@@ -1,7 +1,7 @@
 """Rules about the parameters of a tuning study: their names and their conditions.
 
-The sources are docs/sources/vertex.md 7.1 and 8.  Conditional parameters, at any depth, are judged
-like the others.  ``parameter_values`` has the rules about the values of a parameter.
+The sources are docs/sources/vertex.md 7.1 and 8.  The rules check conditional parameters, at any
+depth, like the others.  ``parameter_values`` has the rules about the values of a parameter.
 """
 
 import math
@@ -27,9 +27,9 @@ At = tuple[int, ...]
 
 
 def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
-    """At least one parameter, and a name of its own for each that can be there at one time.
+    """A study has parameters; those that can exist at one time have different names.
 
-    A study that goes on from another may have those of that one.
+    A study that continues another one may have that study's parameters.
     """
     study = judged_study(context)
     if study is None:
@@ -50,7 +50,7 @@ def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
 
 
 def _find_duplicates(study: StudySpec) -> dict[str, At]:
-    """The names that two parameters bear at one time, each once, and where the second one is."""
+    """Yield each name that two parameters have at one time, and the place of the second one."""
     bearers: dict[str, _Bearers] = {}
     twice: dict[str, At] = {}
     places = (at for at, _ in placed(study.parameters))
@@ -65,9 +65,9 @@ Conditions = Mapping[object, frozenset[str | float]]
 
 
 class _Bearers:
-    """The parameters of one name, of which no two can be there at one time.
+    """The parameters of one name, of which no two can exist at one time.
 
-    Each is compared with few others: a study may give a name anew under each of many values.
+    Each is compared with few others: a study may use a name again under each of many values.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class _Bearers:
         self._under: defaultdict[object, list[Conditions]] = defaultdict(list)
 
     def add(self, conditions: Conditions) -> bool:
-        """Take one more; False where it can be there together with another."""
+        """Add a parameter; return False if it can exist together with another one."""
         if self._count and not all(
             _exclude_each_other(conditions, other) for other in self._find_rivals(conditions)
         ):
@@ -89,7 +89,7 @@ class _Bearers:
         return True
 
     def _find_rivals(self, conditions: Conditions) -> Sequence[Conditions]:
-        """Those that share a value of one parent, which all have; the parent with the fewest."""
+        """Return the parameters that share a value of one parent, by the parent with the fewest."""
         rivals: Sequence[Conditions] | None = None
         for parent in reversed(list(conditions)):
             if self._having[parent] == self._count:
@@ -101,7 +101,7 @@ class _Bearers:
         return [{}] if rivals is None else rivals  # without a parent in common none is excluded
 
 
-#: So few are compared without a look for fewer.
+#: Up to this number, all are compared without a search for fewer.
 _RIVALS_FEW: Final = 8
 
 
@@ -146,14 +146,14 @@ def _all_values(parent: ParameterSpec) -> str:
 
 
 def _in_range(parent: ParameterSpec) -> Has:
-    """A parent without bounds is refused for that, and not for its children's sake."""
+    """Return a check for a parent's values; without bounds, every whole number passes."""
     least, most = parent.bounds or (-math.inf, math.inf)
     return lambda value: (
         not isinstance(value, str) and float(value).is_integer() and least <= value <= most
     )
 
 
-#: Whether a parent of each kind has a value; no value of a DOUBLE can be met for certain.
+#: Whether a parent of each kind has a value; a DOUBLE may never have a given value exactly.
 TAKES: Final[Mapping[ParameterKind, Callable[[ParameterSpec], Has]]] = {
     ParameterKind.DOUBLE: lambda _parent: lambda _value: False,
     ParameterKind.INTEGER: _in_range,

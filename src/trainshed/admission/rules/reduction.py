@@ -1,4 +1,4 @@
-"""Rules about a Reduction Server pool: who it serves, and whether it is wide enough."""
+"""Rules about a Reduction Server pool: the workers that it serves, and its bandwidth."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ OLDEST = {"TensorFlow": "2.3", "PyTorch": "1.4"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLinks:
-    """What exchanges gradients: the primary and the workers, and what their links carry, Gbit/s."""
+    """The replicas that exchange gradients, primary and workers, and their bandwidth in Gbit/s."""
 
     hosts: int
     slowest_gbps: float
@@ -25,7 +25,7 @@ class WorkerLinks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What the reducers have to match: total egress of workers and reducers, Gbit/s."""
+    """The total egress of the workers, which reducers must match, and of reducers, Gbit/s."""
 
     worker_gbps: float
     reducer_gbps: float

@@ -1,6 +1,6 @@
-"""Rules about places: the region exists, has the accelerators, and has them in one zone.
+"""Rules about regions: the region exists, has the accelerators, and has them in one zone.
 
-A job without a region (a config.yaml whose region comes by flag) is not judged here.
+A job without a region (a config.yaml whose region comes from a flag) is not checked here.
 """
 
 import difflib
@@ -16,7 +16,7 @@ from trainshed.model.texts import join_or
 
 
 def region_exists(context: RuleContext) -> Iterator[Violation]:
-    """The region is one that the product has."""
+    """The product has the region."""
     name, regions = context.spec.region, context.catalog.regions
     if name is None or name in regions:
         return
@@ -30,7 +30,7 @@ def region_exists(context: RuleContext) -> Iterator[Violation]:
 
 
 def _inside(name: str, regions: Iterable[str]) -> list[str]:
-    """The regions of a part of the world: ``US`` and ``eu`` are locations of buckets."""
+    """Return the regions of a part of the world: ``US`` and ``eu`` are locations of buckets."""
     part = {"eu": "europe"}.get(name.lower(), name.lower())
     return [region for region in regions if part and region.startswith(f"{part}-")]
 
@@ -81,7 +81,7 @@ def region_has_all(context: RuleContext) -> Iterator[Violation]:
 
 
 def _list_accelerators(context: RuleContext) -> Iterator[tuple[str, str]]:
-    """The job's accelerators: their enum name, and what the region tables call them."""
+    """List the job's accelerators: their enum names, and their names in the region tables."""
     for group in context.spec.groups:
         machine, device = context.machine(group), context.device(group)
         if machine and machine.tpu and machine.tpu.topologies:
@@ -92,7 +92,7 @@ def _list_accelerators(context: RuleContext) -> Iterator[tuple[str, str]]:
 
 
 def regional_name(device: GroupDevices) -> str:
-    """The region tables list slices of a TPU pod by a name of their own."""
+    """Return an accelerator's name in the region tables, which have names for slices of pods."""
     is_slice = device.type.is_tpu and device.count >= SLICE_CORES
     return f"{device.type.name} Pod" if is_slice else device.type.name
 

@@ -88,12 +88,12 @@ def _python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation
     yield from _package_uris(group, program)
 
 
-#: What ``python -m`` can find: names with dots between them; a package may have a hyphen.
+#: A name that ``python -m`` accepts: names separated by dots; a package may have a hyphen.
 _MODULE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 
 def _module(group: ReplicaGroup, name: str) -> Iterator[Violation]:
-    """A module has the form of ``trainer.task``: it is no file and no command line."""
+    """A module has the form ``trainer.task``; it is not a file or a command line."""
     if _MODULE.fullmatch(name) and not name.startswith("-") and not name.endswith(".py"):
         return
     meant = name.rsplit(maxsplit=1)[-1].partition(":")[0] if name.split() else ""
@@ -109,7 +109,7 @@ _OTHER_STORE: Final = re.compile(r"(?!gs://[^/])[A-Za-z][\w+.-]*:/")
 
 
 def _package_uris(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
-    """A package is a file of a bucket or of this machine, not a folder."""
+    """A package is a file in a bucket or on this machine, not a folder."""
     accepted = "the gs:// URI of a .tar.gz or .whl file"
     for uri in program.package_uris:
         if _OTHER_STORE.match(uri):

@@ -1,7 +1,7 @@
 """Rules about a tuning study as a whole: metrics and their limits, trials, early stopping.
 
-What one parameter must be is asked in ``parameters``.  A study of which a part could not be read
-is not judged: that part has a violation of its own, and what it left behind is not the caller's.
+``parameters`` has the rules about parameters.  A study with a part that could not be read is not
+checked: that part already has a violation, and the remaining study is not the caller's.
 """
 
 import math
@@ -26,7 +26,7 @@ from trainshed.model.texts import join_or
 #: value (docs/sources/vertex.md 10.1).
 TAKEN_METRICS: Final = ("trial", "timestamp", "global_step", "checkpoint_path")
 
-#: What the dialects call the counts of trials: all, at once, and those that may fail.
+#: The dialects' names for the counts of trials: all, at once, and those that may fail.
 TRIAL_WORDS: Final[Mapping[Dialect, tuple[str, str, str]]] = {
     Dialect.ML_V1: ("maxTrials", "maxParallelTrials", "maxFailedTrials"),
     Dialect.AIPLATFORM_V1: ("maxTrialCount", "parallelTrialCount", "maxFailedTrialCount"),
@@ -34,13 +34,13 @@ TRIAL_WORDS: Final[Mapping[Dialect, tuple[str, str, str]]] = {
 
 
 def judged_study(context: RuleContext) -> StudySpec | None:
-    """The study that the rules may judge; None where there is none, or not all of it."""
+    """Return the study to check; None if there is none, or a part of it could not be read."""
     study = context.submitted_spec.study
     return study if study and study.is_whole else None
 
 
 def study_has_metrics(context: RuleContext) -> Iterator[Violation]:
-    """At least one metric, each under a name that reaches us (docs/sources/vertex.md 8, 10.1)."""
+    """A study has metrics, with names that reports can contain (docs/sources/vertex.md 8, 10.1)."""
     study = judged_study(context)
     if study is None:
         return
@@ -85,7 +85,7 @@ def study_algorithm_fits(context: RuleContext) -> Iterator[Violation]:
 
 
 def study_trials_are_possible(context: RuleContext) -> Iterator[Violation]:
-    """Counts of trials are from 1, and no more run at once than there are."""
+    """Counts of trials are at least 1, and no more run at once than there are."""
     study = judged_study(context)
     if study is None:
         return
@@ -107,18 +107,18 @@ def study_trials_are_possible(context: RuleContext) -> Iterator[Violation]:
 
 
 def objective_count(study: StudySpec) -> int:
-    """How many metrics are to become better; a safety metric is a limit, and no objective."""
+    """Return the number of objectives; a safety metric is a limit, not an objective."""
     return sum(metric.safety is None for metric in study.metrics)
 
 
 def broken_study(rule: str, place: StudyPlace, message: str, accepted: str) -> Violation:
-    """A violation at a place of the study."""
+    """Return a violation at a place of the study."""
     path = FieldPath(Field.STUDY, place=place)
     return Violation(field=path, rule=rule, message=message, accepted=accepted)
 
 
 def study_safety_is_possible(context: RuleContext) -> Iterator[Violation]:
-    """A limit is a number, the share of safe trials is one, and one metric is no limit."""
+    """Limits and shares of safe trials are numbers, and one metric is not a limit."""
     study = judged_study(context)
     if study is None:
         return
@@ -145,7 +145,7 @@ def _limits(metric: Metric, index: int) -> Iterator[Violation]:
 
 
 def study_stopping_fits(context: RuleContext) -> Iterator[Violation]:
-    """One objective, by which trials are compared, and a convex rule that can come to apply."""
+    """Early stopping needs one objective, and a convex rule that can take effect."""
     study = judged_study(context)
     if study is None or study.stopping is None:
         return

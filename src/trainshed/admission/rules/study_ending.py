@@ -11,7 +11,7 @@ from trainshed.model.study_places import StudyField, StudyPlace
 
 
 def study_ending_is_possible(context: RuleContext) -> Iterator[Violation]:
-    """Counts and times that can be reached, the least below the most, and one objective."""
+    """Counts and times can be reached, minima are below maxima, and there is one objective."""
     study = judged_study(context)
     if study is None:
         return
@@ -76,7 +76,7 @@ def _dates(rules: EndingRules, today: date) -> Iterator[Violation]:
 
 
 def _order(rules: EndingRules) -> Iterator[Violation]:
-    """Whether the least running time is above the most, where both are said alike."""
+    """Whether the minimum running time is above the maximum, if both have the same form."""
     least, most = rules.runtime_min or TimeLimit(), rules.runtime_max or TimeLimit()
     if least.seconds is not None and most.seconds is not None and least.seconds > most.seconds > 0:
         message = f"maxDuration is {least.seconds:g}s, which is more than the maximum's"
@@ -99,7 +99,7 @@ def _progress(rules: EndingRules, count: int) -> Iterator[Violation]:
 
 
 def _time(limit: TimeLimit) -> datetime | None:
-    """The date of a limit in UTC; None for none, and for one that no calendar has."""
+    """Return the date of a limit in UTC; None if there is none or it is not a valid date."""
     try:
         until = datetime.fromisoformat(limit.until or "")
         return until.astimezone(UTC) if until.tzinfo else None

@@ -13,14 +13,14 @@ from trainshed.model.texts import join_or
 DEVICE_CORES = 8
 SLICE_CORES = 32
 
-#: What regions.toml calls the TPUs that are chosen by a topology.
+#: The names in regions.toml of the TPUs that have a topology.
 REGIONAL_NAMES = {"TPU_V5_LITEPOD": "TPU v5e", "TPU_V6E": "TPU v6e", "TPU7X": "TPU7x"}
 
 
 def tpu_machine(
     context: RuleContext, group: ReplicaGroup, machine: MachineType, accelerator: Accelerator | None
 ) -> Iterator[Violation]:
-    """What a TPU machine type needs: its own type of TPU, and cores or a topology."""
+    """A TPU machine type has its own type of TPU, and cores or a topology."""
     if machine.tpu is None:
         return
     if accelerator and accelerator.type not in machine.tpu.types:
