@@ -32,8 +32,7 @@ class RuntimeVersion:
 
     @property
     def default_python(self) -> str:
-        """The Python of a job that names none: the oldest (runtimes.toml,
-        policy.python_default)."""
+        """A job's Python by default: the oldest (runtimes.toml, policy.python_default)."""
         return min(self.python, key=version)
 
 

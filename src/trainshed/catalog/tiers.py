@@ -16,8 +16,7 @@ _SHAPE = (
 
 @cache
 def tier_groups(*, legacy: bool) -> Mapping[ScaleTier, tuple[ReplicaGroup, ...]]:
-    """Return the groups of every tier except CUSTOM, with legacy machine names or Compute
-    Engine's."""
+    """Return the groups of all tiers except CUSTOM, with legacy or Compute Engine names."""
     return {
         ScaleTier(row["name"]): _groups(row, legacy=legacy)
         for row in rows("scale_tiers", "scale_tier")

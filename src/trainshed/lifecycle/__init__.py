@@ -1,4 +1,4 @@
-"""What may happen to a job: events in, a new state and commands out."""
+"""Decides the states of a job: from events to a new state and commands."""
 
 from trainshed.lifecycle.decide import Decision, IllegalTransition, decide
 

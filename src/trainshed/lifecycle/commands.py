@@ -11,15 +11,15 @@ from trainshed.model.status import JobState
 def commands_of(before: JobState, decision: Decision) -> tuple[Command, ...]:
     """The commands of a decision that was taken in the state ``before``.
 
-    What lies in an engine's queue was launched into it.  A job that waits has no attempt that
-    lives; when it ends there, the engine of its last one hears of it all the same, as it may have
-    kept places for the next.
+    An attempt in an engine's queue was launched into it.  A waiting job has no living attempt.  If
+    it ends while it waits, the engine of its last attempt still gets a command, because the engine
+    may have kept places for the next attempt.
     """
     done = _DONE.get(before)
     return tuple(command for command in decision.commands if command is not done)
 
 
-#: What is done already where a job is in this state.
+#: The commands that are already done if a job is in this state.
 _DONE: Final[Mapping[JobState, Command]] = {
     JobState.ENQUEUED: Command.LAUNCH,
 }

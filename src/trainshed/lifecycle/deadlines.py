@@ -1,10 +1,10 @@
-"""How long a job may wait and run, in the meaning of its dialect.
+"""The limits on how long a job may wait and run, as its dialect defines them.
 
 The sources are docs/sources/vertex.md 7.1 and 8.
 
-Running time is the time in RUNNING, of all attempts together; a restart does not begin it anew, and
-waiting for a place in between does not use it up.  Waiting time is that before the first RUNNING:
-once a job has run, it is never ended for waiting.
+Running time is the total time in RUNNING over all attempts: a restart does not reset it, and
+waiting for places in between does not count.  Waiting time is the time before the first RUNNING: a
+job that has run never ends because it waits.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from trainshed.model.roles import Dialect
 
 #: Both dialects: seven days.
 RUNNING_S_DEFAULT: Final = 604_800.0
-#: Vertex AI: a job that says nothing waits a day for a flexible start, and others without end.
+#: Vertex AI: a job without a limit waits a day for a flexible start, other jobs without end.
 FLEX_START: Final = "FLEX_START"
 FLEX_START_WAITING_S: Final = 86_400.0
 
@@ -40,9 +40,9 @@ class TimeLimits:
 def limits_of(
     scheduling: Scheduling, running_s_default: float | None = RUNNING_S_DEFAULT
 ) -> TimeLimits:
-    """The limits of a job.  Zero is "no limit" for waiting, and "not said" for running.
+    """The limits of a job.  Zero means no limit for waiting, and not set for running.
 
-    ``running_s_default`` is the server's own; zero or None lets jobs run that say nothing.
+    ``running_s_default`` is the server's own; with zero or None, jobs that set no limit have none.
     """
     waiting_s = scheduling.waiting_s_max
     if waiting_s is None and scheduling.strategy == FLEX_START:
@@ -54,9 +54,9 @@ def limits_of(
 
 
 def overdue(dialect: Dialect, scheduling: Scheduling, *, has_run: bool, ran_s: float) -> str:
-    """Why a job is ended whose time is over, in the caller's own word for the limit.
+    """Return why a job's time is over, with the caller's own name of the limit; None if it is not.
 
-    ``ran_s`` is named if the limit was the server's: it may have had another one then.
+    The message has ``ran_s`` if the limit was the server's, because the limit may change later.
     """
     if not has_run:
         limit_s = limits_of(scheduling).waiting_s_max or 0.0

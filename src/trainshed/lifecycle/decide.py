@@ -1,11 +1,11 @@
-"""The transition table: every pair of state and event is a step, late news, or a bug.
+"""The transition table: every pair of state and event is a step, a late event, or a bug.
 
 Policies choose the event, the table chooses the meaning; the table has no ifs.  The diagram in
 docs/reference/lifecycle.md is drawn from it.  Theory of operation: a job waits (QUEUED), gets a
-place and is started (PREPARING), runs (RUNNING), and ends.  Where the engine places by itself the
-job is launched into its queue (ENQUEUED) and waits on there.  A restart is a way back to QUEUED;
-entering QUEUED asks for STOP, so a restart cleans up by construction.  One that is ordered while
-the attempt lives goes through RESTARTING, until nothing of the attempt is left.
+place and is started (PREPARING), runs (RUNNING), and ends.  If the engine places jobs itself, the
+job is launched into its queue (ENQUEUED) and waits there.  A restart leads back to QUEUED; entering
+QUEUED emits STOP, so every restart cleans up.  If it is ordered while the attempt lives, the job is
+RESTARTING until nothing of the attempt is left.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.ENQUEUED, GaveUp): S.FAILED,
     (S.ENQUEUED, CancelRequested): S.CANCELLING,
     (S.PREPARING, AllReady): S.RUNNING,
-    (S.PREPARING, PrimarySucceeded): S.SUCCEEDED,  # over before it was seen ready
+    (S.PREPARING, PrimarySucceeded): S.SUCCEEDED,  # ended before it was observed ready
     (S.PREPARING, RestartGranted): S.QUEUED,
     (S.PREPARING, RestartOrdered): S.RESTARTING,
     (S.PREPARING, GaveUp): S.FAILED,
@@ -55,13 +55,13 @@ TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.RUNNING, GaveUp): S.FAILED,
     (S.RUNNING, CancelRequested): S.CANCELLING,
     (S.RESTARTING, Drained): S.QUEUED,
-    (S.RESTARTING, PrimarySucceeded): S.SUCCEEDED,  # it was quicker than the order
+    (S.RESTARTING, PrimarySucceeded): S.SUCCEEDED,  # it ended before the order
     (S.RESTARTING, GaveUp): S.FAILED,
     (S.RESTARTING, CancelRequested): S.CANCELLING,
     (S.CANCELLING, Drained): S.CANCELLED,
 }
 
-#: News that arrives after the fact.  Listed, so that silence is a decision.
+#: Events that arrive late and change nothing, listed so that ignoring them is explicit.
 _LATE: Final[Mapping[S, tuple[type[Event], ...]]] = {
     **dict.fromkeys(FINAL, EVENTS),
     S.CANCELLING: (
@@ -103,12 +103,12 @@ ON_ENTER: Final[Mapping[S, tuple[Command, ...]]] = {
 
 
 class IllegalTransition(AssertionError):
-    """An event that the state cannot take: our mistake, never the caller's."""
+    """An event that the state does not allow: a bug, not a caller's mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The state after an event, and what to ask of the rim because of it."""
+    """The state after an event, and the commands that follow from it."""
 
     state: S
     commands: tuple[Command, ...] = ()

@@ -1,4 +1,4 @@
-"""What can happen to a job, and what can be asked of an engine because of it."""
+"""The events of a job, and the commands that follow from them."""
 
 import enum
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver:
-    """The next attempt goes into the queue of an engine that places by itself."""
+    """The next attempt enters the queue of an engine that places jobs itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverRefused:
-    """The engine did not take the attempt, and nothing of it is there: the job waits on."""
+    """The engine refused the attempt, and nothing of it exists: the job continues to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +37,12 @@ class PrimarySucceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartGranted:
-    """A policy lets the job try once more."""
+    """A policy allows another attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartOrdered:
-    """The attempt is to be ended, with notice, so that the next one can begin."""
+    """The attempt must end, with notice, so that the next one can begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ EVENTS: tuple[type[Event], ...] = get_args(Event)
 
 
 class Command(enum.Enum):
-    """What the rim is asked to do.  Every command is safe to repeat."""
+    """A command for the engine.  Every command is safe to repeat."""
 
     LAUNCH = "LAUNCH"
     STOP = "STOP"

@@ -1,7 +1,7 @@
-"""What an observation of an attempt means for its job: values in, an event with its reason out.
+"""Turns an observation of an attempt into an event of its job, with a reason.
 
-The table names every pair of state and phase that means something.  UNKNOWN is in none of them: an
-engine that cannot say now is never a reason to do anything.
+The table has every pair of state and phase that leads to an event.  UNKNOWN is in no pair: if an
+engine cannot tell the phase, the job does not change.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,14 +28,14 @@ from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder, StopReason
 
-#: google.rpc.Code: the program failed; its time was over; it could not be started; our mistake; its
-#: machines were lost.
+#: google.rpc.Code: the program failed; its time was over; it could not be started; a bug of
+#: Trainshed; its machines were lost.
 INVALID_ARGUMENT: Final = 3
 DEADLINE_EXCEEDED: Final = 4
 FAILED_PRECONDITION: Final = 9
 INTERNAL: Final = 13
 UNAVAILABLE: Final = 14
-#: To an attempt of which nothing lives, and that another one follows.
+#: The order for an attempt that has no living process and is followed by another one.
 _AGAIN: Final = StopOrder(
     grace_s=0.0, reason=StopReason.AGAIN, message="The job has another attempt."
 )
@@ -43,7 +43,7 @@ _AGAIN: Final = StopOrder(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFacts:
-    """What the policies know of an attempt and its job beside the state."""
+    """The facts about an attempt and its job that policies use in addition to the state."""
 
     attempt: int = 0
     used: Restarts = field(default_factory=Restarts)
@@ -56,7 +56,7 @@ class AttemptFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """An event for the transition table, and what belongs to it."""
+    """An event for the transition table, with its reason and error."""
 
     event: Event
     reason: str = ""
@@ -68,7 +68,7 @@ class Judgement:
 
 
 def matters(state: JobState, observation: Observation) -> bool:
-    """Whether an observation can mean anything in a state."""
+    """Whether an observation can lead to an event in a state."""
     if (
         state is JobState.RUNNING and observation.phase is Phase.READY
     ):  # thousands of times a second
@@ -77,33 +77,33 @@ def matters(state: JobState, observation: Observation) -> bool:
 
 
 def needs_facts(state: JobState, observation: Observation) -> bool:
-    """Whether the policies must know the job to judge an observation that matters: rarely."""
+    """Whether policies need facts of the job for an observation that matters, which is rare."""
     if state is JobState.CANCELLING or observation.phase in ALIVE:
         return False
     return state is JobState.RESTARTING or not _succeeded(observation)
 
 
 def judge(state: JobState, observation: Observation, facts: AttemptFacts) -> Judgement:
-    """What an observation that matters means for a job in this state."""
+    """Return the event that an observation that matters leads to in this state."""
     return _JUDGES[state, observation.phase](observation, facts)
 
 
 def gave_up(message: str, code: int) -> Judgement:
-    """The job has failed, with an error that says of what."""
+    """The job has failed, with an error that gives the reason."""
     return Judgement(event=GaveUp(message=message), error=JobError(code=code, message=message))
 
 
 def restart_ordered(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement | None:
-    """An attempt that lives is ended for the next one; None if its budget has nothing left."""
+    """End a living attempt for the next one; None if the budget is used up."""
     if not may_restart(cause, facts.used, facts.scheduling, facts.budgets):
         return None
     return Judgement(event=RestartOrdered(), charged=cause, stop=order)
 
 
 def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
-    """The same for a job that may not start again: it gets its notice and fails when it is gone.
+    """End a living attempt of a job that may not start again; the job then fails.
 
-    The error is written with the order, so that the end can be attributed to it.
+    The error is stored with the order, so that the end can be attributed to it.
     """
     why = spent(cause, facts.scheduling, facts.budgets)
     error = JobError(code=UNAVAILABLE, message=f"{order.message.rstrip('.')}, and {why}.")
@@ -120,7 +120,7 @@ def _admitted(_observation: Observation, _facts: AttemptFacts) -> Judgement:
 
 
 def _ended_in_queue(observation: Observation, facts: AttemptFacts) -> Judgement:
-    """What has run had its places before, however short it was: its story says where."""
+    """An attempt that has run had its places before, even if only briefly: events record where."""
     return (_admitted if _ran(observation) else _ended)(observation, facts)
 
 
@@ -129,7 +129,7 @@ def _ready(_observation: Observation, _facts: AttemptFacts) -> Judgement:
 
 
 def _ended_unseen(observation: Observation, facts: AttemptFacts) -> Judgement:
-    """What has run before it ended was ready, however short: its story and start time say so."""
+    """An attempt that has run was ready, even if only briefly: event and start time record it."""
     return (_ready if _ran(observation) else _ended)(observation, facts)
 
 
@@ -151,7 +151,7 @@ def _failed(observation: Observation) -> Judgement:
 
 
 def _another_try(observation: Observation, facts: AttemptFacts) -> RestartGranted | None:
-    """What the program's own budget says; what could not be started at all has not used it."""
+    """Decide by the program's budget; an attempt that could not start does not use it."""
     if observation.outcome is None or observation.fault is not None:
         return None
     return after_failure(observation.outcome.exit_code, facts.used, facts.scheduling, facts.budgets)
@@ -174,7 +174,7 @@ def _after_loss(why: str, cause: Cause, facts: AttemptFacts) -> Judgement:
 
 
 def _ended_restarting(observation: Observation, facts: AttemptFacts) -> Judgement:
-    """The end that was ordered, or one of its own that came before the order."""
+    """The attempt has ended, by the order or by itself before it."""
     if _succeeded(observation):
         return Judgement(event=PrimarySucceeded())
     is_own = observation.fault is not None or (
@@ -194,7 +194,7 @@ def _restarted(observation: Observation, facts: AttemptFacts) -> Judgement:
 
 
 def _cancelled(_observation: Observation, _facts: AttemptFacts) -> Judgement:
-    """The job's error says already who or what wanted its end."""
+    """The job's error already has the reason for the end."""
     return Judgement(event=Drained())
 
 

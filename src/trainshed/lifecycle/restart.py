@@ -1,7 +1,8 @@
-"""Whether a job whose attempt has not done its work may try once more.
+"""Decides whether a job whose attempt has not finished its work gets another attempt.
 
-A status up to 128 says that the program cannot go on; above it a signal has ended it, which may not
-happen again.  AI Platform distinguished them, and Kubernetes' training operators still do.
+A status up to 128 means that the program cannot continue; above it a signal ended the program,
+which may not happen again.  AI Platform distinguished them, and Kubernetes' training operators
+still do.
 """
 
 import enum
@@ -13,7 +14,7 @@ from trainshed.model.restarts import Budgets, Cause, Restarts
 
 
 class ExitClass(enum.Enum):
-    """What may be tried after an end."""
+    """The classes of ends, by whether another attempt may help."""
 
     SUCCESS = "success"
     PERMANENT = "permanent"
@@ -30,17 +31,17 @@ def class_of(status: int) -> ExitClass:
 
 
 def budget_of(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> int | None:
-    """How many restarts a job has for a cause; no limit if None.
+    """Return how many restarts a job has for a cause; no limit if None.
 
-    ``disableRetries`` takes all of them: the job says that it must not be run twice
-    (docs/sources/vertex.md 8).  ``restartJobOnWorkerRestart`` and ``resilientToWorkerRestart``
-    take and give nothing: every restart here is one of the whole job, which is what they ask for.
+    With ``disableRetries`` it has none: the job must not run twice (docs/sources/vertex.md 8).
+    ``restartJobOnWorkerRestart`` and ``resilientToWorkerRestart`` change nothing: every restart
+    here restarts the whole job, as they request.
     """
     return 0 if scheduling.disable_retries else budgets.of(cause)
 
 
 def may_restart(cause: Cause, used: Restarts, scheduling: Scheduling, budgets: Budgets) -> bool:
-    """Whether the budget of a cause has something left."""
+    """Whether the budget of a cause has restarts left."""
     budget = budget_of(cause, scheduling, budgets)
     return budget is None or used.of(cause) < budget
 
@@ -54,7 +55,7 @@ def after_loss(  # noqa: PLR0913 - a cause with a default
     *,
     cause: Cause = Cause.INFRA,
 ) -> RestartGranted | GaveUp:
-    """What a proven loss of an attempt means; ``why`` is a sentence without its full stop."""
+    """Decide after a proven loss of an attempt; ``why`` is a sentence without its full stop."""
     if may_restart(cause, used, scheduling, budgets):
         return RestartGranted()
     return GaveUp(message=f"{lost(attempt, why)}, and {spent(cause, scheduling, budgets)}.")
@@ -75,7 +76,7 @@ def lost(attempt: int, why: str) -> str:
 
 
 def spent(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> str:
-    """Why there is no further restart, as the end of a sentence."""
+    """Return why there is no further restart, as the end of a sentence."""
     if scheduling.disable_retries:
         return "disableRetries forbids another"
     budget = budget_of(cause, scheduling, budgets)
