@@ -1,1 +1,1 @@
-"""What a job is: the waist of the hourglass, values only, standard library only."""
+"""The types that all packages share: values only, standard library only."""

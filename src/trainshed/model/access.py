@@ -1,4 +1,4 @@
-"""Who calls, and what a caller may do in which project."""
+"""Callers, and their roles in projects."""
 
 import enum
 import re
@@ -7,14 +7,14 @@ from typing import Final
 
 #: A grant for every project.
 ALL_PROJECTS = "*"
-#: A project id, with the old domain prefix; never a number, which only stands for an id.
+#: A project id, with the old domain prefix; never a project number.
 PROJECT_ID: Final = re.compile(r"(?:[a-z0-9.-]{1,63}:)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
-#: A token for the storage API alone, good for every bucket that its maker may use.
+#: A token for the storage API only; it opens every bucket that its creator may use.
 ALL_BUCKETS = "*"
 
 
 class AccessRole(enum.IntEnum):
-    """What a token may do; each role may do what the one before it may."""
+    """The rights of a token; each role includes the rights of the one before it."""
 
     VIEWER = 1
     """Read jobs, logs and objects."""

@@ -1,4 +1,4 @@
-"""What a program has died of and what helps, where its last lines say so for sure."""
+"""Finds why a program failed and what helps, if its last lines prove it."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,16 +9,16 @@ from trainshed.model.known_errors import KnownError, lines_of_last_error
 from trainshed.model.port_errors import PORT_ERRORS
 from trainshed.model.removed import REMOVED
 
-#: How many of the last lines are looked at for errors of a program's age.  Launchers (torchrun)
-#: write a page after an error of a GPU.
+#: How many of the last lines are searched for errors of a program's age.  Launchers (torchrun)
+#: write many lines after an error of a GPU.
 _AGE_LINES: Final = 8
 
 
 def advice(lines: Iterable[str]) -> str:
-    """One sentence on what a program died of: its age, its GPU, or a port that is in use.
+    """Return a sentence on why a program failed: its age, its GPU, or a port that is in use.
 
-    Empty for any other death.  ``lines`` are the last that it wrote on stderr; some errors take
-    several, and end with an address.
+    Empty for any other failure.  ``lines`` are its last lines on stderr; some errors have several
+    lines and end with an address.
     """
     last_lines = list(lines)
     return _advise_on_age(last_lines[-_AGE_LINES:]) or _advise_on_last_error(last_lines)
@@ -29,9 +29,10 @@ def _advise_on_age(lines: Sequence[str]) -> str:
 
 
 def _advise_on_last_error(lines: Sequence[str]) -> str:
-    """The last error of a GPU or of a port, unless another exception came after it.
+    """Advise on the last error of a GPU or a port, unless another exception came after it.
 
-    Programs that look for a batch size go on after a full memory, and may die of something else.
+    Programs that search for a batch size continue after a full memory, and may fail later for
+    another reason.
     """
     sentences = (
         _find_advice((*GPU_ERRORS, *PORT_ERRORS), line) for line in lines_of_last_error(lines)

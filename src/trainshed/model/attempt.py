@@ -1,4 +1,4 @@
-"""One attempt of a job: how far it has come, what it has reported, how it ended, why it was lost.
+"""One attempt of a job: its phase, its reports, how it ended, and why it was lost.
 
 Engines, controller, store and supervisor share these values.  The supervisor keeps them in memory
 for days, so this module imports little: named tuples, where the rest of the model has dataclasses.
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from trainshed.model.resources import Seat
     from trainshed.model.step_times import StepTimes
 
-#: What a shell adds to the number of a signal to say "died of it".
+#: A shell adds this to the number of the signal that ended a program.
 SIGNAL_BASE: Final = 128
 
 
 class AttemptKey(NamedTuple):
-    """One launch of all replicas of a job: names derive from it, so effects are safe to repeat."""
+    """One launch of all replicas of a job.  Names derive from it, so effects are safe to repeat."""
 
     uid: int
     attempt: int
 
     def __str__(self) -> str:
-        """``1234567890/2``, as messages and folders have it."""
+        """``1234567890/2``, as in messages and folders."""
         return f"{self.uid}/{self.attempt}"
 
     @property
@@ -36,7 +36,7 @@ class AttemptKey(NamedTuple):
 
 
 class Phase(enum.Enum):
-    """How far an attempt has come, as an engine can prove it."""
+    """The phase of an attempt, as far as an engine can prove it."""
 
     WAITING = "WAITING"
     """Handed over to a queue of the engine's own, and no replica has a place."""
@@ -51,7 +51,7 @@ class Phase(enum.Enum):
     UNKNOWN = "UNKNOWN"
     """The engine cannot say now; never a reason to do anything."""
 
-    # asked thousands of times a second; an enum's own hash is that of its name, and slow
+    # used thousands of times a second; an enum's own hash is that of its name, and slow
     __hash__ = object.__hash__
 
 
@@ -60,7 +60,7 @@ ALIVE: Final = frozenset({Phase.STARTING, Phase.READY})
 
 
 class Loss(enum.Enum):
-    """Why an attempt was lost; it decides which restart budget pays."""
+    """Why an attempt was lost; it decides which restart budget is used."""
 
     MAINTENANCE = "MAINTENANCE"
     """Preempted, evicted or drained."""
@@ -71,7 +71,7 @@ class Loss(enum.Enum):
 
 
 class ReplicaExit(NamedTuple):
-    """How one replica ended: by itself with a code, or of a signal; never both."""
+    """How one replica ended: by itself with a code, or by a signal; never both."""
 
     role: Role
     index: int  # type: ignore[assignment] # tuples have a method of that name
@@ -173,10 +173,10 @@ class Report(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What the program of a trial has reported, behind a mark, in the order in which it came.
+    """Reports of a trial's program after a mark, in the order of arrival.
 
-    ``mark`` is what to ask behind the next time.  Once the attempt's phase is ENDED or LOST nothing
-    is added any more.
+    The next request passes ``mark``.  Once the attempt's phase is ENDED or LOST, no report is
+    added.
     """
 
     mark: int

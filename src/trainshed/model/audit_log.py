@@ -1,10 +1,10 @@
-"""What is remembered of a call that changed something, or that was refused."""
+"""The record of a call that changed something or was refused."""
 
 from typing import NamedTuple
 
 
 class AuditEntry(NamedTuple):
-    """Who did what, from where, to what, and what came of it.  No field holds a secret."""
+    """The caller, its address, the method, the resource and the result.  No field has a secret."""
 
     stamp_ns: int
     """When it was answered, in nanoseconds since 1970."""

@@ -1,4 +1,4 @@
-"""A dict of remembered values that cannot grow without end."""
+"""A dict of cached values with a maximum size."""
 
 from typing import TypeVar
 

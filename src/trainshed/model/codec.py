@@ -1,8 +1,8 @@
-"""Values as JSON, and back by their type hints: the one codec of every file that we write for us.
+"""Converts values to JSON and back by their type hints; all of Trainshed's own files use it.
 
-It takes named tuples, dataclasses, enums, tuples, mappings, None and scalars.  A key that is not
-known is passed over, a missing one gets its default: an older and a newer release can read each
-other's files.  Supervisors import this, so it needs little.
+It supports named tuples, dataclasses, enums, tuples, mappings, None and scalars.  It ignores
+unknown keys, and missing ones get their default: an older and a newer release can read each other's
+files.  Supervisors import this module, so it imports little.
 """
 
 import enum
@@ -18,7 +18,7 @@ _UNIONS: Final = frozenset({Union, getattr(types, "UnionType", Union)})
 
 
 def encode(value: Any) -> Any:
-    """The value as what ``json.dumps`` takes."""
+    """Return the value in the types that ``json.dumps`` accepts."""
     kind: Any = type(value)
     if kind in _SCALARS:
         return value
@@ -32,7 +32,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: type[T], document: Any) -> T:
-    """The value that ``encode`` made JSON of.  Raises ValueError for anything that is none."""
+    """Return the value that ``encode`` converted.  Raises ValueError for any other document."""
     try:
         value: T = _decoder(cast("Any", kind))(document)
     except (TypeError, AttributeError) as error:

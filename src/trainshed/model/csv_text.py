@@ -1,14 +1,14 @@
-"""CSV (RFC 4180), in which no cell is a formula.
+"""Writes CSV (RFC 4180) in which no cell is a formula.
 
-Spreadsheets run a cell that begins with ``=``, ``+``, ``-`` or ``@`` as a formula, and text of
-strangers stands in cells: names of jobs, reasons of trials.  Such a text gets an apostrophe before
-it, which spreadsheets take for the mark of a text.  Numbers stay as they are.
+Spreadsheets run a cell that begins with ``=``, ``+``, ``-`` or ``@`` as a formula, and cells
+contain text of users: names of jobs, reasons of trials.  Such a text gets a leading apostrophe,
+which marks a text in spreadsheets.  Numbers do not change.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-#: A tab or an end of line before them is passed over by spreadsheets.
+#: Spreadsheets ignore a tab or an end of line before them.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _QUOTED: Final = frozenset(',;"\r\n')
 

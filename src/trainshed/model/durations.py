@@ -1,4 +1,4 @@
-"""Lengths of time as gcloud takes them: ``120s``, ``2m``, ``1h30m``, ``2d``, or plain seconds."""
+"""Parses gcloud's forms of a duration: ``120s``, ``2m``, ``1h30m``, ``2d``, or plain seconds."""
 
 import math
 import re
@@ -14,7 +14,7 @@ FORM: Final = "a duration such as 120s, 2m or 1h30m"
 
 
 def seconds_of(text: str) -> float:
-    """The seconds of a duration.  Raises ValueError for what is none."""
+    """Return the seconds of a duration.  Raises ValueError for any other text."""
     match = _PARTS.fullmatch(text.strip())
     if match is None or not any(match.groups()):
         raise ValueError(f"{text!r} is not {FORM}")

@@ -1,4 +1,4 @@
-"""What jobs may say of the engine that they run on, and what an engine is to the choice of one."""
+"""A job's wishes for its engine, and the properties of an engine by which one is chosen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ ENGINE_LABEL: Final = f"{WISH}engine"
 
 @dataclass(frozen=True)
 class OfferedEngine:
-    """An engine, as far as the choice looks at it."""
+    """The properties of an engine that its choice uses."""
 
     name: str
     regions: tuple[str, ...] = ()
@@ -24,6 +24,6 @@ class OfferedEngine:
 
 
 def wishes(labels: Mapping[str, str], of_engine: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A job's wishes, and where its labels say nothing those that its engine's jobs have."""
+    """Return a job's wishes; missing ones have the defaults of its engine."""
     all_labels = {**(of_engine or {}), **labels}
     return {key: text for key, text in all_labels.items() if key.startswith(WISH)}

@@ -1,4 +1,4 @@
-"""How a replica ended, in words: for its log, and for the story and the error of its job."""
+"""Describes how a replica ended, for its log and for the events and the error of its job."""
 
 import signal
 from typing import Final
@@ -20,10 +20,10 @@ def describe_exit(
     children_killed: int = 0,
     machine_oom: bool = False,
 ) -> str:
-    """How it ended, to follow its name: ``was killed by SIGKILL: out of memory (peak 2.0 GiB)``.
+    """Return how it ended, after its name: ``was killed by SIGKILL: out of memory (peak 2.0 GiB)``.
 
-    What stands behind ``ended`` only its supervisor knows: the limit of its memory, how many of its
-    processes the kernel killed for it, and whether the whole machine was out of memory.
+    Only its supervisor knows the arguments after ``ended``: the limit of its memory, how many of
+    its processes the kernel killed for it, and whether the whole machine was out of memory.
     """
     if ended.signal is None:
         text = f"exited with code {ended.exit_code}"
@@ -44,7 +44,7 @@ def describe_exit(
 
 
 def when_stopped(ended: ReplicaExit, *, noticed: bool) -> str:
-    """The same with its time; ``noticed``: what came of its notice counts."""
+    """Return the same with the time; with ``noticed``, also the effect of its notice."""
     after = f"after {ended.seconds:.1f} s"
     if not ended.stopped_by_us:
         return f"{describe_exit(ended)} {after}"
@@ -56,15 +56,15 @@ def when_stopped(ended: ReplicaExit, *, noticed: bool) -> str:
 
 
 def failure(outcome: Outcome | None, fault: str | None) -> str:
-    """The error of a job whose program failed, as Vertex words it (docs/sources/vertex.md 4.1).
+    """Return the error of a failed job in Vertex's words (docs/sources/vertex.md 4.1).
 
-    Behind Vertex's words stand the signal and the memory, which Vertex does not name.
+    After Vertex's words come the signal and the memory, which Vertex does not name.
     """
     text = fault or (outcome.message if outcome else "")
     decider = _decider(outcome) if outcome else None
     if outcome is None or decider is None or text.startswith("The replica "):
         return text or "The job could not be started."
-    text = fault or outcome.last_words  # its message begins with what is said here
+    text = fault or outcome.last_words  # its message begins with these words
     sentences = [
         f"The replica {decider.task_name} exited with a non-zero status of {_status(decider)}.",
         *(

@@ -1,4 +1,4 @@
-"""Why a job is where it is: a reason from a closed set, what blocks it, what would admit it."""
+"""Why a job waits: a reason from a closed set, what blocks it, and what would start it."""
 
 import enum
 from dataclasses import dataclass
@@ -57,8 +57,8 @@ class Change:
 class Explanation:
     """Why a job waits, known within two seconds.
 
-    ``message`` is one sentence.  ``blockers`` name what stands in the way: jobs
-    (``projects/P/jobs/J``), quotas, nodes; at most ten, the rest counted in the last one.
+    ``message`` is one sentence.  ``blockers`` name the causes: jobs (``projects/P/jobs/J``),
+    quotas, nodes; at most ten, the rest counted in the last one.
     """
 
     reason: Reason

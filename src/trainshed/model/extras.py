@@ -1,6 +1,6 @@
-"""The command that installs an extra of this distribution, for messages that name one."""
+"""The command that installs an extra of this distribution, for messages."""
 
 
 def install_command(extra: str) -> str:
-    """A command that works while no package index has Trainshed: its wheels lie in ``dist``."""
+    """Return a command that needs no package index with Trainshed: its wheels are in ``dist``."""
     return f"pip install --find-links dist 'trainshed[{extra}]' (`make dist` makes dist/)"

@@ -1,8 +1,8 @@
-"""What can be wrong with a request, described so that its author can fix it.
+"""The errors of a request, described so that the caller can correct them.
 
-A ``Violation`` points at a field of the model (``FieldPath``), not of a dialect: the rule that
-finds it does not know in which words the caller spoke.  The dialect (or the command line) later
-turns the path into the caller's own name for it.
+A ``Violation`` points at a field of the model (``FieldPath``), not of a dialect: rules do not know
+the caller's dialect.  The dialect (or the command line) later turns the path into the caller's own
+name of the field.
 """
 
 import enum
@@ -17,7 +17,7 @@ from trainshed.model.study_places import StudyPlace
 
 
 class Field(enum.Enum):
-    """The fields that a rule can point at.  Fields of a group need a role in their path."""
+    """The fields that a rule can name.  Fields of a group need a role in their path."""
 
     JOB = "job"
     JOB_ID = "job_id"
@@ -70,7 +70,7 @@ class Violation:
 
     ``field`` is a model path, or already the caller's own words (a dotted wire path or a flag) when
     the fault was found before there was a model.  ``rule`` is from the closed set of
-    ``model.rules``.  ``accepted`` says what would have been right.
+    ``model.rules``.  ``accepted`` describes the accepted values.
     """
 
     field: FieldPath | str
@@ -79,7 +79,7 @@ class Violation:
     accepted: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a reason that scripts cannot know: that is our mistake."""
+        """Raise for a rule outside of the closed set, which is a bug."""
         if self.rule not in NAMES:
             raise AssertionError(f"{self.rule} is not listed in trainshed.model.rules")
 
@@ -94,14 +94,14 @@ class Fault(Exception):
 
 
 class UsageFault(Exception):
-    """A command line or file that cannot be read as a request at all (exit code 2)."""
+    """A command line or file that cannot be parsed as a request (exit code 2)."""
 
 
 class EngineFault(Exception):
-    """An engine could not do what a valid plan asked of it; the message is for the user."""
+    """An engine could not execute a valid plan; the message is for the user."""
 
 
-#: A full disk, one that is away or read-only, and too little of what is shared by all.
+#: A full disk, one that is missing or read-only, and too few shared resources.
 _TRANSIENT: Final = frozenset(
     {
         errno.EAGAIN,
@@ -118,13 +118,13 @@ _TRANSIENT: Final = frozenset(
 
 
 class TransientFault(EngineFault):
-    """What a valid plan asked could not be done now, and may be done later."""
+    """A valid plan cannot be executed now, but may succeed later."""
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether an error is one of the machine, and worth another try.
+    """Whether an error comes from the machine and another try may succeed.
 
-    A job that meets it waits and is tried again; ending it would lose what was accepted.
+    The job then waits for the next try; ending it would lose an accepted job.
     """
     is_one = isinstance(error, OSError) and error.errno in _TRANSIENT
     return is_one or isinstance(error, TransientFault)

@@ -1,4 +1,4 @@
-"""Filters of lists as values, independent of dialects and of their evaluation."""
+"""Filters of lists as values, independent of dialects and of evaluation."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,7 +30,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every one of the filters; none at all lets everything pass."""
+    """All of the filters; without any, everything matches."""
 
     items: tuple["Filter", ...] = ()
 

@@ -1,4 +1,4 @@
-"""Where the gateway is for a replica: that of a server, or of a local run."""
+"""The addresses and files of the gateway, as a replica sees them."""
 
 from typing import Final, NamedTuple
 
@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 LABEL: Final = "trainshed-gateway"
 OFF: Final = "off"
 
-#: The authorities that a program is to trust: the machine's, and ours.
+#: The certificate authorities that a program should trust: the machine's, and ours.
 BUNDLE: Final = "ca-bundle.pem"
-#: Ours alone.
+#: Only our authority.
 AUTHORITY: Final = "ca.pem"
 #: Settings of the command curl, which looks for them under this name.
 CURLRC: Final = ".curlrc"
@@ -17,7 +17,7 @@ BOTO: Final = "boto.cfg"
 
 
 class GatewaySight(NamedTuple):
-    """What the replicas of a job have to know of it."""
+    """The values that the replicas of a job need to use the gateway."""
 
     address: str
     """HOST:PORT: the metadata server, and the proxy of https."""
@@ -36,5 +36,5 @@ class GatewaySight(NamedTuple):
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
-        """(address, name): what of Google's a hosts file is to have."""
+        """The (address, name) pairs of Google's names for a hosts file."""
         return (*self.hosts, *self.closed)

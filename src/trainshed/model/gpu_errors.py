@@ -1,8 +1,9 @@
-"""What frameworks say when a GPU's memory is full or a GPU fails, as each words it.
+"""The messages of frameworks for a full GPU memory or a failed GPU.
 
-XLA and TensorFlow word a full memory of the host nearly the same: what does not name the GPU, or is
-not the GPU's own sentence, is left alone.  A fault of the device is named only where CUDA itself
-says so: a launch that failed (``unspecified launch failure``) is mostly the program's own.
+XLA and TensorFlow have nearly the same message for a full memory of the host, so a message counts
+only if it names the GPU or is a sentence for GPUs alone.  A fault of the device is named only if
+CUDA itself reports it: a launch that failed (``unspecified launch failure``) is mostly the
+program's own.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""What a GPU of a node is, whether it is given out, and what it does now.
+"""The GPUs of a node: their identity, whether jobs may use them, and their current load.
 
-``NodeGpu`` is kept with its node and changes rarely.  A ``GpuSample`` is worth a few seconds, and
-never goes through the database.
+A ``NodeGpu`` is stored with its node and changes rarely.  A ``GpuSample`` is valid for a few
+seconds, and is never stored in the database.
 """
 
 import enum
@@ -13,7 +13,7 @@ from trainshed.model.attempt import AttemptKey
 
 
 class GpuState(enum.Enum):
-    """Whether a GPU can be given out."""
+    """Whether jobs may use a GPU."""
 
     FREE = "FREE"
     HELD = "HELD"
@@ -46,7 +46,7 @@ class NodeGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """What a GPU reported of itself at one moment; None is "not measured", and never 0."""
+    """The values that a GPU reported at one time; None means not measured, which is not 0."""
 
     at: datetime
     used_bytes: int | None = None

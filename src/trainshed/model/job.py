@@ -1,8 +1,8 @@
-"""What was asked for: a job's spec, the same for both dialects.
+"""The spec of a job, the same for both dialects.
 
-A spec is a value and never changes after admission.  It holds what the core reasons
-about; the caller's own document travels beside it in ``request``, because both dialects promise to
-echo it and CLUSTER_SPEC and TF_CONFIG carry it to the program.
+A spec is a value and never changes after admission.  It has the values that the core uses;
+``request`` has the caller's own document, because both dialects promise to echo it and CLUSTER_SPEC
+and TF_CONFIG carry it to the program.
 
 A field that the caller left out is ``None`` here, never a guessed default: admission fills in
 defaults, and can then say which ones.
@@ -36,7 +36,7 @@ class ProgramKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
-    """Devices asked for on one machine; either half may be missing until admission has spoken."""
+    """The requested devices of one machine; either part may be missing until admission."""
 
     type: str | None = None
     """The name as the caller wrote it, such as ``NVIDIA_TESLA_T4``."""
@@ -85,7 +85,7 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduling:
-    """How long a job may wait and run, and what restarts it.  Durations are seconds."""
+    """Limits on a job's waiting and running time, and its restarts.  Durations are in seconds."""
 
     running_s_max: float | None = None
     waiting_s_max: float | None = None

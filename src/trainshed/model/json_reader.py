@@ -1,10 +1,10 @@
-"""The one reader of JSON that comes from outside: bodies, heads of uploads, notes, page tokens.
+"""Reads JSON from outside: request bodies, metadata of uploads, notes, page tokens.
 
-Python's own reader takes what no client sends and what costs more than it is worth: a million empty
-lists in two megabytes, half characters that no answer can be written with, a key twice, numbers
-that become infinite.  Values are counted before any is made, so memory is bounded by the bytes and
-by ``VALUES_MAX``.  Google's discovery documents give no limits; these lie far above each recorded
-request (docs/sources/vertex.md).
+Python's own reader accepts documents that no client sends and that are expensive: a million empty
+lists in two megabytes, unpaired surrogates that no response can contain, duplicate keys, numbers
+that become infinite.  This reader counts values before it makes any, so the bytes and
+``VALUES_MAX`` limit its memory.  Google's discovery documents give no limits; these are far above
+each recorded request (docs/sources/vertex.md).
 """
 
 import json
@@ -16,31 +16,31 @@ from typing import Any, Final, NoReturn
 
 #: As in protobuf's own readers; deeper documents are refused, not followed.
 DEPTH_MAX: Final = 100
-#: Objects, lists and what is in them, all together.
+#: The number of values: objects, lists and their members.
 VALUES_MAX: Final = 20_000
 #: Characters of a name in an object.
 NAME_LENGTH_MAX: Final = 1024
 #: Characters of a number; every whole number of so many is finite as a float.
 NUMBER_LENGTH_MAX: Final = 300
 
-#: How much of a caller's text a message repeats.
+#: The number of characters of a caller's text that a message repeats.
 _SHOWN_MAX: Final = 100
 
-#: A text, or the beginning of another value.  Nothing is gone back over: it takes linear time.
+#: A text, or the beginning of another value.  It does not backtrack and takes linear time.
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[,\[{]', re.DOTALL)
 _UNUSABLE: Final = re.compile("[\\x00\ud800-\udfff]")
 
 
 class BadJson(ValueError):
-    """What is no JSON, or more than is read; the message is for its author."""
+    """The text is not JSON or exceeds a limit; the message is for its author."""
 
 
 class TooManyValues(BadJson):
-    """More values than are read: the same in several requests would be taken."""
+    """The text has too many values; the caller can split it into several requests."""
 
 
 def read_json(data: bytes) -> Any:
-    """The value of a JSON text in UTF-8.  Raises BadJson and nothing else."""
+    """Return the value of a JSON text in UTF-8.  Raises BadJson and no other error."""
     openings = data.count(b"[") + data.count(b"{")
     if openings + data.count(b",") > VALUES_MAX:
         _count(data)
@@ -53,7 +53,7 @@ def read_json(data: bytes) -> Any:
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """The object of a JSON text; blanks alone are an empty one.  Raises BadJson."""
+    """Return the object of a JSON text; blanks give an empty one.  Raises BadJson."""
     document = read_json(data) if data.strip() else {}
     if not isinstance(document, dict):
         raise BadJson("The body must be an object, in braces")
@@ -61,9 +61,9 @@ def read_object(data: bytes) -> dict[str, Any]:
 
 
 def check_document(document: Any) -> None:
-    """Look at a document that another reader has made: its depth, and every text.
+    """Check a document from another reader: its depth, and every text.
 
-    Half characters and U+0000 can be kept in no database.  Raises BadJson.
+    No database can store unpaired surrogates and U+0000.  Raises BadJson.
     """
     for level in _levels(document):
         for value in level:
@@ -79,7 +79,10 @@ def _check_depth(document: Any) -> None:
 
 
 def _levels(document: Any) -> Iterator[list[Any]]:
-    """The values of a document, level by level.  Raises BadJson below the last one allowed."""
+    """Yield the values of a document, level by level.
+
+    Raises BadJson below the deepest allowed level.
+    """
     level = [document]
     for _ in range(DEPTH_MAX + 1):
         yield level
@@ -103,9 +106,10 @@ def _check_characters(text: str) -> None:
 
 
 def _count(data: bytes) -> None:
-    """Texts hold commas and brackets too, so they are stepped over.
+    """Count values.
 
-    A value brings one comma or bracket and at most two texts: itself and its name.
+    Texts may contain commas and brackets, so it skips them.  A value adds one comma or bracket and
+    at most two texts: itself and its name.
     """
     tokens = _TOKEN.finditer(data)
     values = sum(data[token.start()] != _QUOTE for token in islice(tokens, 3 * VALUES_MAX))

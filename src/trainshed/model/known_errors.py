@@ -1,4 +1,4 @@
-"""Errors that are known by the line that names them, and a sentence on what helps."""
+"""Recognizes errors by their line, with a sentence on what helps."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 #: The last line of a traceback.
 _EXCEPTION: Final = re.compile(r"(?:\[rank\d+\]: )?\w[\w.]*(?:Error|Exception)\b")
-#: By these launchers and other ranks tell that a program has failed.
+#: With these, launchers and other ranks report that a program has failed.
 _FOLLOWING: Final = re.compile(
     r".*\b(?:ChildFailedError|CalledProcessError|Dist\w*Error|NCCL|"
     r"Connection (?:closed|reset) by)\b"
@@ -21,9 +21,9 @@ class KnownError(NamedTuple):
 
 
 def lines_of_last_error(lines: Sequence[str]) -> Iterator[str]:
-    """Yield lines from the last one back to the last exception, which is included.
+    """Yield lines from the last one back to the last exception, inclusive.
 
-    An exception that only says that another program has failed does not end them.
+    An exception that only reports that another program has failed does not count.
     """
     for line in reversed(lines):
         yield line

@@ -1,4 +1,4 @@
-"""All that an engine needs to start one attempt of a job, as one printable value.
+"""The launch plan: all that an engine needs to start one attempt, as a printable value.
 
 ``launch.compose`` writes it, an engine reads it, ``--dry-run`` prints it.  Nothing in it depends on
 how the engine works: a replica is a command, its environment and the devices it must have.
@@ -18,7 +18,7 @@ PYTHON_WORD: Final = "python"
 
 @dataclass(frozen=True)
 class Address:
-    """Where one replica can be reached by its peers."""
+    """The address at which its peers reach a replica."""
 
     host: str
     port: int
@@ -45,10 +45,11 @@ class Owner:
 class Environment:
     """The Python environment that the replicas' packages are installed into.
 
-    ``packages`` are local files or folders (sdist, wheel, source tree).  Empty means: run in the
-    interpreter's own environment, install nothing.  ``ignored`` are folders that do not belong to
-    a source tree though they may lie in it, such as the job's own output.  ``buckets`` is the
-    folder of all buckets: strangers write below it, so a package there is read without links.
+    ``packages`` are local files or folders (sdist, wheel, source tree).  If empty, the program runs
+    in the interpreter's own environment and nothing is installed.  ``ignored`` are folders that are
+    not part of a source tree although they may be in it, such as the job's own output.  ``buckets``
+    is the folder of all buckets: other users write below it, so a package there is read without
+    following links.
     """
 
     python: str
@@ -86,9 +87,9 @@ class ReplicaPlan:
 
 @dataclass(frozen=True)
 class ContainerPlan:
-    """A replica's program as its image has it (docs/sources/vertex.md 7.1 and 8).
+    """The program of a replica in its image (docs/sources/vertex.md 7.1 and 8).
 
-    ``command`` replaces the image's ENTRYPOINT, ``args`` its CMD; None leaves what the image has.
+    ``command`` replaces the image's ENTRYPOINT, ``args`` its CMD; None keeps the image's own.
     """
 
     image: str

@@ -1,8 +1,8 @@
-"""One line of a job's log, and the bytes in which it is kept.
+"""One line of a job's log, and its bytes in the log file.
 
 A log file holds one JSON array a line, its fields in the order of ``encode``.  Stamps are
-nanoseconds since 1970, given at ingestion, and strictly ascend within a job
-(docs/sources/gcloud.md 7.3).  A last line without its newline is torn and does not count.
+nanoseconds since 1970, given at ingestion, and strictly ascend within a job (docs/sources/gcloud.md
+7.3).  A last line without a newline is incomplete and is ignored.
 
 An attempt's log is a folder of such files, its segments, numbered from 1 in the order of their
 lines.
@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 #: The severities of Cloud Logging that are distinguished here.
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
-#: The task that the service's own words come from (docs/sources/gcloud.md 7.5).
+#: The task of the service's own lines (docs/sources/gcloud.md 7.5).
 SERVICE_TASK = "service"
 
-#: The folder of an attempt that holds its segments, and how they are found.
+#: The folder of an attempt's segments, and the pattern of their names.
 LOG_FOLDER: Final = "log"
 SEGMENT_PATTERN: Final = "[0-9]*.jsonl"
 
@@ -34,7 +34,7 @@ def segment_name(number: int) -> str:
 
 
 class LogLine(NamedTuple):
-    """One line as it was written, with when, by whom, and how grave it is."""
+    """One line of a log, with its time, its task and its severity."""
 
     stamp_ns: int
     task_name: str
@@ -45,7 +45,7 @@ class LogLine(NamedTuple):
 
 
 def encode(line: LogLine) -> bytes:
-    """The line as it is kept, with its newline."""
+    """Return the line's bytes in the file, with the newline."""
     fields = [line.stamp_ns, line.task_name, line.severity, line.stream, line.text, line.trial]
     return _as_json(fields).encode("utf-8", "backslashreplace") + b"\n"
 
@@ -53,7 +53,7 @@ def encode(line: LogLine) -> bytes:
 def encode_all(  # noqa: PLR0913 - the fields of a line
     first_ns: int, task_name: str, texts: Iterable[str], *, severity: str, stream: str, trial: str
 ) -> bytes:
-    """As ``encode`` for lines that differ by their texts alone; each stamp is one more."""
+    """As ``encode`` for lines that differ only in their texts; stamps count up by one."""
     head = f", {_as_text(task_name)}, {_as_text(severity)}, {_as_text(stream)}, "
     tail = f", {_as_text(trial)}]\n"
     lines = [
@@ -63,7 +63,7 @@ def encode_all(  # noqa: PLR0913 - the fields of a line
 
 
 def decode(data: bytes) -> LogLine:
-    """The line of some bytes.  Raises ValueError for what ``encode`` did not write."""
+    """Return the line of some bytes.  Raises ValueError for bytes that ``encode`` did not write."""
     stamp_ns, task_name, severity, stream, text, trial = _from_json(data.decode())
     return LogLine(
         stamp_ns=stamp_ns,

@@ -1,7 +1,7 @@
 """The module that a program could not import, and what helps.
 
-A missing public package means that the job runs in another Python than its user expects.  A missing
-module of the user's own does not: there the choice of an interpreter is no advice.
+A missing public package means that the job runs in another Python than its user expects, so the
+advice is to choose another interpreter.  A missing module of the user's own does not mean this.
 """
 
 import difflib
@@ -21,8 +21,8 @@ _MISSING: Final = re.compile(
 def missing_module(lines: Iterable[str]) -> str:
     """Return the module whose import failed; empty if the program failed otherwise.
 
-    So it is for ``trainer.utils``: its parent was imported, so an interpreter is not at fault, but
-    for packages that share their parent.  ``lines`` are the last that were written on stderr.
+    It is also empty for ``trainer.utils``: its parent was imported, so the interpreter is not the
+    cause, except for packages that share their parent.  ``lines`` are the last lines on stderr.
     """
     matches = (_MISSING.search(line) for line in lines_of_last_error(list(lines)))
     name = next((match[1] for match in matches if match), "")
@@ -36,8 +36,8 @@ def advise(
     """Return one sentence on a missing module, or nothing for a module of the user's own.
 
     ``python`` is the interpreter that the program ran in, ``own_modules`` the names of the modules
-    and packages that lie in the program's folders, ``command`` the program's command line, which
-    may name a module of the user's own that does not exist.
+    and packages in the program's folders, ``command`` the program's command line, which may name a
+    module of the user's own that does not exist.
     """
     if difflib.get_close_matches(module, own_modules, n=1, cutoff=0.8):
         return ""
@@ -69,21 +69,21 @@ def advise_program(lines: Iterable[str]) -> str:
     )
 
 
-#: What Python says of the module after ``-m``: it is not there, its parent is not, or it is a
-#: package that has no ``__main__``.
+#: Python's messages about the module after ``-m``: it does not exist, its parent does not, or it is
+#: a package without ``__main__``.
 _NOT_RUN: Final = (
     r"(?:No module named '?{0}'?(?:\.__main__)?(?:$|[);])"
     r"|Error while finding module specification for '{0}')"
 )
 
-#: So many of the modules that are there are named.
+#: The number of existing modules that a message names.
 _NAMED_MAX: Final = 5
 
 
 def misnamed_module(lines: Iterable[str], command: Sequence[str]) -> str:
     """Return the module after ``-m`` in a command if Python could not find it; else nothing.
 
-    A public package that is missing is another mistake (``advise``).
+    A missing public package is another error (``advise``).
     """
     pairs = zip(command, command[1:])
     module = next((word for flag, word in pairs if flag == "-m"), "")
@@ -96,7 +96,7 @@ def misnamed_module(lines: Iterable[str], command: Sequence[str]) -> str:
 def advise_name(module: str, modules: Collection[str]) -> str:
     """Return one sentence on a module that is not in the package, with one that is.
 
-    ``modules`` are the dotted names of those that lie in the program's folders.
+    ``modules`` are the dotted names of the modules in the program's folders.
     """
     names = sorted(modules)
     if not names:
@@ -108,7 +108,7 @@ def advise_name(module: str, modules: Collection[str]) -> str:
 
 
 def _nearest_module(module: str, names: Sequence[str]) -> str:
-    """The module below it or written most alike, else one with the same last name."""
+    """Return a module below it or with a similar name, else one with the same last name."""
     below = [name for name in names if name.startswith(f"{module}.")]
     usual = [name for name in below if name.rpartition(".")[2] in _USUAL]
     near = difflib.get_close_matches(module, names, n=1, cutoff=0.75)
@@ -117,5 +117,5 @@ def _nearest_module(module: str, names: Sequence[str]) -> str:
     return next(iter((*usual, *below, *near, *alike)), "")
 
 
-#: What trainers call the module that is run.
+#: The usual names of a trainer's main module.
 _USUAL: Final = frozenset({"task", "train", "trainer", "main"})

@@ -1,4 +1,4 @@
-"""Which network the replicas of a job have where each job has a network of its own."""
+"""The network of a job's replicas if each job has its own network."""
 
 import enum
 from typing import Final
@@ -11,8 +11,8 @@ NETWORK_LABEL: Final = f"{WISH}network"
 #: The port of TF_CONFIG and CLUSTER_SPEC.
 CLUSTER_PORT: Final = 2222
 
-#: The port of MASTER_ADDR, as in public code for Vertex AI (docs/sources/vertex.md 10), and of
-#: JAX's coordinator, which is our choice.
+#: The port of MASTER_ADDR, as in public code for Vertex AI (docs/sources/vertex.md 10), and the
+#: port that Trainshed chose for JAX's coordinator.
 RENDEZVOUS_PORT: Final = 3333
 
 

@@ -1,12 +1,12 @@
-"""What a job says by its labels of plans: that it wants none, or is there to be measured."""
+"""A job's labels about plans: it wants no notes on them, or it is a measurement."""
 
 from collections.abc import Mapping
 from typing import Final
 
 PLAN_LABEL: Final = "trainshed-plan"
-#: A job with this value of it hears nothing of plans.
+#: With this value of it, a job's log has no notes on plans.
 OFF: Final = "off"
-#: And one with this neither, and hooks see its steps.
+#: With this value too, and hooks measure its steps.
 MEASURE: Final = "measure"
 
 
@@ -16,5 +16,5 @@ def wants_no_plan(labels: Mapping[str, str]) -> bool:
 
 
 def is_measured(labels: Mapping[str, str]) -> bool:
-    """Whether a job is there to be measured."""
+    """Whether a job is a measurement."""
     return labels.get(PLAN_LABEL) == MEASURE

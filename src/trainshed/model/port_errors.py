@@ -1,6 +1,6 @@
-"""What programs say when a port that they want to listen on is in use, as each words it.
+"""The messages of programs that cannot listen because their port is in use.
 
-gRPC does not name the reason in its last line; a port that is in use is the usual one.
+gRPC does not name the reason in its last line; the usual reason is a port in use.
 """
 
 from typing import Final

@@ -61,5 +61,5 @@ PUBLIC_MODULES: Final = frozenset(
     """.split()  # noqa: SIM905 - a list of 350 quoted names is harder to read and to sort
 )
 
-#: Parents that packages of several distributions share: that one is there says nothing of another.
+#: Parents that packages of several distributions share: one may be installed without another.
 NAMESPACES: Final = frozenset({"azure", "google", "nvidia", "ruamel"})

@@ -1,28 +1,28 @@
-"""What the workers of a job say of their exchanges: the report that rank 0 writes.
+"""The report on the exchanges of a job's workers, which rank 0 writes.
 
-A trainer wrote the file, so nothing of it is believed: what is missing, negative or no number makes
-it no report.  ``trainshed_trainer.reduction`` is the other end.
+A trainer wrote the file, so every value is checked: a missing or negative value, or one that is not
+a number, makes the report invalid.  ``trainshed_trainer.reduction`` writes it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: The only version there is.
+#: The only version of the format.
 VERSION: Final = 1
-#: More processes than any job has replicas.
+#: More than the processes of any job.
 HOSTS_MAX: Final = 1 << 16
-#: More rounds or bytes than anything sums.
+#: More than the rounds or bytes of any job.
 COUNT_MAX: Final = 1 << 62
 
-#: The kinds of events in a job's story: what was predicted, and what came of it.
+#: The kinds of events of a job: the prediction, and its comparison with the result.
 PLANNED: Final = "REDUCTION_PLANNED"
 ACHIEVED: Final = "REDUCTION"
 
 
 @dataclass(frozen=True)
 class ReductionReport:
-    """The exchanges of one attempt.  Rates are Mbit/s of what they say, each way."""
+    """The exchanges of one attempt.  Rates are in Mbit/s, in each direction."""
 
     world: int
     reducers: int
@@ -67,7 +67,7 @@ def _count(document: Mapping[str, Any], name: str, *, most: int = COUNT_MAX) -> 
 
 
 def _number(name: str, number: object) -> float:
-    """A finite one that is not negative.  A whole number of any length may stand in JSON."""
+    """Return a finite number that is not negative; JSON may have whole numbers of any length."""
     if (
         isinstance(number, (int, float))
         and not isinstance(number, bool)

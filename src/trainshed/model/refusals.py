@@ -1,4 +1,4 @@
-"""Why a call is refused, in the canonical codes of google.rpc that all of Google's clients read."""
+"""Refusals of calls, with the canonical codes of google.rpc that all of Google's clients read."""
 
 import enum
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from trainshed.model.faults import Violation
 
 
 class Code(enum.Enum):
-    """The canonical codes that are answered here: (google.rpc number, HTTP status)."""
+    """The canonical codes that the server uses: (google.rpc number, HTTP status)."""
 
     CANCELLED = (1, 499)
     INVALID_ARGUMENT = (3, 400)
@@ -41,12 +41,12 @@ class Code(enum.Enum):
 class Refusal(Exception):
     """A call that is answered with an error.
 
-    ``message`` is the one thing that every client shows, so it must stand alone.  The fields of
-    ``violations`` are in the caller's own words.
+    Every client shows ``message`` and some show nothing else, so it must be complete.  The fields
+    of ``violations`` are in the caller's own words.
     """
 
     def __init__(self, code: Code, message: str, violations: Iterable[Violation] = ()) -> None:
-        """Keep what the answer is made of."""
+        """Keep the parts of the response."""
         super().__init__(message)
         self.code = code
         self.message = message
@@ -54,9 +54,9 @@ class Refusal(Exception):
 
 
 class Throttled(Refusal):
-    """The caller asks too often; in ``retry_after_s`` whole seconds another try is taken."""
+    """The caller sends too many requests; it may retry after ``retry_after_s`` whole seconds."""
 
     def __init__(self, message: str, retry_after_s: int) -> None:
-        """Keep when to come again."""
+        """Keep the time to wait."""
         super().__init__(Code.RESOURCE_EXHAUSTED, message)
         self.retry_after_s = retry_after_s

@@ -1,8 +1,8 @@
-"""What libraries have removed since a program was written, by the error that it dies of.
+"""Names that libraries have removed since a program was written, by the error that it gets.
 
-Old trainers die of their age far from the cause: ``module 'tensorflow' has no attribute
-'contrib'``.  One sentence more says since when, and what helps.  Versions are those of the
-libraries' own release notes.
+Old trainers fail with an error that does not name the cause: ``module 'tensorflow' has no attribute
+'contrib'``.  One more sentence names the version that removed it, and what helps.  Versions are
+those of the libraries' own release notes.
 """
 
 from typing import Final

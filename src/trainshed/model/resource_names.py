@@ -1,4 +1,4 @@
-"""The names of resources: built here, and taken apart here.
+"""Builds and parses the names of resources.
 
 ``projects/P/jobs/J`` is a job of AI Platform, and ``projects/P/jobs/J/trials/N`` the job of one of
 its trials, whose id is ``J/trials/N``.  Vertex's resources have a location:
@@ -46,7 +46,7 @@ class ResourceName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Take a name apart.  Raises ValueError for any other text."""
+        """Parse a name.  Raises ValueError for any other text."""
         match = _NAME.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not a valid resource name")
@@ -66,7 +66,7 @@ class ResourceName:
 
 
 def number_of(resource_id: str) -> int:
-    """The number that an id of Vertex is; 0 for any other text, which is no resource's number."""
+    """Return the number of a Vertex id; 0, which no resource has, for any other text."""
     is_number = _NUMBER.fullmatch(resource_id)
     return int(resource_id) if is_number and int(resource_id) < _NUMBER_LIMIT else 0
 

@@ -1,7 +1,7 @@
-"""What replicas need and what machines have: the words of placement.
+"""Resources that replicas need and machines have, for placement.
 
-A ``Demand`` is what one replica asks of one node; a ``Node`` is what one machine offers.  Whether
-CPU and memory count is the node's own policy.
+A ``Demand`` has the resources that one replica needs on its node; a ``Node`` has those of one
+machine.  The node's policy decides whether CPU and memory count.
 """
 
 import enum
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from trainshed.model.gpus import NodeGpu
 from trainshed.model.roles import Role
 
-#: In ``Node.gpu_alias``: GPUs of whatever type stand in for the type that was asked.
+#: In ``Node.gpu_alias``: GPUs of any type replace the requested type.
 ANY_GPU = "any"
 
 
 class FleetPolicy(enum.Enum):
-    """What a replica reserves on a node."""
+    """The resources that a replica reserves on a node."""
 
     EXACT = "exact"
     """The machine type's vCPUs, memory and GPUs."""
@@ -28,7 +28,7 @@ class FleetPolicy(enum.Enum):
 
 
 class NodeState(enum.Enum):
-    """Whether a node takes new replicas."""
+    """Whether a node accepts new replicas."""
 
     READY = "READY"
     DRAINED = "DRAINED"
@@ -39,7 +39,7 @@ class NodeState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What one replica of a group asks of its node.  0 and None are "not said"."""
+    """The resources that one replica of a group needs on its node.  0 and None mean not set."""
 
     vcpus: int = 0
     memory_gb: float = 0.0
@@ -58,7 +58,7 @@ class GroupDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDemand:
-    """What a whole job asks: all of it is placed at once, or nothing."""
+    """The demand of a whole job: all replicas are placed at once, or none."""
 
     region: str | None
     groups: tuple[GroupDemand, ...]
@@ -84,14 +84,13 @@ class JobDemand:
 class Node:
     """One machine of the fleet.
 
-    ``gpus`` is how many it has by type, ``gpus_held`` how many of those a program uses that does
-    not ask the server: they are not given out, and they come back.  ``gpu_alias`` maps a type that
-    is asked for to one that the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at
-    once, under every policy.  ``region`` None serves all regions: one's own machines need not be
-    where Google's are.  ``isolation`` is how programs of jobs are kept apart on it, ``leftovers``
-    by what means it is ended what a killed supervisor leaves, ``network`` which network jobs have
-    (``job``, or ``host`` and why); empty: not known.  ``devices`` are its GPUs one by one, for
-    people: placement counts ``gpus``.
+    ``gpus`` is how many it has by type, ``gpus_held`` how many of those programs outside of the
+    server use: jobs do not get them until they are free.  ``gpu_alias`` maps a requested type to
+    one that the node has, or to ``ANY_GPU``.  ``slots`` limits the replicas at one time, under
+    every policy.  ``region`` None serves all regions: a user's own machines need not be where
+    Google's are.  ``isolation`` is the isolation mode of jobs on it, ``leftovers`` the means that
+    end processes of a killed supervisor, ``network`` the network of jobs (``job``, or ``host`` and
+    why); empty if not known.  ``devices`` lists its GPUs for users; placement counts ``gpus``.
     """
 
     name: str
@@ -130,9 +129,10 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a job holds that an engine's own queue is to place: no node, and its quota.
+    """The hold of a job that an engine's own queue places: quota, but no node.
 
-    ``wants`` are labels of the job that begin with ``trainshed-``: wishes that the engine may know.
+    ``wants`` are labels of the job that begin with ``trainshed-``: wishes that the engine may
+    support.
     """
 
     engine: str
@@ -144,5 +144,5 @@ class Claim:
     wants: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Where an attempt is to run: the seats that the server gave it, or a claim on an engine's queue.
+#: Where an attempt will run: the seats that the server gave it, or a claim on an engine's queue.
 SeatsOrClaim = Sequence[Seat] | Claim

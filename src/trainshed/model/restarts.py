@@ -1,11 +1,11 @@
-"""How often a job was started again, and for whose sake."""
+"""The number of a job's restarts, by cause."""
 
 import enum
 from dataclasses import dataclass, replace
 
 
 class Cause(enum.Enum):
-    """What made another attempt necessary; each has a budget of its own."""
+    """The cause of another attempt; each has its own budget."""
 
     MAINTENANCE = "maintenance"
     """An administrator has taken the node away, with notice."""
@@ -24,12 +24,12 @@ class Restarts:
     user: int = 0
 
     def of(self, cause: Cause) -> int:
-        """How many there were for a cause."""
+        """Return the number of restarts for a cause."""
         count: int = getattr(self, cause.value)
         return count
 
     def plus(self, cause: Cause) -> "Restarts":
-        """One more for a cause."""
+        """Return the counts with one more for a cause."""
         return replace(self, **{cause.value: self.of(cause) + 1})
 
 
@@ -37,7 +37,7 @@ class Restarts:
 class Budgets:
     """How many restarts a job has for each cause.  No limit if None.
 
-    What an administrator orders does not use up what is kept for faults.
+    Restarts that an administrator orders do not use the budgets for faults.
     """
 
     maintenance: int | None = None

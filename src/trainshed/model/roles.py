@@ -1,10 +1,10 @@
-"""Who does what inside a job, and which vocabulary a job was written in."""
+"""The roles of replicas in a job, and the dialects of jobs."""
 
 import enum
 
 
 class Role(enum.Enum):
-    """The part a replica plays in its training cluster."""
+    """The role of a replica in its training cluster."""
 
     PRIMARY = "primary"
     WORKER = "worker"
@@ -12,7 +12,7 @@ class Role(enum.Enum):
     REDUCER = "reducer"
     EVALUATOR = "evaluator"
 
-    # there is one object a role; an enum's own hash is that of its name, and slow
+    # each role is one object; an enum's own hash is that of its name, and slow
     __hash__ = object.__hash__
 
 

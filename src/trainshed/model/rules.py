@@ -1,4 +1,4 @@
-"""The closed set of reasons for which a request is refused, and what each means.
+"""The closed set of reasons for which a request is refused, with their meanings.
 
 A ``Violation`` names one of these; scripts that read ``trainshed validate --format json`` may
 rely on them.  docs/reference/rules.md is rendered from this table.

@@ -1,8 +1,8 @@
-"""How grave a line of a trainer's output is, from what frameworks and loggers write at its start.
+"""Finds the severity of a line of output, from the prefixes of frameworks and loggers.
 
-Structured lines (JSON with a severity and a message) are what Cloud Logging's own agents
-recognise; the prefixes are those of Python's logging, absl and glog, PyTorch and TensorFlow.  The
-stream says nothing: most loggers write everything to stderr.
+Structured lines (JSON with a severity and a message) are what Cloud Logging's own agents recognise;
+the prefixes are those of Python's logging, absl and glog, PyTorch and TensorFlow.  The stream gives
+no information: most loggers write all lines to stderr.
 """
 
 import json
@@ -32,7 +32,7 @@ WORDS: Final[Mapping[str, str]] = {
     "PANIC": "CRITICAL",
 }
 
-#: What a prefix may be recognised by: those words, a compiler's, and the letters of glog.
+#: The words of prefixes: those above, a compiler's, and the letters of glog.
 _MARKS: Final[Mapping[str, str]] = {
     **WORDS,
     "error": "ERROR",
@@ -53,7 +53,7 @@ _JSON_LENGTH_MAX: Final = 1 << 16
 _BRACKETS_MAX: Final = 200
 #: Messages of gRPC may be 100 deep, and an object in an object takes three of them.
 _DEPTH_MAX: Final = 30
-#: Every number of so many digits is one of a double.
+#: Every number with so many digits fits a double.
 _DIGITS_MAX: Final = 300
 _PREFIX_LENGTH_MAX: Final = 200
 _WORDS_AFTER_TIME: Final = 4
@@ -61,10 +61,10 @@ _WORDS_AFTER_TIME: Final = 4
 _WORD: Final = "(" + "|".join(sorted(WORDS, key=len, reverse=True)) + ")"
 _TIME = r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
 
-#: ``[rank0]:`` is what torchrun and PyTorch put in front of what a rank says.
+#: torchrun and PyTorch put ``[rank0]:`` in front of a rank's lines.
 _RANK = re.compile(r"\[(?:rank)?\d+\]: ?")
 
-#: How lines begin, and how grave they then are; where it is not said, the first group says it.
+#: Prefixes of lines, and their severity; without one, the first group has it.
 _PREFIXES: Final = tuple(
     (re.compile(pattern), severity)
     for pattern, severity in (
@@ -79,22 +79,22 @@ _PREFIXES: Final = tuple(
     )
 )
 
-#: Halves of characters can be written in JSON, and in no other encoding.
+#: JSON can contain unpaired surrogates, other encodings cannot.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _AT_TIME = re.compile(_TIME)
 _SEPARATORS = re.compile(r"[\s\[\]:,|]+(?:-\s+)?")
 _TRACEBACK = re.compile(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
 
 
-#: What may stand before all that is looked for, once a newline is before each line.
+#: The characters that may precede a match, once a newline is before each line.
 _BEGIN: Final = r"\n[^\S\n]*(?:\[(?:rank)?\d+\]: ?)?[^\S\n]*"
-#: Finds more lines than say something, and none less: the beginnings of all that is looked for.
+#: The beginnings of all prefixes: it matches every line with a severity, and others too.
 _MAY_SAY: Final = re.compile(
     rf"{_BEGIN}(?=[{{+\[\dDIWEFTNSCAPfew])(?:\{{|(?:\+ )?(?:Exception Group )?Traceback|\[?{_WORD}|"
     r"\[?[DIWEF]\d{4} |\[[IWEF] |"
     r"\[?\d{4}[-/]|(?:fatal )?(?:error|warning): |Fatal Python|Segmentation f|Aborted \()"
 )
-#: What is in lines that those beginnings do not tell of.
+#: The contents of lines with a severity that those beginnings do not match.
 _RARE: Final = ("Error", "Exception", "Interrupt", "Warning: ")
 
 
@@ -108,9 +108,9 @@ class SeverityReader:
         self._in_traceback = False
 
     def are_plain(self, texts: str) -> bool:
-        """Whether each of the next lines, a newline between them, is an INFO; False: perhaps not.
+        """Whether all of the next lines, joined by newlines, are INFO; False: some may not be.
 
-        For many lines at once this is ten times faster than to look at each.
+        For many lines at once this is ten times faster than a check of each.
         """
         if self._in_traceback or any(word in texts for word in _RARE):
             return False
@@ -130,7 +130,7 @@ class SeverityReader:
 
 
 def severity_of(text: str) -> str | None:
-    """What the line itself says of its severity; None where it says nothing."""
+    """Return the severity that the line itself gives; None if it gives none."""
     if text.startswith("{"):
         return _structured(text)
     start = text[:_PREFIX_LENGTH_MAX].lstrip()
@@ -141,7 +141,7 @@ def severity_of(text: str) -> str | None:
 
 
 def _after_time(start: str) -> str | None:
-    """Loggers put a few names between the time and the level: ``- trainer.data - INFO -``."""
+    """Find a level after the time, behind a few names: ``- trainer.data - INFO -``."""
     time = _AT_TIME.match(start)
     if time is None:
         return None
@@ -150,7 +150,7 @@ def _after_time(start: str) -> str | None:
 
 
 def payload_of(text: str) -> dict[str, Any] | None:
-    """The object of a structured line, its ``message`` set; None where the line is only text."""
+    """Return the object of a structured line, with ``message`` set; None for a line of text."""
     payload = _object(text)
     message = None if payload is None else _first(payload, _MESSAGE_KEYS)
     if payload is None or not isinstance(message, str):
@@ -169,7 +169,7 @@ def _structured(text: str) -> str | None:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The object that a line is, if every client can get it, as JSON or by gRPC."""
+    """Return a line's object if clients can get it both as JSON and by gRPC."""
     if not (text.startswith("{") and len(text) <= _JSON_LENGTH_MAX):
         return None
     brackets = text.count("{") + text.count("[")
@@ -196,7 +196,7 @@ def _first(payload: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _is_named(text: str) -> bool:
-    """``pkg.Failed: why`` or ``Stopped``: the line that names what a traceback is about."""
+    """``pkg.Failed: why`` or ``Stopped``: the line that names the exception of a traceback."""
     name, _, _ = text.partition(":")
     return all(part.isidentifier() for part in name.strip().split("."))
 

@@ -1,4 +1,4 @@
-"""Names that were probably meant by misspelled ones; refusals and notes suggest them."""
+"""Finds the names that misspelled ones probably mean, for refusals and notes."""
 
 import difflib
 import re

@@ -26,7 +26,7 @@ class JobState(enum.Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more can happen to the job."""
+        """Whether the state cannot change any more."""
         return self in FINAL
 
     @property
@@ -49,7 +49,10 @@ class JobError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """Where a job is.  Times are aware datetimes in UTC; ``end_time`` is set iff state is final."""
+    """The status of a job.
+
+    Times are aware datetimes in UTC; ``end_time`` is set iff state is final.
+    """
 
     state: JobState = JobState.QUEUED
     create_time: datetime | None = None
@@ -63,7 +66,7 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job: its identity, what was asked, and what was observed."""
+    """A job: its identity, its spec, and its observed status."""
 
     project: str
     location: str

@@ -1,21 +1,21 @@
-"""What a replica says of its steps: the file that the trainer library writes once a second.
+"""The times of a replica's steps, from a file that the trainer library writes once a second.
 
-A trainer wrote the file, so nothing of it is believed: what is missing, negative or no number makes
-it no report, and of a name only what can be printed stays.  ``trainshed_trainer.steps`` is the
-other end.
+A trainer wrote the file, so every value is checked: a missing or negative value, or one that is not
+a number, makes it invalid, and a name keeps only its printable characters.
+``trainshed_trainer.steps`` writes it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: The kind of event in a job's story that says what the steps of an attempt came to.
+#: The kind of a job's event with the measured steps of an attempt.
 STEPS: Final = "STEPS"
-#: The one that says what was predicted of them, and what it came to.
+#: The kind of event with the prediction of the steps and the result.
 OUTCOME: Final = "OUTCOME"
-#: The only version there is.
+#: The only version of the format.
 VERSION: Final = 1
-#: Steps that are kept one by one, at either end.
+#: The number of single steps that are kept, at each end.
 KEPT: Final = 256
 #: No step is longer, in seconds, and no count is larger.
 _MOST: Final = 1e15
@@ -71,7 +71,7 @@ def step_times_of(document: object) -> StepTimes:
 
 
 def _drop_unprintable(text: str) -> str:
-    """Half a character or a control would break the next who writes it into a file."""
+    """Drop surrogates and control characters, which would break a file with the name."""
     return "".join(character for character in text if character.isprintable())
 
 
@@ -90,7 +90,7 @@ def _pair(name: str, entry: object) -> tuple[float, float]:
 
 
 def _number(table: Mapping[str, Any], name: str) -> float:
-    """A finite one that is not negative; 0 where it is absent."""
+    """Return a finite number that is not negative; 0 if it is absent."""
     number = table.get(name, 0)
     if isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number <= _MOST:
         return float(number)  # NaN is not between them

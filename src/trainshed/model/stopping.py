@@ -1,4 +1,4 @@
-"""Why an attempt is to end, and how long it has for it."""
+"""Orders to stop an attempt: the reason, and the grace period."""
 
 import enum
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class StopOrder:
     """The order to end an attempt.
 
     Replicas get a notice and SIGTERM at once, and are killed after ``grace_s`` seconds.
-    ``message`` is a sentence for people.
+    ``message`` is a sentence for users.
     """
 
     grace_s: float

@@ -1,4 +1,4 @@
-"""What is kept in a bucket: objects and what their authors said about them."""
+"""The objects of a bucket, and their attributes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """What the author of an object said about it; kept beside the bytes, and may change alone."""
+    """The attributes that the author of an object set; they may change without the bytes."""
 
     content_type: str = ""
     cache_control: str = ""
@@ -46,10 +46,10 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a caller wants to be true before anything happens; None asks for nothing.
+    """The preconditions of a caller's request; None means no condition.
 
-    Generation 0 stands for an object that is not there.  ``revision`` is the generation that is
-    meant; any other one is not the object.
+    Generation 0 means that the object does not exist.  ``revision`` is the requested generation;
+    another one counts as a missing object.
     """
 
     revision: int | None = None
@@ -59,5 +59,5 @@ class Conditions:
     metageneration_not: int | None = None
 
 
-#: Asks for nothing.
+#: No conditions.
 ALWAYS = Conditions()

@@ -1,4 +1,4 @@
-"""What a tuning study is: parameters, metrics, algorithm and stopping rules."""
+"""The spec of a tuning study: parameters, metrics, algorithm and stopping rules."""
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,14 +7,14 @@ from typing import Literal
 
 
 class Goal(enum.Enum):
-    """Which way a metric is better."""
+    """Whether a higher or a lower value of a metric is better."""
 
     MAXIMIZE = "MAXIMIZE"
     MINIMIZE = "MINIMIZE"
 
 
 class ParameterKind(enum.Enum):
-    """What values a parameter takes."""
+    """The kinds of values of a parameter."""
 
     DOUBLE = "DOUBLE"
     INTEGER = "INTEGER"
@@ -23,7 +23,7 @@ class ParameterKind(enum.Enum):
 
 
 class Scale(enum.Enum):
-    """How a numeric range is stretched before it is searched."""
+    """How a numeric range is scaled for the search."""
 
     NONE = "NONE"
     LINEAR = "LINEAR"
@@ -40,14 +40,14 @@ class Algorithm(enum.Enum):
 
 
 class Selection(enum.Enum):
-    """Which of a trial's measurements is its final one (docs/sources/vertex.md 8)."""
+    """The measurement that becomes a trial's final one (docs/sources/vertex.md 8)."""
 
     LAST = "LAST"
     BEST = "BEST"
 
 
 class Noise(enum.Enum):
-    """How much two trials with the same parameters differ; DEFAULT lets the model find out."""
+    """How much two trials with the same parameters differ; with DEFAULT the model estimates it."""
 
     DEFAULT = "DEFAULT"
     LOW = "LOW"
@@ -67,7 +67,7 @@ class Safety:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One measured quantity and its goal.  With ``safety`` it is a limit, and not an objective."""
+    """One measured quantity and its goal.  With ``safety`` it is a limit, not an objective."""
 
     metric_id: str
     goal: Goal = Goal.MAXIMIZE
@@ -96,7 +96,7 @@ class DecayCurveRule:
 class ConvexRule:
     """Stop a trial whose optimistic extrapolation to ``step_count_max`` is worse than the best.
 
-    None: as docs/sources/vertex.md 8 has it (a tenth of the most steps; 5 measurements).
+    None means the values of docs/sources/vertex.md 8 (a tenth of the most steps; 5 measurements).
     """
 
     rule: Literal["convex"] = "convex"
@@ -181,7 +181,7 @@ class StudySpec:
 
 
 def parameters_of(study: StudySpec) -> Iterator[ParameterSpec]:
-    """Every parameter of a study, conditional ones at any depth behind their parent."""
+    """Yield every parameter of a study, conditional ones at any depth after their parent."""
     return (parameter for parameter, _ in occurrences(study.parameters))
 
 
@@ -190,9 +190,10 @@ def occurrences(
     under: Mapping[object, frozenset[str | float]] | None = None,
     at: tuple[int, ...] = (),
 ) -> Iterator[tuple[ParameterSpec, Mapping[object, frozenset[str | float]]]]:
-    """Every parameter, with the values that each parent above it must have.
+    """Yield every parameter, with the values that each parent above it must have.
 
-    A parent is known by its position ``at``: names may be given twice (docs/sources/vertex.md 8).
+    ``at``, its position, identifies a parent: two parameters may have one name
+    (docs/sources/vertex.md 8).
     """
     conditions = under or {}
     for index, parameter in enumerate(parameters):
@@ -205,7 +206,7 @@ def occurrences(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One trial as its program sees it: its number as a text from "1", and arguments."""
+    """One trial for its program: its number as a text, from "1", and its arguments."""
 
     trial_id: str
     parameters: tuple[tuple[str, str], ...] = ()

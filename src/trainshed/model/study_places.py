@@ -1,7 +1,7 @@
-"""The places in a study at which a rule can point: what, and of which metric or parameter.
+"""The places in a study that a rule can name: a field, and its metric or parameter.
 
-A place is given in the model's words.  Each dialect turns it into the name of its own field; a
-dialect that has no such field names the whole study.
+A place has the model's names.  Each dialect turns it into the name of its own field; a dialect
+without such a field names the whole study.
 """
 
 import enum
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # most commands of a terminal read no study
 
 
 class StudyField(enum.Enum):
-    """What of a study is meant.  Those of one metric or parameter need its position."""
+    """The fields of a study.  Fields of one metric or parameter need its position."""
 
     STUDY = "study"
     ALGORITHM = "algorithm"
@@ -57,9 +57,9 @@ class StudyField(enum.Enum):
 class StudyPlace:
     """A field of a study.
 
-    ``at`` is (its number,) of a metric.  Of a parameter it is its number among the study's, and
-    then the number of the condition at each level below: (1, 0) is what the first condition of the
-    second parameter holds.
+    ``at`` of a metric is (its number,).  ``at`` of a parameter is its number in the study, then the
+    number of the condition at each level below: (1, 0) is the parameter in the first condition of
+    the second parameter.
     """
 
     field: StudyField
@@ -69,7 +69,7 @@ class StudyPlace:
 def placed(
     parameters: "Sequence[ParameterSpec]",
 ) -> "Iterator[tuple[tuple[int, ...], ParameterSpec]]":
-    """Every parameter of a study with its position, children behind their parent."""
+    """Yield every parameter of a study with its position, children after their parent."""
     for index, parameter in enumerate(parameters):
         yield from _below((index,), parameter)
 
@@ -85,7 +85,7 @@ def _below(
 def parameter_at(
     parameters: "Sequence[ParameterSpec]", at: tuple[int, ...]
 ) -> "ParameterSpec | None":
-    """The parameter at a position; None where there is none."""
+    """Return the parameter at a position; None if there is none."""
     parameter = parameters[at[0]] if at and at[0] < len(parameters) else None
     for index in at[1:]:
         if parameter is None or index >= len(parameter.conditions):

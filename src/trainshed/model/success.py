@@ -1,9 +1,10 @@
-"""When a job is over, with which code, and in which words.
+"""Decides when a job is over, with which exit code and message.
 
 The primary's end decides.  A replica that fails before it ends the job at once: the others would
-wait for it in a collective that never completes.  Of several failures the one seen first counts,
-since the others are mostly its consequences.  A replica other than the primary that ends with 0 has
-done its part.  The supervisor applies this rule, so it lies in the model (decision 0029).
+wait for it in a collective that never completes.  Of several failures the first observed one
+counts, because the others are mostly its consequences.  A replica other than the primary that ends
+with 0 has finished its work.  The supervisor applies this rule, so it is in the model (decision
+0029).
 """
 
 import signal
@@ -15,7 +16,7 @@ from trainshed.model.exits import describe_exit, signal_name
 from trainshed.model.roles import Role
 
 _LAST_WORDS_MAX: Final = 200
-#: What pip says of itself after everything else, also after an error.
+#: pip's notices about itself, which are its last lines also after an error.
 _PIP_ASIDES: Final = (
     "[notice] ",
     "WARNING: Running pip as the 'root' user",
@@ -25,7 +26,7 @@ _PIP_ASIDES: Final = (
 
 
 class JobEnd(NamedTuple):
-    """What a job's exit code will be, and which replica or signal decided it."""
+    """A job's exit code, and the replica or signal that decided it."""
 
     exit_code: int
     decider: ReplicaExit | None = None
@@ -34,7 +35,7 @@ class JobEnd(NamedTuple):
 
 
 def job_end(primary: str, exits: Sequence[ReplicaExit]) -> JobEnd | None:
-    """The end after these exits, in the order in which they were seen; None: the job goes on.
+    """Return the end after these exits, in order of observation; None if the job continues.
 
     ``primary`` is the task name of the replica whose end decides.
     """
@@ -47,12 +48,12 @@ def job_end(primary: str, exits: Sequence[ReplicaExit]) -> JobEnd | None:
 
 
 def interrupted(signum: signal.Signals, reason: str = "") -> JobEnd:
-    """The end by a signal to the launcher, or by an order with a reason of its own."""
+    """Return the end by a signal to the launcher, or by an order with its own reason."""
     return JobEnd(exit_code=SIGNAL_BASE + signum, signum=signum, reason=reason)
 
 
 def output_gone(error: OSError) -> JobEnd:
-    """The end because the output has nowhere to go, with what its writing failed of."""
+    """Return the end because writing the output failed, with the error."""
     cause = "the output was closed by its reader"
     if not isinstance(error, BrokenPipeError):
         cause = f"the output cannot be written: {error.strerror or error}"
@@ -60,23 +61,23 @@ def output_gone(error: OSError) -> JobEnd:
 
 
 def may_end_together(roles: Iterable[Role]) -> bool:
-    """Whether workers are expected to end when the primary does, rather than to be stopped.
+    """Whether workers end by themselves when the primary does, and are not stopped.
 
     Replicas of an all-reduce job finish the same last step; workers beside parameter servers may be
-    servers themselves.  ``roles`` are those of all replicas.
+    servers themselves.  ``roles`` has the role of every replica.
     """
     return Role.PARAMETER_SERVER not in roles
 
 
 def ends_by_itself(role: Role) -> bool:
-    """Whether a replica is waited for when the primary has ended: a reducer is not."""
+    """Whether to wait for a replica when the primary has ended; not for a reducer."""
     return role is not Role.REDUCER
 
 
 def message(end: JobEnd, words: str = "", ending: str = "") -> str:
-    """The one line that says how the job ended; ``words`` are those of ``words_of``.
+    """Return the line that says how the job ended; ``words`` come from ``words_of``.
 
-    ``ending`` is how the deciding replica ended, if more is known than its exit.
+    ``ending`` describes how the deciding replica ended, if more than its exit is known.
     """
     if end.decider is None:
         return end.reason or f"stopped by {signal_name(end.signum or 0)}"
@@ -86,7 +87,7 @@ def message(end: JobEnd, words: str = "", ending: str = "") -> str:
 
 
 def words_of(lines: Sequence[str], advice: str = "") -> str:
-    """The last line that a failed replica wrote of its failure, and what helps if it is known."""
+    """Return a failed replica's last line about its failure, and what helps if it is known."""
     relevant = (line for line in reversed(lines) if not line.startswith(_PIP_ASIDES))
     words = next(relevant, lines[-1] if lines else "")[:_LAST_WORDS_MAX]
     return f"{words} ({advice})" if advice else words

@@ -1,4 +1,4 @@
-"""Counts, lists of names, sizes and durations as messages show them."""
+"""Formats counts, lists of names, sizes and durations for messages."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from typing import Final
 
 _UNIT: Final = 1024
 _DECIMAL_UNITS: Final = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-#: From how many seconds on a unit is used, its seconds, and its name.
+#: The number of seconds from which a unit is used, the unit's seconds, and its name.
 _DURATION_UNITS: Final = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
 
 
@@ -24,7 +24,7 @@ def join_or(values: Iterable[object], limit: int = 12) -> str:
 
 
 def join_names(names: Sequence[str], limit: int) -> str:
-    """``a, b and 3 more``: the first ``limit`` names, and how many are left out."""
+    """``a, b and 3 more``: the first ``limit`` names, and the number of the others."""
     more = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
@@ -50,7 +50,7 @@ def format_decimal_size(size_bytes: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """``90 s``, ``45 min``, ``3 h``, ``7 d``: rounded up, never less than it is."""
+    """``90 s``, ``45 min``, ``3 h``, ``7 d``: rounded up."""
     for least, unit, name in _DURATION_UNITS:
         if seconds >= least:
             return f"{math.ceil(seconds / unit)} {name}"

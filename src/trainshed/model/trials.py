@@ -1,4 +1,4 @@
-"""What was tried in a study and what came of it: trials, reports and measurements."""
+"""The trials of a study, with their reports and measurements."""
 
 import enum
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from trainshed.model.status import JobState
 Value = float | int | str
 Values = tuple[tuple[str, Value], ...]
 
-#: From here on Python writes whole floats with an exponent, and they have no point to lose.
+#: From here on Python writes whole floats with an exponent and without a point.
 _WHOLE_MAX: Final = 1e16
 
 
 class TrialState(enum.Enum):
-    """How far a trial has come; there is no FAILED (docs/sources/vertex.md 8)."""
+    """The states of a trial; there is no FAILED (docs/sources/vertex.md 8)."""
 
     REQUESTED = "REQUESTED"
     """It will be made; it has no values yet."""
@@ -32,7 +32,7 @@ class TrialState(enum.Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing changes any more."""
+        """Whether the state cannot change any more."""
         return self in {TrialState.SUCCEEDED, TrialState.INFEASIBLE}
 
 
@@ -45,13 +45,13 @@ class Measurement:
     metrics: tuple[tuple[str, float], ...] = ()
 
     def value(self, metric_id: str) -> float | None:
-        """The value of a metric, where it was measured."""
+        """Return the value of a metric, if it was measured."""
         return next((value for name, value in self.metrics if name == metric_id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
-    """A trial as it is remembered.  ``measurements`` ascend by (step, elapsed time)."""
+    """A trial as it is stored.  ``measurements`` ascend by (step, elapsed time)."""
 
     number: int
     """From 1; never given twice in a study."""
@@ -80,7 +80,7 @@ class TrialView:
 
 
 def text_of(value: Value) -> str:
-    """A value as a program's command line has it, and as ml v1 shows it.
+    """Return a value as a program's command line and ml v1 have it.
 
     Whole numbers have no point (``32``), others their shortest form.  A negative one never has an
     exponent: Python's argparse takes ``-1e-05`` for the name of an option.

@@ -1,8 +1,9 @@
-"""Text of strangers as a reader may see it: nothing in it is obeyed, hidden or turned around.
+"""Escapes hidden characters in text of users, so that it cannot control or mislead a terminal.
 
-A terminal obeys escape codes and C1 controls; bidirectional controls show a name in another order
-than it has; format characters hide in it.  Each is shown as the escape that means it, so that
-nothing is lost.  What is shown here and what names may hold is one rule, of Unicode's categories.
+A terminal executes escape codes and C1 controls; bidirectional controls change the order of a
+name's letters; format characters are invisible.  Each is shown as its escape, so that no
+information is lost.  The same rule, by Unicode's categories, decides which characters names may
+contain.
 """
 
 from collections.abc import Callable
@@ -10,13 +11,13 @@ from typing import Final
 
 #: Controls, format characters, surrogates, separators of lines and of paragraphs.
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-#: Scripts and emoji join letters by these; they turn and hide nothing.
+#: Scripts and emoji join letters with these; they neither hide nor reorder text.
 _JOINERS: Final = "\u200c\u200d"
 _LAYOUT: Final = "\n\t"
 
 
 def hides(character: str) -> bool:
-    """Whether a reader would not see a character as what it is."""
+    """Whether a character is invisible or changes how text is shown."""
     if character.isprintable() or character in _JOINERS:
         return False
     import unicodedata  # noqa: PLC0415  # most text is ASCII, and this costs a megabyte
@@ -25,24 +26,24 @@ def hides(character: str) -> bool:
 
 
 def hidden(text: str) -> str | None:
-    """The first hidden character of a text, as its escape; None for a text without one."""
+    """Return the first hidden character of a text, as its escape; None if there is none."""
     if text.isprintable():
         return None
     return next((_escape(character) for character in text if hides(character)), None)
 
 
 def visible(text: str) -> str:
-    """A text with every hidden character as its escape; ends of lines and tabs stay."""
+    """Return a text with every hidden character escaped, except ends of lines and tabs."""
     return text if text.isprintable() else text.translate(_BLOCK)
 
 
 def visible_line(text: str) -> str:
-    """As ``visible``, in one line, so that no text adds a line of its own."""
+    """As ``visible``, in one line, so that the text cannot add a line."""
     return text if text.isprintable() else text.translate(_LINE)
 
 
 def visible_json(text: str) -> str:
-    """A JSON text that means the same, with every hidden character as JSON's own escape."""
+    """Return an equal JSON text, with every hidden character as JSON's own escape."""
     return text if text.isprintable() else text.translate(_JSON)
 
 
@@ -57,7 +58,7 @@ def _json_escape(character: str) -> str:
 
 
 class _Escapes(dict[int, str]):
-    """What ``str.translate`` asks for each character, found out once for each."""
+    """The table for ``str.translate``, which computes each character once."""
 
     def __init__(self, escape: Callable[[str], str], layout: str) -> None:
         super().__init__((ord(character), character) for character in layout)
