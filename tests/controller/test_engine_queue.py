@@ -252,7 +252,7 @@ def test_each_engine_gets_its_own_jobs(queue_world):
             "fake": ServedEngine(engine=world.engine, labels={"trainshed-x": "y"}),
         }
     )
-    controller = world.controller(engine=engines)
+    controller = world.controller(engines=engines)
     small, gang = world.submit(), world.submit(replicas=3)
     go(controller)
     held = {job.uid: job for job in world.store.holding()}

@@ -8,6 +8,7 @@ import pytest
 
 from controller.world import World, compose, nodes
 from trainshed.controller import Controller, Pace
+from trainshed.engines.several import Engines
 from trainshed.model.job import Scheduling
 from trainshed.model.resources import NodeState
 from trainshed.model.status import JobState
@@ -34,7 +35,7 @@ class RealWorld(World):
     def controller(self, server="server-a", **more):
         return Controller(
             self.store,
-            self.engine,
+            Engines.only(self.engine),
             server=server,
             compose=more.pop("compose", compose),
             pace=more.pop("pace", PACE),

@@ -10,6 +10,7 @@ from controller.test_threads import wait_for
 from controller.world import World, compose, nodes
 from postgres_server import bin_folder, running_postgres
 from trainshed.controller import Controller
+from trainshed.engines.several import Engines
 from trainshed.model.status import JobState
 from trainshed.store.opening import open_store
 from trainshed.testing.fake_engine import FakeEngine, Script
@@ -34,7 +35,9 @@ class Cluster(World):
         self.store = self.stores[-1]
         self.submitted = 0
         self.servers = [
-            Controller(store, self.engine, server=f"server-{n}", compose=compose, pace=PACE)
+            Controller(
+                store, Engines.only(self.engine), server=f"server-{n}", compose=compose, pace=PACE
+            )
             for n, store in enumerate(self.stores[:2])
         ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from databases import new_database
 from trainshed.controller import Controller, Pace
+from trainshed.engines.several import Engines
 from trainshed.launch.names import task_name
 from trainshed.lifecycle.deadlines import limits_of
 from trainshed.model.attempt import AttemptKey, Phase
@@ -112,7 +113,7 @@ class World:
         """A server that has just started."""
         started = Controller(
             self.store,
-            more.pop("engine", self.engine),
+            more.pop("engines", None) or Engines.only(self.engine),
             server=server,
             compose=more.pop("compose", compose),
             clock=self.clock.now,

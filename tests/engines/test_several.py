@@ -1,4 +1,4 @@
-"""Several engines as one."""
+"""The engines of a server, looked up by name or by an attempt."""
 
 import pytest
 
@@ -30,9 +30,6 @@ class Broken(FakeEngine):
     def observe(self, _keys):
         raise RuntimeError("broken")
 
-    def list_attempts(self):
-        raise RuntimeError("broken")
-
 
 def engines_of(served, failed=None):
     engines = Engines({name: ServedEngine(engine=one) for name, one in served.items()}, failed)
@@ -48,23 +45,22 @@ def pair():
 def test_each_attempt_is_asked_of_its_engine_and_one_that_names_none_of_the_first(pair):
     engines = engines_of(pair)
     for key in (ONE, TWO, OLD):
-        engines.stop(key, STOP)
+        engines.of(key).stop(key, STOP)
     assert [set(one.stops) for one in pair.values()] == [{ONE, OLD}, {TWO}]
     assert {observation.key for observation in engines.observe([ONE, TWO, OLD])} == {ONE, TWO, OLD}
-    assert [(node.engine, node.name) for node in engines.fleet()] == [("a", "n"), ("b", "n")]
+    assert [engines.fleet_of(name) for name in pair] == [
+        [Node(name="n", engine=name)] for name in pair
+    ]
 
 
 def test_an_engine_that_fails_takes_the_others_not_down():
     engines = engines_of({"a": Broken([]), "b": FakeEngine([Node(name="n")])})
-    assert [node.engine for node in engines.fleet()] == ["b"]
+    assert engines.fleet_of("b") == [Node(name="n", engine="b")]
     phases = {observation.key: observation.phase for observation in engines.observe([ONE, TWO])}
     assert phases[ONE] is Phase.UNKNOWN
     assert engines.fleet_of("a") is None
-    assert engines.known_of("a") is None
-    assert engines.list_attempts() == []
     assert engines.healths()["a"].reason is Reason.ENGINE_AWAY
     assert engines.healths()["b"] is None
-    assert engines.health() is None
 
 
 def test_an_engine_that_could_not_be_made_is_told_and_its_attempts_are_left_alone(pair):
@@ -73,7 +69,7 @@ def test_an_engine_that_could_not_be_made_is_told_and_its_attempts_are_left_alon
     assert engines.are_several
     assert [observation.phase for observation in engines.observe([TWO])] == [Phase.UNKNOWN]
     with pytest.raises(OSError, match="without the engine b: at most 4 nodes"):
-        engines.stop(TWO, STOP)
+        engines.of(TWO).stop(TWO, STOP)
     assert not pair["a"].stops
 
 
@@ -83,7 +79,7 @@ def test_attempts_of_an_engine_that_has_no_table_any_more_are_not_taken_for_anot
     assert observation.phase is Phase.UNKNOWN
     assert observation.waits.message == "this server runs without the engine b"
     with pytest.raises(OSError, match="without the engine b"):
-        engines.stop(TWO, STOP)
+        engines.of(TWO).stop(TWO, STOP)
 
 
 def test_an_attempt_whose_engine_was_forgotten_to_make_room_is_not_taken_for_anothers(
@@ -93,7 +89,7 @@ def test_an_attempt_whose_engine_was_forgotten_to_make_room_is_not_taken_for_ano
     observed_keys = []
     monkeypatch.setattr(pair["a"], "observe", lambda keys: observed_keys.extend(keys) or [])
     engines = engines_of(pair)
-    engines.stop(TWO, STOP)
+    engines.of(TWO).stop(TWO, STOP)
     engines.observe([TWO, ONE])
     assert observed_keys == [ONE]
 
@@ -154,5 +150,5 @@ def test_an_engine_that_was_there_before_its_table_is_still_known_by_its_kind(pa
     pair["a"].name, pair["b"].name = "local", "b"
     engines = engines_of(pair)
     engines.ask(lambda keys: dict.fromkeys(keys, "local"))
-    assert engines.engine_of(OLD) == "a"
-    assert engines.get("local") is pair["a"]
+    assert engines.name_of(OLD) == "a"
+    assert engines.named("local") is pair["a"]

@@ -47,7 +47,7 @@ def cluster():
 
 @pytest.fixture
 def attempts(store, cluster):
-    return AttemptService(store, Engines.of(cluster))
+    return AttemptService(store, Engines.only(cluster))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.local import engine
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.local.options import LocalOptions
+from trainshed.engines.several import Engines
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
@@ -37,7 +38,7 @@ def launch(store, tmp_path):
 def launching(store, folder, table):
     return Launching(
         store,
-        LocalEngine(folder / "jobs"),
+        Engines.only(LocalEngine(folder / "jobs")),
         images=table,
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,
@@ -77,7 +78,7 @@ class EngineWithoutNetworks(LocalEngine):
 def test_an_engine_that_gives_no_networks_is_asked_for_none(desk, store, tmp_path):
     launch = Launching(
         store,
-        EngineWithoutNetworks(tmp_path / "jobs"),
+        Engines.only(EngineWithoutNetworks(tmp_path / "jobs")),
         images=images(*MAPPED),
         buckets=Buckets(root=tmp_path / "buckets"),
         library=tmp_path / LIBRARY,
@@ -366,7 +367,7 @@ def place(tmp_path):
 def with_gateway(store, folder, place, mode="users", **changes):
     return Launching(
         store,
-        LocalEngine(folder / "jobs", LocalOptions(isolation=Isolation(mode))),
+        Engines.only(LocalEngine(folder / "jobs", LocalOptions(isolation=Isolation(mode)))),
         images=images(*MAPPED),
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,
@@ -439,7 +440,7 @@ def test_a_container_with_a_network_of_its_own_asks_no_resolver_for_the_metadata
     runtime = DOCKER.with_walls(is_read_only=True)
     launch = Launching(
         store,
-        LocalEngine(tmp_path / "jobs", LocalOptions(containers=runtime)),
+        Engines.only(LocalEngine(tmp_path / "jobs", LocalOptions(containers=runtime))),
         images=images(containers=runtime),
         buckets=Buckets(root=tmp_path / "buckets"),
         library=tmp_path / LIBRARY,

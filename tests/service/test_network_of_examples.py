@@ -19,6 +19,7 @@ from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.network import addresses
 from trainshed.engines.network.choose import JobNetwork
+from trainshed.engines.several import Engines
 from trainshed.model.network import NetworkLayout
 from trainshed.service.starts.interpreters import LIBRARY
 from trainshed.service.starts.launching import Launching
@@ -88,9 +89,10 @@ def _submit(desk, example):
 
 
 def _launching(store, folder, networks):
+    options = LocalOptions(network=JobNetwork(is_own=networks))
     return Launching(
         store,
-        LocalEngine(folder / "jobs", LocalOptions(network=JobNetwork(is_own=networks))),
+        Engines.only(LocalEngine(folder / "jobs", options)),
         images=images(ANY_IMAGE),
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,

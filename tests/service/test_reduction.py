@@ -9,6 +9,7 @@ import pytest
 
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, pool
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.several import Engines
 from trainshed.files.server_files import write_first
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
@@ -31,7 +32,7 @@ def launch(store, tmp_path):
 def launching(store, folder, table):
     return Launching(
         store,
-        LocalEngine(folder / "jobs"),
+        Engines.only(LocalEngine(folder / "jobs")),
         images=table,
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,

@@ -15,6 +15,7 @@ import trainshed_trainer
 from service.submitting import Desk, custom_job, images, pool
 from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.several import Engines
 from trainshed.service.starts.interpreters import ENTRY_POINTS, LIBRARY
 from trainshed.service.starts.launching import Launching
 from trainshed.storage.buckets import Buckets
@@ -48,7 +49,7 @@ def started(store, tmp_path):
         buckets = Buckets(root=tmp_path / "buckets")
         launching = Launching(
             store,
-            LocalEngine(tmp_path / "jobs"),
+            Engines.only(LocalEngine(tmp_path / "jobs")),
             images=table,
             buckets=buckets,
             library=tmp_path / LIBRARY,

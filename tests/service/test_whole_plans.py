@@ -21,6 +21,7 @@ from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.network import addresses
 from trainshed.engines.network.choose import JobNetwork
+from trainshed.engines.several import Engines
 from trainshed.model.gateway import GatewaySight
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
@@ -109,12 +110,14 @@ def launching(store, folder, table, setting):
     place = GatewayPlace("127.0.0.1", 4443, None, folder / "gateway/bundle.pem")
     return Launching(
         store,
-        LocalEngine(
-            folder / "jobs",
-            LocalOptions(
-                containers=DOCKER if setting.get("contained") else NONE,
-                network=JobNetwork(is_own=setting.get("networks", False)),
-            ),
+        Engines.only(
+            LocalEngine(
+                folder / "jobs",
+                LocalOptions(
+                    containers=DOCKER if setting.get("contained") else NONE,
+                    network=JobNetwork(is_own=setting.get("networks", False)),
+                ),
+            )
         ),
         images=table,
         buckets=Buckets(root=folder / "buckets"),

@@ -96,13 +96,13 @@ class Application:
     audit_log: AuditLog
     learning: Housekeeping
     """Runs more often than the other chores: users look at a job when it has ended."""
-    engine: Engines
+    engines: Engines
     gateway: GatewayListener | None
     """Answers programs of jobs as a Google VM does; None: turned off, or callers are unknown."""
 
     def start(self) -> None:
         """Begin to work.  Raises StoreFault."""
-        if self.engine.traits.reach is NodeLocation.THIS_MACHINE:
+        if self.engines.nearest.traits.reach is NodeLocation.THIS_MACHINE:
             _check_machine(os.uname().nodename, self.store.servers())
         if self.gateway:
             self.gateway.open_again()
@@ -124,7 +124,7 @@ class Application:
         finally:
             if self.gateway:
                 self.gateway.close()
-            self.engine.close()
+            self.engines.close()
             self.store.close()
 
 
@@ -163,7 +163,7 @@ def build(
     engines.ask(store.engines_of)
     images = _images(settings, engines)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    objects = _objects(settings, partial(_user_of, store, engines.traits.uids))
+    objects = _objects(settings, partial(_user_of, store, engines.nearest.traits.uids))
     uploads = Uploads(objects)
     project_bytes = ProjectBytes(settings.project_bytes_max)
     storage = storage_routes(objects, uploads, store, project_bytes)
@@ -232,7 +232,7 @@ def build(
         store=store,
         notice_s=settings.notice_s,
         ordered=controller.look_at_nodes,
-        gpus_now=engines.traits.gpus_now,
+        gpus_now=engines.nearest.traits.gpus_now,
         engines=engines,
     )
     attempts = AttemptService(store, engines)
@@ -271,7 +271,7 @@ def build(
         around=around,
         audit_log=audit_log,
         learning=make_learning(store, catalog, plan_notes),
-        engine=engines,
+        engines=engines,
     )
 
 
@@ -285,7 +285,7 @@ def _images(settings: Settings, engines: Engines) -> ImagesByEngine:
 
 
 def _engines(settings: Settings, engine: Engine | None) -> Engines:
-    return engines_of(settings) if engine is None else Engines.of(engine)
+    return engines_of(settings) if engine is None else Engines.only(engine)
 
 
 def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:

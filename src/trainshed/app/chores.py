@@ -45,23 +45,27 @@ def open_job_log(settings: Settings, engines: Engines) -> JobLog:
 def make_housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
     settings: Settings,
     store: Store,
-    engine: Engines,
+    engines: Engines,
     access: Access,
     uploads: Uploads,
     project_bytes: ProjectBytes,
 ) -> Housekeeping:
     retention = Retention(
         store=store,
-        job_log=open_job_log(settings, engine),
+        job_log=open_job_log(settings, engines),
         bytes_max=settings.log_bytes_max,
         days_max=settings.log_days_max,
         moment_before=store.moment_before,
     )
-    expiry = Expiry(store=store, remove=engine.forget, days_max=settings.finished_days_max)
+    expiry = Expiry(
+        store=store,
+        remove=lambda uid: all(engine.forget(uid) for engine in engines),
+        days_max=settings.finished_days_max,
+    )
     measuring = Measuring(
         store=store,
         buckets=buckets_of(settings.data_dir).root,
-        jobs=_jobs_dirs(settings, engine),
+        jobs=_jobs_dirs(settings, engines),
         uploads=uploads,
         project_bytes=project_bytes,
     )

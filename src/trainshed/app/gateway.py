@@ -9,6 +9,7 @@ from typing import Final
 from trainshed.api.call import RawMethod
 from trainshed.config import Settings
 from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
+from trainshed.engines.base import Traits
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import UsageFault
@@ -30,19 +31,20 @@ _SOCKETS_PART: Final = 4
 def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
     settings: Settings,
     store: Store,
-    engine: Engines,
+    engines: Engines,
     storage: Sequence[RawMethod],
     access: Access,
     audit_log: AuditLog,
     listen: Listen,
 ) -> GatewayListener | None:
     """Make the gateway of replicas; None: turned off, or the engine cannot identify callers."""
-    attempt_at = engine.traits.attempt_at
+    traits = engines.nearest.traits
+    attempt_at = traits.attempt_at
     if not settings.gateway.enabled or attempt_at is None:
         return None
 
     attempts = AttemptsOfStore(store)
-    telemetry = _telemetry(settings, store, engine)
+    telemetry = _telemetry(settings, store, engines)
 
     def make() -> Serving:
         # most of it is needed only when a program connects
@@ -55,7 +57,7 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
             settings.data_dir,
             rows=without_jobs(storage),
             tokens=AttemptTokens.of(settings.data_dir),
-            attempt_at=AttemptOfPeer(store, engine, attempt_at),
+            attempt_at=AttemptOfPeer(store, engines, attempt_at),
             find=attempts,
             is_remembered=attempts.is_remembered,
             recognise=lambda text, peer: access.caller(text, loopback=False, address=peer),
@@ -72,23 +74,22 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
         settings.data_dir,
         make,
         port=settings.gateway.port,
-        hosts=filter(None, (engine.traits.bridge,)),
+        hosts=filter(None, (traits.bridge,)),
         names=list_names(settings.gateway),
         listen=listen,
-        networks=_networks(store, engine),
+        networks=_networks(store, traits),
     )
 
 
-def _networks(store: Store, engine: Engines) -> JobNetworks | None:
+def _networks(store: Store, traits: Traits) -> JobNetworks | None:
     """Make what opens the gateway's sockets in the networks of jobs; None: jobs have none."""
-    ask = engine.traits.ask_listeners
+    ask = traits.ask_listeners
     if ask is None:
         return None
 
     def living() -> list[AttemptKey]:
         return [AttemptKey(row.uid, row.attempt) for row in store.holding()]
 
-    traits = engine.traits
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return JobNetworks(
         ask,
@@ -99,16 +100,16 @@ def _networks(store: Store, engine: Engines) -> JobNetworks | None:
     )
 
 
-def _telemetry(settings: Settings, store: Store, engine: Engines) -> Telemetry | None:
+def _telemetry(settings: Settings, store: Store, engines: Engines) -> Telemetry | None:
     """Make the receiver of logs and metrics; None: they go to Google.  Raises UsageFault."""
     if settings.gateway.telemetry == PASS:
         return None
-    add = engine.traits.add_lines
+    add = engines.nearest.traits.add_lines
     if settings.gateway.telemetry != LOG:
         return Telemetry(tell_in_story(store))
     if add is None:
         message = (
-            f'gateway.telemetry is "{LOG}", and the engine {engine.name} adds no lines to logs'
+            f'gateway.telemetry is "{LOG}", and the engine {engines.first} adds no lines to logs'
         )
         raise UsageFault(f'{message}; accepted: "{DROP}" or "{PASS}"')
     return Telemetry(tell_in_story(store), lambda key, lines: add(key, TASK, lines))

@@ -35,7 +35,7 @@ def choosing(
     if engines.are_several:
         return _Chooser(engines, never, startable)
     name = engines.first
-    if engines.places(name) is PlacedBy.SERVER:
+    if engines.traits_of(name).places is PlacedBy.SERVER:
         choice = ChosenEngine(name="")
         return lambda _job: choice
     return lambda job: _chosen(engines, job, name)
@@ -91,12 +91,13 @@ class _Chooser:
 
 
 def _chosen(engines: Engines, job: WaitingJob, name: str, why: str = "") -> ChosenEngine:
-    if engines.places(name) is PlacedBy.SERVER:
+    traits = engines.traits_of(name)
+    if traits.places is PlacedBy.SERVER:
         return ChosenEngine(name=name, why=why)
     return ChosenEngine(
         name=name,
         places=True,
-        enqueued_max=engines.traits_of(name).enqueued_max,
+        enqueued_max=traits.enqueued_max,
         wants=engines.wishes(name, job.wants),
         why=why,
         closed=engines.health_of(name),

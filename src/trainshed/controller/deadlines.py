@@ -11,7 +11,7 @@ from typing import Final
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import Engine
+from trainshed.engines.several import Engines
 from trainshed.lifecycle.deadlines import overdue
 from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
 from trainshed.model.attempt import AttemptKey, Phase
@@ -39,7 +39,7 @@ class Deadlines:
     """Cancels overdue jobs while this server leads."""
 
     store: Store
-    engine: Engine
+    engines: Engines
     leases: Leases
     pace: Pace
 
@@ -62,7 +62,7 @@ class Deadlines:
         """Return jobs whose attempt has not ended, as the engine knows; a study has none."""
         by_key = {AttemptKey(job.uid, job.attempt): job for job in due}
         with_attempt = [key for key, job in by_key.items() if key.attempt and job.state in _OVER]
-        for observation in self.engine.observe(with_attempt) if with_attempt else ():
+        for observation in self.engines.observe(with_attempt) if with_attempt else ():
             if observation.phase in _OVER[by_key[observation.key].state]:
                 del by_key[observation.key]
         return tuple(by_key.values())

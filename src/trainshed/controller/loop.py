@@ -26,7 +26,6 @@ from trainshed.controller.perform import COMMANDS_MAX, Compose, Performer
 from trainshed.controller.schedule import Scheduler
 from trainshed.controller.studies import MakeJob, Studies
 from trainshed.controller.worker import Pace, Worker
-from trainshed.engines.base import Engine
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
@@ -62,7 +61,7 @@ class Controller:
     def __init__(  # noqa: PLR0913 - what differs between servers and tests, passed by name
         self,
         store: Store,
-        engine: Engine,
+        engines: Engines,
         *,
         server: str,
         compose: Compose,
@@ -80,12 +79,11 @@ class Controller:
 
         ``make_trial_job`` makes the jobs of trials; without it there is no tuning.
         ``budgets`` limit how often a job may restart.  ``hang_restart``: restart a hung job
-        instead of only reporting it.  ``engine`` may be several (``Engines``); ``startable`` then
-        returns why one of them cannot start a job's programs.  ``buckets`` hold the model folders
-        of pipelines; without them the controller does not check model folders.
+        instead of only reporting it.  ``startable`` returns why an engine cannot start a job's
+        programs.  ``buckets`` hold the model folders of pipelines; without them the controller
+        does not check model folders.
         """
         pace = pace or Pace()
-        engines = Engines.of(engine)
         engines.ask(store.engines_of)
         self._monotonic = monotonic
         self._observe_s = pace.observe_s
@@ -111,7 +109,7 @@ class Controller:
             store, engines, leases, holdings, hangs, budgets, pace, model_folders
         )
         self._launches = Launches(
-            engines.launches_at_once,
+            lambda name: engines.traits_of(name).launches_at_once,
             partial(self._wake, "perform", "observe"),
         )
         self._performer = Performer(
@@ -133,13 +131,14 @@ class Controller:
             budgets,
             pace,
             self._scheduler.look_at_nodes,
-            engines.orders_nodes,
+            lambda name: engines.traits_of(name).orders_nodes,
         )
         self._studies = (
             Studies(store, engines, leases, make_job=make_trial_job) if make_trial_job else None
         )
         self._workers = {worker.name: worker for worker in self._make_workers(pace)}
-        engines.listen(self._hear)
+        for engine in engines:
+            engine.listen(self._hear)
 
     def _make_workers(self, pace: Pace) -> Iterator[Worker]:
         yield Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)

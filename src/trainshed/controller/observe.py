@@ -26,7 +26,7 @@ from trainshed.controller.steps import (
 )
 from trainshed.controller.waits import StoredWaits
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import Engine
+from trainshed.engines.several import Engines
 from trainshed.lifecycle.outcome import AttemptFacts, judge, matters, needs_facts
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.job import Scheduling
@@ -65,7 +65,7 @@ class Observer:
     """Observes the attempts of this server's jobs."""
 
     store: Store
-    engine: Engine
+    engines: Engines
     leases: Leases
     holdings: Holdings
     hangs: Hangs
@@ -108,7 +108,7 @@ class Observer:
         heard = {self._heard.popleft() for _ in range(len(self._heard))}
         heard = {*new, *heard.intersection(self._watched)}
         keys: Collection[AttemptKey] = heard if only_new else self._due(heard)
-        observations: Sequence[Observation] = self.engine.observe(tuple(keys))
+        observations: Sequence[Observation] = self.engines.observe(tuple(keys))
         steps = 0
         self.has_freed = False
         first = observations

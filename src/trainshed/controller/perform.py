@@ -19,7 +19,8 @@ from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import ended_rows, log_not_taken, log_with_story, step_of
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import Engine, LaunchRefused
+from trainshed.engines.base import LaunchRefused
+from trainshed.engines.several import Engines
 from trainshed.lifecycle.events import Command
 from trainshed.lifecycle.outcome import (
     FAILED_PRECONDITION,
@@ -71,7 +72,7 @@ class Performer:
     """Performs the commands of the jobs that this server owns."""
 
     store: Store
-    engine: Engine
+    engines: Engines
     leases: Leases
     holdings: Holdings
     compose: Compose
@@ -175,7 +176,7 @@ class Performer:
 
     def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:
         if key.attempt > 0:
-            self.engine.stop(key, self._order(key, commands))
+            self.engines.of(key).stop(key, self._order(key, commands))
         return True
 
     def _order(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> StopOrder:
@@ -199,7 +200,7 @@ class Performer:
             return True
         try:
             plan = self._composed(record, key, held.place)
-            self.engine.launch(key, plan, held.place)
+            self.engines.assign(key, held.place).launch(key, plan, held.place)
         except LaunchRefused as refusal:
             if held.claim is None:
                 raise

@@ -190,7 +190,7 @@ class Scheduler:
     def _is_ours(self, node: Node) -> bool:
         """Return whether the server places jobs on the node."""
         is_served = node.engine in self.engines.served
-        return is_served and self.engines.places(node.engine) is PlacedBy.SERVER
+        return is_served and self.engines.traits_of(node.engine).places is PlacedBy.SERVER
 
     def _hold(self, holding: Holding) -> None:
         running_s = holding.running_s_max or RUNNING_S_DEFAULT

@@ -13,7 +13,7 @@ from typing import Final
 
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import log_with_story
-from trainshed.engines.base import Engine
+from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey, Measured, Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.study import StudySpec
@@ -63,9 +63,9 @@ class Collected:
 class Reports:
     """Collects the reports of trials; caches the measurements until more reports arrive."""
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: Store, engines: Engines) -> None:
         self._store = store
-        self._engine = engine
+        self._engines = engines
         self._curves: dict[tuple[int, int], tuple[int, tuple[Measurement, ...]]] = {}
         """By study and trial: the number of reports, and their measurements."""
 
@@ -123,7 +123,8 @@ class Reports:
         return tuple(new), (attempt, mark), search_note
 
     def _measured(self, uid: int, attempt: int, after: int) -> Measured:
-        return self._engine.measured(AttemptKey(uid, attempt), after)
+        key = AttemptKey(uid, attempt)
+        return self._engines.of(key).measured(key, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +139,13 @@ class _Looked:
 class Studies:
     """Advances studies while this server leads."""
 
-    def __init__(self, store: Store, engine: Engine, leases: Leases, *, make_job: MakeJob) -> None:
+    def __init__(
+        self, store: Store, engines: Engines, leases: Leases, *, make_job: MakeJob
+    ) -> None:
         self._store = store
         self._leases = leases
         self._make_job = make_job
-        self._reports = Reports(store, engine)
+        self._reports = Reports(store, engines)
         self._prior: dict[int, tuple[TrialRecord, ...]] = {}
         self._fingerprints: dict[int, int] = {}
         self._troubles: dict[int, str] = {}

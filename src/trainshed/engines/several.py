@@ -1,7 +1,7 @@
-"""Several engines as one: each attempt goes to its own, and one that fails takes no other down.
+"""The engines of a server, looked up by name or by an attempt; one that fails stops no other.
 
-A launch says its engine by its seats or its claim.  All that comes later is asked of the engine
-that the attempt is known to have; the store knows it after a restart.
+The seats or the claim of a launch name the engine.  Later callers get the engine that the attempt
+is known to have; after a restart the store knows it.
 """
 
 import errno
@@ -9,29 +9,23 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
 from trainshed.engines.base import (
     Engine,
-    FilesystemView,
     JobNeeds,
-    Known,
     NodeLocation,
     PlacedBy,
-    ReplicaShape,
     Traits,
 )
 from trainshed.engines.waits import QueueWaits
-from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
+from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.engine_wishes import OfferedEngine, wishes
 from trainshed.model.explanation import Explanation, Reason
-from trainshed.model.launch_plan import LaunchPlan
-from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, JobDemand, Node, SeatsOrClaim
-from trainshed.model.stopping import StopOrder
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,6 +35,8 @@ T = TypeVar("T")
 _REMEMBERED_MAX: Final = 100_000
 #: How long the end waits for all of them together (seconds).
 _CLOSE_S: Final = 2.0
+#: The traits of an engine that this server runs without.
+_ABSENT: Final = Traits(reach=NodeLocation.ANY, python="")
 
 #: The engines of attempts by name, as far as they are known; empty: of the first.
 EnginesOf = Callable[[Collection[AttemptKey]], Mapping[AttemptKey, str]]
@@ -64,7 +60,7 @@ class ServedEngine:
 
 
 class Engines:
-    """Engines by name, in the configured order; an ``Engine`` to the controller."""
+    """The engines of a server by name, in the configured order."""
 
     def __init__(
         self, served: Mapping[str, ServedEngine], failed: Mapping[str, Explanation] | None = None
@@ -72,69 +68,80 @@ class Engines:
         """``served`` has one at least; ``failed`` could not be made, and say why."""
         self.served = dict(served)
         self.failed = dict(failed or {})
-        self._first = self.name = next(iter(self.served))
+        self.first = next(iter(self.served))
+        """The name of the engine of attempts that name none."""
         self.waits = QueueWaits()
         self._own = {entry.engine.name: name for name, entry in self.served.items()}
         self._find: EnginesOf = _find_none
         self._of: dict[AttemptKey, str] = {}
         self._since: dict[str, tuple[Reason, float]] = {}
         self._silent: set[tuple[str, str]] = set()
-        self._traits = _traits([entry.engine.traits for entry in self.served.values()])
 
     @classmethod
-    def of(cls, engine: Engine) -> "Engines":
-        """One engine as several, unless it is that already."""
-        if isinstance(engine, cls):
-            return engine
+    def only(cls, engine: Engine) -> "Engines":
+        """The lookup of a server with one engine."""
         return cls({engine.name: ServedEngine(engine=engine)})
+
+    def __iter__(self) -> Iterator[Engine]:
+        return (entry.engine for entry in self.served.values())
 
     def ask(self, find: EnginesOf) -> None:
         """Set the lookup for the engines of attempts that this process did not launch."""
         self._find = find
 
     @property
-    def traits(self) -> Traits:
-        """Those of the engine on the server's machine, or of the first; the strictest reach."""
-        return self._traits
-
-    @property
-    def first(self) -> str:
-        """The engine of attempts that name none."""
-        return self._first
+    def nearest(self) -> Engine:
+        """The engine on the server's machine; where there is none, the first."""
+        here = (engine for engine in self if engine.traits.reach is NodeLocation.THIS_MACHINE)
+        return next(here, self.served[self.first].engine)
 
     @property
     def are_several(self) -> bool:
         """Whether people must know of which engine a node is."""
         return len(self.served) + len(self.failed) > 1
 
-    def get(self, name: str) -> Engine | None:
+    def named(self, name: str) -> Engine | None:
         """The engine of a name; empty: the first.  None: this server runs without it."""
         served = self.served.get(self._current_name(name))
         return served.engine if served else None
 
-    def traits_of(self, name: str) -> Traits:
-        """The traits of an engine; of one that this server runs without, those of all."""
-        engine = self.get(name)
-        return engine.traits if engine else self._traits
+    def serving(self, name: str) -> Engine:
+        """The engine of a name.  Raises OSError where this server runs without it."""
+        engine = self.named(name)
+        if engine is None:
+            raise OSError(errno.EAGAIN, self._without(name))
+        return engine
 
-    def launches_at_once(self, name: str) -> int:
-        """Return how many launches of an engine may be under way; 1 while it is not served."""
-        engine = self.get(name)
-        return engine.traits.launches_at_once if engine else 1
+    def of(self, key: AttemptKey) -> Engine:
+        """The engine of an attempt.  Raises OSError where this server runs without it."""
+        return self.serving(self.name_of(key))
 
-    def orders_nodes(self, name: str) -> str | None:
-        """By which command its own administrators order its nodes; None: the server does."""
-        engine = self.get(name)
-        return engine.traits.orders_nodes if engine else None
-
-    def places(self, name: str) -> PlacedBy:
-        """Return the component that places the jobs of an engine; the server while it is away."""
-        engine = self.get(name)
-        return engine.traits.places if engine else PlacedBy.SERVER
-
-    def engine_of(self, key: AttemptKey) -> str:
-        """The engine of an attempt by name."""
+    def name_of(self, key: AttemptKey) -> str:
+        """The name of the engine of an attempt."""
         return self._names_of([key])[key]
+
+    def name_at(self, place: SeatsOrClaim) -> str:
+        """The name of the engine of a gang: it is on one."""
+        if isinstance(place, Claim):
+            return place.engine or self.first
+        return next((seat.engine for seat in place if seat.engine), self.first)
+
+    def assign(self, key: AttemptKey, place: SeatsOrClaim) -> Engine:
+        """Remember the engine of a place as the attempt's, and return it for the launch.
+
+        Raises OSError where this server runs without it.
+        """
+        name = self.name_at(place)
+        engine = self.serving(name)
+        self._remember(key, name)
+        if isinstance(place, Claim):
+            self.waits.handed_over(key)
+        return engine
+
+    def traits_of(self, name: str) -> Traits:
+        """The traits of an engine; the defaults for one that this server runs without."""
+        engine = self.named(name)
+        return engine.traits if engine else _ABSENT
 
     def health_of(self, name: str) -> Explanation | None:
         """What keeps one engine from working, with since when."""
@@ -151,7 +158,7 @@ class Engines:
     @property
     def jobs(self) -> tuple[Path, ...]:
         """The folders of jobs that engines have beside the server's own."""
-        folders = (entry.engine.traits.jobs for entry in self.served.values())
+        folders = (engine.traits.jobs for engine in self)
         return tuple(dict.fromkeys(filter(None, folders)))
 
     def offered(self) -> tuple[OfferedEngine, ...]:
@@ -176,18 +183,12 @@ class Engines:
 
         def judge(name: str) -> Explanation | None:
             theirs = replace(needs, wants=self.wishes(name, needs.wants))
-            why = self.judge_of(name, theirs)
-            if why or self.places(name) is PlacedBy.ENGINE:
+            why = self._ask_engine(name, "judge", lambda engine: engine.judge(theirs), None)
+            if why or self.traits_of(name).places is PlacedBy.ENGINE:
                 return why
             return never(replace(needs.demand, engine=name))
 
         return judge
-
-    # the port
-
-    def fleet(self) -> Sequence[Node]:
-        """The nodes of all, each with its engine."""
-        return [node for name in self.served for node in self.fleet_of(name) or ()]
 
     def fleet_of(self, name: str) -> Sequence[Node] | None:
         """The nodes of one engine; None: it cannot say now."""
@@ -197,48 +198,8 @@ class Engines:
 
         return self._ask_engine(name, "fleet", look, None)
 
-    def sight(
-        self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
-    ) -> FilesystemView:
-        """As the attempt's engine says."""
-        return self.serving(self.engine_of(key)).sight(key, shape, layout)
-
-    def health(self) -> Explanation | None:
-        """What keeps them from working, where none of them works."""
-        faults = self.healths()
-        return next(iter(faults.values())) if all(faults.values()) else None
-
-    def judge(self, needs: JobNeeds) -> Explanation | None:
-        """What the last of them objects, where all object."""
-        why = None
-        for name in self.served:
-            if (why := self.judge_of(name, needs)) is None:
-                return None
-        return why
-
-    def judge_of(self, name: str, needs: JobNeeds) -> Explanation | None:
-        """What one engine objects."""
-        return self._ask_engine(name, "judge", lambda engine: engine.judge(needs), None)
-
-    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
-        """As the engine of the place says."""
-        return self.serving(engine_of(place)).manifest(key, plan, place)
-
-    def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
-        """By the engine of the place."""
-        name = engine_of(place) or self._first
-        engine = self.serving(name)
-        self._remember(key, name)
-        if isinstance(place, Claim):
-            self.waits.handed_over(key)
-        engine.launch(key, plan, place)
-
-    def stop(self, key: AttemptKey, order: StopOrder) -> None:
-        """By the attempt's engine."""
-        self.serving(self.engine_of(key)).stop(key, order)
-
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        """Each engine is asked for its own; one that fails says UNKNOWN."""
+        """Ask each engine for its own attempts; those of an engine that fails are UNKNOWN."""
         by_engine: defaultdict[str, list[AttemptKey]] = defaultdict(list)
         for key, name in self._names_of(keys).items():
             by_engine[name].append(key)
@@ -248,35 +209,10 @@ class Engines:
             for observation in self._observe(name, theirs)
         ]
 
-    def measured(self, key: AttemptKey, after: int) -> Measured:
-        """By the attempt's engine."""
-        return self.serving(self.engine_of(key)).measured(key, after)
-
-    def list_attempts(self) -> Sequence[Known]:
-        """What all of them find; one that fails finds nothing."""
-        return [attempt for name in self.served for attempt in self.known_of(name) or ()]
-
-    def known_of(self, name: str) -> Sequence[Known] | None:
-        """What one engine finds; None: it cannot say now."""
-
-        def look(engine: Engine) -> Sequence[Known] | None:
-            return engine.list_attempts()
-
-        return self._ask_engine(name, "known", look, None)
-
-    def forget(self, uid: int) -> bool:
-        """Wherever an attempt of the job may have been; its attempts are no more looked for."""
-        return all(entry.engine.forget(uid) for entry in self.served.values())
-
-    def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """To all."""
-        for entry in self.served.values():
-            entry.engine.listen(callback)
-
     def close(self) -> None:
         """Close all at once: each has its own two seconds, and so have all."""
         if len(self.served) == 1:
-            self.served[self._first].engine.close()
+            self.served[self.first].engine.close()
             return
         closing = [
             threading.Thread(target=self._close, args=(name,), daemon=True, name=f"close-{name}")
@@ -295,13 +231,6 @@ class Engines:
             self.served[name].engine.close()
         except Exception:  # noqa: BLE001 - one engine's fault is not the others'
             _LOG.exception("cannot close the engine %s", name)
-
-    def serving(self, name: str) -> Engine:
-        """The engine of a name.  Raises OSError where this server runs without it."""
-        engine = self.get(name)
-        if engine is None:
-            raise OSError(errno.EAGAIN, self._without(name))
-        return engine
 
     def _without(self, name: str) -> str:
         why = self.failed.get(name)
@@ -323,7 +252,7 @@ class Engines:
         One that was there before it had a table of its own was called as its kind.
         """
         if not name:
-            return self._first
+            return self.first
         return name if name in self.served or name in self.failed else self._own.get(name, name)
 
     def _remember(self, key: AttemptKey, name: str) -> None:
@@ -332,7 +261,7 @@ class Engines:
         self._of[key] = name
 
     def _observe(self, name: str, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        if self.get(name) is None:
+        if self.named(name) is None:
             why = Explanation(reason=Reason.ENGINE_AWAY, message=self._without(name))
             return [Observation(key=key, phase=Phase.UNKNOWN, waits=why) for key in keys]
         unknown: Sequence[Observation] = [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
@@ -372,13 +301,6 @@ class Engines:
         return replace(fault, since_s=before[1])
 
 
-def engine_of(place: SeatsOrClaim) -> str:
-    """The engine of a gang: it is on one; empty: the first."""
-    if isinstance(place, Claim):
-        return place.engine
-    return next((seat.engine for seat in place if seat.engine), "")
-
-
 def _with_engine(observation: Observation, name: str) -> Observation:
     return observation._replace(
         placed=tuple(replace(seat, engine=name) for seat in observation.placed)
@@ -387,8 +309,3 @@ def _with_engine(observation: Observation, name: str) -> Observation:
 
 def _silent(name: str) -> Explanation:
     return Explanation(reason=Reason.ENGINE_AWAY, message=f"the engine {name} does not answer")
-
-
-def _traits(traits: Sequence[Traits]) -> Traits:
-    here = [entry for entry in traits if entry.reach is NodeLocation.THIS_MACHINE]
-    return here[0] if here else traits[0]

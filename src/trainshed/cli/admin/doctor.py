@@ -110,9 +110,9 @@ def _list_known(engines: "Engines", *, here: bool) -> "Sequence[Known]":
     from trainshed.engines.base import NodeLocation
 
     lists = [
-        served.engine.list_attempts()
-        for served in engines.served.values()
-        if (served.engine.traits.reach is NodeLocation.THIS_MACHINE) is here
+        engine.list_attempts()
+        for engine in engines
+        if (engine.traits.reach is NodeLocation.THIS_MACHINE) is here
     ]
     if not here and (failed := next(iter(engines.failed.items()), None)):
         raise OSError(f"cannot make the engine {failed[0]}: {failed[1].message}")

@@ -36,7 +36,7 @@ def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
 
 def _engine(name: str, settings: Settings) -> Engine:
     engines = engines_of(settings)
-    engine = engines.get(name) if name in engines.served else None
+    engine = engines.named(name) if name in engines.served else None
     if engine is not None:
         return engine
     if why := engines.failed.get(name):

@@ -266,7 +266,7 @@ def _print_address(
     elif not is_loopback(settings.host):
         lines.append("plain HTTP      tokens travel in the clear; a proxy in front must speak TLS")
     lines.append(f"data            {settings.data_dir}")
-    traits = application.engine.traits
+    traits = application.engines.nearest.traits
     lines.append(f"containers      {traits.containers.description}")
     if traits.isolation:
         lines.append(f"isolation       {traits.isolation}")

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from trainshed.engines.base import AttemptAt, Endpoint, Engine
+from trainshed.engines.base import AttemptAt, Endpoint
+from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.bounded import BoundedDict
 from trainshed.service.gateway.attempts import LivingAttempt
@@ -86,13 +87,13 @@ class AttemptOfPeer:
     def __init__(
         self,
         store: JobQueries,
-        engine: Engine,
+        engines: Engines,
         attempt_at: AttemptAt,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``attempt_at`` is the engine's."""
         self._store = store
-        self._engine = engine
+        self._engines = engines
         self._attempt_at = attempt_at
         self._clock = clock
         self._looked_at = -REMEMBERED_S
@@ -103,7 +104,7 @@ class AttemptOfPeer:
         if key is not None or not self._looks_again():
             return key
         running = [AttemptKey(holding.uid, holding.attempt) for holding in self._store.holding()]
-        self._engine.observe(running)
+        self._engines.observe(running)
         return self._attempt_at(theirs, ours)
 
     def _looks_again(self) -> bool:

@@ -59,8 +59,8 @@ class Manifests:
         """
         record = self.stories.find(project, job_id)
         key = AttemptKey(record.uid, _number(record, attempt))
-        name = self.engines.engine_of(key)
-        engine = self.engines.get(name)
+        name = self.engines.name_of(key)
+        engine = self.engines.named(name)
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
         if engine.traits.sent is None:

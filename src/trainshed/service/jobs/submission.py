@@ -130,7 +130,7 @@ class SeenFleet:
 
         def whole(name: str) -> Explanation | None:
             too_large = self._feasibility.too_large(needs.project, needs.demand)
-            places = engines.places(name) is PlacedBy.ENGINE
+            places = engines.traits_of(name).places is PlacedBy.ENGINE
             return judge(name) or (too_large if places else None) or lacks(name)
 
         engine_name = needs.wants.get(ENGINE_LABEL)
@@ -141,7 +141,8 @@ class SeenFleet:
         engines = self._engines
         if engines is None:
             return True
-        return node.engine in engines.served and engines.places(node.engine) is PlacedBy.SERVER
+        is_served = node.engine in engines.served
+        return is_served and engines.traits_of(node.engine).places is PlacedBy.SERVER
 
     def _look(self) -> None:
         if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:

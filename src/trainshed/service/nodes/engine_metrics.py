@@ -32,7 +32,7 @@ def _enqueued(engines: Engines, held: Iterable[Holding]) -> Metric:
     )
     counts = Counter(holding.engine or engines.first for holding in held if holding.enqueued)
     for name in engines.served:
-        if engines.places(name) is PlacedBy.ENGINE:
+        if engines.traits_of(name).places is PlacedBy.ENGINE:
             family.add_metric([name], counts[name])
     return family
 

@@ -57,7 +57,7 @@ class AttemptService:
         """
         key = AttemptKey(uid, attempt)
         record = self._current(key)
-        name = self.engines.engine_of(key)
+        name = self.engines.name_of(key)
         fence = self._fence_of(name)
         self._refuse_if_known(key, record, name)
         self.store.add_event(uid, _fence_event(attempt, who))
@@ -88,7 +88,7 @@ class AttemptService:
         return record
 
     def _fence_of(self, name: str) -> Fence:
-        engine = self.engines.get(name)
+        engine = self.engines.named(name)
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
         if engine.traits.fence is None:

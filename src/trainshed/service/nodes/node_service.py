@@ -160,8 +160,7 @@ class NodeService:
 
     def _check_orders(self, row: NodeRow) -> None:
         """Raise Refusal for a node whose cluster manages it."""
-        engine = self.engines and self.engines.get(row.engine)
-        command = engine and engine.traits.orders_nodes
+        command = self.engines and self.engines.traits_of(row.engine).orders_nodes
         if command:
             message = f"{row.node.name} is a node of {row.engine}, which places jobs itself"
             order = command.replace("NODE", row.node.name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.base import Engine, FilesystemView, Traits
-from trainshed.engines.several import Engines, engine_of
+from trainshed.engines.several import Engines
 from trainshed.files.beneath import PathBeneath
 from trainshed.launch.compose import compose
 from trainshed.launch.context import program_of
@@ -130,7 +130,7 @@ class Launching:
     def __init__(  # noqa: PLR0913 - what a plan is made of, passed by name
         self,
         store: Store,
-        engine: Engine,
+        engines: Engines,
         *,
         images: ImagesByEngine,
         buckets: Buckets,
@@ -149,7 +149,7 @@ class Launching:
         ``server_ports`` gives the TCP ports at which the server listens.
         """
         self._store = store
-        self._engines = Engines.of(engine)
+        self._engines = engines
         self._images = images
         self._startable = lru_cache(_REMEMBERED_MAX)(self._why_not_startable)
         self._buckets = buckets
@@ -192,7 +192,7 @@ class Launching:
 
     def _engine_of(self, key: AttemptKey, place: SeatsOrClaim) -> _AttemptEngine:
         """Raises OSError where this server runs without the engine of the place."""
-        name = engine_of(place) or self._engines.first
+        name = self._engines.name_at(place)
         engine = self._engines.serving(name)
         return _AttemptEngine(key, name, engine, engine.traits, self._images.of(name))
 
@@ -234,7 +234,7 @@ class Launching:
         project, number = self._store.project(job.project)
         work = there.here(view.work)
         paths = _ReplicaPaths(((self._buckets.root, inputs.buckets.root), (work, Path(view.work))))
-        gateway = self._find_gateway(spec, inputs, there.traits)
+        gateway = self._find_gateway(spec, inputs, there)
         is_uri = gateway is not None and self._gs_paths is GsPaths.URI
         path_of = partial(_path_of, buckets=inputs.buckets)
         pythons = dict.fromkeys(stand_in.python for stand_in in programs.stand_ins.values())
@@ -269,13 +269,15 @@ class Launching:
         )
 
     def _find_gateway(
-        self, spec: JobSpec, inputs: _SiteInputs, traits: Traits
+        self, spec: JobSpec, inputs: _SiteInputs, there: _AttemptEngine
     ) -> GatewaySight | None:
         """How the replicas see the gateway: engines elsewhere cannot tell who calls it."""
-        if traits is not self._engines.traits:
+        if there.engine is not self._engines.nearest:
             return None
         contained, layout = inputs.programs.contained, inputs.layout
-        return find_gateway(spec, contained, traits, layout, self._open_gateway, self._proxies)
+        return find_gateway(
+            spec, contained, there.traits, layout, self._open_gateway, self._proxies
+        )
 
     def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:
         nodes = {(node.engine, node.name): node for node in self._store.fleet()}
