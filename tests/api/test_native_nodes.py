@@ -169,11 +169,8 @@ def test_of_several_engines_nodes_are_named_with_theirs(several):
 
 def test_the_page_of_figures_has_all_engines(several, store):
     nodes, there = several
-    there.traits = replace(
-        there.traits,
-        asked_s=lambda: 1.0,
-        commands=lambda: {("squeue", True): 3, ("sbatch", False): 1},
-    )
+    there.answered_s = lambda: 1.0
+    there.count_commands = lambda: {("squeue", True): 3, ("sbatch", False): 1}
     page = ServerMetrics(store, None, nodes.engines).text()
     assert 'trainshed_engine_up{engine="far",reason=""} 1.0' in page
     assert 'trainshed_engine_enqueued{engine="far"} 0.0' in page

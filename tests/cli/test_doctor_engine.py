@@ -18,8 +18,7 @@ def probing(*findings, fault=None):
         if fault:
             raise fault
 
-    traits = SimpleNamespace(probe=probe, reach=None)
-    return SimpleNamespace(name="hpc", traits=traits, close=lambda: None)
+    return SimpleNamespace(name="hpc", probe=probe, close=lambda: None)
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def test_an_engine_that_is_not_there_is_refused(served, engine, words):
 
 def test_the_engine_of_this_machine_has_nothing_to_probe(served):
     engine = probing()
-    engine.traits.probe = None
+    del engine.probe
     served(engine)
     with pytest.raises(UsageFault, match="runs on this machine"):
         run()

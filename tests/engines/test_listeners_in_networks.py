@@ -42,7 +42,7 @@ def greets(word):
 def await_listeners(engine, key=KEY):
     """What an attempt hands over, once it does."""
     for _ in range(int(WAIT_S_MAX / PAUSE_S)):
-        listeners = engine.traits.ask_listeners(key)
+        listeners = engine.ask_listeners(key)
         if listeners is not None:
             return listeners
         threading.Event().wait(PAUSE_S)
@@ -140,13 +140,13 @@ def test_a_server_learns_that_the_network_of_an_attempt_has_ended(root, mark):
     for sock in (*listeners.sockets, listeners.lifeline):
         sock.close()
     ended(engine)
-    assert engine.traits.ask_listeners(KEY) is None
+    assert engine.ask_listeners(KEY) is None
 
 
 def test_an_engine_tells_of_attempts_that_begin_with_addresses_of_the_gateway(root, mark):
     heard = []
     engine = launch_in_network(root, mark, "pass")
-    engine.traits.on_network(heard.append)
+    engine.on_network(heard.append)
     launch_in_network(root, mark, "pass", listeners=LISTENERS, engine=engine, key=OTHER)
     for key in (KEY, OTHER):
         ended(engine, key)

@@ -230,7 +230,7 @@ def test_a_gpu_with_a_problem_is_given_to_nobody_and_the_others_are(
     assert [(gpu.state, gpu.problem) for gpu in node.devices] == [
         (GpuState.FAULTY, "Xid 79 since then"), (GpuState.FREE, ""),
     ]  # fmt: skip
-    faulty, ours = engine.traits.gpus_now()
+    faulty, ours = engine.gpus_now()
     assert (faulty.gpu.state, faulty.attempt) == (GpuState.FAULTY, None)
     assert (ours.gpu.state, ours.attempt) == (GpuState.HELD, KEY)
     assert str(KEY) in ours.gpu.who
@@ -253,7 +253,7 @@ def test_a_driver_that_hangs_holds_up_nobody_but_who_asks_for_the_fleet(root, ma
         try:
             fleet = pool.submit(engine.fleet)
             assert query.wait(60)
-            (gpu,) = aside(engine.traits.gpus_now)
+            (gpu,) = aside(engine.gpus_now)
             assert gpu.gpu.uuid == "GPU-fake-0000"
             aside(lambda: engine.launch(KEY, plan(mark, "", 0), ()))
             assert aside(lambda: observe(engine)).key == KEY

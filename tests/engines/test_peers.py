@@ -90,15 +90,15 @@ def test_an_attempt_is_known_by_its_processes_also_by_orphans_that_hide(root, ma
         engine.launch(KEY, marked(mark, code), ())
         accepted, address = listener.accept()
         theirs, ours = Endpoint(*address), Endpoint(*accepted.getsockname())
-        assert engine.traits.attempt_at(theirs, ours) == KEY
+        assert engine.attempt_at(theirs, ours) == KEY
         restarted = engine_at(root)
         restarted.observe([KEY])
-        assert restarted.traits.attempt_at(theirs, ours) == KEY
+        assert restarted.attempt_at(theirs, ours) == KEY
         stranger = connected()[:2]
-        assert engine.traits.attempt_at(*stranger) is None
+        assert engine.attempt_at(*stranger) is None
         engine.stop(KEY, order(0.0))
         ended(engine)
-        assert engine.traits.attempt_at(theirs, ours) is None
+        assert engine.attempt_at(theirs, ours) is None
         accepted.close()
 
 
@@ -116,7 +116,7 @@ def test_an_attempt_whose_records_cannot_be_read_hides_no_other_one(root, mark):
             records.rename(records.with_name("moved"))
             records.mkdir()
             theirs, ours = Endpoint(*address), Endpoint(*accepted.getsockname())
-            assert engine.traits.attempt_at(theirs, ours) == KEY
+            assert engine.attempt_at(theirs, ours) == KEY
             records.rmdir()
             records.with_name("moved").rename(records)
         for key in (KEY, OTHER):

@@ -117,10 +117,10 @@ def test_forget_refuses_what_nobody_knows(world):
 def test_an_administrators_word_ends_what_nobody_can_know(world):
     engine = begun(world)
     with pytest.raises(EngineFault, match="in Slurm: stop it instead"):
-        engine.traits.fence(KEY)
+        engine.fence(KEY)
     world.slurm.is_away = True
     until(engine, Phase.UNKNOWN)
-    engine.traits.fence(KEY)
+    engine.fence(KEY)
     assert until(engine, Phase.LOST).loss is Loss.INFRA
 
 

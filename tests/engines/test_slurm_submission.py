@@ -220,8 +220,8 @@ def test_what_slurm_has_refused_is_forgotten(world, monkeypatch):
 
 def test_what_was_sent_is_what_its_manifest_said(world):
     engine = world.engine()
-    assert engine.traits.sent(KEY) == {}
+    assert engine.read_sent(KEY) == {}
     manifest = engine.manifest(KEY, plan_of(), claim())
     engine.launch(KEY, plan_of(), claim())
-    assert engine.traits.sent(KEY) == dict(manifest)
+    assert engine.read_sent(KEY) == dict(manifest)
     assert "sbatch --parsable" in manifest["command"]

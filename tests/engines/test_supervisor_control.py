@@ -61,7 +61,7 @@ def test_a_supervisor_keeps_no_descriptor_that_comes_with_a_message(root, engine
         for _ in range(40):
             socket.send_fds(stranger, [b"{}"], [file.fileno()] * 3)
     for _ in range(40):
-        listeners = engine.traits.ask_listeners(KEY)
+        listeners = engine.ask_listeners(KEY)
         assert listeners.sockets == ()  # it has the machine's network
         listeners.lifeline.close()
     # it keeps those of the last four servers, and may have opened files of its own
@@ -166,7 +166,7 @@ def test_lines_that_a_program_wrote_elsewhere_come_into_its_log(root, engine):
     emoji = "\N{GRINNING FACE}" * 40_000
     half = "half a character: \ud83d"
     entries = [("hello", "WARNING"), (half, "INFO"), (emoji, "INFO")]
-    wait_until(lambda: engine.traits.add_lines(KEY, "cloud-logging", entries), "it hears somebody")
+    wait_until(lambda: engine.add_lines(KEY, "cloud-logging", entries), "it hears somebody")
 
     def added():
         return [line for line in lines(root) if line.task_name == "cloud-logging"]
@@ -214,4 +214,4 @@ def test_a_supervisor_without_a_secret_obeys_the_order_on_the_disk(root, mark, m
 def test_lines_for_an_attempt_that_has_ended_are_not_taken(engine):
     engine.stop(KEY, order(0.0))
     ended(engine)
-    assert not engine.traits.add_lines(KEY, "cloud-logging", [("late", "INFO")])
+    assert not engine.add_lines(KEY, "cloud-logging", [("late", "INFO")])

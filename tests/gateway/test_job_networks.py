@@ -35,7 +35,7 @@ class Supervisors:
         self.counts = {}
         self.is_away = False
 
-    def ask(self, key):
+    def ask_listeners(self, key):
         self.requests.append(key)
         if key not in self.counts:
             return None
@@ -44,7 +44,7 @@ class Supervisors:
         self.addresses[key] = [listener.getsockname() for listener in sockets]
         return JobListeners(tuple(sockets), ours)
 
-    def subscribe(self, expect):
+    def on_network(self, expect):
         self.expect = expect
 
     def all_living(self):
@@ -63,9 +63,7 @@ def supervisors():
 
 @pytest.fixture
 def networks(supervisors):
-    networks = JobNetworks(
-        supervisors.ask, supervisors.subscribe, supervisors.all_living, sockets_max=4
-    )
+    networks = JobNetworks(supervisors, supervisors.all_living, sockets_max=4)
     yield networks
     networks.close()
 
@@ -164,7 +162,7 @@ class InNetworks(World):
         super().__init__(data_dir)
         self.caller = None
         supervisors.counts = dict.fromkeys(PROJECTS, 1)
-        self.networks = JobNetworks(supervisors.ask, supervisors.subscribe, supervisors.all_living)
+        self.networks = JobNetworks(supervisors, supervisors.all_living)
         self.listener = GatewayListener(
             data_dir / "second", self.make_serving, networks=self.networks
         )

@@ -1,7 +1,5 @@
 """An administrator's word for an attempt: taken where the engine cannot know, and only there."""
 
-from dataclasses import replace
-
 import pytest
 
 from service.submitting import PROJECT
@@ -18,26 +16,31 @@ from trainshed.service.nodes.fencing import AttemptService
 WHO = "ada"
 
 
-class Cluster:
-    """An engine that cannot reach its nodes."""
+class Observing:
+    """An engine that has no fence."""
 
     name = "cluster"
 
     def __init__(self):
         self.phase = Phase.UNKNOWN
+        self.traits = Traits(reach=NodeLocation.ANY, python="python", places=PlacedBy.ENGINE)
+
+    def observe(self, keys):
+        return [Observation(key=key, phase=self.phase) for key in keys]
+
+
+class Cluster(Observing):
+    """An engine that cannot reach its nodes."""
+
+    def __init__(self):
+        super().__init__()
         self.fenced = []
         self.objection = None
-        self.traits = Traits(
-            reach=NodeLocation.ANY, python="python", places=PlacedBy.ENGINE, fence=self.fence
-        )
 
     def fence(self, key):
         if self.objection:
             raise self.objection
         self.fenced.append(key)
-
-    def observe(self, keys):
-        return [Observation(key=key, phase=self.phase) for key in keys]
 
 
 @pytest.fixture
@@ -101,9 +104,8 @@ def test_an_attempt_that_the_engine_sees_is_not_fenced(store, cluster, attempts,
     assert (cluster.fenced, fence_events(store, job)) == ([], [])
 
 
-def test_an_engine_that_always_knows_takes_no_word(store, cluster, attempts, job):
-    cluster.traits = replace(cluster.traits, fence=None)
-    code, message = refusal(attempts, job.uid, 1)
+def test_an_engine_that_always_knows_takes_no_word(store, job):
+    code, message = refusal(AttemptService(store, Engines.only(Observing())), job.uid, 1)
     assert code is Code.FAILED_PRECONDITION
     assert "cluster always knows by itself" in message
     assert fence_events(store, job) == []

@@ -20,7 +20,9 @@ def program(image):
 def engines_of(versions=None, **environments):
     here, there = FakeEngine([]), FakeEngine([])
     here.traits = Traits(reach=NodeLocation.THIS_MACHINE, python="/here/python")
-    there.traits = Traits(reach=NodeLocation.ANY, python="python3", versions=versions)
+    there.traits = Traits(reach=NodeLocation.ANY, python="python3")
+    if versions:
+        there.list_versions = versions
     return Engines(
         {
             "here": ServedEngine(engine=here),

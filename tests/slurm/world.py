@@ -57,7 +57,7 @@ class SlurmWorld(ShellWorld):
         self._opened.append(open_engine("slurm", context))
         if not self._is_away:
             self._opened[-1].fleet()  # it asks Slurm from now on
-            self._cluster.wait_for(lambda: self._opened[-1].polled_s)
+            self._cluster.wait_for(self._opened[-1].answered_s)
         return self._opened[-1]
 
     def close(self):

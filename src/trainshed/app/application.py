@@ -38,6 +38,7 @@ from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, NodeLocation
+from trainshed.engines.capabilities import SupportsGpuStatus
 from trainshed.engines.several import Engines
 from trainshed.files.server_files import BACKUP_FILE
 from trainshed.model.faults import UsageFault
@@ -161,9 +162,10 @@ def build(
         store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
         engines = future.result()
     engines.ask(store.engines_of)
+    nearest = engines.nearest
     images = _images(settings, engines)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    objects = _objects(settings, partial(_user_of, store, engines.nearest.traits.uids))
+    objects = _objects(settings, partial(_user_of, store, nearest.traits.uids))
     uploads = Uploads(objects)
     project_bytes = ProjectBytes(settings.project_bytes_max)
     storage = storage_routes(objects, uploads, store, project_bytes)
@@ -232,7 +234,7 @@ def build(
         store=store,
         notice_s=settings.notice_s,
         ordered=controller.look_at_nodes,
-        gpus_now=engines.nearest.traits.gpus_now,
+        gpus_now=nearest.gpus_now if isinstance(nearest, SupportsGpuStatus) else None,
         engines=engines,
     )
     attempts = AttemptService(store, engines)

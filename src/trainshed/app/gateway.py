@@ -9,7 +9,8 @@ from typing import Final
 from trainshed.api.call import RawMethod
 from trainshed.config import Settings
 from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
-from trainshed.engines.base import Traits
+from trainshed.engines.base import Engine
+from trainshed.engines.capabilities import SupportsJobNetworks, SupportsLogLines, SupportsPeers
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import UsageFault
@@ -38,13 +39,12 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
     listen: Listen,
 ) -> GatewayListener | None:
     """Make the gateway of replicas; None: turned off, or the engine cannot identify callers."""
-    traits = engines.nearest.traits
-    attempt_at = traits.attempt_at
-    if not settings.gateway.enabled or attempt_at is None:
+    engine = engines.nearest
+    if not settings.gateway.enabled or not isinstance(engine, SupportsPeers):
         return None
 
     attempts = AttemptsOfStore(store)
-    telemetry = _telemetry(settings, store, engines)
+    telemetry = _telemetry(settings, store, engine)
 
     def make() -> Serving:
         # most of it is needed only when a program connects
@@ -57,7 +57,7 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
             settings.data_dir,
             rows=without_jobs(storage),
             tokens=AttemptTokens.of(settings.data_dir),
-            attempt_at=AttemptOfPeer(store, engines, attempt_at),
+            attempt_at=AttemptOfPeer(store, engines, engine.attempt_at),
             find=attempts,
             is_remembered=attempts.is_remembered,
             recognise=lambda text, peer: access.caller(text, loopback=False, address=peer),
@@ -74,17 +74,16 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
         settings.data_dir,
         make,
         port=settings.gateway.port,
-        hosts=filter(None, (traits.bridge,)),
+        hosts=filter(None, (engine.traits.bridge,)),
         names=list_names(settings.gateway),
         listen=listen,
-        networks=_networks(store, traits),
+        networks=_networks(store, engine),
     )
 
 
-def _networks(store: Store, traits: Traits) -> JobNetworks | None:
+def _networks(store: Store, engine: Engine) -> JobNetworks | None:
     """Make what opens the gateway's sockets in the networks of jobs; None: jobs have none."""
-    ask = traits.ask_listeners
-    if ask is None:
+    if not isinstance(engine, SupportsJobNetworks):
         return None
 
     def living() -> list[AttemptKey]:
@@ -92,27 +91,25 @@ def _networks(store: Store, traits: Traits) -> JobNetworks | None:
 
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return JobNetworks(
-        ask,
-        traits.on_network,
+        engine,
         living,
-        are_begun=traits.has_networks,
+        are_begun=engine.traits.has_networks,
         sockets_max=min(SOCKETS_MAX, descriptors // _SOCKETS_PART),
     )
 
 
-def _telemetry(settings: Settings, store: Store, engines: Engines) -> Telemetry | None:
+def _telemetry(settings: Settings, store: Store, engine: Engine) -> Telemetry | None:
     """Make the receiver of logs and metrics; None: they go to Google.  Raises UsageFault."""
     if settings.gateway.telemetry == PASS:
         return None
-    add = engines.nearest.traits.add_lines
     if settings.gateway.telemetry != LOG:
         return Telemetry(tell_in_story(store))
-    if add is None:
+    if not isinstance(engine, SupportsLogLines):
         message = (
-            f'gateway.telemetry is "{LOG}", and the engine {engines.first} adds no lines to logs'
+            f'gateway.telemetry is "{LOG}", and the engine {engine.name} adds no lines to logs'
         )
         raise UsageFault(f'{message}; accepted: "{DROP}" or "{PASS}"')
-    return Telemetry(tell_in_story(store), lambda key, lines: add(key, TASK, lines))
+    return Telemetry(tell_in_story(store), lambda key, lines: engine.add_lines(key, TASK, lines))
 
 
 def list_names(settings: GatewaySettings) -> Sequence[str]:

@@ -7,7 +7,7 @@ outcome.
 
 import enum
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 from trainshed.engines.container_runtime import NONE, Found
 from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation
-from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan, ReplicaPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import JobDemand, Node, SeatsOrClaim
@@ -78,10 +77,6 @@ class Endpoint(NamedTuple):
 #: Finds the process at the remote end of a connection to this machine, from both addresses.
 AttemptAt = Callable[[Endpoint, Endpoint], AttemptKey | None]
 
-#: Adds lines to the log of an attempt that runs, as those of a task: texts with their severities.
-#: False: not now; such lines may be given again.
-AddLines = Callable[[AttemptKey, str, Sequence[tuple[str, str]]], bool]
-
 
 class JobListeners(NamedTuple):
     """Sockets that listen in the network of an attempt, where its replicas look for the gateway."""
@@ -90,14 +85,6 @@ class JobListeners(NamedTuple):
     """Empty where the attempt has the network of the machine."""
     lifeline: socket.socket
     """The supervisor closes its other end when the attempt, and its network, end."""
-
-
-#: Asks the supervisor of an attempt for those sockets, which the caller closes.  None: it does not
-#: answer, or its network is not made yet.
-AskListeners = Callable[[AttemptKey], JobListeners | None]
-#: Registers a function that the engine calls with each attempt that it begins in a network of its
-#: own, with its lock held: the function must not wait.
-OnNetwork = Callable[[Callable[[AttemptKey], object]], object]
 
 
 class EngineFinding(NamedTuple):
@@ -112,7 +99,7 @@ class EngineFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What is constant for the life of an engine."""
+    """What is constant for the life of an engine; ``engines.capabilities`` has what it can do."""
 
     reach: NodeLocation
     python: str
@@ -126,22 +113,12 @@ class Traits:
     ``Owner.number``; None: they have none of their own."""
     leftovers: str = ""
     """How what a killed supervisor leaves is ended there, for people; empty: not known."""
-    attempt_at: AttemptAt | None = field(default=None, compare=False)
-    """Identifies callers of the gateway; None: the engine cannot, and there is no gateway."""
     has_names: bool = False
     """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
     has_networks: bool = False
     """Whether an attempt may have a network of its own (``LaunchPlan.network``)."""
     network: str = ""
     """Which network jobs have there, for people; empty where that is not known."""
-    ask_listeners: AskListeners | None = field(default=None, compare=False)
-    """None: no attempt ever had a network of its own there."""
-    on_network: OnNetwork = field(default=lambda _: None, compare=False)
-    add_lines: AddLines | None = field(default=None, compare=False)
-    """None: what programs write elsewhere cannot come into their logs."""
-    gpus_now: Callable[[], Sequence[GpuNow]] | None = field(default=None, compare=False)
-    """The GPUs of the server's own machine as last seen, with their newest figures; asks no driver.
-    None: the engine cannot tell."""
     bridge: str | None = None
     """An address of the server's machine that containers with a network of their own reach."""
     places: PlacedBy = PlacedBy.SERVER
@@ -157,30 +134,9 @@ class Traits:
     ``python`` the reducer; None: the server's own is seen there."""
     path: str | None = None
     """PATH of programs there; None: the server's own."""
-    probe: Callable[[], Iterator[EngineFinding]] | None = field(default=None, compare=False)
-    """Run a small task there and say what it has found; takes minutes where no node is free.
-    Raises EngineFault or OSError.  None: there is nothing that is not seen from here."""
     jobs: Path | None = None
     """The folder in which the server finds the log of an attempt in ``UID/ATTEMPT/log``; None: the
     server's own (``EngineContext.jobs_dir``)."""
-    here: Callable[[str], Path] | None = field(default=None, compare=False)
-    """Where the server finds a folder that a ``FilesystemView`` names as replicas see it; None:
-    under the same path."""
-    asked_s: Callable[[], float | None] | None = field(default=None, compare=False)
-    """When what runs there was last asked and answered, in seconds since 1970; None: never yet."""
-    commands: Callable[[], Mapping[tuple[str, bool], int]] | None = field(
-        default=None, compare=False
-    )
-    """How many commands it has run, by their names and whether they have done what they were to."""
-    versions: Callable[[str], Mapping[str, str]] | None = field(default=None, compare=False)
-    """What an interpreter on its nodes has, from memory: versions by distribution, its own under
-    ``python``; empty: not known yet.  None: the server asks interpreters itself."""
-    sent: Callable[[AttemptKey], Mapping[str, str]] | None = field(default=None, compare=False)
-    """What ``launch`` has sent for an attempt, by name; empty: nothing, or nothing is left of it.
-    Raises OSError.  None: the engine does not keep it."""
-    fence: Callable[[AttemptKey], None] | None = field(default=None, compare=False)
-    """Take an administrator's word that nothing of an attempt lives: it is LOST from now on.
-    Raises EngineFault for one that is known to live.  None: the engine always knows by itself."""
 
 
 class ReplicaShape(NamedTuple):

@@ -1,8 +1,8 @@
 """The tests that every engine must pass.  Inherit a class and supply a fixture ``world``.
 
 ``EngineContract`` is for every engine; ``program_contract.ProgramContract`` adds tests for engines
-that run real programs.  ``engine_world`` describes the fixture.  A test that a trait of the engine
-turns off is skipped with the names of both.
+that run real programs.  ``engine_world`` describes the fixture.  A test is skipped if a trait of
+the engine turns it off, or if the engine lacks a capability; the reason names the test.
 """
 # ruff: noqa: S101, PLR2004 - tests by name, made of asserts and expected numbers
 
@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from trainshed.engines.base import PlacedBy, ReplicaShape
+from trainshed.engines.capabilities import SupportsFencing, SupportsSentTexts
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.roles import Role
@@ -350,6 +351,28 @@ class EngineContract:
         assert len(set(names)) == len(names) > 0
         assert all(node.slots > 0 for node in engine.fleet())
         assert [node.name for node in world.engine().fleet()] == names
+
+    def test_what_was_sent_for_an_attempt_can_be_read(
+        self, world: World, request: pytest.FixtureRequest
+    ) -> None:
+        engine, key = world.engine(), new_key()
+        if not isinstance(engine, SupportsSentTexts):
+            pytest.skip(f"no SupportsSentTexts turns off {request.node.name}")
+        assert engine.read_sent(key) == {}
+        launch(world, engine, key, FakeProgram())
+        assert engine.read_sent(key)
+        assert ended(engine, key).exit_code == 0
+
+    def test_an_attempt_that_is_known_to_run_is_not_fenced(
+        self, world: World, request: pytest.FixtureRequest
+    ) -> None:
+        if not isinstance(world.engine(), SupportsFencing):
+            pytest.skip(f"no SupportsFencing turns off {request.node.name}")
+        engine, key = ready(world, WAITS)
+        assert isinstance(engine, SupportsFencing)
+        with pytest.raises(EngineFault):
+            engine.fence(key)
+        assert engine.observe([key])[0].phase is Phase.READY
 
     def test_what_lives_is_known_and_what_is_left_is_found(self, world: World) -> None:
         engine, key = ready(world, WAITS)

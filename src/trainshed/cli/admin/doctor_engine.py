@@ -9,6 +9,7 @@ from trainshed.cli.terminal import out, out_json, painted, wants_colour
 from trainshed.config import Settings
 from trainshed.config.engine import engines_of
 from trainshed.engines.base import Engine, EngineFinding
+from trainshed.engines.capabilities import SupportsProbe
 from trainshed.model.faults import EngineFault, UsageFault
 
 _UNWELL: Final = 1
@@ -46,12 +47,12 @@ def _engine(name: str, settings: Settings) -> Engine:
 
 
 def _run_probe(engine: Engine) -> Iterator[EngineFinding]:
-    if engine.traits.probe is None:
+    if not isinstance(engine, SupportsProbe):
         raise UsageFault(
             f"the engine {engine.name} runs on this machine: check it with trainshed doctor alone"
         )
     try:
-        yield from engine.traits.probe()
+        yield from engine.probe()
     except (EngineFault, OSError) as fault:
         advice = "try the commands of the cluster by hand as the server's user: sinfo, squeue"
         yield EngineFinding("answer", is_well=False, found=str(fault), advice=advice)

@@ -105,14 +105,8 @@ class LocalEngine:
             isolation=isolation.description if isolation else "",
             uids=isolation.uids if isolation and isolation.has_users else None,
             leftovers=leftover_means.described(leftovers),
-            attempt_at=self._attempt_at,
-            sent=lambda key: sent(self._folder(key)),
             has_networks=network.is_own,
             network=network.description,
-            ask_listeners=self._ask_listeners,
-            on_network=self._networks_heard.append,
-            add_lines=self._add_lines,
-            gpus_now=self._gpus_now,
             has_names=isolation.has_names if isolation else mounts.allowed(),
             bridge=bridge_address(containers.runtime),
         )
@@ -260,6 +254,33 @@ class LocalEngine:
         self._ends.close()
         self._sweeper.close()
 
+    def attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
+        """Return the attempt with the process of a connection."""
+        supervisors = self._supervisors()
+        return peers.holder_of(theirs, ours, supervisors) or self._container_at(
+            theirs, ours, set(supervisors.values())
+        )
+
+    def ask_listeners(self, key: AttemptKey) -> JobListeners | None:
+        return ask_listeners(self._folder(key))
+
+    def on_network(self, begun: Callable[[AttemptKey], object]) -> None:
+        self._networks_heard.append(begun)
+
+    def add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
+        return send_lines(self._folder(key), task, lines)
+
+    def gpus_now(self) -> Sequence[GpuNow]:
+        """The devices of the last look, with the attempt that has each one, and its readings.
+
+        Handlers of requests call this, so it never waits for the driver, which may hang.
+        """
+        status = self._inventory.latest()
+        return [self._gpu_now(device, status) for device in status.devices]
+
+    def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
+        return sent(self._folder(key))
+
     def _supervisors(self) -> dict[int, AttemptKey]:
         """The supervisors that run, by pid; they adopt orphans, so all replicas are below them."""
         with self._attempts.lock:
@@ -269,19 +290,6 @@ class LocalEngine:
                     attempt.records.read(attempt.folder.records)
         began = ((attempt.records.began, attempt.key) for attempt in attempts)
         return {record.pid: key for record, key in began if record and lives(identity_of(record))}
-
-    def _attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        """Return the attempt with the process of a connection."""
-        supervisors = self._supervisors()
-        return peers.holder_of(theirs, ours, supervisors) or self._container_at(
-            theirs, ours, set(supervisors.values())
-        )
-
-    def _ask_listeners(self, key: AttemptKey) -> JobListeners | None:
-        return ask_listeners(self._folder(key))
-
-    def _add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
-        return send_lines(self._folder(key), task, lines)
 
     def _warn(self, key: AttemptKey, text: str) -> bool:
         return send_lines(self._folder(key), SERVICE_TASK, [(text, "WARNING")])
@@ -311,14 +319,6 @@ class LocalEngine:
 
     def _problem(self, device: GpuDevice) -> str:
         return "" if self._sampler is None else self._sampler.problem(device)
-
-    def _gpus_now(self) -> Sequence[GpuNow]:
-        """The devices of the last look, with the attempt that has each one, and its readings.
-
-        Handlers of requests call this, so it never waits for the driver, which may hang.
-        """
-        status = self._inventory.latest()
-        return [self._gpu_now(device, status) for device in status.devices]
 
     def _gpu_now(self, device: GpuDevice, status: DeviceStatus) -> GpuNow:
         lease_holder = leased_to(self._root, device)

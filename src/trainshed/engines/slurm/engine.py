@@ -6,12 +6,13 @@ one on the same spool, sees the same.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.base import (
+    EngineFinding,
     FilesystemView,
     JobNeeds,
     Known,
@@ -123,24 +124,7 @@ class SlurmEngine:
             library=self._spool.keep(library.name, library.data),
             path=options.path,
             jobs=Path(self._spool.jobs),
-            here=lambda path: Path(self._spool.here_of(path)),
-            commands=self._queue.counts,
-            asked_s=lambda: self._poller.answered_s,
-            fence=self._fence,
-            sent=self._submitter.read_sent,
-            versions=self._interpreters.versions,
-            probe=lambda: probe(self._queue, self._spool, self._options),
         )
-
-    @property
-    def jobs(self) -> str:
-        """The folder of all jobs in the spool, as the server sees it."""
-        return self._spool.jobs
-
-    @property
-    def polled_s(self) -> float | None:
-        """When Slurm answered last; None: never."""
-        return self._poller.answered_s
 
     def fleet(self) -> Sequence[Node]:
         """The cluster's nodes as last seen."""
@@ -260,6 +244,41 @@ class SlurmEngine:
         """End the thread; jobs run on."""
         self._poller.close()
 
+    def fence(self, key: AttemptKey) -> None:
+        """Record an administrator's fence: no process of the attempt runs.  Raises EngineFault."""
+        self._spool.check(key)
+        attempt = self._attempts.get(key)
+        phase = self._observation(key).phase
+        if phase in _FINAL:
+            return
+        if phase is not Phase.UNKNOWN:
+            raise EngineFault(f"the attempt {key} is {phase.value} in Slurm: stop it instead")
+        with self._attempts.lock:
+            rows = attempt.rows(self._poller.last_answer)
+            bad = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
+            attempt.folder.make()
+            spool.take_claim(attempt.folder)
+            why = "an administrator confirmed that no process of it runs"
+            spool.keep_end(attempt.folder, EndInSlurm(why, Loss.INFRA, bad))
+
+    def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
+        return self._submitter.read_sent(key)
+
+    def list_versions(self, python: str) -> Mapping[str, str]:
+        return self._interpreters.versions(python)
+
+    def server_path(self, path: str) -> Path:
+        return Path(self._spool.here_of(path))
+
+    def answered_s(self) -> float | None:
+        return self._poller.answered_s
+
+    def count_commands(self) -> Mapping[tuple[str, bool], int]:
+        return self._queue.counts()
+
+    def probe(self) -> Iterator[EngineFinding]:
+        return probe(self._queue, self._spool, self._options)
+
     def _observation(self, key: AttemptKey) -> Observation:
         observation = self._attempts.observe(key)
         is_away = observation.phase is Phase.UNKNOWN and observation.waits is None
@@ -305,23 +324,6 @@ class SlurmEngine:
         if attempt is None or attempt.final is None or not attempt.is_leaving():
             return True
         return self._holding.goes_on(attempt.folder)
-
-    def _fence(self, key: AttemptKey) -> None:
-        """Record an administrator's fence: no process of the attempt runs.  Raises EngineFault."""
-        self._spool.check(key)
-        attempt = self._attempts.get(key)
-        phase = self._observation(key).phase
-        if phase in _FINAL:
-            return
-        if phase is not Phase.UNKNOWN:
-            raise EngineFault(f"the attempt {key} is {phase.value} in Slurm: stop it instead")
-        with self._attempts.lock:
-            rows = attempt.rows(self._poller.last_answer)
-            bad = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
-            attempt.folder.make()
-            spool.take_claim(attempt.folder)
-            why = "an administrator confirmed that no process of it runs"
-            spool.keep_end(attempt.folder, EndInSlurm(why, Loss.INFRA, bad))
 
 
 def _claim(name: str, place: SeatsOrClaim) -> Claim:

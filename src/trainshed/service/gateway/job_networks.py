@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from trainshed.engines.base import AskListeners, JobListeners, OnNetwork
+from trainshed.engines.base import JobListeners
+from trainshed.engines.capabilities import SupportsJobNetworks
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.job_sockets import Changes, JobSocket
 from trainshed.store.base import StoreFault
@@ -51,8 +52,7 @@ class JobNetworks:
 
     def __init__(
         self,
-        ask: AskListeners,
-        on_network: OnNetwork,
+        engine: SupportsJobNetworks,
         living: Callable[[], Iterable[AttemptKey]],
         *,
         are_begun: bool = True,
@@ -62,7 +62,7 @@ class JobNetworks:
 
         ``are_begun``: servers begin attempts with networks now; else an earlier server may have.
         """
-        self._ask = ask
+        self._engine = engine
         self._living = living
         self._are_begun = are_begun
         self._sockets_max = sockets_max
@@ -77,7 +77,7 @@ class JobNetworks:
         self._look_up_s = 0.0
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        on_network(self.expect)
+        engine.on_network(self.expect)
 
     def start(self) -> None:
         """Begin to ask supervisors."""
@@ -164,7 +164,7 @@ class JobNetworks:
         for key, (since_s, next_s) in waiting.items():
             if self._is_closed or next_s > time.monotonic():
                 continue
-            listeners = self._ask(key) if key not in self._held else None
+            listeners = self._engine.ask_listeners(key) if key not in self._held else None
             if listeners is not None:
                 self._hold(key, listeners)
             waited_s = time.monotonic() - since_s

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trainshed.engines.capabilities import SupportsSentTexts
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
@@ -63,11 +64,11 @@ class Manifests:
         engine = self.engines.named(name)
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
-        if engine.traits.sent is None:
+        if not isinstance(engine, SupportsSentTexts):
             message = f"the engine {name} does not keep what it is sent"
             raise Refusal(Code.FAILED_PRECONDITION, message)
         try:
-            texts = engine.traits.sent(key)
+            texts = engine.read_sent(key)
         except OSError as error:
             message = f"what was sent to {name} cannot be read now ({error}); ask again later"
             raise Refusal(Code.UNAVAILABLE, message) from error

@@ -12,6 +12,7 @@ from prometheus_client.core import (
 )
 
 from trainshed.engines.base import PlacedBy
+from trainshed.engines.capabilities import SupportsCommandCounts
 from trainshed.engines.several import Engines
 from trainshed.store.records.jobs import Holding
 
@@ -54,9 +55,8 @@ def _ages(engines: Engines) -> Metric:
         "Since what an engine asks has last answered",
         labels=["engine"],
     )
-    for name, served in engines.served.items():
-        answer_time = served.engine.traits.asked_s
-        if answer_time is not None and (at := answer_time()) is not None:
+    for name, engine in _counting(engines):
+        if (at := engine.answered_s()) is not None:
             family.add_metric([name], max(0.0, time.time() - at))
     return family
 
@@ -67,8 +67,13 @@ def _commands(engines: Engines) -> Metric:
         "Commands that an engine has run, by their ends",
         labels=["engine", "command", "result"],
     )
-    for name, served in engines.served.items():
-        counts = served.engine.traits.commands
-        for (command, is_well), count in (counts() if counts else {}).items():
+    for name, engine in _counting(engines):
+        for (command, is_well), count in engine.count_commands().items():
             family.add_metric([name, command, "done" if is_well else "failed"], count)
     return family
+
+
+def _counting(engines: Engines) -> Iterator[tuple[str, SupportsCommandCounts]]:
+    for name, served in engines.served.items():
+        if isinstance(served.engine, SupportsCommandCounts):
+            yield name, served.engine

@@ -5,10 +5,10 @@ administrator who has seen that the node is off confirms it.  The server cannot 
 writes the confirmation, with its author, into the events of the job before the engine acts on it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from trainshed.engines.capabilities import SupportsFencing
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.faults import EngineFault
@@ -18,9 +18,6 @@ from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import FENCED, NewEvent
 from trainshed.wire.native_v1 import Answer
-
-#: Takes the confirmation for an attempt (``Traits.fence``).
-Fence = Callable[[AttemptKey], None]
 
 NOT_FENCED: Final = "NOT_FENCED"
 
@@ -58,11 +55,11 @@ class AttemptService:
         key = AttemptKey(uid, attempt)
         record = self._current(key)
         name = self.engines.name_of(key)
-        fence = self._fence_of(name)
+        engine = self._engine_of(name)
         self._refuse_if_known(key, record, name)
         self.store.add_event(uid, _fence_event(attempt, who))
         try:
-            fence(key)
+            engine.fence(key)
         except EngineFault as fault:
             self.store.add_event(uid, _refusal_event(attempt, fault))
             _refuse(f"the engine {name} refuses to fence the attempt: {fault}")
@@ -87,14 +84,14 @@ class AttemptService:
             _refuse(f"attempt {key.attempt} of {record.name} is over; the job is {state.value}")
         return record
 
-    def _fence_of(self, name: str) -> Fence:
+    def _engine_of(self, name: str) -> SupportsFencing:
         engine = self.engines.named(name)
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
-        if engine.traits.fence is None:
+        if not isinstance(engine, SupportsFencing):
             always = f"the engine {name} always knows by itself whether an attempt lives"
             _refuse(f"{always}; only attempts on an engine that can lose sight of them are fenced")
-        return engine.traits.fence
+        return engine
 
     def _refuse_if_known(self, key: AttemptKey, record: JobRecord, name: str) -> None:
         for observation in self.engines.observe([key]):

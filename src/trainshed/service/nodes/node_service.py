@@ -83,7 +83,7 @@ class NodeService:
     ordered: Callable[[], None] = lambda: None
     """Called after an order was stored, to wake the scheduler."""
     gpus_now: GpusNow | None = None
-    """The GPUs of this server's machine (``Traits.gpus_now``)."""
+    """The GPUs of this server's machine (``SupportsGpuStatus``)."""
     engines: Engines | None = None
     """The engines of this server; None: their health is unknown."""
 

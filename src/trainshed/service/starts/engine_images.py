@@ -3,10 +3,10 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
-from trainshed.engines.base import NodeLocation, Traits
+from trainshed.engines.base import Engine, NodeLocation
+from trainshed.engines.capabilities import SupportsVersions
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.faults import UsageFault
 from trainshed.service.starts.images import (
@@ -102,7 +102,7 @@ def images_of(
         _check(mappings, names)
     return EngineImages(
         {
-            name: _images(engines.served[name].engine.traits, envs, mappings)
+            name: _images(engines.served[name].engine, envs, mappings)
             for name, envs in theirs.items()
         }
     )
@@ -117,24 +117,26 @@ def _environments(
 
 
 def _images(
-    traits: Traits, environments: Sequence[LocalEnvironment], mappings: Sequence[ImageMapping]
+    engine: Engine, environments: Sequence[LocalEnvironment], mappings: Sequence[ImageMapping]
 ) -> Images:
     names = {one.name for one in environments} | {CONTAINER, DEFAULT}
     rows = [row for row in mappings if row.environment in names]
-    return Images(environments, rows, traits.python, traits.containers, _asking(traits))
+    traits = engine.traits
+    return Images(environments, rows, traits.python, traits.containers, _asking(engine))
 
 
-def _asking(traits: Traits) -> Callable[[str], Installed] | None:
+def _asking(engine: Engine) -> Callable[[str], Installed] | None:
     """Who says what an interpreter has."""
-    if traits.reach is NodeLocation.THIS_MACHINE:
+    if engine.traits.reach is NodeLocation.THIS_MACHINE:
         return None
-    return partial(_ask_versions, traits) if traits.versions else lambda _python: UNKNOWN
+    if not isinstance(engine, SupportsVersions):
+        return lambda _python: UNKNOWN
 
+    def ask(python: str) -> Installed:
+        versions = engine.list_versions(python)
+        return installed_of(versions) if versions else UNKNOWN
 
-def _ask_versions(traits: Traits, python: str) -> Installed:
-    assert traits.versions is not None  # noqa: S101 - called for such engines only
-    versions = traits.versions(python)
-    return installed_of(versions) if versions else UNKNOWN
+    return ask
 
 
 def _check(mappings: Sequence[ImageMapping], names: set[str]) -> None:

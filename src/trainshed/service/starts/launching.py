@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.base import Engine, FilesystemView, Traits
+from trainshed.engines.capabilities import SupportsServerPaths
 from trainshed.engines.several import Engines
 from trainshed.files.beneath import PathBeneath
 from trainshed.launch.compose import compose
@@ -79,7 +80,8 @@ class _AttemptEngine(NamedTuple):
 
     def here(self, path: str) -> Path:
         """Where the server finds a folder that replicas see under a path."""
-        return self.traits.here(path) if self.traits.here else Path(path)
+        engine = self.engine
+        return engine.server_path(path) if isinstance(engine, SupportsServerPaths) else Path(path)
 
 
 class _ReplicaPaths(NamedTuple):
