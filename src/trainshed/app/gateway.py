@@ -8,12 +8,10 @@ from typing import Final
 
 from trainshed.api.call import RawMethod
 from trainshed.config import Settings
-from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
-from trainshed.engines.base import Engine
-from trainshed.engines.capabilities import SupportsJobNetworks, SupportsLogLines, SupportsPeers
+from trainshed.config.settings import LOG, PASS, GatewaySettings
+from trainshed.engines.capabilities import SupportsGateway
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.faults import UsageFault
 from trainshed.service.auth.access import Access
 from trainshed.service.gateway.job_networks import SOCKETS_MAX, JobNetworks
 from trainshed.service.gateway.listening import GatewayListener, Serving
@@ -38,9 +36,9 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
     audit_log: AuditLog,
     listen: Listen,
 ) -> GatewayListener | None:
-    """Make the gateway of replicas; None: turned off, or the engine cannot identify callers."""
+    """Make the gateway of replicas; None: turned off, or the engine does not support it."""
     engine = engines.nearest
-    if not settings.gateway.enabled or not isinstance(engine, SupportsPeers):
+    if not settings.gateway.enabled or not isinstance(engine, SupportsGateway):
         return None
 
     attempts = AttemptsOfStore(store)
@@ -77,14 +75,12 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
         hosts=filter(None, (engine.traits.bridge,)),
         names=list_names(settings.gateway),
         listen=listen,
-        networks=_networks(store, engine),
+        networks=_networks(store, engine, are_begun=engine.traits.has_networks),
     )
 
 
-def _networks(store: Store, engine: Engine) -> JobNetworks | None:
-    """Make what opens the gateway's sockets in the networks of jobs; None: jobs have none."""
-    if not isinstance(engine, SupportsJobNetworks):
-        return None
+def _networks(store: Store, engine: SupportsGateway, *, are_begun: bool) -> JobNetworks:
+    """Make what opens the gateway's sockets in the networks of jobs."""
 
     def living() -> list[AttemptKey]:
         return [AttemptKey(row.uid, row.attempt) for row in store.holding()]
@@ -93,22 +89,17 @@ def _networks(store: Store, engine: Engine) -> JobNetworks | None:
     return JobNetworks(
         engine,
         living,
-        are_begun=engine.traits.has_networks,
+        are_begun=are_begun,
         sockets_max=min(SOCKETS_MAX, descriptors // _SOCKETS_PART),
     )
 
 
-def _telemetry(settings: Settings, store: Store, engine: Engine) -> Telemetry | None:
-    """Make the receiver of logs and metrics; None: they go to Google.  Raises UsageFault."""
+def _telemetry(settings: Settings, store: Store, engine: SupportsGateway) -> Telemetry | None:
+    """Make the receiver of logs and metrics; None: they go to Google."""
     if settings.gateway.telemetry == PASS:
         return None
     if settings.gateway.telemetry != LOG:
         return Telemetry(tell_in_story(store))
-    if not isinstance(engine, SupportsLogLines):
-        message = (
-            f'gateway.telemetry is "{LOG}", and the engine {engine.name} adds no lines to logs'
-        )
-        raise UsageFault(f'{message}; accepted: "{DROP}" or "{PASS}"')
     return Telemetry(tell_in_story(store), lambda key, lines: engine.add_lines(key, TASK, lines))
 
 

@@ -13,19 +13,14 @@ from trainshed.model.gpus import GpuNow
 
 
 @runtime_checkable
-class SupportsPeers(Protocol):
-    """Identifies the callers of the gateway; without it there is no gateway."""
+class SupportsGateway(Protocol):
+    """Runs attempts that can call the gateway; without it the server has no gateway."""
 
     def attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
         """Find the attempt with the process at the remote end of a connection."""
 
-
-@runtime_checkable
-class SupportsJobNetworks(Protocol):
-    """Gives sockets in the networks of attempts, also while it begins none (``has_networks``)."""
-
     def ask_listeners(self, key: AttemptKey) -> JobListeners | None:
-        """Ask the supervisor of an attempt for the sockets, which the caller closes.
+        """Ask the supervisor of an attempt for its sockets, which the caller closes.
 
         None: it does not answer, or its network is not made yet.
         """
@@ -36,11 +31,6 @@ class SupportsJobNetworks(Protocol):
         The engine has its lock then: ``begun`` must not wait.
         """
 
-
-@runtime_checkable
-class SupportsLogLines(Protocol):
-    """Adds what programs write elsewhere to the logs of their attempts."""
-
     def add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
         """Add texts with their severities to the log of an attempt that runs, as those of a task.
 
@@ -50,16 +40,12 @@ class SupportsLogLines(Protocol):
 
 @runtime_checkable
 class SupportsGpuStatus(Protocol):
-    """Has the GPUs of the server's own machine."""
-
     def gpus_now(self) -> Sequence[GpuNow]:
-        """The GPUs as last seen, with their newest figures; asks no driver."""
+        """The server's own GPUs as last seen, with their newest figures; asks no driver."""
 
 
 @runtime_checkable
 class SupportsProbe(Protocol):
-    """Has nodes that the server's machine does not see."""
-
     def probe(self) -> Iterator[EngineFinding]:
         """Run a small task on a node and yield its findings; minutes where no node is free.
 
@@ -69,10 +55,8 @@ class SupportsProbe(Protocol):
 
 @runtime_checkable
 class SupportsServerPaths(Protocol):
-    """Has folders that the server sees under other paths than replicas do."""
-
     def server_path(self, path: str) -> Path:
-        """The server's path of a folder that a ``FilesystemView`` names."""
+        """The server's path of a folder that a ``FilesystemView`` names as replicas see it."""
 
 
 @runtime_checkable
@@ -88,16 +72,15 @@ class SupportsCommandCounts(Protocol):
 
 @runtime_checkable
 class SupportsVersions(Protocol):
-    """Remembers what interpreters on its nodes have installed."""
-
     def list_versions(self, python: str) -> Mapping[str, str]:
-        """Versions by distribution, the interpreter's own under ``python``; empty: not known."""
+        """What an interpreter on its nodes has, from memory: versions by distribution.
+
+        Its own version is under ``python``; empty: not known yet.
+        """
 
 
 @runtime_checkable
 class SupportsSentTexts(Protocol):
-    """Keeps what it sends for an attempt."""
-
     def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
         """What ``launch`` has sent, by name; empty: nothing, or it was removed.  Raises OSError."""
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.base import JobListeners
-from trainshed.engines.capabilities import SupportsJobNetworks
+from trainshed.engines.capabilities import SupportsGateway
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.job_sockets import Changes, JobSocket
 from trainshed.store.base import StoreFault
@@ -52,7 +52,7 @@ class JobNetworks:
 
     def __init__(
         self,
-        engine: SupportsJobNetworks,
+        engine: SupportsGateway,
         living: Callable[[], Iterable[AttemptKey]],
         *,
         are_begun: bool = True,
