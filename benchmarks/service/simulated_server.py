@@ -8,6 +8,7 @@ It serves as `trainshed serve` does, and tells its URL in server.json.  With
 """
 
 import argparse
+import gc
 import json
 import signal
 import socket
@@ -26,6 +27,7 @@ from benchmarks.service.documents import LOCATION, PROJECT, T4, simple
 from trainshed.api.connections import Connections, limits_of
 from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app.application import Application, build
+from trainshed.cli.admin.serve import GC_THRESHOLDS
 from trainshed.cli.admin.server import END_S, tune_interpreter
 from trainshed.config import Settings
 from trainshed.launch.names import task_name
@@ -141,6 +143,7 @@ def main() -> None:
     application = build(settings, engine=engine, compose=compose)
     first_token(application.store, settings.data_dir)
     add_preparation(application)
+    gc.set_threshold(*GC_THRESHOLDS)
     tune_interpreter()
     application.start()
     address = {"url": f"http://127.0.0.1:{listener.getsockname()[1]}"}

@@ -8,8 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from databases import new_database
 from store.builders import add, place
+from trainshed.engines.capabilities import GpuNow
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.gpus import GpuNow, GpuSample, GpuState, NodeGpu
+from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
 from trainshed.model.resources import Node
 from trainshed.service.nodes.metrics import ServerMetrics
 from trainshed.service.nodes.node_gpus import GpuReading

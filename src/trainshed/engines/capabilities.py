@@ -4,12 +4,13 @@ An engine that has a capability implements its methods; callers ask with ``isins
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from trainshed.engines.base import Endpoint, EngineFinding, JobListeners
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.gpus import GpuNow
+from trainshed.model.gpus import GpuSample, NodeGpu
 
 
 @runtime_checkable
@@ -36,6 +37,20 @@ class SupportsGateway(Protocol):
 
         False: not now; the caller may give them again.
         """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNow:
+    """A GPU of the answering server's machine as it is now."""
+
+    gpu: NodeGpu
+    attempt: AttemptKey | None = None
+    """Who of this installation has it."""
+    reading: GpuSample | None = None
+    xids: Mapping[int, int] = field(default_factory=dict)
+    """How often each Xid was seen since the server started."""
+    driver: str = ""
+    """The driver's version."""
 
 
 @runtime_checkable

@@ -5,11 +5,8 @@ seconds, and is never stored in the database.
 """
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-
-from trainshed.model.attempt import AttemptKey
 
 
 class GpuState(enum.Enum):
@@ -61,17 +58,3 @@ class GpuSample:
     """Uncorrectable errors of its memory since the driver was loaded."""
     throttled: tuple[str, ...] | None = None
     """Why its clocks are lower than they could be, in the words of nvidia-smi."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuNow:
-    """A GPU of the answering server's machine as it is now."""
-
-    gpu: NodeGpu
-    attempt: AttemptKey | None = None
-    """Who of this installation has it."""
-    reading: GpuSample | None = None
-    xids: Mapping[int, int] = field(default_factory=dict)
-    """How often each Xid was seen since the server started."""
-    driver: str = ""
-    """The driver's version."""

@@ -19,7 +19,6 @@ from trainshed.api.grpc_server import GrpcServer, start_grpc
 from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
 from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app.application import Application, build
-from trainshed.cli.admin.serve import GC_THRESHOLDS
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.config import Settings, load_settings
 from trainshed.files.server_files import RunningServer, forget_running, note_database, write_running
@@ -171,7 +170,6 @@ def tune_interpreter() -> None:
     """
     sys.setswitchinterval(SWITCH_S)
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _run_http(

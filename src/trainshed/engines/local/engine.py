@@ -28,6 +28,7 @@ from trainshed.engines.base import (
     ReplicaShape,
     Traits,
 )
+from trainshed.engines.capabilities import GpuNow
 from trainshed.engines.isolation import mounts
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation.modes import SANDBOX
@@ -65,7 +66,6 @@ from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import AttemptKey, Measured, Observation
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault, is_transient
-from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.log_line import SERVICE_TASK
 from trainshed.model.network import NetworkLayout

@@ -10,7 +10,8 @@ from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from trainshed.model.gpus import GpuNow, GpuSample
+from trainshed.engines.capabilities import GpuNow
+from trainshed.model.gpus import GpuSample
 from trainshed.model.resources import Node
 
 _FIGURES: Final[Mapping[str, tuple[str, Callable[[GpuSample], float | None]]]] = {

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trainshed.model.gpus import GpuNow, GpuSample, GpuState, NodeGpu
+from trainshed.engines.capabilities import GpuNow
+from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
 from trainshed.store.records.jobs import Holding
 from trainshed.wire.native_v1 import Answer, answer_of
 from trainshed.wire.times import rfc3339
