@@ -13,7 +13,7 @@ from trainshed.engines.warden.protocol import LAUNCHER, PROVE_S, SECRET
 
 _PAUSE_S: Final = 0.2
 _PAUSE_S_MAX: Final = 5.0
-#: The launcher gives up first, and says which wardens were missing.
+#: The launcher gives up first, and its message names the missing wardens.
 _DIAL_S_MAX: Final = 1200.0
 
 

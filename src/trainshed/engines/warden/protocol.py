@@ -61,15 +61,15 @@ class Channel:
         loop: Loop,
         end: socket.socket,
         frame_max: int,
-        heard: Callable[[int, bytes], object],
-        ended: Callable[[str], object],
+        on_frame: Callable[[int, bytes], object],
+        on_end: Callable[[str], object],
     ) -> None:
-        """``heard`` gets each frame, ``ended`` gets once how the other end ended the connection."""
+        """``on_frame`` gets each frame; ``on_end`` gets once how the other end broke off."""
         self._loop = loop
         self._socket = end
         self._frame_max = frame_max
-        self._heard = heard
-        self._tell_end = ended
+        self._on_frame = on_frame
+        self._on_end = on_end
         self._buffer = b""
         self._unsent: deque[memoryview] = deque()
         self._is_paused = False
@@ -82,10 +82,12 @@ class Channel:
         _keep_alive(end)
         self._listen()
 
-    def hear(self, heard: Callable[[int, bytes], object], ended: Callable[[str], object]) -> None:
+    def hear(
+        self, on_frame: Callable[[int, bytes], object], on_end: Callable[[str], object]
+    ) -> None:
         """Replace the functions that get frames and the end."""
-        self._heard = heard
-        self._tell_end = ended
+        self._on_frame = on_frame
+        self._on_end = on_end
 
     def say(self, message: Mapping[str, Any]) -> None:
         """Send a message now, or as soon as the other end reads."""
@@ -108,7 +110,7 @@ class Channel:
             self._listen()
 
     def close(self) -> None:
-        """Close the connection, without a call of ``ended``."""
+        """Close the connection, without a call of ``on_end``."""
         if self.is_open:
             self.is_open = False
             self._loop.watch(self._socket, _do_nothing, reads=False, writes=False)
@@ -171,13 +173,13 @@ class Channel:
                 break
             content = self._buffer[at + _HEAD.size : end]
             at = end
-            self._heard(kind, content)
+            self._on_frame(kind, content)
         self._buffer = self._buffer[at:]
 
     def _end(self, why: str) -> None:
         if self.is_open:
             self.close()
-            self._tell_end(why)
+            self._on_end(why)
 
 
 def give_up_after(end: socket.socket, seconds: float) -> None:

@@ -23,13 +23,13 @@ class SrunSteps:
         loop: Loop,
         children: Children,
         descriptors: tuple[int, int],
-        ended: Callable[[StepRule], object],
+        on_end: Callable[[StepRule], object],
     ) -> None:
-        """``ended`` gets each step whose command has ended."""
+        """``on_end`` gets each step whose command has ended."""
         self._loop = loop
         self._children = children
         self._descriptors = descriptors
-        self._tell_end = ended
+        self._on_end = on_end
         self._running: dict[StepRule, Helper] = {}
         self._words: dict[StepRule, deque[str]] = {}
         self._statuses: dict[StepRule, int] = {}
@@ -80,4 +80,4 @@ class SrunSteps:
     def _handle_exit(self, step: StepRule, status: int) -> None:
         self._statuses[step] = status
         del self._running[step]
-        self._tell_end(step)
+        self._on_end(step)

@@ -58,7 +58,7 @@ class LogRateLimit:
         return True
 
     def takes_all(self, lines: int, length: int, now_s: float) -> bool:
-        """Return whether the log keeps so many lines of so many bytes, and if so count them.
+        """Return whether the log keeps ``lines`` lines of ``length`` bytes; if so, count them.
 
         False: the caller has to call ``takes`` for each line.
         """

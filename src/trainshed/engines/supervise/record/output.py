@@ -32,7 +32,7 @@ _RETRY_READER_S: Final = 0.05
 #: Lines of stderr to remember for the outcome: frameworks write a page after an error.
 _LAST_LINES: Final = 48
 _LAST_LINE_LENGTH_MAX: Final = 500
-#: From so many lines that arrive together, try to take all with one call.
+#: If at least this number of lines arrives together, try to take all with one call.
 _MANY: Final = 8
 
 

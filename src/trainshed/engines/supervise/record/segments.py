@@ -66,8 +66,8 @@ class SegmentWriter:
         """Make no file before the first line; every stamp will be above ``after_ns``.
 
         ``unread_max`` is for a reader that removes the segments that it has read: the log blocks
-        while so many, at least two, wait for it.  If the segments have more than ``bytes_max``,
-        the oldest are removed; the one in progress does not count.
+        while that number of segments (at least two) is unread.  If the segments have more than
+        ``bytes_max``, the oldest are removed; the one in progress does not count.
         """
         self._folder = os.fspath(folder)
         self._last_ns = after_ns

@@ -75,7 +75,8 @@ class CheckpointWatch:
         newest = max(self._before, key=_changed_ns)
         return (
             f"This attempt has opened none of the {len(self._before)} files that earlier attempts "
-            f"left where checkpoints are kept (the newest is {newest}): it may have started over."
+            f"left in its checkpoint folders (the newest is {newest}): it may have started over. "
+            "Check that the program restores its last checkpoint."
         )
 
     def close(self) -> None:
