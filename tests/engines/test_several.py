@@ -1,5 +1,7 @@
 """The engines of a server, looked up by name or by an attempt."""
 
+from dataclasses import replace
+
 import pytest
 
 from trainshed.engines import several
@@ -123,6 +125,13 @@ def test_what_engines_object_and_what_nodes_do():
     own = JobNeeds(demand=needs.demand, wants={"trainshed-q": "high"})
     assert Engines(served).judging(own, never)("b") is None
     assert judged == ["a"]
+
+
+def test_the_nearest_engine_is_the_one_on_the_servers_machine_else_the_first(pair):
+    assert engines_of(pair).nearest is pair["a"]
+    pair["b"].traits = replace(pair["b"].traits, reach=NodeLocation.THIS_MACHINE)
+    assert engines_of(pair).nearest is pair["b"]
+    assert list(engines_of(pair)) == list(pair.values())
 
 
 def test_one_that_does_not_close_does_not_keep_the_others_from_it(pair):

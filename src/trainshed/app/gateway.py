@@ -68,6 +68,7 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
             proxies=proxies,
         )
 
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return GatewayListener(
         settings.data_dir,
         make,
@@ -75,22 +76,12 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
         hosts=filter(None, (engine.traits.bridge,)),
         names=list_names(settings.gateway),
         listen=listen,
-        networks=_networks(store, engine, are_begun=engine.traits.has_networks),
-    )
-
-
-def _networks(store: Store, engine: SupportsGateway, *, are_begun: bool) -> JobNetworks:
-    """Make what opens the gateway's sockets in the networks of jobs."""
-
-    def living() -> list[AttemptKey]:
-        return [AttemptKey(row.uid, row.attempt) for row in store.holding()]
-
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return JobNetworks(
-        engine,
-        living,
-        are_begun=are_begun,
-        sockets_max=min(SOCKETS_MAX, descriptors // _SOCKETS_PART),
+        networks=JobNetworks(
+            engine,
+            lambda: [AttemptKey(row.uid, row.attempt) for row in store.holding()],
+            are_begun=engine.traits.has_networks,
+            sockets_max=min(SOCKETS_MAX, descriptors // _SOCKETS_PART),
+        ),
     )
 
 

@@ -19,7 +19,6 @@ from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, placed_rows
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.commands import commands_of
@@ -180,17 +179,12 @@ class Scheduler:
         if now - self._nodes_at < NODES_EVERY_S:
             return False
         self._nodes_at = now
-        nodes = tuple(node for node in self.store.fleet() if self._is_ours(node))
+        nodes = tuple(node for node in self.store.fleet() if self.engines.are_seats_on(node))
         if nodes == self._nodes:
             return False
         self._planner.set_nodes(nodes)
         self._nodes = nodes
         return True
-
-    def _is_ours(self, node: Node) -> bool:
-        """Return whether the server places jobs on the node."""
-        is_served = node.engine in self.engines.served
-        return is_served and self.engines.traits_of(node.engine).places is PlacedBy.SERVER
 
     def _hold(self, holding: Holding) -> None:
         running_s = holding.running_s_max or RUNNING_S_DEFAULT

@@ -14,7 +14,7 @@ from typing import Final
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import log_with_story
 from trainshed.engines.several import Engines
-from trainshed.model.attempt import AttemptKey, Measured, Report
+from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
@@ -117,14 +117,11 @@ class Reports:
         new: list[Report] = []
         search_note = ""
         for number in range(max(1, attempt), stored.job_attempt + 1):
-            measured = self._measured(stored.job_uid, number, mark if number == attempt else 0)
+            key = AttemptKey(stored.job_uid, number)
+            measured = self._engines.of(key).measured(key, mark if number == attempt else 0)
             new += measured.reports
             attempt, mark, search_note = number, measured.mark, measured.found
         return tuple(new), (attempt, mark), search_note
-
-    def _measured(self, uid: int, attempt: int, after: int) -> Measured:
-        key = AttemptKey(uid, attempt)
-        return self._engines.of(key).measured(key, after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,10 @@ class Engines:
         engine = self.named(name)
         return engine.traits if engine else _ABSENT
 
+    def are_seats_on(self, node: Node) -> bool:
+        """Whether the server places jobs on a node: its engine is served and has no queue."""
+        return node.engine in self.served and self.traits_of(node.engine).places is PlacedBy.SERVER
+
     def health_of(self, name: str) -> Explanation | None:
         """What keeps one engine from working, with since when."""
         if why := self.failed.get(name):

@@ -37,9 +37,8 @@ def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
 
 def _engine(name: str, settings: Settings) -> Engine:
     engines = engines_of(settings)
-    engine = engines.named(name) if name in engines.served else None
-    if engine is not None:
-        return engine
+    if name in engines.served:
+        return engines.serving(name)
     if why := engines.failed.get(name):
         raise UsageFault(f"cannot make the engine {name!r} of --engine: {why.message}")
     accepted = ", ".join(sorted(engines.served))

@@ -136,18 +136,12 @@ class SeenFleet:
         engine_name = needs.wants.get(ENGINE_LABEL)
         return choose(engine_name, needs.demand.region, engines.offered(), whole).refusal
 
-    def _is_ours(self, node: Node) -> bool:
-        """Whether the server places the jobs of this engine."""
-        engines = self._engines
-        if engines is None:
-            return True
-        is_served = node.engine in engines.served
-        return is_served and engines.traits_of(node.engine).places is PlacedBy.SERVER
-
     def _look(self) -> None:
         if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:
             return
-        nodes = [node for node in self._store.fleet() if self._is_ours(node)]
+        nodes = self._store.fleet()
+        if self._engines is not None:
+            nodes = [node for node in nodes if self._engines.are_seats_on(node)]
         self._read_at = self._clock()
         if nodes != self._nodes:
             self._nodes, self._feasibility = nodes, Feasibility(nodes, self._quotas)
