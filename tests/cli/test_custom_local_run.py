@@ -213,14 +213,14 @@ def test_flags_of_gclouds_that_mean_nothing_here_are_named(trainshed):
     run = trainshed(*RUN, *words, "--enable-web-access")
     assert run.code == 0
     for flag in ("--extra-dirs", "--service-account", "--enable-web-access"):
-        assert f"{flag} means nothing on this machine." in run.err
+        assert f"{flag} has no effect on this machine." in run.err
 
 
 def test_a_gpu_that_is_not_there_is_said_not_to_be(trainshed, monkeypatch):
     monkeypatch.setattr("trainshed.engines.local.devices.find.devices", lambda: ())
     run = trainshed(*RUN, "--script", "task.py", "--gpu")
     assert run.code == 2
-    assert "--gpu: this machine has no NVIDIA GPU" in run.err
+    assert "--gpu needs an NVIDIA GPU, and this machine has none" in run.err
 
 
 def test_the_program_of_the_first_pools_keys_runs_in_all_pools(trainshed, tmp_path):

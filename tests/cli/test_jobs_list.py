@@ -249,8 +249,11 @@ def test_describe_shows_a_trial(client):
     assert re.search(r"^number +1$", client("jobs", "describe", "study/trials/1").out, re.MULTILINE)
     none = client("jobs", "describe", "study/trials/7")
     assert none.code == 1
-    assert "has no trial 7; it has 1" in none.err
-    assert "has no trial 1; it has none" in client("jobs", "describe", "fails/trials/1").err
+    assert "has no trial 7 (accepted: 1 to 1)" in none.err
+    assert (
+        "has no trials; name the job without /trials/1"
+        in client("jobs", "describe", "fails/trials/1").err
+    )
 
 
 def test_cancel_ends_what_can_be_ended_and_says_what_cannot(client, created, server):
@@ -309,7 +312,7 @@ def test_verbs_of_tuning_jobs_take_a_display_name(client, jobs, verb, tmp_path):
 
 def test_tensorboard_takes_a_display_name(client, jobs):
     run = client("tensorboard", "study", "--dry-run")
-    assert f"{jobs['study']} names no folder for its results" in run.err
+    assert f"{jobs['study']} was submitted without a folder for its results" in run.err
 
 
 def test_a_display_name_of_another_collection_is_not_taken(client, jobs):

@@ -181,7 +181,11 @@ def test_a_refusal_in_the_middle_of_a_large_upload_is_told(submit, tmp_path):
         ((*BASIC, "--package-path", "trainer", "--job-dir", "out"), 2, "--staging-bucket"),
         ((*STAGED[:2], *BASIC, "--staging-bucket", "gs://gone"), 1, "buckets create gone"),
         ((*BASIC, "--package-path", "nowhere", *STAGED[2:]), 2, "nowhere is not a folder"),
-        ((*BASIC, "--packages", "none.whl", *STAGED[2:]), 2, "there is no file none.whl"),
+        (
+            (*BASIC, "--packages", "none.whl", *STAGED[2:]),
+            2,
+            "--packages must name files that exist, got none.whl",
+        ),
         ((*BASIC, "--config", "none.yaml"), 2, "cannot read none.yaml"),
         ((*BASIC, "--kms-key", "k"), 2, "--kms-location"),
         ((*BASIC, "--work-count", "3"), 2, "did you mean --worker-count?"),
@@ -214,7 +218,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_stop_it(package, server, 
         process.send_signal(signal.SIGINT)
         err = process.stderr.read()
     assert process.returncode == 130
-    assert "the job goes on" in err
+    assert "the job continues; cancel it with" in err
     assert "trainshed ai-platform jobs cancel kept" in err
     assert job(server, "kept")["state"] == "RUNNING"
     cancel = [TRAINSHED, "ai-platform", "jobs", "cancel", "kept", "--format", "json"]

@@ -66,7 +66,7 @@ def test_a_list_is_filtered_sorted_and_cut(jobs, flags, expected):
 def test_an_empty_list_is_told_beside_the_answer(jobs, client):
     run = jobs("list", "--filter", "jobId=none")
     assert (run.code, run.out) == (0, "")
-    assert "project listed has no job that passes the filter" in run.err
+    assert "project listed has no job that matches the filter" in run.err
     run = client("ai", "pipelines", "list", "--region", "europe-west4")
     assert "project local has no pipeline in europe-west4" in run.err
     words = ("ai", "hp-tuning-jobs", "list", "--project", "empty", "--format", "json")
@@ -105,7 +105,7 @@ def test_labels_are_set_removed_and_cleared(jobs):
         (("ai-platform", "jobs", "cancel", "a/b"), 2, "projects/P/jobs/J"),
         (("ai", "custom-jobs", "describe", "projects/p/jobs/1"), 2, "customJobs/C"),
         (("ai-platform", "jobs", "list", "--filter", "a=1 OR b=2"), 2, "cannot read 'OR b=2'"),
-        (("ai-platform", "jobs", "list", "--filter", "a~'('"), 2, "no regular expression"),
+        (("ai-platform", "jobs", "list", "--filter", "a~'('"), 2, "must be a regular expression"),
         (("ai-platform", "jobs", "list", "--limit", "0"), 2, "must be a whole number from 1"),
         (("jobs", "explain", "nope"), 1, "error: NOT_FOUND: project local has no job nope"),
         (("jobs", "watch", "nope"), 1, "error: NOT_FOUND: "),
@@ -301,7 +301,7 @@ def test_a_waiting_job_says_why_and_the_change_it_names_would_admit_it(client, c
     assert lines[0] == f"{second}: QUEUED"
     assert lines[1].startswith("waits: CAPACITY: ")
     assert lines[2] == "place in the queue: 1"
-    assert lines[3] == f"in its way: {first}"
+    assert lines[3] == f"blocked by: {first}"
     assert lines[4] == explained["waiting"]["change"]["text"]
     described = client("ai", "custom-jobs", "describe", second)
     assert yaml.safe_load(described.out)["state"] == "JOB_STATE_QUEUED"

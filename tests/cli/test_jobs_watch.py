@@ -182,6 +182,6 @@ def test_a_waiting_job_shows_why():
         "big: QUEUED for 1:01:03",
         "waits: QUOTA: 8 of 8 are in use",
         "place in the queue: 3",
-        "in its way: projects/p/jobs/j",
+        "blocked by: projects/p/jobs/j",
         "would start with 2",
     ]

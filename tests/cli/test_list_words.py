@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.cli.jobs.list_words import arranged, terms_of
+from trainshed.cli.jobs.list_words import make_arranger, terms_of
 from trainshed.model.faults import UsageFault
 
 ROWS = [
@@ -13,7 +13,7 @@ ROWS = [
 
 
 def ids(filter_text="", sort_by=""):
-    return "".join(row["jobId"] for row in arranged(filter_text, sort_by)(ROWS))
+    return "".join(row["jobId"] for row in make_arranger(filter_text, sort_by)(ROWS))
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,13 @@ def test_a_network_of_google_s_is_said_to_mean_nothing_here(trainshed, trainer):
     trainer(TELL)
     answer = trainshed(*TRAIN, "--network", "projects/7/global/networks/vpc")
     assert answer.code == 0
-    assert "--network means nothing on this machine" in answer.err
+    assert "--network has no effect on this machine" in answer.err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--gateway", "on"), "--gateway on: a run with --network job has no gateway"),
+        (("--gateway", "on"), "--gateway on does not go with --network job"),
         (("--start-port", "15000"), "--start-port: with --network job ports are always the same"),
     ],
 )

@@ -200,7 +200,7 @@ def test_counts_without_distributed_and_idle_flags_are_said_to_be_ignored(trains
     run = trainshed(*TRAIN, "--worker-count", "3", "--staging-bucket", "gs://x", "--quiet")
     assert run.code == 0
     assert "--worker-count is ignored without --distributed" in run.err
-    assert "--staging-bucket means nothing on this machine" in run.err
+    assert "--staging-bucket has no effect on this machine" in run.err
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_flags_of_a_checked_job_say_nothing_in_a_run_that_checks_none(trainshed,
     trainer(TELL)
     run = trainshed(*TRAIN, "--labels", "a=b", "--edition", "2020-05")
     assert run.code == 0
-    assert "--labels says nothing without --config." in run.err
-    assert "--edition says nothing without --config." in run.err
+    assert "--labels is ignored without --config." in run.err
+    assert "--edition is ignored without --config." in run.err
 
 
 def test_the_first_line_says_which_python_runs_the_job_and_by_which_rule(

@@ -151,7 +151,7 @@ def test_no_time_to_a_target_is_said_where_its_steps_are_unknown(plan):
     assert "for 1,000 steps of 2,048 samples" in plan("--what-if", "gpus=8").out
     epochs = plan("--target", "epochs=90")
     assert epochs.code == 2
-    assert "--epoch-samples N is needed" in epochs.err
+    assert "needs --epoch-samples N" in epochs.err
     whole = plan("--target", "samples=1e15", "--what-if", "gpus=8").out
     assert "for 1,000,000,000,000,000 samples" in whole
     document = plan("--target", "epochs=2", "--epoch-samples", "1000", "--format", "json").json
@@ -193,22 +193,25 @@ def test_a_machine_type_that_nobody_knows_is_refused_as_by_validate(plan, writte
     [
         (("--what-if", "gpus=0"), "must be a whole number from 1 to 1000000, got '0'"),
         (("--what-if", "gpus=1,x"), "got 'x'"),
-        (("--what-if", "cows=3"), "must be such as gpus=1,2,4 or hosts=1,2,4"),
+        (("--what-if", "cows=3"), "must be like gpus=1,2,4 or hosts=1,2,4"),
         (("--target", "smiles=3"), "samples=N, epochs=N or steps=N"),
         (("--deadline", "soon"), "must be a duration"),
         (("--budget", "0"), "must be a number above 0, got '0'"),
-        (("--spot", "0.1"), "--checkpoint-every TIME is needed"),
+        (("--spot", "0.1"), "needs --checkpoint-every TIME"),
         (("--machine-types", "n1-standart-32"), "(accepted: n1-standard-32, "),
         (("--measured", "calibration.toml"), "a calibration: use --calibration calibration.toml"),
-        (("--series", "a"), "--series names a curve of --measured TABLE, which is not given"),
-        (("--checkpoint-every", "30m"), "--checkpoint-every counts with --spot RATE"),
-        (("--machine-types", ","), "must be names of machine types, got ','"),
+        (("--series", "a"), "--series needs --measured TABLE"),
+        (("--checkpoint-every", "30m"), "--checkpoint-every needs --spot RATE"),
+        (("--machine-types", ","), "must be machine types, separated by commas, got ','"),
         (("--target", "samples=1e300"), "must be at most 1e+18 samples"),
-        (("--finished", "8=9"), "--finished: two runs tell the critical batch, not 1"),
+        (("--finished", "8=9"), "--finished must be given 0 or 2 times, got 1"),
         (("--finished", "8=9", "--finished", "8=9"), "--finished: batches 8 and 8 are too close"),
         (("--finished", "8=9", "--finished", "80=7"), "no critical batch explains both"),
         (("--finished", "8"), "must be BATCH=SAMPLES"),
-        (("--finished", "8=9", "--critical-batch", "3"), "give --critical-batch, or two"),
+        (
+            ("--finished", "8=9", "--critical-batch", "3"),
+            "--critical-batch does not go with",
+        ),
         (("--machine-types", "n9-huge"), "knows no machine type n9-huge"),
         (("--machine-types", "n2-standard-16"), "n2-standard-16 cannot have 8 NVIDIA_TESLA_V100"),
         (("--png", "no/such/plan.png"), "must be a file in a folder that exists"),
@@ -226,7 +229,7 @@ def test_a_command_line_that_cannot_be_read_is_refused_in_a_sentence(plan, words
 def test_nothing_to_plan_is_a_usage_error(trainshed):
     run = trainshed("plan")
     assert run.code == 2
-    assert "a FILE, a --calibration or --measured is needed" in run.err
+    assert "give a FILE, --calibration FILE or --measured TABLE" in run.err
 
 
 def test_spot_machines_cost_less_an_hour_and_take_longer(plan):

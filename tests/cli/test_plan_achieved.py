@@ -116,7 +116,7 @@ def test_one_job_without_a_prediction_hides_no_other(achieved):
     assert good["inside"]
     none = achieved("silent")
     assert none.code == 3
-    assert "silent: no prediction: it has reported no steps" in none.err
+    assert "silent: no prediction: it reported no steps" in none.err
 
 
 def test_jobs_are_compared_and_counted(achieved):
@@ -137,8 +137,8 @@ def test_the_calibration_learns_where_that_is_asked(achieved, file):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("silent",), "silent: it has reported no steps"),
-        (("good", "--gpus", "0"), "--gpus 0: the job had 1 host"),
+        (("silent",), "silent: it reported no steps"),
+        (("good", "--gpus", "0"), "--gpus must be at least 1, one for each host of the job, got 0"),
         (("good", "--gpus", "1000000"), "(accepted: "),
     ],
 )
@@ -258,7 +258,7 @@ def learned_jobs(client, before):
 def test_a_key_that_is_none_is_a_sentence(client):
     run = client("plan", "calibrations", "none")
     assert run.code == 2
-    assert "none: no calibration of this project has this key" in run.err
+    assert "has no calibration none; list them with: trainshed plan calibrations" in run.err
 
 
 def await_line(client, *words, having=""):

@@ -40,7 +40,7 @@ def test_a_job_becomes_a_run_that_plans_are_made_from(client, job_file, tmp_path
     file, out = job_file(STEPS), tmp_path / "cluster.toml"
     answer = client("plan", "calibrate-jobs", file, "--hosts", "1,2", "--out", out)
     assert answer.code == 0, answer.err
-    assert "2 hosts ran on 1 machine: that run is left out" in answer.err
+    assert "2 hosts ran on 1 machine: the run is left out" in answer.err
     calibration = read(out.read_text())
     assert [(run.kind, run.hosts) for run in calibration.runs] == [(RunKind.COMPUTE, 1)]
     assert calibration.host.machine_type == "n1-standard-4"
@@ -72,7 +72,7 @@ def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(
     out = tmp_path / "cluster.toml"
     run = client("plan", "calibrate-jobs", job_file(SILENT), "--seconds", "0.5", "--out", out)
     assert run.code == 2
-    assert "reported no steps that could be used in 0.5 s" in run.err
+    assert "reported no usable steps in 0.5 s" in run.err
     assert not out.exists()
     jobs = server.call("GET", f"/v1/{PARENT}/customJobs")[1]["customJobs"]
     calibration_jobs = [job for job in jobs if job["displayName"].startswith("calibrate_")]
@@ -101,7 +101,7 @@ def test_hosts_that_are_not_alike_are_refused_before_a_job_is_made(client, job_f
     larger = {**pool, "machineSpec": {"machineType": "n1-standard-8"}}
     path.write_text(json.dumps({"workerPoolSpecs": [pool, larger]}))
     run = client("plan", "calibrate-jobs", path, "--hosts", "2")
-    assert (run.code, "not alike" in run.err) == (2, True)
+    assert (run.code, "must be of one kind" in run.err) == (2, True)
     tier = {"scaleTier": "STANDARD_1", "pythonModule": "trainer.task", "region": "us-central1"}
     path.write_text(json.dumps({"trainingInput": {**tier, "packageUris": ["gs://a/b.tar.gz"]}}))
     run = client("plan", "calibrate-jobs", path)
@@ -120,5 +120,5 @@ def test_a_job_is_cancelled_though_the_server_is_away_for_a_while(monkeypatch):
             return {"state": "CANCELLED" if ("POST", "j:cancel") in calls[3:] else "RUNNING"}
 
     place = SimpleNamespace(server=Away())
-    assert plan_calibrate_jobs._has_ended(place, "j:cancel", "j")
+    assert plan_calibrate_jobs._cancel(place, "j:cancel", "j")
     assert ("POST", "j:cancel") in calls

@@ -61,7 +61,7 @@ def test_programs_get_the_documents_as_well(run_plan):
 def test_a_key_that_is_none_is_a_sentence(run_plan):
     run, _ = run_plan(calibrations, "calibrations", "a/b")
     assert run.code == 2
-    assert "a/b: no calibration of this project has this key" in run.err
+    assert "has no calibration a/b; list them with: trainshed plan calibrations" in run.err
 
 
 def test_all_outcomes_are_counted_however_many_pages_they_have(run_plan):

@@ -88,7 +88,7 @@ def test_a_foreign_job_s_log_is_shown_and_not_obeyed(as_json):
         "task": f"worker{EVIL}",
         "message": f"{EVIL}\nERROR    20:10:11 service          │ you have mail",
     }
-    LinePrinter(stream, as_json=as_json).show(line)
+    LinePrinter(stream, as_json=as_json).print_line(line)
     output = stream.getvalue()
     assert is_calm(output)
     assert not any(row.startswith("ERROR") for row in output.splitlines())

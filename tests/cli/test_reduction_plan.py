@@ -95,7 +95,7 @@ def test_a_job_of_ai_platform_has_workers_too(trainshed, written):
 def test_mixed_workers_go_at_the_pace_of_the_slowest(trainshed, written):
     mixed = {**ML["trainingInput"], "workerType": "n1-standard-4"}
     run = trainshed(*PLAN, "--config", written("config.json", {"trainingInput": mixed}))
-    assert "1 x n1-standard-16, 3 x n1-standard-4: 10 Gbit/s the slowest, 62 together" in run.out
+    assert "1 x n1-standard-16, 3 x n1-standard-4: slowest link 10 Gbit/s, 62 together" in run.out
 
 
 def test_the_size_of_the_gradient_changes_times_and_no_gain(trainshed):

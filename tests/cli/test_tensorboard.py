@@ -90,7 +90,7 @@ def test_the_folder_of_jobs_and_studies_of_both_dialects_is_what_their_document_
 def test_a_job_without_an_output_folder_is_told_how_to_get_one(client, job):
     run = client("tensorboard", job(), "--dry-run")
     assert run.code == 2
-    assert "names no folder for its results (--job-dir, or baseOutputDirectory)" in run.err
+    assert "submit it with --job-dir or baseOutputDirectory" in run.err
 
 
 def test_a_folder_of_another_machine_says_how_to_copy_it_or_to_look_from_here(

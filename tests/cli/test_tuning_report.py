@@ -94,7 +94,7 @@ def test_a_place_that_cannot_be_written_is_a_sentence(trainshed, tmp_path):
 
 def test_the_command_that_is_told_writes_the_same_files(trainshed, tmp_path):
     run = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "my study.html")
-    words = shlex.split(run.err.partition("repeat this for more: ")[2])
+    words = shlex.split(run.err.partition("for a newer report: ")[2])
     assert trainshed(*words[1:]).out == run.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my study.csv", "my study.html"]
 

@@ -44,7 +44,7 @@ def story():
 @pytest.fixture
 def serving(monkeypatch, home):
     """Serves documents one after the other, and the last one for ever."""
-    monkeypatch.setattr(tuning_watch, "ASK_S", 0.01)
+    monkeypatch.setattr(tuning_watch, "POLL_S", 0.01)
     for name in ELSEWHERE:
         monkeypatch.delenv(name, raising=False)
     servers = []
@@ -91,7 +91,7 @@ def test_elsewhere_every_change_is_a_line_and_the_best_are_the_end(trainshed, se
     assert lines[10].split() == ["TRIAL", "STATE", "STEP", "ACCURACY", "PARAMETERS"]
     assert lines[12].split() == ["*", "2", "SUCCEEDED", "5", "0.75", "lr=0.01", "opt=adam"]
     assert lines[-3:] == [
-        "and 1 more trials; `report` tells of all",
+        "and 1 more trials; `report` lists all",
         "the arguments of trial 2: --lr 0.01 --opt adam",
         "state: SUCCEEDED",
     ]
@@ -233,7 +233,7 @@ def test_a_terminal_keeps_the_arguments_in_full_at_the_end(serving, home):
 
 def test_a_table_of_all_trials_counts_no_others():
     assert "more" not in best_table(view_of(vertex(many(6))))[-1]
-    assert best_table(view_of(vertex(many(24))))[-1] == "and 14 more trials; `report` tells of all"
+    assert best_table(view_of(vertex(many(24))))[-1] == "and 14 more trials; `report` lists all"
 
 
 def test_the_view_shows_errors_and_reasons():
@@ -329,4 +329,4 @@ def test_a_large_study_is_asked_for_less_often(monkeypatch):
     clock = iter([0.0, 2.0, 2.0, 2.01, 3.0])
     monkeypatch.setattr(tuning_watch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     list(tuning_watch._documents(Followed()))
-    assert paused == [2.0 / tuning_watch.SHARE_MAX, tuning_watch.ASK_S]
+    assert paused == [2.0 / tuning_watch.SHARE_MAX, tuning_watch.POLL_S]

@@ -151,7 +151,7 @@ def command_of(prog: str, request: Request) -> tuple[str, ...]:
     raise UsageFault(f"{prog} needs a command after a bare --, such as: {prog} -- python submit.py")
 
 
-def named(group: str, noun: str) -> str:
+def name_help(group: str, noun: str) -> str:
     """Help of the name of one resource: those of Vertex AI have a display name, too."""
     if group.startswith("ai "):
         return f"Number or full name of the {noun}, or a display name that only one has"

@@ -128,9 +128,9 @@ def print_resource(form: str, resource: Json, text: Callable[[], str]) -> None:
 
 
 def _yaml(resource: Json) -> str:
-    from trainshed.cli.jobs.resource_texts import printed
+    from trainshed.cli.jobs.resource_texts import yaml_text
 
-    return printed(resource)
+    return yaml_text(resource)
 
 
 def _print_projected(projection: Projection, resources: Iterable[Json]) -> None:

@@ -1,1 +1,1 @@
-"""Verbs that create, list, watch and end jobs on a server."""
+"""Commands that create, list, watch and cancel jobs on a server."""

@@ -1,4 +1,4 @@
-"""The commands that create jobs on a server: gcloud's command lines become a document."""
+"""The commands that create jobs on a server: they turn gcloud's flags into a job document."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _LABELS = ("labels", "KEY=VALUE,...", "Labels of the job")
 _TUNING_WORDS = (
     ("display-name", "NAME", "Name of the job"),
-    ("max-trial-count", "N", "Trials in all (as the file says, else 1)"),
-    ("parallel-trial-count", "N", "Trials at once (as the file says, else 1)"),
+    ("max-trial-count", "N", "Number of trials; default: as in the file, else 1"),
+    ("parallel-trial-count", "N", "Trials that run at once; default: as in the file, else 1"),
     ("algorithm", "NAME", "algorithm-unspecified, grid-search or random-search"),
     _LABELS,
 )
@@ -34,7 +34,7 @@ TUNING_EXAMPLE = "  {prog} --display-name tuned --config study.yaml --max-trial-
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``jobs submit training``, or of ``create`` for Vertex AI's jobs."""
+    """Return the parser of ``jobs submit training``, or of ``create`` for Vertex AI jobs."""
     if prog.endswith("submit training"):
         return _training_parser(prog)
     is_tuning = prog.endswith("ai hp-tuning-jobs create")
@@ -48,8 +48,8 @@ def parser(prog: str) -> flags.Parser:
 def _custom_parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
-        summary="Submits a Vertex AI custom job to a server: gcloud's command, for machines "
-        "without gcloud.",
+        summary="Submits a Vertex AI custom job to a server, with the flags of gcloud's command, "
+        "on machines without gcloud.",
         example=EXAMPLE.format(prog=prog),
         usage=f"{prog} --display-name NAME (--worker-pool-spec ... | --config FILE) [flags]",
     )
@@ -62,20 +62,20 @@ def _custom_parser(prog: str) -> flags.Parser:
 def _tuning_parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
-        summary="Submits a Vertex AI hyperparameter tuning job to a server: gcloud's command, for "
-        "machines without gcloud.",
+        summary="Submits a Vertex AI hyperparameter tuning job to a server, with the flags of "
+        "gcloud's command, on machines without gcloud.",
         example=TUNING_EXAMPLE.format(prog=prog),
         usage=f"{prog} --display-name NAME --config FILE [flags]",
     )
     parser.set_defaults(group="ai hp-tuning-jobs", stream_logs=False)
     parser.add_argument(
-        "--config", metavar="FILE", required=True, help="HyperparameterTuningJob; flags win"
+        "--config", metavar="FILE", required=True, help="HyperparameterTuningJob; flags override it"
     )
     job_flags.add_words(parser, _TUNING_WORDS)
     return parser
 
 
-#: Flags of the service that no trainer has; the others reach it untouched.
+#: Flags of the service that no trainer defines.  All other words after ``--`` go to the trainer.
 NEVER_USER_ARGS = frozenset(
     {"job-dir", "module-name", "package-path", "runtime-version", "staging-bucket", "stream-logs"}
 )
@@ -92,26 +92,26 @@ TRAINING_EXAMPLE = """\
 def _training_parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
-        summary="Submits an AI Platform training job to a server: gcloud's command, for machines "
-        "without gcloud. Flags win over the file; a field of the file that no flag was given for "
-        "stays, packageUris and enableWebAccess included, which gcloud overwrites.",
+        summary="Submits an AI Platform training job to a server, with the flags of gcloud's "
+        "command, on machines without gcloud. Flags override the file. Fields of the file without "
+        "a flag stay as they are, also packageUris and enableWebAccess, which gcloud overwrites.",
         example=TRAINING_EXAMPLE.format(prog=prog),
         usage=f"{prog} JOB [flags] [-- USER_ARGS ...]",
     )
     parser.own = NEVER_USER_ARGS
     parser.set_defaults(group="ai-platform jobs")
-    parser.add_argument("job", metavar="JOB", help="Id of the job, given once in a project")
-    parser.add_argument("--config", metavar="FILE", help="Job file; flags win over its fields")
+    parser.add_argument("job", metavar="JOB", help="Id of the job, unique in its project")
+    parser.add_argument("--config", metavar="FILE", help="Job file; flags override its fields")
     parser.add_argument(
-        "--package-path", metavar="DIR", type=Path, help="Package that is built and uploaded"
+        "--package-path", metavar="DIR", type=Path, help="Package to build and upload"
     )
     parser.add_argument(
         "--staging-bucket",
         metavar="gs://BUCKET",
-        help="Where local packages are uploaded; default: below --job-dir",
+        help="Bucket that local packages are uploaded to; default: below --job-dir",
     )
     flags.add_stream_flag(parser)
-    job_flags.add_cluster_flags(parser, "they win over the file")
+    job_flags.add_cluster_flags(parser, "they override the file")
     flags.add_spec_flags(parser, vertex=False)
     flags.add_no_plan(parser)
     flags.add_client_flags(parser)
@@ -128,7 +128,7 @@ _KMS_PARTS = {
 
 
 def run(request: flags.Request) -> int:
-    """Create a job; gives 0, or with ``--stream-logs`` the job's exit code."""
+    """Create a job; return 0, or with ``--stream-logs`` the job's exit code."""
     from trainshed.cli.jobs.submitted import follow_created, report_created
     from trainshed.cli.terminal import out_json
     from trainshed.client.collections import collection_of
@@ -144,7 +144,7 @@ def run(request: flags.Request) -> int:
     path = collection.parent(place.project, place.region)
     try:
         job = place.server.call("POST", path, merged.content)
-    except ServerRefusal as refusal:  # it names the flags that set the fields at fault
+    except ServerRefusal as refusal:  # name the flags that set the wrong fields
         raise refusal.in_words(merged.words) from refusal
     name = job["name"] if collection.located else args.job
     if args.stream_logs:
@@ -157,7 +157,7 @@ def run(request: flags.Request) -> int:
 
 
 def _merge(request: flags.Request, place: ServerPlace) -> "Merged":
-    """The document of the file and the flags; the packages of AI Platform's jobs are uploaded."""
+    """Merge the flags into the job file; upload the packages of an AI Platform job."""
     from trainshed.workbench.job_drafts import custom_job, tuning_job
 
     args, user_args = request
@@ -171,7 +171,7 @@ def _merge(request: flags.Request, place: ServerPlace) -> "Merged":
 
 
 def _draft_of(args: argparse.Namespace, project: str) -> "Draft":
-    """What the flags say of the job."""
+    """Return what the flags say about the job."""
     from trainshed.workbench.job_drafts import SPEC_SWITCHES, SPEC_WORDS, Draft
 
     values = vars(args)
@@ -192,7 +192,7 @@ def _draft_of(args: argparse.Namespace, project: str) -> "Draft":
 
 
 def _kms_key(parts: Mapping[str, str | None], project: str) -> str | None:
-    """The full name of the key of the flags ``--kms-*``.  Raises UsageFault for half a name."""
+    """Return the full key name of the ``--kms-*`` flags.  Raises UsageFault if one is missing."""
     key = parts["kms_key"]
     if not key or "/" in key:
         return key or None
@@ -200,13 +200,13 @@ def _kms_key(parts: Mapping[str, str | None], project: str) -> str | None:
     for name, word in _KMS_PARTS.items():
         if not parts[name]:
             flag = f"--{name.replace('_', '-')}"
-            raise UsageFault(f"--kms-key {key} needs {flag}, or a full name")
+            raise UsageFault(f"--kms-key {key} needs {flag}; or give the full name of the key")
         words.append(f"{word}/{parts[name]}")
     return "/".join(words)
 
 
 class _LocalCode(NamedTuple):
-    """The folder of a package that is to be built, and the bucket for what is uploaded."""
+    """The folder of the package to build, and the bucket to upload packages to."""
 
     package_path: Path | None
     staging_bucket: str | None
@@ -219,7 +219,7 @@ def _training(
     code: _LocalCode,
     place: ServerPlace,
 ) -> "Merged":
-    """A job of AI Platform; its packages are uploaded first."""
+    """Upload the packages of an AI Platform job; return its document."""
     from trainshed.workbench.job_drafts import training_job
     from trainshed.workbench.merging import find_spelling, put
 
@@ -238,7 +238,7 @@ def _training(
 def _upload_packages(
     job_id: str, packages: Sequence[str], code: _LocalCode, job_dir: Any, place: ServerPlace
 ) -> list[str]:
-    """The URIs of all packages of the command line, the remote ones first."""
+    """Upload the local packages; return the URIs of all packages, the remote ones first."""
     import tempfile
 
     from trainshed.client.uploads import staging_of
@@ -259,5 +259,5 @@ def _upload_packages(
 def _check_package(package: str) -> Path:
     path = Path(package)
     if not path.is_file():
-        raise UsageFault(f"--packages: there is no file {package}")
+        raise UsageFault(f"--packages must name files that exist, got {package}")
     return path

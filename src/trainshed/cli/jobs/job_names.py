@@ -1,4 +1,4 @@
-"""Which job a person means: by its id, number, full name, or display name if only one has it."""
+"""Finds a job by its id, number, full name, or a display name that only one job has."""
 
 import contextlib
 import difflib
@@ -19,18 +19,19 @@ TRIAL_HELP: Final = f"{HELP}; JOB/trials/N is a trial of a tuning job"
 
 _TRIAL: Final = re.compile(r"(?P<job>.+)/trials/(?P<trial>[^/]+)")
 _NOT_FOUND: Final = 404
-#: How many of the newest jobs are compared with a name that is not there.
+#: How many of the newest jobs are compared with a name that no job has.
 _COMPARED_MAX: Final = 1000
-_NAMED_MAX: Final = 5
+#: How many names or ids a message lists.
+_LISTED_MAX: Final = 5
 
 
 class NamedJob(NamedTuple):
-    """A job that is there: the path of its native routes, and it in short."""
+    """A job that exists: the path of its native routes, and its short native document."""
 
     path: str
     job: Json
     trial: str | None = None
-    """The number of a trial that was named with it."""
+    """The trial that the caller named after the job, as in ``JOB/trials/2``."""
 
     @property
     def name(self) -> str:
@@ -39,10 +40,10 @@ class NamedJob(NamedTuple):
 
 
 def find_job(place: ServerPlace, text: str) -> NamedJob:
-    """The job of a text.
+    """Find the job that a text names.
 
-    Raises UsageFault for a text that names several jobs or cannot be a name, and ServerRefusal,
-    with the names most like it, where there is none.
+    Raises UsageFault if the text is malformed or several jobs have it as their name, and
+    ServerRefusal, with similar names, if no job has it.
     """
     match = _TRIAL.fullmatch(text)
     name, trial = (match["job"], match["trial"]) if match else (text, None)
@@ -58,10 +59,10 @@ def find_job(place: ServerPlace, text: str) -> NamedJob:
 
 
 def resource_name(place: ServerPlace, collection: JobCollection, text: str) -> str:
-    """The id or full name of a resource of one collection that a text names.
+    """Return the id or full name of the resource of one collection that a text names.
 
-    A text that is neither a number nor a full name is a display name.  Raises UsageFault where
-    several have it, and ServerRefusal where none has.
+    A text that is neither a number nor a full name is a display name.  Raises UsageFault if several
+    resources have it, and ServerRefusal if none has.
     """
     if not collection.located or "/" in text or text.isdecimal():
         return text
@@ -80,9 +81,9 @@ def resource_name(place: ServerPlace, collection: JobCollection, text: str) -> s
 
 @contextlib.contextmanager
 def report_other_project(place: ServerPlace, text: str) -> Iterator[None]:
-    """Add to the refusal of a job that is not there in which other project there is one.
+    """Add to a NOT_FOUND refusal the other project that has a job of this id.
 
-    For an id; a full name says its project.
+    A full name gets no hint: it contains its project.
     """
     try:
         yield
@@ -96,7 +97,7 @@ def report_other_project(place: ServerPlace, text: str) -> Iterator[None]:
 
 
 def list_path(project: str) -> str:
-    """The path of the list of all jobs of a project; ``-``: of all projects."""
+    """Return the path of the list of all jobs of a project; ``-`` stands for all projects."""
     return path_of("trainshed", "v1", "projects", project, "jobs")
 
 
@@ -121,14 +122,14 @@ def _find_path(place: ServerPlace, name: str, refusal: ServerRefusal) -> str:
 def _require_one(matches: list[Json], name: str, noun: str) -> Json:
     if len(matches) > 1:
         count = f"{len(matches)} {noun}s are called {name!r}"
-        raise UsageFault(f"{count}; name one by its id: {_join_ids(matches)}")
+        raise UsageFault(f"{count}; give the id of one of them: {_join_ids(matches)}")
     return matches[0]
 
 
 def _rows(
     place: ServerPlace, refusal: ServerRefusal, project: str | None = None, **query: object
 ) -> list[Json]:
-    """The newest rows; a server without the list has nothing to say beside its refusal."""
+    """Return the newest jobs; raise ``refusal`` if the server does not list them."""
     try:
         page = place.server.call(
             "GET",
@@ -152,7 +153,7 @@ def _raise_missing(place: ServerPlace, name: str, refusal: ServerRefusal) -> NoR
 
 
 def _find_elsewhere(place: ServerPlace, name: str) -> str:
-    """Which other project, that the caller may see, has a job of a name or an id; else nothing."""
+    """Return a hint at another project of the caller with a job of this name or id, or ``""``."""
     try:
         rows = _rows(place, ServerRefusal(_NOT_FOUND, "", "", []), "-", q=name)
     except (ServerRefusal, Unreachable):
@@ -166,16 +167,16 @@ def _find_elsewhere(place: ServerPlace, name: str) -> str:
 def _find_similar(name: str, names: set[str]) -> Iterator[str]:
     lowercase = {text.lower(): text for text in sorted(names)}
     containing = [text for text in lowercase if name.lower() in text]
-    similar = difflib.get_close_matches(name.lower(), lowercase, n=_NAMED_MAX)
-    yield from (lowercase[text] for text in dict.fromkeys([*similar, *containing][:_NAMED_MAX]))
+    similar = difflib.get_close_matches(name.lower(), lowercase, n=_LISTED_MAX)
+    yield from (lowercase[text] for text in dict.fromkeys([*similar, *containing][:_LISTED_MAX]))
 
 
 def id_of_row(row: Json) -> str:
-    """The id by which a listed job is asked for."""
+    """Return the id under which ``find_job`` finds a listed job."""
     _, _, collection, *rest = str(row["name"]).split("/")
     return "/".join(rest) if collection == JOBS else str(rest[-1])
 
 
 def _join_ids(rows: list[Json]) -> str:
-    ids = ", ".join(id_of_row(row) for row in rows[:_NAMED_MAX])
-    return f"{ids} and {len(rows) - _NAMED_MAX} more" if len(rows) > _NAMED_MAX else ids
+    ids = ", ".join(id_of_row(row) for row in rows[:_LISTED_MAX])
+    return f"{ids} and {len(rows) - _LISTED_MAX} more" if len(rows) > _LISTED_MAX else ids

@@ -6,21 +6,21 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import HELP, find_job
-from trainshed.cli.jobs.resource_texts import date_of, why_it_waits
+from trainshed.cli.jobs.resource_texts import date_of, wait_lines
 from trainshed.cli.terminal import answer, table
 from trainshed.client.faults import Json
 
 _SUMMARIES = {
-    "events": "Lists what happened to a job, and when.",
-    "explain": "Says why a job waits or failed: what it waits for, its place in the queue, and the "
-    "one change that would let it start now.",
-    "manifest": "Prints what was sent for an attempt of a job, without secrets: the plan, and on a "
-    "cluster the script and the command line.",
+    "events": "Lists the events of a job with their times.",
+    "explain": "Explains why a job waits or failed: what it waits for, its place in the queue, and "
+    "the one change that would let it start now.",
+    "manifest": "Prints what the engine of an attempt received, without secrets: the launch plan, "
+    "and on a cluster the script and the command line.",
 }
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser of one action."""
     action = prog.rpartition(" ")[2]
     parser = flags.Parser(
         prog,
@@ -63,20 +63,20 @@ def _events(place: ServerPlace, path: str) -> Iterator[Json]:
 
 
 def _manifest(document: Json) -> Iterator[str]:
-    yield f"{document['job']}: attempt {document['attempt']}, by the engine {document['engine']}"
+    yield f"{document['job']}: attempt {document['attempt']}, engine {document['engine']}"
     for part in document["parts"]:
         yield f"--- {part['name']}"
         yield part["text"]
 
 
-#: What may stand beside the sentence of where a job is.
-_BESIDE: Final = ("warning", "reduction", "steps", "outcome")
+#: Sentences that the server may add to the state of a job.
+_ADDITIONS: Final = ("warning", "reduction", "steps", "outcome")
 
 
 def _explanation(document: Json) -> Iterator[str]:
     yield f"{document['name']}: {document['state']}"
     if waiting := document.get("waiting", {}):
-        yield from why_it_waits(waiting)
+        yield from wait_lines(waiting)
     else:
         yield document["message"]
-    yield from (document[part] for part in _BESIDE if part in document)
+    yield from (document[part] for part in _ADDITIONS if part in document)

@@ -1,4 +1,4 @@
-"""``trainshed jobs cancel``: ends jobs of either dialect."""
+"""``trainshed jobs cancel``: cancels jobs of either dialect."""
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
@@ -14,11 +14,11 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Ends jobs; one that has ended stays as it is. Where one of several cannot be "
-        "ended, the others are.",
+        summary="Cancels jobs. A job that has ended stays as it is. If one of several jobs cannot "
+        "be cancelled, the others still are.",
         example=EXAMPLE,
         usage=f"{prog} JOB... [flags]",
     )
@@ -28,7 +28,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Cancel each job; 1 where one was not found or the server refused."""
+    """Cancel the jobs; return 1 if one does not exist or the server refuses it."""
     args = request.args
     place = place_of(args)
     cancelled: list[Json] = []

@@ -1,4 +1,4 @@
-"""``trainshed jobs describe``: a job of either dialect at a glance, and its document."""
+"""``trainshed jobs describe``: prints a job of either dialect, and its document."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
 from trainshed.cli.jobs.jobs_list import run_time
-from trainshed.cli.jobs.resource_texts import date_of, why_it_waits
+from trainshed.cli.jobs.resource_texts import date_of, wait_lines
 from trainshed.cli.jobs.resources import replica_groups
 from trainshed.cli.projection import print_resource
 from trainshed.cli.terminal import note, state_text, table, wants_colour
@@ -24,11 +24,11 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Shows a job: its state, times, user, replicas and their nodes, why it waits or "
-        "failed. JSON and YAML have the document of its own API besides, as resource.",
+        summary="Shows a job: its state, times, user, replicas and their nodes, and why it waits "
+        "or failed. JSON and YAML also contain the job's document in its own API, as resource.",
         example=EXAMPLE,
         usage=f"{prog} JOB [flags]",
     )
@@ -38,7 +38,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Show the job, or the trial that was named."""
+    """Print the job, or the trial that the caller named."""
     args = request.args
     place = place_of(args)
     named = find_job(place, args.job)
@@ -51,12 +51,12 @@ def run(request: flags.Request) -> int:
         args.format, {**named.job, "resource": resource}, lambda: _text(named.job, resource)
     )
     if args.format == "text":
-        note(f"its log: {place.command(f'jobs logs {args.job}')}")
+        note(f"print its log with: {place.command(f'jobs logs {args.job}')}")
     return 0
 
 
 def _resource(place: ServerPlace, named: NamedJob) -> Json:
-    """The document of the job's own API; a trial of AI Platform has none."""
+    """Return the job's document in its own API; empty for a trial of AI Platform."""
     return {} if "/trials/" in named.name else place.server.call("GET", f"/v1/{named.name}")
 
 
@@ -65,8 +65,10 @@ def _trial(place: ServerPlace, named: NamedJob) -> Json:
     for trial in trials:
         if str(trial["number"]) == named.trial:
             return trial
-    there = f"it has {len(trials)}, numbered from 1" if trials else "it has none"
-    message = f"{named.name} has no trial {named.trial}; {there}"
+    if trials:
+        message = f"{named.name} has no trial {named.trial} (accepted: 1 to {len(trials)})"
+    else:
+        message = f"{named.name} has no trials; name the job without /trials/{named.trial}"
     raise ServerRefusal(404, Code.NOT_FOUND.name, message, [])
 
 
@@ -99,7 +101,7 @@ def _head(job: Json) -> Iterator[tuple[str, str]]:
     if job["attempt"] > 1 or job.get("restarts"):
         causes = ", ".join(f"{n} {cause}" for cause, n in job.get("restarts", {}).items() if n)
         yield "attempt", f"{job['attempt']}" + (f" (restarts: {causes})" if causes else "")
-    for text in why_it_waits(job.get("waiting", {})):
+    for text in wait_lines(job.get("waiting", {})):
         yield "waits", text.removeprefix("waits: ")
     if "error" in job:
         yield "error", job["error"]

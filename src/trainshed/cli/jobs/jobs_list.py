@@ -1,4 +1,4 @@
-"""``trainshed jobs list``: the jobs of all kinds of a project, newest first."""
+"""``trainshed jobs list``: lists the jobs of all kinds of a project, newest first."""
 
 import argparse
 import shutil
@@ -26,7 +26,7 @@ EXAMPLE = """\
 #: The largest page that the server gives.
 PAGE_SIZE: Final = 5000
 
-#: What people call the states of the server, where it is not the state's own name.
+#: The words of ``--state``, and the states of the server that they select.
 _STATES: Final[Mapping[str, Sequence[str]]] = {
     "QUEUED": ("QUEUED", "ENQUEUED"),
     "PENDING": ("QUEUED", "ENQUEUED", "PREPARING"),
@@ -45,7 +45,7 @@ _MINUTES: Final = len("2026-11-21 15:00")
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Lists AI Platform jobs, custom jobs, tuning jobs and training pipelines together, "
@@ -64,10 +64,10 @@ def parser(prog: str) -> flags.Parser:
         "--since",
         metavar="TIME",
         type=flags.time_since,
-        help="Only jobs created since: a duration such as 1h or 2d, a date, or a time",
+        help="Only jobs created after this: a duration ago such as 1h or 2d, a date, or a time",
     )
     parser.add_argument("--kind", choices=KINDS, help="Only jobs of this kind")
-    parser.add_argument("--user", metavar="NAME", help="Only jobs that this user has submitted")
+    parser.add_argument("--user", metavar="NAME", help="Only jobs that this user submitted")
     parser.add_argument("--label", metavar="KEY[:VALUE]", help="Only jobs with this label")
     parser.add_argument(
         "--all-projects", action="store_true", help="Jobs of all projects that the caller may see"
@@ -86,7 +86,7 @@ def _states(text: str) -> Sequence[str]:
 
 
 def run(request: flags.Request) -> int:
-    """List the jobs."""
+    """Print the jobs."""
     args = request.args
     place = place_of(args)
     filters = {
@@ -102,7 +102,7 @@ def run(request: flags.Request) -> int:
     if not rows and args.format == "text":
         where = "your projects have" if args.all_projects else f"project {place.project} has"
         is_filtered = any((*filters.values(), order.filter))
-        note(f"{where} no job that passes the filters" if is_filtered else f"{where} no job")
+        note(f"{where} no job that matches the filters" if is_filtered else f"{where} no job")
     print_resources(args.format, rows, lambda: _text(rows, several=args.all_projects))
     return 0
 
@@ -110,18 +110,18 @@ def run(request: flags.Request) -> int:
 def _rows(
     place: ServerPlace, path: str, filters: Mapping[str, object], order: flags.ListFlags
 ) -> Iterator[Json]:
-    exact = None if order.filter or order.sort_by else order.limit
-    page_size = order.page_size or min(exact or PAGE_SIZE, PAGE_SIZE)
+    rows_needed = None if order.filter or order.sort_by else order.limit
+    page_size = order.page_size or min(rows_needed or PAGE_SIZE, PAGE_SIZE)
     rows = pages(place.server, path, "jobs", {**filters, "pageSize": page_size})
     if order.filter or order.sort_by:
-        from trainshed.cli.jobs.list_words import arranged
+        from trainshed.cli.jobs.list_words import make_arranger
 
-        rows = arranged(order.filter, order.sort_by)(rows)
+        rows = make_arranger(order.filter, order.sort_by)(rows)
     return islice(rows, order.limit)
 
 
 def _text(rows: Sequence[Json], *, several: bool) -> str:
-    """A table; on a terminal that is too narrow without the ids, where names are enough."""
+    """Return a table; without ids if the terminal is too narrow and the names are unique."""
     if not rows:
         return ""
     now = datetime.now(tz=UTC)
@@ -130,7 +130,7 @@ def _text(rows: Sequence[Json], *, several: bool) -> str:
     cells = [((row["project"],) if several else ()) + _cells(row, now) for row in rows]
     colour = wants_colour("auto", sys.stdout)
     text = table(headers, cells, colour=colour)
-    if _is_too_wide(headers, cells) and _names_suffice(rows):
+    if _is_too_wide(headers, cells) and _are_names_unique(rows):
         text = table(headers[:-1], (row[:-1] for row in cells), colour=colour)
     return text
 
@@ -151,7 +151,7 @@ def _cells(row: Json, now: datetime) -> tuple[str, ...]:
 
 
 def run_time(job: Json, now: datetime) -> str:
-    """How long a job has run or did run, from its first start; empty before that."""
+    """Return the time since a job's first start, until its end if it has ended; empty before."""
     if "startTime" not in job:
         return ""
     end = time_of(job["endTime"]) if "endTime" in job else now
@@ -165,5 +165,5 @@ def _is_too_wide(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> bool
     return sum(widths) + 2 * (len(widths) - 1) > shutil.get_terminal_size().columns
 
 
-def _names_suffice(rows: Sequence[Json]) -> bool:
+def _are_names_unique(rows: Sequence[Json]) -> bool:
     return max(Counter(row["displayName"] for row in rows).values()) == 1

@@ -1,4 +1,4 @@
-"""``trainshed jobs logs``: the log of a job of either dialect, as it is or until the job ends."""
+"""``trainshed jobs logs``: prints the log of a job, up to now or until the job ends."""
 
 import sys
 from typing import Final
@@ -7,8 +7,8 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
 from trainshed.cli.jobs.log_lines import LinePrinter
-from trainshed.cli.jobs.resource_texts import why_it_waits
-from trainshed.cli.jobs.submitted import interruptible, report_leaving, stream
+from trainshed.cli.jobs.resource_texts import wait_lines
+from trainshed.cli.jobs.submitted import interruptible, report_job_continues, stream
 from trainshed.cli.terminal import note
 from trainshed.client.following import Followed
 
@@ -20,17 +20,17 @@ TAIL_MAX: Final = 10_000
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Prints what a job has written so far, and ends; with --follow it goes on until "
+        summary="Prints the log that a job has written so far. With --follow it continues until "
         "the job has ended. Ctrl-C leaves the job running.",
         example=EXAMPLE,
         usage=f"{prog} JOB [flags]",
     )
     parser.add_argument("job", metavar="JOB", help=TRIAL_HELP)
     parser.add_argument(
-        "--follow", "-f", action="store_true", help="Print lines as they come, until the job ends"
+        "--follow", "-f", action="store_true", help="Print new lines until the job ends"
     )
     parser.add_argument(
         "--tail",
@@ -45,7 +45,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Print the lines; gives 0 however the job ended."""
+    """Print the lines; return 0, also for a job that failed."""
     args = request.args
     place = place_of(args)
     named = find_job(place, args.job)
@@ -53,20 +53,20 @@ def run(request: flags.Request) -> int:
     trial = named.trial or args.trial
     if not args.follow:
         query = {"task": args.task_name, "tail": args.tail, "trial": trial}
-        _print_now(place, named, printer, query)
+        _print_until_now(place, named, printer, query)
         return 0
     followed = Followed(place.server, named.path, note)
     try:
         stream(followed, printer, args.task_name, trial, tail=args.tail)
     except KeyboardInterrupt:
-        return report_leaving(place, "job", named.name)
+        return report_job_continues(place, "job", named.name)
     return 0
 
 
-def _print_now(
+def _print_until_now(
     place: ServerPlace, named: NamedJob, printer: LinePrinter, query: dict[str, object]
 ) -> None:
     for line in interruptible(place.server.lines(f"{named.path}/logs", query)):
-        printer.show(line)
-    for text in why_it_waits(named.job.get("waiting", {})):
+        printer.print_line(line)
+    for text in wait_lines(named.job.get("waiting", {})):
         note(text)

@@ -1,4 +1,4 @@
-"""``trainshed ai-platform jobs update``: the labels are read, changed here and written back."""
+"""``trainshed ai-platform jobs update``: reads the labels of a job, changes and writes them."""
 
 import argparse
 
@@ -17,7 +17,7 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Changes the labels of a job.",
@@ -27,17 +27,17 @@ def parser(prog: str) -> flags.Parser:
     parser.check = _check
     parser.add_argument("job", metavar="JOB", help="Id of the job")
     parser.add_argument("--update-labels", metavar="KEY=VALUE,...", help="Labels to set")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--remove-labels", metavar="KEY,...", help="Labels to take away")
-    which.add_argument(
-        "--clear-labels", action="store_true", help="Take all away, before any is set"
+    removal = parser.add_mutually_exclusive_group()
+    removal.add_argument("--remove-labels", metavar="KEY,...", help="Labels to remove")
+    removal.add_argument(
+        "--clear-labels", action="store_true", help="Remove all labels before --update-labels"
     )
     flags.add_client_flags(parser)
     return parser
 
 
 def run(request: flags.Request) -> int:
-    """Change the labels of a job."""
+    """Change the labels of a job, and print them."""
     args = request.args
     place = place_of(args)
     path = collection_of("ai-platform jobs").path(args.job, place.project, place.region)

@@ -1,7 +1,7 @@
-"""``--filter`` and ``--sort-by`` of lists: carried out here, on what the server answered.
+"""Applies ``--filter`` and ``--sort-by`` of lists to the rows of the server.
 
-The comparisons are those of gcloud's filters that people use; all of them must hold.  OR and
-parentheses are refused, for a filter that is half understood shows the wrong jobs.
+A filter is a part of gcloud's filter language: comparisons, all of which must hold.  OR and
+parentheses are refused: a filter that is only partly applied would list the wrong jobs.
 """
 
 import re
@@ -12,12 +12,13 @@ from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
 
 _TERM = re.compile(
-    r"""\s*(?:AND\s+)?(?P<no>-|NOT\s+)?(?P<field>[A-Za-z_][\w.-]*?)\s*(?P<operator><=|>=|!=|[=:~<>])
+    r"""\s*(?:AND\s+)?(?P<negation>-|NOT\s+)?(?P<field>[A-Za-z_][\w.-]*?)\s*(?P<operator><=|>=|!=|[=:~<>])
     \s*(?:"(?P<quoted>[^"]*)"|'(?P<single>[^']*)'|(?P<word>[^\s()"']+))(?=\s|$)""",
     re.VERBOSE,
 )
 _ACCEPTED = (
-    "FIELD=VALUE comparisons beside each other; operators = != : ~ < <= > >=; NOT before one"
+    "comparisons such as FIELD=VALUE, separated by spaces, with the operators = != : ~ < <= > >=, "
+    "and NOT before a comparison"
 )
 
 
@@ -29,7 +30,7 @@ def _number(text: str) -> float | str:
 
 
 def _compare_values(compare: Callable[[Any, Any], bool]) -> Callable[[str, str], bool]:
-    """Numbers as numbers, everything else as text: times of one width sort as texts do."""
+    """Return a comparison of two texts: as numbers if both are, else as text, as for times."""
 
     def holds(actual: str, value: str) -> bool:
         left, right = _number(actual), _number(value)
@@ -40,7 +41,7 @@ def _compare_values(compare: Callable[[Any, Any], bool]) -> Callable[[str, str],
     return holds
 
 
-_HOLDS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+_OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
     "=": lambda actual, value: actual == value,
     "!=": lambda actual, value: actual != value,
     ":": lambda actual, value: (
@@ -55,7 +56,7 @@ _HOLDS: Final[Mapping[str, Callable[[str, str], bool]]] = {
 
 
 class Term(NamedTuple):
-    """One comparison of a field, or its opposite."""
+    """One comparison of a field with a value, or its negation."""
 
     negated: bool
     field: str
@@ -63,14 +64,14 @@ class Term(NamedTuple):
     value: str
 
     def passes(self, resource: Json) -> bool:
-        """Whether it holds for a resource."""
+        """Return whether the term holds for a resource."""
         value = _plain_state(self.value) if self.field == "state" else self.value
-        holds = _HOLDS[self.operator](_text(resource, self.field), value)
+        holds = _OPERATORS[self.operator](_text(resource, self.field), value)
         return holds is not self.negated
 
 
-def arranged(filter_text: str, sort_by: str) -> Callable[[Iterable[Json]], Iterator[Json]]:
-    """What a list command makes of the server's list.  Raises UsageFault before it is asked."""
+def make_arranger(filter_text: str, sort_by: str) -> Callable[[Iterable[Json]], Iterator[Json]]:
+    """Return a function that filters and sorts rows.  Raises UsageFault for a bad filter."""
     terms, keys = list(terms_of(filter_text)), [key for key in sort_by.split(",") if key]
 
     def arrange(rows: Iterable[Json]) -> Iterator[Json]:
@@ -81,32 +82,34 @@ def arranged(filter_text: str, sort_by: str) -> Callable[[Iterable[Json]], Itera
 
 
 def terms_of(text: str) -> Iterator[Term]:
-    """The comparisons of a filter.  Raises UsageFault."""
-    place = 0
-    while text[place:].strip():
-        match = _TERM.match(text, place)
+    """Yield the comparisons of a filter.  Raises UsageFault."""
+    position = 0
+    while text[position:].strip():
+        match = _TERM.match(text, position)
         if not match or match["field"] in ("OR", "AND", "NOT"):
             raise UsageFault(
-                f"--filter: cannot read {text[place:].strip()!r}; it takes {_ACCEPTED}"
+                f"--filter: cannot read {text[position:].strip()!r} (accepted: {_ACCEPTED})"
             )
         value = next(
             match[name] for name in ("quoted", "single", "word") if match[name] is not None
         )
         if match["operator"] == "~":
             _check_pattern(value)
-        yield Term(bool(match["no"]), match["field"], match["operator"], value)
-        place = match.end()
+        yield Term(bool(match["negation"]), match["field"], match["operator"], value)
+        position = match.end()
 
 
 def _check_pattern(value: str) -> None:
     try:
         re.compile(value)
     except re.error as error:
-        raise UsageFault(f"--filter: {value!r} is no regular expression: {error}") from error
+        raise UsageFault(
+            f"--filter: the value of ~ must be a regular expression, got {value!r}: {error}"
+        ) from error
 
 
 def _sort_rows(resources: Iterable[Json], keys: list[str]) -> list[Json]:
-    """By the last key first: a stable sort keeps the order of equals."""
+    """Sort by the last key first: a stable sort keeps the order of equal rows."""
     rows = list(resources)
     for key in reversed(keys):
         field = key.removeprefix("~")
@@ -120,7 +123,7 @@ def _sort_key(text: str) -> tuple[bool, float, str]:
 
 
 def _text(resource: Json, field: str) -> str:
-    """The value of a dotted field; states without the prefix of their dialect."""
+    """Return the value of a dotted field as text; states without the prefix of their dialect."""
     value: Any = resource
     for part in field.split("."):
         value = value.get(part) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""How resources read for people: dates in the own time zone, documents as YAML, why a job waits."""
+"""Texts for people: local dates, durations, YAML documents, and why a job waits."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -8,31 +8,31 @@ from trainshed.client.faults import Json
 from trainshed.model.visible import visible
 
 
-def printed(resource: Json) -> str:
-    """A resource as gcloud's describe prints it."""
+def yaml_text(resource: Json) -> str:
+    """Return a resource as YAML, as gcloud's describe prints it."""
     import yaml
 
-    def dumped(*, allow_unicode: bool) -> str:
+    def dump(*, allow_unicode: bool) -> str:
         text: str = yaml.safe_dump(resource, allow_unicode=allow_unicode, width=100)
         return text.rstrip("\n")
 
-    text = dumped(allow_unicode=True)
-    # YAML's own escapes keep the meaning, which those of the cleaner would not
-    return text if visible(text) == text else dumped(allow_unicode=False)
+    text = dump(allow_unicode=True)
+    # YAML's own escapes can be read back; those of ``visible`` cannot
+    return text if visible(text) == text else dump(allow_unicode=False)
 
 
 def date_of(stamp: Any) -> str:
-    """A time of the API in the local time zone, to the second; empty for none."""
+    """Return a time of the API in the local time zone, to the second; empty for none."""
     return time_of(stamp).strftime("%Y-%m-%d %H:%M:%S") if stamp else ""
 
 
 def clock_of(stamp: Any) -> str:
-    """The same without the day."""
+    """Return the time of day of a time of the API; empty for none."""
     return time_of(stamp).strftime("%H:%M:%S") if stamp else ""
 
 
 def time_of(stamp: str) -> datetime:
-    """A time of the API, in the local time zone; nanoseconds are cut."""
+    """Parse a time of the API, in the local time zone, to microseconds."""
     whole, _, fraction = stamp.removesuffix("Z").partition(".")
     return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00").astimezone()
 
@@ -43,7 +43,7 @@ _MINUTE_S: Final = 60
 
 
 def duration_text(seconds: float) -> str:
-    """A length of time by its two largest units, such as ``2d 3h``, ``1h 02m`` or ``45s``."""
+    """Return a duration in its two largest units, such as ``2d 3h``, ``1h 02m`` or ``45s``."""
     whole = max(int(seconds), 0)
     if whole >= _DAY_S:
         return f"{whole // _DAY_S}d {whole % _DAY_S // _HOUR_S}h"
@@ -54,8 +54,8 @@ def duration_text(seconds: float) -> str:
     return f"{whole}s"
 
 
-def why_it_waits(waiting: Json) -> Iterator[str]:
-    """The explanation of a waiting job, line by line."""
+def wait_lines(waiting: Json) -> Iterator[str]:
+    """Yield the lines that explain why a job waits; none if it does not wait."""
     if not waiting:
         return
     yield f"waits: {waiting['reason']}: {waiting['message']}"
@@ -64,6 +64,6 @@ def why_it_waits(waiting: Json) -> Iterator[str]:
     if "since" in waiting:
         yield f"since: {date_of(waiting['since'])}"
     for blocker in waiting.get("blockers", ()):
-        yield f"in its way: {blocker}"
+        yield f"blocked by: {blocker}"
     if change := waiting.get("change"):
         yield change["text"]

@@ -1,4 +1,4 @@
-"""list, describe, cancel and delete, for every collection: what differs is in tables."""
+"""list, describe, cancel and delete for every collection of jobs."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -8,8 +8,8 @@ from typing import Any, Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
-from trainshed.cli.jobs.list_words import arranged
-from trainshed.cli.jobs.resource_texts import date_of, printed, why_it_waits
+from trainshed.cli.jobs.list_words import make_arranger
+from trainshed.cli.jobs.resource_texts import date_of, wait_lines, yaml_text
 from trainshed.cli.projection import print_resource, print_resources
 from trainshed.cli.terminal import answer, note, out, out_json, table, wants_colour
 from trainshed.client.collections import (
@@ -26,14 +26,14 @@ from trainshed.model.visible import visible_line
 
 _SUMMARIES = {
     "list": "Lists the {noun}s of a project, newest first.",
-    "describe": "Shows a {noun} as the server has it, and why it waits if it does.",
-    "cancel": "Ends a {noun}; one that has ended stays as it is.",
+    "describe": "Shows a {noun} as the API returns it, and why it waits.",
+    "cancel": "Cancels a {noun}; one that has ended stays as it is.",
     "delete": "Deletes a {noun} that has ended.",
 }
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser of one action in one group of commands."""
     group, _, action = prog.removeprefix("trainshed ").rpartition(" ")
     noun, example = flags.NOUNS[group]
     parser = flags.Parser(
@@ -46,10 +46,10 @@ def parser(prog: str) -> flags.Parser:
     if action == "list":
         flags.add_list_flags(parser)
     else:
-        parser.add_argument("name", metavar="NAME", help=flags.named(group, noun))
+        parser.add_argument("name", metavar="NAME", help=flags.name_help(group, noun))
     if action == "describe" and group != "ai pipelines":
         parser.add_argument(
-            "--summarize", action="store_true", help="Show the main figures in tables"
+            "--summarize", action="store_true", help="Show the main fields in tables"
         )
     is_read = action in ("list", "describe")
     flags.add_client_flags(parser, located=group.startswith("ai "), projected=is_read)
@@ -74,7 +74,9 @@ def run(request: flags.Request) -> int:
     name = resource_name(place, collection, args.name)
     with report_other_project(place, name):
         if args.action == "describe":
-            _describe(place, collection, name, args.format, summary if args.summarize else printed)
+            _describe(
+                place, collection, name, args.format, summary if args.summarize else yaml_text
+            )
         else:
             act = {"cancel": _cancel, "delete": _delete}[args.action]
             act(place, collection, name, args.format)
@@ -85,8 +87,8 @@ def _list(place: ServerPlace, collection: JobCollection, order: flags.ListFlags,
     rows = list(_list_rows(place, collection, order))
     if not rows and form == "text":
         where = f" in {place.region}" if collection.located else ""
-        which = " that passes the filter" if order.filter else ""
-        note(f"project {place.project} has no {collection.noun}{where}{which}")
+        condition = " that matches the filter" if order.filter else ""
+        note(f"project {place.project} has no {collection.noun}{where}{condition}")
     print_resources(form, rows, lambda: _table(rows, collection))
 
 
@@ -99,14 +101,14 @@ def _table(rows: list[Json], collection: JobCollection) -> str:
 def _list_rows(
     place: ServerPlace, collection: JobCollection, order: flags.ListFlags
 ) -> Iterator[Json]:
-    """Without an order of its own, a list ends as soon as it has all that was asked for."""
-    arrange = arranged(order.filter, order.sort_by)
+    """Yield the rows; without ``--sort-by`` only as many pages are read as ``--limit`` needs."""
+    arrange = make_arranger(order.filter, order.sort_by)
     parent = collection.parent(place.project, place.region)
     query = {"pageSize": order.page_size or PAGE_SIZE}
     return islice(arrange(pages(place.server, parent, collection.word, query)), order.limit)
 
 
-#: What is said of these goes beyond Google's documents.
+#: In these states the server knows more than Google's documents can contain.
 _EXPLAINED_STATES: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"})
 
 
@@ -129,7 +131,7 @@ def _describe(
 
 
 def _is_explained(job: Json) -> bool:
-    return state_of(job) in _EXPLAINED_STATES or _reduces(job) or _is_running_study(job)
+    return state_of(job) in _EXPLAINED_STATES or _has_reducers(job) or _is_running_study(job)
 
 
 def _is_running_study(job: Json) -> bool:
@@ -138,15 +140,15 @@ def _is_running_study(job: Json) -> bool:
 
 
 def _explain(explanation: Json) -> Iterator[str]:
-    """What Google's documents have no place for: why it waits, and what it came to."""
-    yield from why_it_waits(explanation.get("waiting", {}))
+    """Yield what Google's documents have no field for: why the job waits, and its results."""
+    yield from wait_lines(explanation.get("waiting", {}))
     for part in ("warning", "reduction", "steps", "outcome"):
         if part in explanation:
             yield explanation[part]
 
 
-def _reduces(job: Json) -> bool:
-    """Whether a worker pool runs the image of Google's reducers."""
+def _has_reducers(job: Json) -> bool:
+    """Return whether a worker pool runs the image of Google's reducers."""
     pools = (job.get("jobSpec") or job.get("trialJobSpec") or {}).get("workerPoolSpecs", ())
     uris = (pool.get("containerSpec", {}).get("imageUri", "") for pool in pools)
     return any("reductionserver" in uri for uri in uris)
@@ -169,11 +171,11 @@ def _delete(place: ServerPlace, collection: JobCollection, name: str, form: str)
 
 _ROLES = (("master", "master"), ("worker", "worker"), ("parameterServer", "parameter server"),
           ("evaluator", "evaluator"))  # fmt: skip
-_WORDS = ("scaleTier", "runtimeVersion", "pythonModule", "region", "jobDir")
+_SUMMARY_FIELDS = ("scaleTier", "runtimeVersion", "pythonModule", "region", "jobDir")
 
 
 def summary(job: Json) -> str:
-    """The tables, one below the other."""
+    """Return the tables of ``--summarize``, one below the other."""
     rows = list(_overview(job))
     width = max(len(name) for name, _ in rows)
     parts = ["\n".join(f"{name:<{width}}  {visible_line(str(value))}" for name, value in rows)]
@@ -188,13 +190,13 @@ def _overview(job: Json) -> Iterator[tuple[str, Any]]:
     if name := job.get("displayName"):
         yield "name", name
     yield "state", state_of(job)
-    for word in ("create", "start", "end"):
-        if stamp := job.get(f"{word}Time"):
-            yield f"{word} time", date_of(stamp)
+    for event in ("create", "start", "end"):
+        if stamp := job.get(f"{event}Time"):
+            yield f"{event} time", date_of(stamp)
     training_input = job.get("trainingInput", {})
-    for word in _WORDS:
-        if word in training_input:
-            yield word, training_input[word]
+    for field in _SUMMARY_FIELDS:
+        if field in training_input:
+            yield field, training_input[field]
     if trials := job.get("trainingOutput", {}).get("completedTrialCount"):
         yield "trials", trials
     message = job.get("errorMessage") or job.get("error", {}).get("message")
@@ -203,7 +205,7 @@ def _overview(job: Json) -> Iterator[tuple[str, Any]]:
 
 
 def replica_groups(job: Json) -> Iterator[tuple[Any, ...]]:
-    """Role, count, machine type and accelerators of each group of replicas that a job asks for."""
+    """Yield the role, count, machine type and accelerators of each replica group of a job."""
     training_input = job.get("trainingInput", {})
     for field, role in _ROLES:
         count = training_input.get(f"{field}Count", 1 if field == "master" else 0)
@@ -215,11 +217,11 @@ def replica_groups(job: Json) -> Iterator[tuple[Any, ...]]:
     for index, pool in enumerate(spec.get("workerPoolSpecs", ())):
         if pool:
             machine = pool.get("machineSpec", {})
-            kind = machine.get("machineType", "")
+            machine_type = machine.get("machineType", "")
             accelerators = _accelerators(
                 machine.get("acceleratorCount"), machine.get("acceleratorType")
             )
-            yield f"pool {index}", pool.get("replicaCount", 0), kind, accelerators
+            yield f"pool {index}", pool.get("replicaCount", 0), machine_type, accelerators
 
 
 def _accelerators(count: Any, kind: Any) -> str:

@@ -1,4 +1,4 @@
-"""``stream-logs``: the log of a job of either dialect, until it has ended."""
+"""``stream-logs``: prints the log of a job of either dialect until the job has ended."""
 
 import sys
 
@@ -6,25 +6,25 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
 from trainshed.cli.jobs.log_lines import LinePrinter
-from trainshed.cli.jobs.submitted import left_running, stream
+from trainshed.cli.jobs.submitted import report_left_running, stream
 from trainshed.cli.terminal import note
 from trainshed.client.collections import collection_of, native_path
 from trainshed.client.following import Followed
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     group = prog.removeprefix("trainshed ").rpartition(" ")[0]
     noun, example = flags.NOUNS[group]
     task = "workerpool0-0" if group.startswith("ai ") else "master-replica-0"
     parser = flags.Parser(
         prog,
-        summary=f"Prints the log of a {noun} as it is written, from its beginning to its end.",
+        summary=f"Prints the log of a {noun} from its beginning until the {noun} has ended.",
         example=f"  {prog} {example}\n  {prog} {example} --task-name {task}",
         usage=f"{prog} NAME [flags]",
     )
     parser.set_defaults(group=group)
-    parser.add_argument("name", metavar="NAME", help=flags.named(group, noun))
+    parser.add_argument("name", metavar="NAME", help=flags.name_help(group, noun))
     parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
     parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
     flags.add_client_flags(parser, located=group.startswith("ai "))
@@ -33,7 +33,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Print the lines; gives 0 however the job ended, as gcloud does."""
+    """Print the lines; return 0 also for a job that failed, as gcloud does."""
     args = request.args
     place = place_of(args)
     name = resource_name(place, collection_of(args.group), args.name)
@@ -43,5 +43,5 @@ def run(request: flags.Request) -> int:
         with report_other_project(place, name):
             stream(followed, printer, args.task_name, args.trial)
     except KeyboardInterrupt:
-        return left_running(place, args.group, name)
+        return report_left_running(place, args.group, name)
     return 0

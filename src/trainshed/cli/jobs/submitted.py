@@ -1,4 +1,4 @@
-"""What a create prints, and how its job is followed to the end."""
+"""Prints a new job, and follows a job until it has ended."""
 
 import queue
 import sys
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from trainshed.cli.connecting import ServerPlace
 from trainshed.cli.jobs.log_lines import LinePrinter
-from trainshed.cli.jobs.resource_texts import why_it_waits
+from trainshed.cli.jobs.resource_texts import wait_lines
 from trainshed.cli.terminal import err, note, out, out_json
 from trainshed.client.collections import commands_of, native_path, state_of
 from trainshed.client.faults import Json
@@ -18,24 +18,24 @@ EXIT_INTERRUPTED = 130
 
 
 def report_created(place: ServerPlace, group: str, name: str, job: Json) -> None:
-    """Print the job, and the commands that show more of it."""
+    """Print the job, and the commands that show more about it."""
     key = "jobId" if "jobId" in job else "name"
     out(f"{key}: {job.get(key, name)}\nstate: {state_of(job)}")
-    note(f"see it: {place.command(f'{group} describe {name}')}")
+    note(f"show it with: {place.command(f'{group} describe {name}')}")
     if "studySpec" in job or "hyperparameters" in job.get("trainingInput", {}):
-        note(f"watch its trials: {place.command(f'{group} watch {name}')}")
-    note(f"its log: {place.command(f'{group} stream-logs {name}')}")
+        note(f"watch its trials with: {place.command(f'{group} watch {name}')}")
+    note(f"print its log with: {place.command(f'{group} stream-logs {name}')}")
 
 
 def follow_created(place: ServerPlace, group: str, name: str, *, as_json: bool) -> int:
-    """Print the log of a new job until the job ends; gives its exit code."""
+    """Print the log of a new job until the job ends; return its exit code."""
     note(f"{name} is submitted; Ctrl-C leaves it running")
     followed = Followed(place.server, native_path(name, place.project), note)
     try:
         stream(followed, LinePrinter(sys.stderr if as_json else sys.stdout))
         end = followed.end()
     except KeyboardInterrupt:
-        return left_running(place, group, name)
+        return report_left_running(place, group, name)
     if as_json:
         path = f"/v1/{end['name']}"
         out_json(place.server.call("GET", path))
@@ -52,64 +52,64 @@ def stream(
     *,
     tail: int | None = None,
 ) -> None:
-    """Print why the job waits while it does, then its lines until it has ended.
+    """Print why the job waits while it waits, then its log lines until it has ended.
 
-    ``tail``: of what it has written so far only so many last lines.
+    With ``tail`` only that many of the lines written so far are printed, then the new ones.
     """
     for waiting in followed.until_placed():
-        for text in why_it_waits(waiting):
+        for text in wait_lines(waiting):
             note(text)
     for line in interruptible(followed.lines(task=task, tail=tail, trial=trial)):
-        printer.show(line)
+        printer.print_line(line)
 
 
-def left_running(place: ServerPlace, group: str, name: str) -> int:
-    """Say after Ctrl-C that the job goes on, and how to come back or to stop it."""
+def report_left_running(place: ServerPlace, group: str, name: str) -> int:
+    """Say after Ctrl-C that the job continues, and how to watch or cancel it."""
     err("")
-    note(f"the job goes on; stop it with: {place.command(f'{group} cancel {name}')}")
-    note(f"come back with: {place.command(f'jobs watch {name}')}")
+    note(f"the job continues; cancel it with: {place.command(f'{group} cancel {name}')}")
+    note(f"watch it again with: {place.command(f'jobs watch {name}')}")
     return EXIT_INTERRUPTED
 
 
-def report_leaving(place: ServerPlace, what: str, name: str) -> int:
-    """Say after Ctrl-C that the job of a full name goes on, and how to stop it."""
+def report_job_continues(place: ServerPlace, noun: str, name: str) -> int:
+    """Say after Ctrl-C that the job with a full name continues, and how to cancel it."""
     group, short = commands_of(name)
-    note(f"the {what} goes on; stop it with: {place.command(f'{group} cancel {short}')}")
+    note(f"the {noun} continues; cancel it with: {place.command(f'{group} cancel {short}')}")
     return EXIT_INTERRUPTED
 
 
 def print_end(end: Json) -> None:
-    """The last word; the error, if there is one, is the log's last line."""
+    """Print the job's final state; the log has already ended with its error, if it has one."""
     out(f"state: {end['state']}")
 
 
 T = TypeVar("T")
 
-#: How long a Ctrl-C may go unnoticed.
-LOOK_S: Final = 0.2
-#: How many items are read ahead of a reader that is slow; a pager may stand still for hours.
+#: Seconds after which a waiting main thread lets Python handle a Ctrl-C.
+POLL_S: Final = 0.2
+#: How many items the thread reads ahead of a slow consumer; a pager may stop for hours.
 AHEAD_MAX: Final = 1000
 
 
 class _End:
-    """What stands behind the last item: the fault that ended the reading, or None."""
+    """The mark after the last item, with the exception that ended the reading, or None."""
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
 
 
 def interruptible(items: Iterable[T]) -> Iterator[T]:
-    """The items, read by a thread that does not keep the command from ending.
+    """Yield the items, which a daemon thread reads, so that Ctrl-C always ends the command.
 
-    Python runs a signal's handler between two steps of the main thread.  One that comes in the
-    moment before a read begins would wait as long as the read does, so that the main thread never
-    waits without end itself.  What the items raise is raised here.
+    Python runs a signal handler between two steps of the main thread.  If the signal arrives just
+    before a blocking read, the handler waits as long as the read.  Therefore the main thread only
+    waits with a timeout.  An exception of the items is raised here.
     """
     buffer: queue.Queue[T | _End] = queue.Queue(AHEAD_MAX)
     threading.Thread(target=_read, args=(items, buffer), name="reading", daemon=True).start()
     while True:
         try:
-            item = buffer.get(timeout=LOOK_S)
+            item = buffer.get(timeout=POLL_S)
         except queue.Empty:
             continue
         if not isinstance(item, _End):
@@ -124,7 +124,7 @@ def _read(items: Iterable[T], buffer: queue.Queue[T | _End]) -> None:
     try:
         for item in items:
             buffer.put(item)
-    except Exception as fault:  # noqa: BLE001  # it is the caller's
+    except Exception as fault:  # noqa: BLE001  # the main thread raises it
         buffer.put(_End(fault))
     else:
         buffer.put(_End())

@@ -1,4 +1,4 @@
-"""``trainshed tensorboard``: TensorBoard on the folder of a job, a study or a local run."""
+"""``trainshed tensorboard``: starts TensorBoard on the output of a job or a local run."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ _MISSING = f"TensorBoard is not installed; {install_command('tensorboard')}"
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Starts TensorBoard on the folder in which a job, a tuning job or a local run "
@@ -39,58 +39,64 @@ def parser(prog: str) -> flags.Parser:
         metavar="JOB",
         help=f"{HELP}; a folder, or a gs:// URI",
     )
-    parser.add_argument("--port", type=int, help="Port of TensorBoard; default: 6006, or the next")
+    parser.add_argument(
+        "--port", type=int, help="Port of TensorBoard; default: 6006 or the next free port"
+    )
     parser.add_argument("--host", help="Address of TensorBoard; default: localhost")
     parser.add_argument(
-        "--dry-run", action="store_true", help="Print the folder and the command, start nothing"
+        "--dry-run",
+        action="store_true",
+        help="Print the folder and the command; do not start TensorBoard",
     )
     flags.add_client_flags(parser)
-    parser.add_argument_group("-- TENSORBOARD_ARGS", "Everything after a bare -- goes to it.")
+    parser.add_argument_group(
+        "-- TENSORBOARD_ARGS", "Everything after a bare -- goes to TensorBoard."
+    )
     return parser
 
 
 def run(request: flags.Request) -> int:
-    """Become TensorBoard; returns only with --dry-run."""
+    """Replace this process by TensorBoard; return only with ``--dry-run``."""
     from trainshed.workbench.output_folders import event_folder, has_event_files, local_folder
 
-    args, more = request
+    args, tensorboard_args = request
     is_folder = args.place.startswith((SCHEME, ".", "~", "/")) or Path(args.place).is_dir()
     place = args.place if is_folder else _find_output(place_of(args), args.place)
     buckets = buckets_of(data_dir(args.data_dir, os.environ))
     folder = event_folder(local_folder(place, buckets))
     port = [] if args.port is None else ["--port", str(args.port)]
     host = ["--host", args.host] if args.host else []
-    command = [*_program(), "--logdir", str(folder), *port, *host, *(more or ())]
+    command = [*_program(), "--logdir", str(folder), *port, *host, *(tensorboard_args or ())]
     if args.dry_run:
         answer(args.format, {"folder": str(folder), "command": command}, shlex.join(command))
         return 0
     if not has_event_files(folder):
         note(f"{folder} has no event files yet; TensorBoard shows them once the job writes some")
-    note(f"TensorBoard reads {folder}; Ctrl-C ends it, and no job")
-    return _become(command)
+    note(f"TensorBoard reads {folder}; Ctrl-C ends TensorBoard; jobs continue")
+    return _execute(command)
 
 
-def _become(command: list[str]) -> NoReturn:
-    """Signals are TensorBoard's from now on."""
+def _execute(command: list[str]) -> NoReturn:
+    """Execute the command in this process, so that it receives the signals."""
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 - a program that is installed here
 
 
 def _find_output(place: ServerPlace, text: str) -> str:
-    """The URI below which a job writes its results.  Raises UsageFault."""
+    """Return the URI of the folder of a job's results.  Raises UsageFault."""
     from trainshed.workbench.output_folders import output_uri
 
     name = find_job(place, text).name
     if uri := output_uri(place.server.call("GET", f"/v1/{name}")):
         return uri
     raise UsageFault(
-        f"{name} names no folder for its results (--job-dir, or baseOutputDirectory), so its "
-        "event files are in no bucket; submit it with one"
+        f"{name} was submitted without a folder for its results, so its event files are in no "
+        "bucket; submit it with --job-dir or baseOutputDirectory"
     )
 
 
 def _program() -> list[str]:
-    """TensorBoard of our own interpreter, else the one on PATH.  Raises UsageFault."""
+    """Return the command of TensorBoard: of this interpreter, else of PATH.  Raises UsageFault."""
     if find_spec("tensorboard"):
         return [sys.executable, "-m", "tensorboard.main"]
     if program := shutil.which("tensorboard"):

@@ -1,4 +1,4 @@
-"""``report``: a study as one HTML page and one CSV file."""
+"""``report``: writes a study as one HTML page and one CSV file."""
 
 import shlex
 from datetime import datetime
@@ -12,31 +12,31 @@ from trainshed.client.following import native_trials
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line, in each group of jobs."""
+    """Return the parser in one group of commands."""
     group = prog.removeprefix("trainshed ").rpartition(" ")[0]
     _, example = flags.NOUNS[group]
     parser = flags.Parser(
         prog,
-        summary="Writes how a tuning job went, or goes: one HTML page with Optuna's plots, the "
-        "best trial with its arguments and a table of all trials, which needs no network and no "
-        "other file; and the same table as CSV.",
+        summary="Writes a report on a tuning job, also while it runs: one HTML page with Optuna's "
+        "plots, the best trial with its arguments and a table of all trials, which needs no "
+        "network and no other file; and the same table as CSV.",
         example=f"  {prog} {example}\n  {prog} {example} --out reports/",
         usage=f"{prog} NAME [flags]",
     )
     parser.set_defaults(group=group)
-    parser.add_argument("name", metavar="NAME", help=flags.named(group, "tuning job"))
+    parser.add_argument("name", metavar="NAME", help=flags.name_help(group, "tuning job"))
     parser.add_argument(
         "--out",
         metavar="PLACE",
-        help="The page (a name that ends with .html, the table goes beside it) or a folder for "
-        "both; default: the current folder",
+        help="File of the page, with the suffix .html (the table is written beside it), or a "
+        "folder for both; default: the current folder",
     )
     flags.add_client_flags(parser, located=group.startswith("ai "))
     return parser
 
 
 def run(request: flags.Request) -> int:
-    """Write the report of a tuning job as it stands."""
+    """Write the report on the present state of a tuning job."""
     from trainshed.workbench.study_report.files import files_of, write
     from trainshed.workbench.study_view import view_of, with_native
 
@@ -61,6 +61,6 @@ def run(request: flags.Request) -> int:
     answer(args.format, document, f"page: {files.page}\ntable: {files.table}")
     if args.format == "text" and view.state not in FINAL_STATES:
         command = place.command(f"{args.group} report {args.name}")
-        out_to = f" {shlex.join(('--out', args.out))}" if args.out else ""
-        note(f"the study is {view.state}; repeat this for more: {command}{out_to}")
+        out_flag = f" {shlex.join(('--out', args.out))}" if args.out else ""
+        note(f"the study is {view.state}; for a newer report: {command}{out_flag}")
     return 0

@@ -1,6 +1,6 @@
-"""A tuning job until its end: redrawn in place on a terminal, its changes line by line elsewhere.
+"""Watches a tuning job until it has ended, for ``watch``.
 
-``watch`` leads here for jobs that are studies.
+On a terminal the view is redrawn in place; elsewhere each change is printed as a line.
 """
 
 import os
@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from trainshed.cli.connecting import ServerPlace
-from trainshed.cli.jobs.log_lines import cut, in_one_line
-from trainshed.cli.jobs.submitted import report_leaving
-from trainshed.cli.jobs.watch_view import Screen, span
+from trainshed.cli.jobs.log_lines import in_one_line, truncate
+from trainshed.cli.jobs.submitted import report_job_continues
+from trainshed.cli.jobs.watch_view import Screen, format_span
 from trainshed.cli.terminal import (
     DIM,
     note,
@@ -44,17 +44,17 @@ from trainshed.workbench.study_view import (
     with_native,
 )
 
-#: How often the study is asked for; one whose document is large is asked for less often, so that
-#: watching takes no more than this share of the time.
-ASK_S: Final = 1.0
+#: Seconds between two reads of the study.  A large document is read less often: reads take at most
+#: this share of the time.
+POLL_S: Final = 1.0
 SHARE_MAX: Final = 0.2
 
-#: Where the documents of the dialects have their trials.
+#: The field of AI Platform's documents that contains the trials.
 _ML_TRIALS: Final = "trainingOutput"
 
 
 def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
-    """Watch the study at a path of its dialect; gives 0 if it succeeds, and 1 otherwise."""
+    """Watch the study at a path of its dialect; return 0 if it succeeds, else 1."""
     followed = Followed(place.server, path, note)
     trials = native_trials(place.server, name, place.project)
     try:
@@ -65,12 +65,12 @@ def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
         else:
             state = _print_changes(followed, trials)
     except KeyboardInterrupt:
-        return report_leaving(place, "study", path.removeprefix("/v1/"))
+        return report_job_continues(place, "study", path.removeprefix("/v1/"))
     return 0 if state == "SUCCEEDED" else 1
 
 
 def _studies(followed: Followed, trials: NativeTrials) -> Iterator[StudyView]:
-    """The study with all that is known of its trials, again and again, until it has ended."""
+    """Yield the study with its native trials, repeatedly until it has ended."""
     for document in _documents(followed):
         yield with_native(view_of(document), trials.ask())
 
@@ -83,12 +83,12 @@ def _documents(followed: Followed) -> Iterator[Json]:
         if state_of(document) in FINAL_STATES:
             return
         took_s = time.monotonic() - began
-        followed.pause(max(ASK_S, took_s / SHARE_MAX))
+        followed.pause(max(POLL_S, took_s / SHARE_MAX))
 
 
 def _draw_live(followed: Followed, trials: NativeTrials) -> str:
     view = TuningView(colour=wants_colour("auto", sys.stdout))
-    followed.note = view.say
+    followed.note = view.set_remark
     with Screen(sys.stdout) as screen:
         for study in _studies(followed, trials):
             size = shutil.get_terminal_size()
@@ -124,20 +124,21 @@ def _parts(document: Json) -> Iterator[tuple[str, Json]]:
     output = document.get(_ML_TRIALS, document)
     rest = {key: value for key, value in output.items() if key != "trials"}
     yield "job", {**document, _ML_TRIALS: rest} if _ML_TRIALS in document else rest
-    for place, trial in enumerate(output.get("trials", ())):
-        yield f"trial {trial.get('id') or trial.get('trialId') or place}", trial
+    for index, trial in enumerate(output.get("trials", ())):
+        yield f"trial {trial.get('id') or trial.get('trialId') or index}", trial
 
 
-#: How many of the best trials are shown where not all of them fit.
+#: How many of the best trials are shown if not all trials fit.
 _BEST_MAX: Final = 10
-#: How many trials of a Pareto front the head names.
+#: How many trials of a Pareto front the summary lists.
 _LEADERS_MAX: Final = 12
-#: The headline of the table and its rule; the titles of the three groups and the count of the rest.
+#: Lines of the table's header and rule; lines of the three group titles and the count of the rest.
 _TABLE_LINES, _GROUP_LINES = 2, 4
 
-#: How lines begin on which a text goes on; it has this part of the screen's lines at most.
+#: The indent of continuation lines.
 _INDENT: Final = "  "
-_ABOUT_SHARE: Final = 4
+#: A text may take one part in so many of the lines of the screen.
+_TEXT_PART: Final = 4
 
 _COLOURS: Final = {
     TrialState.INFEASIBLE: "\x1b[31m",
@@ -153,20 +154,20 @@ class TuningView:
     """A study as lines of text that fit on a screen."""
 
     def __init__(self, *, colour: bool) -> None:
-        """Begin with nothing to say."""
+        """Start without a remark."""
         self._colour = colour
         self._remark = ""
 
-    def say(self, text: str) -> None:
-        """Show a remark until the next drawing has shown it once."""
+    def set_remark(self, text: str) -> None:
+        """Show a remark in the next drawing."""
         self._remark = text
 
     def lines(self, view: StudyView, size: os.terminal_size, now: datetime) -> list[str]:
-        """The whole view; the last line of the screen is the cursor's."""
+        """Return the lines of the view; the last line of the screen stays free for the cursor."""
         lines = [self._head(view, now, size.columns)]
         lines += [line for text in _summarize(view) for line in _wrap_text(text, size)]
         remarks = [in_one_line(text) for text in (view.error, self._remark) if text]
-        lines += [cut(text, size.columns) for text in remarks]
+        lines += [truncate(text, size.columns) for text in remarks]
         self._remark = ""
         if view.trials:
             room = size.lines - 1 - len(lines) - 1 - _TABLE_LINES
@@ -175,40 +176,40 @@ class TuningView:
 
     def _head(self, view: StudyView, now: datetime, width: int) -> str:
         since, end = view.start_time or view.create_time, view.end_time
-        age = f" {'after' if end else 'for'} {span((end or now) - since)}" if since else ""
-        name = cut(in_one_line(view.title), max(width - len(f": {view.state}{age}"), 1))
+        age = f" {'after' if end else 'for'} {format_span((end or now) - since)}" if since else ""
+        name = truncate(in_one_line(view.title), max(width - len(f": {view.state}{age}"), 1))
         state = state_text(view.state, on=self._colour)
         return f"{name}: {state}{age}"
 
     def _table(self, view: StudyView, sections: Sequence[Group], width: int) -> Iterator[str]:
-        """All groups in one table, so that their columns are the same; titles between its rows."""
+        """Yield all groups as one table with common columns, and titles between its rows."""
         leaders = {trial.number for trial in view.leaders}
         rows = iter(
             trial_table(view, [trial for _, trials in sections for trial in trials], leaders)
         )
-        yield cut(next(rows), width)
-        yield cut(next(rows), width)
+        yield truncate(next(rows), width)
+        yield truncate(next(rows), width)
         for title, trials in sections:
             if title:
-                yield painted(cut(title, width), DIM, on=self._colour)
+                yield painted(truncate(title, width), DIM, on=self._colour)
             for trial in trials:
                 colour = _BEST_COLOUR if trial.number in leaders else _COLOURS.get(trial.state, "")
-                yield painted(cut(next(rows), width), colour, on=self._colour and bool(colour))
+                yield painted(truncate(next(rows), width), colour, on=self._colour and bool(colour))
 
 
 def groups(view: StudyView, room: int) -> list[Group]:
-    """The trials that are shown: all of them, or those that run, the best, and the newest.
+    """Return the trials to show: all of them, or the running, the best and the newest ones.
 
-    None is shown twice; the title of the last group counts what is left out.
+    No trial is shown twice; the title of the last group counts the trials that are left out.
     """
     if len(view.trials) <= max(room, 0):
         return [("", view.trials)]
-    left = max(room - _GROUP_LINES, 3)
-    running = [trial for trial in view.trials if not trial.state.is_final][: max(left // 3, 1)]
-    best = ranked(view)[: min(_BEST_MAX, max((left - len(running)) // 2, 1))]
+    rows_left = max(room - _GROUP_LINES, 3)
+    running = [trial for trial in view.trials if not trial.state.is_final][: max(rows_left // 3, 1)]
+    best = ranked(view)[: min(_BEST_MAX, max((rows_left - len(running)) // 2, 1))]
     numbers = {trial.number for trial in (*running, *best)}
     ended = (t for t in reversed(view.trials) if t.state.is_final and t.number not in numbers)
-    newest = [trial for trial, _ in zip(ended, range(left - len(numbers)), strict=False)]
+    newest = [trial for trial, _ in zip(ended, range(rows_left - len(numbers)), strict=False)]
     rest = len(view.trials) - len(numbers) - len(newest)
     parts: list[Group] = [("running", running), ("best", best), ("newest", newest)]
     sections = [(title, trials) for title, trials in parts if trials]
@@ -216,17 +217,17 @@ def groups(view: StudyView, room: int) -> list[Group]:
 
 
 def best_table(view: StudyView) -> list[str]:
-    """The last word of a study: its best trials, and how many others there are."""
+    """Return the lines of the best trials of a study, and the count of the others."""
     best = ranked(view)[:_BEST_MAX]
     if not best:
         return ["no trial has succeeded"]
     rest = len(view.trials) - len(best)
-    more = [f"and {rest} more trials; `report` tells of all"] if rest else []
+    more = [f"and {rest} more trials; `report` lists all"] if rest else []
     return [*trial_table(view, best, {trial.number for trial in view.leaders}), *more]
 
 
 def best_arguments(view: StudyView) -> list[str]:
-    """What makes the program do again what the best trial did, whole: to be copied."""
+    """Return the arguments of the best trials, complete, so that they can be copied and reused."""
     return [
         f"the arguments of trial {trial.number}: {in_one_line(shlex.join(arguments(trial)))}"
         for trial in view.leaders[:_BEST_MAX]
@@ -235,7 +236,7 @@ def best_arguments(view: StudyView) -> list[str]:
 
 
 def trial_table(view: StudyView, trials: Sequence[TrialRecord], leaders: set[int]) -> Iterator[str]:
-    """A headline, a rule and a line for each trial; ``*`` marks the leaders."""
+    """Yield a header, a rule and a line for each trial; ``*`` marks the leaders."""
     metrics = [metric.metric_id for metric in view.study.metrics]
     names = [in_one_line(name).upper() for name in metrics]
     heads = ("", "TRIAL", "STATE", "STEP", *names, "PARAMETERS")
@@ -258,8 +259,8 @@ def _format_metric(value: float | None) -> str | None:
 
 
 def _wrap_text(text: str, size: os.terminal_size) -> list[str]:
-    """A text in as many lines as it needs, but no more than a part of the screen."""
-    lines_max = max(size.lines // _ABOUT_SHARE, 1)
+    """Wrap a text into at most one part of the screen's lines."""
+    lines_max = max(size.lines // _TEXT_PART, 1)
     return textwrap.wrap(
         in_one_line(text),
         max(size.columns, len(_INDENT) + 1),
@@ -283,9 +284,9 @@ def _summarize(view: StudyView) -> Iterator[str]:
 
 
 def changes(previous: StudyView | None, now: StudyView) -> Iterator[str]:
-    """The study's state, each trial that began or ended, and each that became the best.
+    """Yield the study's new state, and each trial that began, ended or became the best.
 
-    A study's end follows those of its last trials.
+    The line of the study's end follows the lines of its last trials.
     """
     is_new = previous is None or previous.state != now.state
     state = [in_one_line(f"{now.title}: {now.state}; {counts(now)}")] if is_new else []

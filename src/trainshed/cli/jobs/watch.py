@@ -1,4 +1,4 @@
-"""``watch``: a job until its end, in the form that the reader can take."""
+"""``watch``: shows a job until it has ended, on a terminal, as lines or as JSON."""
 
 import shutil
 import sys
@@ -11,7 +11,7 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import HELP, find_job, report_other_project, resource_name
 from trainshed.cli.jobs.log_lines import LinePrinter
-from trainshed.cli.jobs.submitted import print_end, report_leaving, stream
+from trainshed.cli.jobs.submitted import print_end, report_job_continues, stream
 from trainshed.cli.jobs.watch_view import JobView, Screen, replica_table
 from trainshed.cli.terminal import note, out, out_json, wants_colour
 from trainshed.client.collections import FINAL_STATES, collection_of
@@ -19,12 +19,12 @@ from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed, exit_code_of
 from trainshed.model.resource_names import TUNING_JOBS, ResourceName
 
-_SHOWN = (
+_DETAILS = (
     "redrawn in place on a terminal, line by line elsewhere. Of a tuning job it shows the trials: "
-    "those that run, the best and the newest. It ends with the job, as the primary replica did (a "
-    "tuning job: with 0 if it succeeds); Ctrl-C leaves the job running. With --format json it "
-    "prints the job as one line whenever it has changed; the trials of a tuning job have lines of "
-    "their own."
+    "those that run, the best and the newest. It ends when the job ends, with the exit code of the "
+    "primary replica (a tuning job: 0 if it succeeds). Ctrl-C leaves the job running. With "
+    "--format json it prints the job as one line whenever it changes; each trial of a tuning job "
+    "has lines of its own."
 )
 EXAMPLE = """\
   trainshed jobs watch census_1
@@ -32,32 +32,32 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser, in one group of commands or for all jobs."""
     group = prog.removeprefix("trainshed ").rpartition(" ")[0]
     noun, example = flags.NOUNS.get(group, ("job", ""))
     parser = flags.Parser(
         prog,
-        summary=f"Shows a {noun} while it runs: its state, its replicas and its last lines, "
-        f"{_SHOWN}",
+        summary=f"Shows a {noun} while it runs: its state, its replicas and its last log "
+        f"lines, {_DETAILS}",
         example=f"  {prog} {example}" if example else EXAMPLE,
         usage=f"{prog} JOB [flags]",
     )
     parser.set_defaults(group=group)
-    named = flags.named(group, noun) if example else HELP
-    parser.add_argument("job", metavar="JOB", help=named)
+    name_help = flags.name_help(group, noun) if example else HELP
+    parser.add_argument("job", metavar="JOB", help=name_help)
     flags.add_client_flags(parser, located=group.startswith("ai "))
     return parser
 
 
-#: How often the job is asked for, and how often at most the screen is drawn.
-ASK_S: Final = 0.5
+#: Seconds between two reads of the job, and at least between two drawings of the screen.
+POLL_S: Final = 0.5
 DRAW_S: Final = 0.1
-#: How many lines are kept for the screen.
+#: How many of the last log lines are held for the screen.
 TAIL: Final = 200
 
 
 def run(request: flags.Request) -> int:
-    """Watch a job; gives its exit code."""
+    """Watch a job; return its exit code."""
     args = request.args
     place = place_of(args)
     if args.group == "ai hp-tuning-jobs":
@@ -78,7 +78,7 @@ def run(request: flags.Request) -> int:
         else:
             end = _print_lines(followed)
     except KeyboardInterrupt:
-        return report_leaving(place, "job", str(followed.job()["name"]))
+        return report_job_continues(place, "job", str(followed.job()["name"]))
     return exit_code_of(end)
 
 
@@ -89,7 +89,7 @@ def _follow_study(place: ServerPlace, name: str, path: str, form: str) -> int:
 
 
 def _study_path(place: ServerPlace, full_name: str) -> str | None:
-    """Where a tuning job is found in its own dialect; None for a job of another kind."""
+    """Return the path of a tuning job in its own dialect; None for a job of another kind."""
     name = ResourceName.parse(full_name)
     path = f"/v1/{name}"
     if name.collection == TUNING_JOBS:
@@ -121,7 +121,7 @@ def _print_lines(followed: Followed) -> Json:
 def _draw_live(followed: Followed) -> Json:
     tail = _Tail(followed)
     view = JobView(colour=wants_colour("auto", sys.stdout))
-    followed.note = view.say
+    followed.note = view.set_remark
     with Screen(sys.stdout) as screen:
         job, poll_time = followed.job(), time.monotonic()
         tail.start()
@@ -130,31 +130,31 @@ def _draw_live(followed: Followed) -> Json:
             screen.draw(view.lines(job, tail.lines, shutil.get_terminal_size()))
             if job["state"] in FINAL_STATES and has_all:
                 return job
-            tail.grown.wait(DRAW_S)
-            if time.monotonic() - poll_time > ASK_S or (tail.is_over and not has_all):
+            tail.has_grown.wait(DRAW_S)
+            if time.monotonic() - poll_time > POLL_S or (tail.is_over and not has_all):
                 job, poll_time = followed.job(), time.monotonic()
             time.sleep(DRAW_S / 2)
 
 
 class _Tail:
     def __init__(self, followed: Followed) -> None:
-        """Read nothing yet."""
+        """Prepare to read the log of a job."""
         self.lines: deque[Json] = deque(maxlen=TAIL)
-        self.grown = threading.Event()
+        self.has_grown = threading.Event()
         self.is_over = False
         self._followed = Followed(followed.server, followed.path, lambda _: None)
 
     def start(self) -> None:
-        """Read until the job has ended; the thread does not keep the command from ending."""
+        """Read in a daemon thread until the job has ended."""
         threading.Thread(target=self._read, name="tail", daemon=True).start()
 
     def _read(self) -> None:
         try:
             for line in self._followed.lines(tail=TAIL):
                 self.lines.append(line)
-                self.grown.set()
+                self.has_grown.set()
         except (ServerRefusal, Unreachable):
-            pass  # the caller that asks for the job itself gets the error
+            pass  # the main thread, which reads the job itself, gets the same error
         finally:
             self.is_over = True
-            self.grown.set()
+            self.has_grown.set()

@@ -1,1 +1,1 @@
-"""Verbs that run a job, or a program written for Google, from this machine."""
+"""Commands that run a job, or a program written for Google, on this machine."""

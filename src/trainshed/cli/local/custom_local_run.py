@@ -1,4 +1,4 @@
-"""``trainshed ai custom-jobs local-run``: gcloud's local-run, and all worker pools."""
+"""``trainshed ai custom-jobs local-run``: gcloud's local-run, also for all worker pools."""
 
 import os
 from datetime import UTC, datetime
@@ -14,19 +14,27 @@ if TYPE_CHECKING:
     from trainshed.workbench.custom_run import CustomRun
     from trainshed.workbench.local_run import LocalJob
 
-#: Flags of the service that no trainer has.
+#: Flags of the service that no trainer defines.
 _NEVER_USER_ARGS = ("worker-pool-spec", "executor-image-uri", "local-package-path")
 
-#: Flags with one value that are not those of the pools.
+#: Flags with one value that do not belong to the pools.
 _WORDS = (
-    ("executor-image-uri", "URI", "Image that would run the code; here it is only a name"),
+    (
+        "executor-image-uri",
+        "URI",
+        "Image that Google would run the code in; a local run does not use it",
+    ),
     ("local-package-path", "DIR", "Folder of the code; default: the current one"),
     ("script", "FILE", "Python file or shell script to run, relative to the folder"),
     ("python-module", "MODULE", "Module to run, relative to the folder"),
     ("requirements", "REQ,...", "Python dependencies to install"),
     ("extra-packages", "FILE,...", "Python archives to install, relative to the folder"),
     ("region", "REGION", "Region whose machines are checked"),
-    ("base-output-dir", "DIR", "Where AIP_MODEL_DIR and its sisters lie: a folder or gs://"),
+    (
+        "base-output-dir",
+        "DIR",
+        "Parent of the folders of AIP_MODEL_DIR, AIP_CHECKPOINT_DIR and AIP_TENSORBOARD_LOG_DIR",
+    ),
 )
 
 _IDLE = (
@@ -49,17 +57,19 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed ai custom-jobs local-run``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Runs a Vertex AI custom job on this machine: one program, or every replica of "
-        "a job's worker pools.",
+        summary="Runs a Vertex AI custom job on this machine: one program, or all replicas of a "
+        "job's worker pools.",
         example=EXAMPLE,
         usage=f"{prog} [flags] [-- ARGS ...]",
     )
     parser.own = _NEVER_USER_ARGS
     add_pool_flags(parser, _WORDS)
-    parser.add_argument("--gpu", action="store_true", help="Let the program see all GPUs here")
+    parser.add_argument(
+        "--gpu", action="store_true", help="Let the program use all GPUs of this machine"
+    )
     add_local_flags(parser)
     switches = ("--enable-web-access", "--enable-dashboard-access")
     flags.add_idle(parser, words=_IDLE, switches=switches)
@@ -68,7 +78,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Run a Vertex AI custom job here; gives the job's exit code."""
+    """Run a Vertex AI custom job on this machine; return its exit code."""
     from trainshed.cli.local.run_job import local_run_of, run_job, running_host_of
     from trainshed.workbench.custom_run import CustomFlags, custom_run
 
@@ -106,4 +116,4 @@ def _count_gpus() -> int:
 
     if count := len(devices()):
         return count
-    raise UsageFault("--gpu: this machine has no NVIDIA GPU; leave the flag out")
+    raise UsageFault("--gpu needs an NVIDIA GPU, and this machine has none; leave the flag out")

@@ -1,4 +1,4 @@
-"""How a job ended: the last table, and the same as JSON."""
+"""Reports how a local run ended, as a table or as JSON."""
 
 import signal
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ def print_ending(
     output: Path | None,
     reduction: "Achieved | None" = None,
 ) -> None:
-    """Print a line a replica, with the primary's metric where there is one.
+    """Print a line for each replica, with the primary's metric if it reported one.
 
-    Below stands what the job's reducers came to, if it has said so.
+    ``reduction`` is what the job's reducers achieved, if the job reported it.
     """
     metric = headline(metrics)
     headers = ["ROLE", "REPLICA", "EXIT", "SECONDS", "STATE"]
@@ -44,7 +44,7 @@ def print_ending(
 
 
 def _has_files(folder: Path) -> bool:
-    """Whether something was written to a folder; it is made before the job starts."""
+    """Return whether a folder has files; the folder itself is made before the job starts."""
     return folder.is_dir() and any(folder.iterdir())
 
 
@@ -55,7 +55,7 @@ def ending_json(
     output: Path | None,
     reduction: "Achieved | None" = None,
 ) -> dict[str, Any]:
-    """The outcome as one object."""
+    """Return the outcome as one JSON object."""
     return {
         "job_id": plan.job_id,
         "exit_code": outcome.exit_code,
@@ -80,7 +80,7 @@ def ending_json(
 
 
 def state_of(replica: ReplicaExit) -> str:
-    """``succeeded``, ``failed``, or ``stopped`` when the job was over before the replica."""
+    """Return ``succeeded``, ``failed``, or ``stopped`` if Trainshed ended it with its job."""
     if replica.stopped_by_us:
         return "stopped"
     return "failed" if replica.status else "succeeded"
@@ -89,10 +89,10 @@ def state_of(replica: ReplicaExit) -> str:
 def _row(replica: ReplicaExit) -> tuple[str, str, str, str, str]:
     role = replica.role.value.replace("_", " ")
     seconds = f"{replica.seconds:.1f}"
-    return role, replica.task_name, _exit(replica), seconds, state_of(replica)
+    return role, replica.task_name, _format_exit(replica), seconds, state_of(replica)
 
 
-def _exit(replica: ReplicaExit) -> str:
+def _format_exit(replica: ReplicaExit) -> str:
     if replica.signal is None:
         return str(replica.exit_code)
     try:

@@ -1,4 +1,4 @@
-"""The flags that both local runs share: where and in what a job runs on this machine."""
+"""The flags that both local runs share: containers, limits and network of a job."""
 
 import argparse
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.model.resources import FleetPolicy
 
-#: Flags of jobs on a server that mean nothing on one machine; taken, and named in a note.
+#: Flags of jobs on a server without an effect here: accepted, and named in a note.
 _IDLE_KMS = ("--kms-key", "--kms-keyring", "--kms-location", "--kms-project")
 IDLE_WORDS = ("--service-account", *_IDLE_KMS)
 
-#: Those of ``engines.container_runtime``; help is printed without importing an engine.
+#: The names of ``engines.container_runtime``; --help must not import an engine.
 RUNTIMES: Final = ("auto", "none", "docker", "podman", "apptainer")
 
 
 def add_local_flags(parser: flags.Parser) -> None:
-    """How a job is run, in which containers and limits, and how it is checked."""
+    """Add the flags that say how a job runs on this machine and how it is checked."""
     flags.add_format(parser)
     flags.add_run_flags(parser)
     _add_engine_flags(parser)
@@ -25,21 +25,21 @@ def add_local_flags(parser: flags.Parser) -> None:
 
 
 def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
-    """What a server has in the table [fleet] of its settings, under the same names."""
-    group = parser.add_argument_group("containers and limits, as a server has them")
+    """Add the settings that a server has in its table [fleet], under the same names."""
+    group = parser.add_argument_group("containers and limits, as on a server")
     group.add_argument(
         "--container-runtime",
         choices=RUNTIMES,
         default="none",
-        help="What runs the images of the job; auto: the first that answers; default: none, and "
-        "images are only names",
+        help="Program that runs the images of the job; auto: the first one that works; default: "
+        "none, the job runs without its images",
     )
     group.add_argument(
         "--container-user",
         metavar="UID[:GID]",
         type=_container_user,
-        help='Whom containers run as, or "image" for whom the image says; default: you, and '
-        "65533:65533 where that is root",
+        help='User that containers run as, or "image" for the user of the image; default: you, or '
+        "65533:65533 if you are root",
     )
     group.add_argument(
         "--fleet-policy",
@@ -51,13 +51,13 @@ def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_network_flag(parser: argparse.ArgumentParser) -> None:
-    """``--network``, which names a VPC in scripts that were written for Google."""
+    """Add ``--network``, which names a VPC in scripts that were written for Google."""
     parser.add_argument(
         "--network",
         metavar="job|host",
-        help="job: a network of the job's own, as jobs of a server have it, with the ports of "
-        "Google and without the gateway; needs slirp4netns; default: host, this machine's. Any "
-        "other name is a VPC of Google's and means nothing here",
+        help="job: the job gets its own network, as on a server, with Google's ports and without "
+        "the gateway; needs slirp4netns; default: host, the network of this machine. Any other "
+        "name is a VPC of Google and is ignored",
     )
 
 

@@ -1,7 +1,7 @@
-"""Whether a local run has a gateway for its programs, and how long.
+"""Opens a gateway for the programs of a local run, if the run may have one.
 
-A run of one's own has the whole of one's environment.  Where that has credentials for Google,
-``gs://`` is Google's, and stays so unless the flag says otherwise.
+The programs get the user's whole environment.  If that contains credentials for Google, ``gs://``
+means Google's buckets, unless ``--gateway on`` says otherwise.
 """
 
 import os
@@ -23,17 +23,17 @@ ON: Final = "on"
 #: A user who sets one of these uses Google's gs://.
 _CREDENTIALS: Final = ("GOOGLE_APPLICATION_CREDENTIALS", "STORAGE_EMULATOR_HOST")
 _LOGIN: Final = "application_default_credentials.json"
-#: Of the extra ``server``, what answers.
+#: The packages of the extra ``server`` that a gateway needs.
 _NEEDED: Final = ("uvicorn", "starlette", "cryptography")
 
 
 @contextmanager
 def with_gateway(setting: str, job: LocalJob, host: Host) -> Iterator[Host]:
-    """The host with a gateway that is open meanwhile, where the run is to have one.
+    """Yield the host, with an open gateway if the run gets one.
 
-    Raises UsageFault where one is asked for and cannot be had.
+    Raises UsageFault for ``--gateway on`` if the run cannot have one.
     """
-    if why_not(setting, job, host, os.environ):
+    if explain_absence(setting, job, host, os.environ):
         yield host
         return
     host = number_host(host)
@@ -44,8 +44,8 @@ def with_gateway(setting: str, job: LocalJob, host: Host) -> Iterator[Host]:
         listener.close()
 
 
-def why_not(setting: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -> str:
-    """Why a run has none; empty where it has one.  Raises UsageFault."""
+def explain_absence(setting: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -> str:
+    """Return why a run has no gateway; empty if it gets one.  Raises UsageFault."""
     missing = [name for name in _NEEDED if PathFinder.find_spec(name) is None]
     if setting == ON and missing:
         raise UsageFault(
@@ -53,16 +53,17 @@ def why_not(setting: str, job: LocalJob, host: Host, environ: Mapping[str, str])
         )
     if host.has_network:
         if setting == ON:
-            raise UsageFault("--gateway on: a run with --network job has no gateway")
-        return "the run has a network of its own"
+            raise UsageFault("--gateway on does not go with --network job; leave one of them out")
+        return "the run has its own network"
     if OFF in {setting, job.spec.labels.get(LABEL)}:
         return "it is turned off"
     if missing:
         return f"{missing[0]} is not installed"
-    return "" if setting == ON else _own_credentials(environ)
+    return "" if setting == ON else _find_credentials(environ)
 
 
-def _own_credentials(environ: Mapping[str, str]) -> str:
+def _find_credentials(environ: Mapping[str, str]) -> str:
+    """Return which credentials for Google the user has; empty for none."""
     for name in _CREDENTIALS:
         if environ.get(name):
             return f"the environment has {name}"

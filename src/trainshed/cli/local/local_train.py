@@ -1,4 +1,4 @@
-"""``trainshed ai-platform local train``: gcloud's local train, and whole clusters from a config."""
+"""``trainshed ai-platform local train``: gcloud's local train, also for clusters of a job file."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from trainshed.workbench.local_run import LocalJob
     from trainshed.workbench.plain_train import PlainJob
 
-#: The flags that the guide says must stand before ``--``: after it they are a slip.  All
-#: others reach the trainer untouched.
+#: Flags that Google's guide puts before ``--``; after it they are refused as a mistake.  All
+#: other words after ``--`` go to the trainer.
 _NEVER_USER_ARGS = frozenset({"job-dir", "module-name", "package-path", "runtime-version"})
 
-#: Flags that describe a job which is checked, or say how.
+#: Flags that only have an effect on a job that is checked.
 _CHECKS = ("labels", "use-chief-in-tf-config", "edition", "overlay", "scope")
 
 EXAMPLE = """\
@@ -32,27 +32,31 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed ai-platform local train``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Runs an AI Platform training job on this machine: one process, gcloud's "
-        "--distributed cluster, or every replica of a config.yaml.",
+        "--distributed cluster, or all replicas of a config.yaml.",
         example=EXAMPLE,
         usage=f"{prog} [JOB] [flags] [-- USER_ARGS ...]",
     )
     parser.own = _NEVER_USER_ARGS
     parser.add_argument("job", metavar="JOB", nargs="?", help="Id of the job")
-    parser.add_argument("--config", metavar="FILE", help="Job file; flags win over its fields")
+    parser.add_argument("--config", metavar="FILE", help="Job file; flags override its fields")
     parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
     parser.add_argument(
         "--distributed",
         action="store_true",
-        help="Without --config: 2 workers and 2 parameter servers, or as many as the counts say",
+        help="Without --config: run 2 workers and 2 parameter servers, or as many as the counts "
+        "say",
     )
     parser.add_argument(
-        "--start-port", metavar="PORT", type=int, help="First port of the cluster; default: free"
+        "--start-port",
+        metavar="PORT",
+        type=int,
+        help="First port of the cluster; default: free ports",
     )
-    add_cluster_flags(parser, "they win over the file")
+    add_cluster_flags(parser, "they override the file")
     add_local_flags(parser)
     switches = ("--stream-logs", "--async", "--enable-web-access")
     flags.add_idle(parser, words=("--staging-bucket", *IDLE_WORDS), switches=switches)
@@ -61,7 +65,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Run a job of AI Platform Training here; gives the job's exit code."""
+    """Run an AI Platform training job on this machine; return its exit code."""
     from trainshed.cli.local.run_job import local_run_of, run_job, running_host_of
     from trainshed.workbench.plain_train import PlainJob, ignored_counts
 
@@ -69,7 +73,7 @@ def run(request: flags.Request) -> int:
     submit_flags = submit_flags_of(args)
     remarks = []
     if args.config and args.distributed:
-        remarks.append("--distributed adds nothing: the file describes the cluster.")
+        remarks.append("--distributed is ignored: the file describes the cluster.")
     host = running_host_of(args, start_port=args.start_port)
     local_run = local_run_of(args, package_path=args.package_path)
     if args.config or MACHINE_FLAGS.intersection(submit_flags):
@@ -79,7 +83,7 @@ def run(request: flags.Request) -> int:
         )
         return run_job(local_run, job, host, cluster=cluster, remarks=remarks)
     if "module-name" not in submit_flags:
-        raise UsageFault("--module-name is required, or a --config that names pythonModule")
+        raise UsageFault("--module-name is required, or a --config with pythonModule")
     plain = PlainJob(
         module=submit_flags["module-name"],
         args=user_args or (),
@@ -88,11 +92,11 @@ def run(request: flags.Request) -> int:
     )
     remarks += [f"{flag} is ignored without --distributed." for flag in ignored_counts(plain)]
     unused = [name for name in _CHECKS if name in submit_flags or getattr(args, name, None)]
-    remarks += [f"--{name} says nothing without --config." for name in unused]
+    remarks += [f"--{name} is ignored without --config." for name in unused]
     return run_job(local_run, _plain_job(plain, args.package_path, args.job), host, remarks=remarks)
 
 
-def cluster_job_of(  # noqa: PLR0913 - a file, what overrides it, and what judges it
+def cluster_job_of(  # noqa: PLR0913 - a file, its overrides, and the rules to check it
     config: str | None,
     submit_flags: Mapping[str, str],
     user_args: Sequence[str] | None,
@@ -101,7 +105,7 @@ def cluster_job_of(  # noqa: PLR0913 - a file, what overrides it, and what judge
     *,
     job_id: str | None = None,
 ) -> "tuple[LocalJob, str]":
-    """The job of a file and flags, and the table of its cluster.  Raises Fault, UsageFault."""
+    """Return the job of a file and flags, and its cluster as a table.  Raises Fault, UsageFault."""
     from trainshed.service.starts.programs import Source, working_folder
     from trainshed.workbench.cluster_train import cluster_job
     from trainshed.workbench.local_run import LocalJob

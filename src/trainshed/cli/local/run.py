@@ -1,4 +1,4 @@
-"""``trainshed run``: a program for Google against a server, with nothing changed in it."""
+"""``trainshed run``: runs a program that was written for Google against a server."""
 
 import os
 import re
@@ -17,19 +17,20 @@ EXAMPLE = """\
   trainshed run -- python submit.py
   trainshed run --project demo -- gcloud ai custom-jobs list --region us-central1
   trainshed run --offline -- pytest tests/"""
-#: Where the server's gRPC port is unless it is known.
+#: The gRPC port of a server whose address comes from --url.
 GRPC_PORT = 8081
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Runs a program that was written for Google against a server, with nothing changed "
-        "in it: Google's names lead to the server, and its default credentials open it. Exit "
-        "status and signals are the command's; nothing stays in the shell or on disk. To run a "
-        "job on this machine: trainshed ai custom-jobs local-run, or ai-platform local train. To "
-        "submit one: trainshed ai custom-jobs create, or ai-platform jobs submit training.",
+        summary="Runs an unchanged program that was written for Google against a server: for the "
+        "program, Google's host names lead to the server, and the default credentials are valid "
+        "there. The exit status is the command's, signals go to the command, and nothing stays in "
+        "the shell or on disk. To run a job on this machine: trainshed ai custom-jobs local-run, "
+        "or ai-platform local train. To submit one: trainshed ai custom-jobs create, or "
+        "ai-platform jobs submit training.",
         example=EXAMPLE,
         usage=f"{prog} [flags] -- COMMAND [ARG ...]",
     )
@@ -41,19 +42,20 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "--offline",
         action="store_true",
-        help="Refuse all names that Trainshed does not serve, instead of passing them through",
+        help="Refuse connections to hosts that Trainshed does not serve, instead of passing them "
+        "on",
     )
     parser.add_argument(
         "--grpc",
         metavar="HOST:PORT",
-        help="gRPC address of a server that is named with --url (its host, port 8081)",
+        help="gRPC address of the server of --url; default: port 8081 of its host",
     )
     flags.add_server_flags(parser)
     return parser
 
 
 def run(request: flags.Request) -> int:
-    """Run the command; its exit status.  Raises UsageFault, Unreachable and ServerRefusal."""
+    """Run the command; return its status.  Raises UsageFault, Unreachable and ServerRefusal."""
     from trainshed.cli.admin.env import own_variables
     from trainshed.proxy.command import check_command, end_as, held_signals, run_command
     from trainshed.proxy.session import open_session
@@ -63,7 +65,9 @@ def run(request: flags.Request) -> int:
     args = request.args
     place = place_of(args)
     if not place.server.token:
-        raise UsageFault("a token is needed; set TRAINSHED_TOKEN, or give --token-file FILE")
+        raise UsageFault(
+            "trainshed run needs a token; set TRAINSHED_TOKEN, or give --token-file FILE"
+        )
     if not place.server.answers():
         raise Unreachable(
             f"no server answers at {place.server.url}; start one with: trainshed serve, or use a "
@@ -84,7 +88,7 @@ def _target_of(place: ServerPlace, located: FoundServer, grpc: str | None) -> "C
     from trainshed.workbench.client_settings import ClientTarget
 
     running = located.running
-    grpc = grpc or (running.grpc if running else _usual_grpc(place.server.url))
+    grpc = grpc or (running.grpc if running else _default_grpc(place.server.url))
     if grpc and not re.fullmatch(r"\S+:[0-9]{1,5}", grpc):
         raise UsageFault(f"--grpc must be HOST:PORT, got {grpc}")
     return ClientTarget(
@@ -98,6 +102,6 @@ def _target_of(place: ServerPlace, located: FoundServer, grpc: str | None) -> "C
     )
 
 
-def _usual_grpc(url: str) -> str:
+def _default_grpc(url: str) -> str:
     host = urlsplit(url).hostname or ""
     return f"[{host}]:{GRPC_PORT}" if ":" in host else f"{host}:{GRPC_PORT}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def host_of(args: argparse.Namespace) -> Host:
-    """The machine as the command line and the environment describe it."""
+    """Return this machine, as the command line and the environment describe it."""
     return Host(
         python=interpreter(args.python, os.environ),
         buckets=buckets_of(data_dir(args.data_dir, os.environ)),
@@ -43,7 +43,7 @@ def host_of(args: argparse.Namespace) -> Host:
 
 
 def host_of_job(args: argparse.Namespace, job: LocalJob) -> Host:
-    """The same, with the interpreter that a local run of the job would use."""
+    """Return this machine, with the interpreter that a local run of the job would use."""
     choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
     return _set_python(host_of(args), choice)
 
@@ -53,7 +53,7 @@ def _set_python(host: Host, choice: PythonChoice) -> Host:
 
 
 def running_host_of(args: argparse.Namespace, *, start_port: int | None = None) -> Host:
-    """The same, with what a job is run in and under.  Raises UsageFault."""
+    """Return this machine, with containers, limits and network for jobs.  Raises UsageFault."""
     return replace(
         host_of(args),
         start_port=start_port,
@@ -66,28 +66,28 @@ def running_host_of(args: argparse.Namespace, *, start_port: int | None = None) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRun:
-    """How a job is run here, as the command line says."""
+    """The flags that say how a job runs on this machine."""
 
     python: str | None
     data_dir: str | None
     gateway: str
     calibration: Path | None
-    """What the plan of the job is made from; None: nothing is said of one."""
+    """The calibration file for remarks on the job's plan; None: no remarks."""
     package_path: Path | None
     dry_run: bool
     format: str
     color: str
     ignored: tuple[str, ...]
-    """Flags that were given and mean nothing on this machine."""
+    """The given flags that have no effect on this machine."""
 
     @property
     def as_json(self) -> bool:
-        """Whether results are printed as JSON."""
+        """Whether to print results as JSON."""
         return self.format == "json"
 
 
 def local_run_of(args: argparse.Namespace, *, package_path: Path | None = None) -> LocalRun:
-    """How the command line has a job run."""
+    """Return the flags of a local run."""
     vpc = () if args.network in {None, HOST, JOB} else ("--network",)
     return typed(
         LocalRun,
@@ -107,11 +107,10 @@ def run_job(
     cluster: str = "",
     remarks: Iterable[str] = (),
 ) -> int:
-    """Plan the job; print the plan or run it.  Gives the job's exit code.
+    """Plan the job; print the plan or run it.  Return the job's exit code.
 
-    ``cluster`` is the table of the expanded cluster, for people; empty where no machine was named.
-
-    Ignored flags and ``remarks`` are said first; the engine says the notes of the plan.
+    ``cluster`` is a table of the job's machines; empty if the job names none.  Ignored flags and
+    ``remarks`` are printed first; the engine prints the notes of the plan.
     """
     choice = choose_python(job.spec, local_run.python, local_run.data_dir, os.environ)
     host = _set_python(host, choice)
@@ -124,7 +123,7 @@ def run_job(
             plan = replace(prepared.plan, notes=(*prepared.plan.notes, *plan_notes))
             _print_plan(plan, choice, as_json=local_run.as_json)
             return 0
-        notes = [f"{flag} means nothing on this machine." for flag in local_run.ignored]
+        notes = [f"{flag} has no effect on this machine." for flag in local_run.ignored]
         sink = _open_sink(local_run, prepared.plan, choice)
         for text in (*notes, *remarks, *plan_notes):
             sink.note(text)
@@ -184,7 +183,7 @@ def _print_plan(plan: LaunchPlan, choice: PythonChoice, *, as_json: bool) -> Non
 
 
 def _describe_cluster(replica: ReplicaPlan) -> str:
-    """What a replica learns of its cluster; ``explain-env`` and JSON have every variable."""
+    """Return how a replica learns of its cluster; ``explain-env`` and JSON have all variables."""
     names = [name for name in ("TF_CONFIG", "CLUSTER_SPEC") if name in replica.env]
     if "RANK" in replica.env:
         names.append(f"RANK {replica.env['RANK']} of {replica.env['WORLD_SIZE']}")

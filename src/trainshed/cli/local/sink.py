@@ -1,6 +1,6 @@
-"""Replicas' lines on a terminal: each with its replica's name in front, flushed one by one.
+"""Prints the lines of replicas on a terminal, with the replica's name as a prefix.
 
-A local run is of the user's own program on the user's own terminal: its bytes pass as they are.
+A local run shows the user's own program on the user's own terminal: its bytes are not filtered.
 """
 
 import sys
@@ -13,9 +13,9 @@ from trainshed.model.launch_plan import ReplicaPlan
 
 
 class TerminalSink:
-    """Writes what replicas write, to the same stream, with a prefix in the colour of the role.
+    """Writes lines to the streams that replicas wrote them to, with a prefix in the role's colour.
 
-    With ``to_stderr`` everything goes to stderr, so that stdout holds nothing but JSON.
+    With ``to_stderr`` all lines go to stderr, so that stdout contains only JSON.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class TerminalSink:
         self._colour = colour
 
     def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
-        """Write one line of a replica at once."""
+        """Write one line of a replica, and flush it."""
         prefix = self._prefixes[stream][replica.task_name]
         write_as_it_is(f"{prefix}{text}\n", self._streams[stream])
 
     def note(self, text: str) -> None:
-        """Write one line of Trainshed's own on stderr."""
+        """Write one note of Trainshed to stderr."""
         note(text, colour=self._colour)

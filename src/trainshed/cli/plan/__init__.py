@@ -1,1 +1,1 @@
-"""Verbs that predict how a job scales and what it costs."""
+"""Commands that predict how a job scales and what it costs."""

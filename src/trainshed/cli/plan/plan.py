@@ -1,6 +1,6 @@
-"""``trainshed plan``: how a job scales, how long it takes, what it costs, which cluster to ask for.
+"""``trainshed plan``: predicts throughput, time and cost of a job on several clusters.
 
-Exit codes: 0 with a plan, 2 for what cannot be read, 3 for a question that has no answer.
+Exit codes: 0 with a plan, 2 if the input cannot be read, 3 if the planner refuses to predict.
 """
 
 import argparse
@@ -31,20 +31,21 @@ EXAMPLE: Final = """\
 
 COUNTS: Final = ("gpus", "hosts")
 TARGETS: Final = ("samples", "epochs", "steps")
-#: No job trains longer, in samples, epochs or steps.
+#: The largest --target, in samples, epochs or steps.
 _TARGET_MAX: Final = 1e18
-#: Finished runs that tell the critical batch.
+#: How many finished runs determine the critical batch.
 _RUNS: Final = 2
 _MODEL_PARALLEL: Final = "model-parallel"
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed plan``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Says how a job will scale, how long it will take and what it will cost: the job "
-        "as its file has it and other clusters, from short runs (trainshed plan calibrate). Exit "
-        "code: 0 with a plan, 2 for a command line or file that cannot be read, 3 if refused.",
+        summary="Predicts how a job scales, how long it takes and what it costs, on the cluster "
+        "of its file and on others, from short measured runs (trainshed plan calibrate). Exit "
+        "code: 0 with a plan, 2 if the command line or a file cannot be read, 3 if no plan is "
+        "possible.",
         example=EXAMPLE,
         usage=f"{prog} [FILE] [flags]",
     )
@@ -56,22 +57,24 @@ def parser(prog: str) -> flags.Parser:
         type=Path,
         action="append",
         default=[],
-        help="What trainshed plan calibrate wrote; repeatable, one for each machine type",
+        help="File of trainshed plan calibrate; repeatable, one for each machine type",
     )
     parser.add_argument(
         "--trainer",
         metavar="PATH",
         type=Path,
-        help="The trainer's script or package: what was measured of another one is refused",
+        help="The trainer's script or package; calibrations of another trainer are refused",
     )
     parser.add_argument(
         "--measured",
         metavar="TABLE",
         type=Path,
-        help="Curves that you measured, a TOML file of [[series]] with points of accelerators, "
+        help="Your own measurements: a TOML file with [[series]] of points with accelerators, "
         "hosts and samples/s",
     )
-    parser.add_argument("--series", metavar="ID", help="Which of its curves, if it has several")
+    parser.add_argument(
+        "--series", metavar="ID", help="Id of the series in TABLE, if it has several"
+    )
     _add_what_ifs(parser)
     _add_work(parser)
     _add_money(parser)
@@ -89,71 +92,72 @@ def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
         type=_counts,
         action="append",
         default=[],
-        help="Numbers of accelerators or of hosts; default: 1, 2, 4 ... up to twice the job's",
+        help="Numbers of accelerators or hosts to plan for; default: 1, 2, 4 ... up to twice the "
+        "job's",
     )
     group.add_argument(
         "--machine-types",
         metavar="TYPE,TYPE,...",
         type=_names,
         default=(),
-        help="Other machine types for the hosts that train",
+        help="Other machine types to plan for",
     )
     group.add_argument(
         "--reducers",
         metavar="auto|N",
         type=_reducers,
-        help="Reducers beside the workers; default: auto, those that make a difference",
+        help="Number of reducers; default: auto, the numbers that change the throughput",
     )
     group.add_argument(
         "--parameter-servers",
         dest="servers",
         metavar="N",
         type=flags.whole_number(0),
-        help="default: as in the file",
+        help="Number of parameter servers; default: as in the file",
     )
     group.add_argument(
         "--batch",
         choices=("keep-local", "keep-global"),
         default="keep-local",
-        help="What stays: samples a step of one accelerator (default), or of the whole job",
+        help="Keep the batch of each accelerator (default), or the batch of the whole job",
     )
     group.add_argument(
         "--largest-batch",
         metavar="N",
         type=flags.above_zero,
         default=math.inf,
-        help="The most samples that fit the memory of an accelerator",
+        help="Most samples of a step that fit into the memory of an accelerator",
     )
     group.add_argument(
         "--model-parallel",
         metavar="N",
         type=flags.whole_number(1),
         default=1,
-        help="Accelerators that hold one copy of the model, as it was measured; default: 1",
+        help="Accelerators that share one copy of the model, as measured; default: 1",
     )
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is to be done")
+    group = parser.add_argument_group("how long the job trains")
     group.add_argument(
         "--target",
         metavar="samples=N | epochs=N | steps=N",
         type=_target,
-        help="How long the job trains; default: the time of 1,000 steps is given",
+        help="Length of the training; default: the time of 1,000 steps is printed",
     )
     group.add_argument(
         "--epoch-samples",
         metavar="N",
         type=flags.above_zero,
         default=0.0,
-        help="Samples of an epoch, for epochs=N",
+        help="Samples in an epoch, for --target epochs=N",
     )
     group.add_argument(
         "--critical-batch",
         metavar="B",
         type=flags.above_zero,
         default=0.0,
-        help="Batch of the whole job from which twice the samples are needed for the same quality",
+        help="Batch of the whole job at which the same quality needs twice the samples",
     )
     group.add_argument(
         "--finished",
@@ -161,63 +165,79 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         type=_finished,
         action="append",
         default=[],
-        help="A finished run: the batch of the whole job, and the samples to the same quality; two "
-        "of them tell the critical batch",
+        help="Batch and samples of a finished run of the whole job; two runs to the same quality "
+        "determine the critical batch",
     )
     group.add_argument(
-        "--deadline", metavar="TIME", type=_time, default=math.inf, help="Such as 6h or 1h30m"
+        "--deadline",
+        metavar="TIME",
+        type=_time,
+        default=math.inf,
+        help="Longest time that the job may take, such as 6h or 1h30m",
     )
 
 
 def _add_money(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what it costs")
-    group.add_argument("--budget", metavar="AMOUNT", type=flags.above_zero, default=math.inf)
-    group.add_argument("--region", metavar="REGION", help="Region whose prices are taken")
+    group.add_argument(
+        "--budget",
+        metavar="AMOUNT",
+        type=flags.above_zero,
+        default=math.inf,
+        help="Highest cost of the job",
+    )
+    group.add_argument("--region", metavar="REGION", help="Region for prices")
     group.add_argument(
         "--prices",
         metavar="FILE",
         type=Path,
-        help="TOML: currency, date, and a [[machine]] for each of your own, with its name and "
-        "per_hour; or watts, per_kwh, bought_for, years and use",
+        help="Your own prices: a TOML file with currency, date, and a [[machine]] with name and "
+        "per_hour, or with watts, per_kwh, bought_for, years and use",
     )
     group.add_argument(
         "--spot",
         metavar="RATE",
         type=flags.above_zero,
-        help="Spot prices; RATE: interruptions of a machine in an hour, such as 0.05",
+        help="Use spot prices; RATE: interruptions of a machine per hour, such as 0.05",
     )
     group.add_argument(
         "--checkpoint-every",
         metavar="TIME",
         type=_time,
-        help="Between the job's checkpoints, with --spot: half of it is lost each time",
+        help="Time between checkpoints, for --spot: an interruption loses half of it",
     )
     group.add_argument(
         "--restart",
         metavar="TIME",
         type=_time,
         default=300.0,
-        help="From an interruption to the next step; default: 5m",
+        help="Time from an interruption to the next step; default: 5m",
     )
     group.add_argument(
         "--worth",
         metavar="SHARE",
         type=flags.above_zero,
         default=0.5,
-        help="More throughput that a doubling of price must bring; default: 0.5",
+        help="Gain in throughput that doubling the price must bring; default: 0.5",
     )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the answer")
+    group = parser.add_argument_group("output")
     group.add_argument(
         "--format", choices=("table", "json", "csv"), default="table", help="default: table"
     )
     group.add_argument(
-        "--png", metavar="FILE", type=Path, help="A picture: throughput, and cost against time"
+        "--png",
+        metavar="FILE",
+        type=Path,
+        help="Write a picture: throughput, and cost against time",
     )
     group.add_argument(
-        "--html", metavar="FILE", type=Path, help="A page that needs no network: the same, whole"
+        "--html",
+        metavar="FILE",
+        type=Path,
+        help="Write the whole plan as a page that needs no network",
     )
 
 
@@ -228,24 +248,24 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
 
 def _check_inputs(args: argparse.Namespace) -> Iterator[str]:
     if not (args.file or args.calibrations or args.measured):
-        yield "a FILE, a --calibration or --measured is needed: there is nothing to plan"
+        yield "there is nothing to plan: give a FILE, --calibration FILE or --measured TABLE"
     if args.trainer and not args.trainer.exists():
-        yield f"--trainer {args.trainer}: there is no such file or folder"
+        yield f"--trainer must be a file or folder that exists, got {args.trainer}"
     if args.series and not args.measured:
-        yield "--series names a curve of --measured TABLE, which is not given"
+        yield "--series needs --measured TABLE"
 
 
 def _check_work(args: argparse.Namespace) -> Iterator[str]:
     if args.target and args.target[0] == "epochs" and not args.epoch_samples:
-        yield "--target epochs: --epoch-samples N is needed, the samples of one epoch"
+        yield "--target epochs=N needs --epoch-samples N, the samples of one epoch"
     if args.finished and args.critical_batch:
-        yield "give --critical-batch, or two --finished that tell it"
+        yield "--critical-batch does not go with --finished; give one of them"
     if len(args.finished) not in {0, _RUNS}:
-        yield f"--finished: two runs tell the critical batch, not {len(args.finished)}"
+        yield f"--finished must be given 0 or {_RUNS} times, got {len(args.finished)}"
     if args.spot and not args.checkpoint_every:
-        yield "--spot: --checkpoint-every TIME is needed, the time between the job's checkpoints"
+        yield "--spot needs --checkpoint-every TIME, the time between the job's checkpoints"
     if args.checkpoint_every and not args.spot:
-        yield "--checkpoint-every counts with --spot RATE, which is not given"
+        yield "--checkpoint-every needs --spot RATE"
 
 
 def _check_files(args: argparse.Namespace) -> Iterator[str]:
@@ -257,7 +277,9 @@ def _check_files(args: argparse.Namespace) -> Iterator[str]:
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if not names:
-        raise argparse.ArgumentTypeError(f"must be names of machine types, got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"must be machine types, separated by commas, got {text!r}"
+        )
     return names
 
 
@@ -266,7 +288,7 @@ def _counts(text: str) -> tuple[str, tuple[int, ...]]:
     if name == _MODEL_PARALLEL:
         return name, (flags.whole_number(1)(numbers),)
     if name not in COUNTS or not numbers:
-        raise argparse.ArgumentTypeError(f"must be such as gpus=1,2,4 or hosts=1,2,4, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be like gpus=1,2,4 or hosts=1,2,4, got {text!r}")
     return name, tuple(flags.whole_number(1)(number) for number in numbers.split(","))
 
 
@@ -302,7 +324,7 @@ def _time(text: str) -> float:
 
 
 def run(request: flags.Request) -> int:
-    """Print the plan, and write its pictures.  Raises UsageFault, Fault."""
+    """Print the plan, and write its picture and page.  Raises UsageFault, Fault."""
     from trainshed.cli.plan.plan_tables import refused_json
     from trainshed.workbench.plan_inputs import NotPlannable
     from trainshed.workbench.plan_job import plan_job
@@ -315,7 +337,7 @@ def run(request: flags.Request) -> int:
             out_json(refused_json(refusal.refused))
         return _refuse(refusal.refused)
     if not answer.plan.refused:
-        _draw(answer, args.png, args.html)
+        _write_files(answer, args.png, args.html)
     _print(answer, args.format)
     return _refuse(answer.plan.refused) if answer.plan.refused else 0
 
@@ -366,12 +388,12 @@ def _sentence(note: str) -> str:
 
 
 def _refuse(refused: "NoPrediction") -> int:
-    """Say why there is no plan."""
+    """Print why there is no plan."""
     print_error(f"{refused.field}: {refused.message} (accepted: {refused.accepted})")
     return EXIT_REFUSED
 
 
-def _draw(answer: "PlanAnswer", png: Path | None, html: Path | None) -> None:
+def _write_files(answer: "PlanAnswer", png: Path | None, html: Path | None) -> None:
     if not (png or html):
         return
     from trainshed.cli.plan.plan_tables import HEADERS, rows_of

@@ -1,4 +1,4 @@
-"""``trainshed plan achieved``: jobs that ran beside what was to be expected of them."""
+"""``trainshed plan achieved``: compares finished jobs with their predictions."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 
 _WORKERS: Final = frozenset({Role.PRIMARY.value, Role.WORKER.value})
 EXIT_REFUSED: Final = 3
-#: Of a job of which nothing was predicted: why.
+#: The key for why a job has no prediction.
 _REASON: Final = "reason"
-#: How a trainer is heard.
-TELLS: Final = "its trainer calls progress(step), or TRAINSHED_STEPS=hooks is in its environment"
+#: How a trainer reports its steps.
+HOW_TO_REPORT: Final = (
+    "its trainer calls progress(step), or TRAINSHED_STEPS=hooks is in its environment"
+)
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Says what a calibration predicted of jobs that are over, and what they came to; "
-        "of several also how many their intervals have held. Their trainers reported steps: by "
-        "progress(step), or by hooks.",
+        summary="Compares finished jobs with the prediction of a calibration; for several jobs it "
+        "also counts those inside their intervals. Their trainers must have reported steps, by "
+        "progress(step) or by hooks.",
         example=f"  {prog} census_1 --calibration calibration.toml --update",
         usage=f"{prog} JOB ... [flags]",
     )
@@ -49,19 +51,19 @@ def parser(prog: str) -> flags.Parser:
         "--calibration",
         metavar="FILE",
         type=Path,
-        help="What trainshed plan calibrate wrote for these jobs' trainer and machines; without "
-        "it, what the server had predicted",
+        help="File of trainshed plan calibrate for the trainer and machines of these jobs; "
+        "default: the server's own predictions",
     )
     parser.add_argument(
         "--gpus",
         metavar="N",
         type=int,
-        help="Accelerators of each job; default: all that its hosts have by the calibration",
+        help="Accelerators of each job; default: all of its hosts, by the calibration",
     )
     parser.add_argument(
         "--update",
         action="store_true",
-        help="Let the calibration learn from the jobs, the last one named counting most",
+        help="Add the jobs to the calibration file; the last job has the largest weight",
     )
     flags.add_client_flags(parser)
     parser.check = _check
@@ -71,11 +73,13 @@ def parser(prog: str) -> flags.Parser:
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     flag = "--update" if args.update else "--gpus" if args.gpus is not None else ""
     if flag and not args.calibration:
-        parser.error(f"{flag} needs --calibration FILE: the server's own learns by itself")
+        parser.error(
+            f"{flag} needs --calibration FILE; the server updates its own calibrations itself"
+        )
 
 
 def run(request: flags.Request) -> int:
-    """Compare, and update the file where that is asked.  Raises UsageFault, Fault."""
+    """Compare the jobs; with ``--update`` also update the file.  Raises UsageFault, Fault."""
     from trainshed.planning.job_outcome import score
 
     args = request.args
@@ -103,18 +107,21 @@ def _line(outcome: Json) -> str:
 
 
 def _read_prediction(place: ServerPlace, job: str) -> Json:
-    """What the server had predicted before the job taught it more."""
+    """Return what the server predicted before it learned from the job."""
     outcome = place.server.call("GET", native_path(job, place.project)).get("outcome")
     if outcome is not None:
         return dict(outcome)
-    why = "the first job of a trainer on a kind of machine teaches the server, if"
-    return {"job": job, _REASON: f"{why} {TELLS}; --calibration FILE compares it with that"}
+    reason = (
+        "the server predicts only after an earlier job of this trainer on this kind of machine "
+        f"reported its steps, for which {HOW_TO_REPORT}; or give --calibration FILE"
+    )
+    return {"job": job, _REASON: reason}
 
 
 def _compare_all(
     place: ServerPlace, jobs: Sequence[str], file: Path, gpus: int | None, *, update: bool
 ) -> list[Json]:
-    """What a calibration says of each of them, which may then learn from all.  UsageFault."""
+    """Compare jobs with a calibration; with ``update`` add them to it.  Raises UsageFault."""
     from trainshed.wire.native_v1 import document, prediction_score
     from trainshed.workbench.plan_inputs import NotPlannable, read_calibration
 
@@ -136,7 +143,7 @@ def _compare_all(
 def _learn(
     file: Path, calibration: "Calibration", outcomes: "Mapping[str, JobOutcome | str]"
 ) -> None:
-    """Nothing is written if one of them is not of this training.  Raises UsageFault."""
+    """Add all jobs to the file, or none if one of them does not fit.  Raises UsageFault."""
     from trainshed.files.server_files import PUBLIC, write_file
     from trainshed.planning.scaling.calibration_file import read, written
     from trainshed.planning.scaling.updating import add_run
@@ -148,27 +155,27 @@ def _learn(
     text = written(calibration)
     try:
         read(text)
-    except ValueError as error:  # a trainer may report whatever it likes
-        raise UsageFault(f"{file} stays as it is: {error}") from None
+    except ValueError as error:  # a trainer may have reported impossible values
+        raise UsageFault(f"cannot update {file}, which stays as it is: {error}") from None
     write_file(file, text.encode(), PUBLIC)
 
 
 def _compare_job(
     place: ServerPlace, job: str, calibration: "Calibration", gpus: int | None
 ) -> "JobOutcome | str":
-    """What it came to; why it cannot be compared.  Raises UsageFault."""
+    """Compare one job; return why it cannot be compared otherwise.  Raises UsageFault."""
     from trainshed.planning.job_outcome import outcome_of
     from trainshed.planning.scaling.prediction import NoPrediction
     from trainshed.planning.stack import other_training
 
     path = native_path(job, place.project)
-    event = reported(place, path)
+    event = read_steps_event(place, path)
     if event is None:
-        return f"it has reported no steps that could be compared: {TELLS}"
+        return f"it reported no steps that can be compared; it does if {HOW_TO_REPORT}"
     view = place.server.call("GET", path)
     spec = _spec(place, view)
     if spec and (why := other_training(calibration, spec, event["data"])):
-        return f"the calibration is of another training: {why}"
+        return f"the calibration was measured with another training: {why}"
     job_run = _run(view, event["data"], calibration, gpus)
     outcome = outcome_of(job, calibration, job_run, event["data"].get("goodput"))
     if isinstance(outcome, NoPrediction):
@@ -177,31 +184,32 @@ def _compare_job(
 
 
 def _spec(place: ServerPlace, view: Json) -> "JobSpec | None":
-    """The job as it was asked for; None where that cannot be read any more."""
+    """Return the job as it was submitted; None if it can no longer be read."""
     from trainshed.wire.detect import parse
 
     name = view.get("name")
     return parse(place.server.call("GET", f"/v1/{quote(name)}")).spec if name else None
 
 
-def reported(place: ServerPlace, path: str) -> Json | None:
-    """The newest event of its story that says what its steps came to."""
-    after, reported = 0, None
+def read_steps_event(place: ServerPlace, path: str) -> Json | None:
+    """Return the newest event of a job with a summary of its steps; None if there is none."""
+    after, newest = 0, None
     while events := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
         after = events[-1]["seq"]
-        reported = next((event for event in reversed(events) if event["kind"] == STEPS), reported)
-    return reported
+        newest = next((event for event in reversed(events) if event["kind"] == STEPS), newest)
+    return newest
 
 
 def _run(job: Json, data: dict[str, Any], calibration: "Calibration", gpus: int | None) -> "Run":
-    """The job as a run; samples are those of one replica.  Raises UsageFault."""
-    from trainshed.model.texts import count_noun
+    """Return the job as a run; its samples are those of one replica.  Raises UsageFault."""
     from trainshed.planning.scaling.calibration import Run, RunKind
 
     hosts = sum(replica.get("role") in _WORKERS for replica in job["replicas"]) or 1
     count = gpus if gpus is not None else hosts * calibration.host.per_host
     if count < hosts:
-        raise UsageFault(f"--gpus {count}: the job had {count_noun(hosts, 'host')}, each with one")
+        raise UsageFault(
+            f"--gpus must be at least {hosts}, one for each host of the job, got {count}"
+        )
     batch = data["samples_per_s"] * data["step_s"] * hosts / count
     return Run(
         kind=RunKind.JOB,

@@ -1,4 +1,4 @@
-"""``trainshed plan calibrate``: short runs of a trainer, in words and in the file they make."""
+"""``trainshed plan calibrate``: measures a trainer in short runs, and writes a calibration file."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainshed.workbench.calibrating import CalibrateRequest
     from trainshed.workbench.local_run import LocalJob
 
-#: What the trainer does cannot be known: it failed, reported no steps, or changed meanwhile.
+#: The trainer could not be measured: it failed, reported no steps, or changed meanwhile.
 EXIT_UNMEASURED: Final = 3
 
 EXAMPLE = """\
@@ -28,25 +28,25 @@ EXAMPLE = """\
 STRATEGIES = (
     "allreduce", "allreduce-cpu", "fsdp", "ps-cpu", "ps-gpu", "ps-distributed", "ps-naive",
 )  # fmt: skip
-#: Those that the planner tells apart, and that its tables have.
+#: The precisions that the planner's tables distinguish.
 PRECISIONS = ("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "fp16", "bf16", "fp8")
-#: Of these, those whose workers may go on without each other.
+#: The strategies whose workers may train without waiting for each other.
 ASYNCHRONOUS = ("ps-distributed", "ps-naive")
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed plan calibrate``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Measures a trainer on this machine, unchanged, in runs of some seconds each: its "
-        "compute (A), its input alone (B), all processes or GPUs of the host (C), and these "
+        summary="Measures an unchanged trainer on this machine in runs of some seconds each: one "
+        "process (A), its input alone (B), all processes or GPUs of the host (C), and the same "
         "without exchange (D). Writes a file that trainshed plan reads.",
         example=EXAMPLE,
         usage=f"{prog} [--module-name M | --script FILE | --config FILE] [flags] [-- ARGS ...]",
     )
     parser.own = ("module-name", "package-path")
     parser.check = _check
-    program = parser.add_argument_group("program; without one of these, the words after --")
+    program = parser.add_argument_group("program; without one of these the command is after --")
     program.add_argument("--module-name", metavar="MODULE", help="Module to run")
     program.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
     program.add_argument("--script", metavar="FILE", type=Path, help="Python file or shell script")
@@ -58,7 +58,7 @@ def parser(prog: str) -> flags.Parser:
     flags.add_run_flags(parser, dry_run=False)
     flags.add_catalog_flags(parser)
     flags.add_gcloud_wide(parser)
-    parser.add_argument_group("-- ARGS", "The program's arguments, or all of its command.")
+    parser.add_argument_group("-- ARGS", "The arguments of the program, or the whole command.")
     return parser
 
 
@@ -69,30 +69,36 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--processes",
         metavar="N",
         type=flags.whole_number(1),
-        help="Processes of a host that train on its CPUs",
+        help="Processes on each host that train on its CPUs",
     )
     count.add_argument(
-        "--gpus", metavar="N", type=flags.whole_number(1), help="GPUs of a host, one a process"
+        "--gpus",
+        metavar="N",
+        type=flags.whole_number(1),
+        help="GPUs of each host, one for each process",
     )
     group.add_argument(
-        "--runs", metavar="A,B,C,D", default="", help="Which to make; default: all that tell"
+        "--runs",
+        metavar="A,B,C,D",
+        default="",
+        help="Runs to make; default: all that give information",
     )
     group.add_argument(
         "--seconds",
         metavar="S",
         type=flags.above_zero,
         default=15.0,
-        help="Longest time of a run's steps",
+        help="Longest time for the steps of a run; default: 15",
     )
     group.add_argument(
         "--start-seconds",
         metavar="S",
         type=flags.above_zero,
         default=120.0,
-        help="And to its first step",
+        help="Longest time until the first step of a run; default: 120",
     )
     group.add_argument(
-        "--step-pattern", metavar="REGEX", help="Lines that tell steps, with (?P<step>"
+        "--step-pattern", metavar="REGEX", help="Lines of output that report steps, with (?P<step>"
     )
     group.add_argument(
         "--out", metavar="FILE", type=Path, default=Path("calibration.toml"), help="File to write"
@@ -100,19 +106,20 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("model; hooks find most of it")
+    group = parser.add_argument_group("model; hooks measure most of these")
     group.add_argument(
         "--batch",
         metavar="N",
         type=flags.above_zero,
         default=0.0,
-        help="Samples of a process in a step",
+        help="Samples of one process in a step",
     )
     group.add_argument(
         "--batch-flag",
         metavar="FLAG",
         default="",
-        help="The program's own, such as --batch-size: A is made with half of it too",
+        help="The program's flag for its batch, such as --batch-size: A is also run with half of "
+        "it",
     )
     group.add_argument(
         "--params",
@@ -120,51 +127,59 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=flags.above_zero,
         default=0.0,
-        help="Trained parameters",
+        help="Number of trained parameters",
     )
-    group.add_argument("--precision", choices=PRECISIONS, default="fp32", help="Of its compute")
-    group.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="Of exchange")
+    group.add_argument(
+        "--precision", choices=PRECISIONS, default="fp32", help="Precision of compute"
+    )
+    group.add_argument(
+        "--strategy", choices=STRATEGIES, default="allreduce", help="How gradients are exchanged"
+    )
     group.add_argument(
         "--asynchronous",
         action="store_true",
-        help="Workers do not wait for each other, with parameter servers",
+        help="Workers do not wait for each other (parameter servers only)",
     )
     group.add_argument("--stack", metavar="NAME", default="", help="Framework and version")
 
 
 def _add_host(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("hosts like this one")
-    group.add_argument("--machine-type", metavar="TYPE", default="", help="What they are called")
+    group.add_argument(
+        "--machine-type", metavar="TYPE", default="", help="Machine type of the hosts"
+    )
     group.add_argument(
         "--network-gbps",
         metavar="GBPS",
         type=flags.above_zero,
         default=0.0,
-        help="Link between them, nominal",
+        help="Nominal rate of the link between hosts",
     )
     group.add_argument(
         "--stream-gbps",
         metavar="GBPS",
         type=flags.above_zero,
         default=0.0,
-        help="What a stream over that link gets, as iperf3 says: run E",
+        help="Rate of one stream over that link, measured with iperf3 (run E)",
     )
-    group.add_argument("--network", choices=("tcp", "rdma"), default="tcp", help="How it is used")
+    group.add_argument(
+        "--network", choices=("tcp", "rdma"), default="tcp", help="Protocol between hosts"
+    )
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
-    """A stream is slower than the link that carries it, and workers that form a ring wait."""
+    """Refuse flags that contradict each other."""
     if args.asynchronous and args.strategy not in ASYNCHRONOUS:
         parser.error(f"--asynchronous needs --strategy {' or '.join(ASYNCHRONOUS)}")
     if 0 < args.network_gbps < args.stream_gbps:
         parser.error(
-            f"--stream-gbps {args.stream_gbps:g} is more than --network-gbps "
-            f"{args.network_gbps:g}: a stream gets no more than the nominal rate of its link"
+            f"--stream-gbps must be at most --network-gbps, the nominal rate of the link, "
+            f"{args.network_gbps:g}, got {args.stream_gbps:g}"
         )
 
 
 def run(request: flags.Request) -> int:
-    """Make the runs, say what they mean, and write the file.  Raises UsageFault, EngineFault."""
+    """Make the runs, write the file, and explain it.  Raises UsageFault, EngineFault."""
     from trainshed.cli.local.run_job import host_of_job
     from trainshed.workbench.calibrating import calibrate
     from trainshed.workbench.short_runs import Unmeasured
@@ -174,7 +189,7 @@ def run(request: flags.Request) -> int:
     check_out(args.out)
     try:
         calibration = calibrate(_request_of(args), job, host_of_job(args, job), note)
-        show(calibration, args.out, args.format)
+        write_calibration(calibration, args.out, args.format)
     except Unmeasured as fault:
         print_error(str(fault))
         return EXIT_UNMEASURED
@@ -201,7 +216,7 @@ def _request_of(args: argparse.Namespace) -> "CalibrateRequest":
 
 
 def _job_of(request: flags.Request) -> "LocalJob":
-    """The trainer as a job of this machine.  Raises UsageFault, Fault."""
+    """Return the trainer as a job of this machine.  Raises UsageFault, Fault."""
     from trainshed.cli.local.local_train import cluster_job_of
     from trainshed.service.starts.programs import Source, working_folder
     from trainshed.workbench.local_run import LocalJob
@@ -232,7 +247,7 @@ def _job_of(request: flags.Request) -> "LocalJob":
 def _command(script: Path | None, user_args: Sequence[str]) -> tuple[str, ...]:
     if script:
         if not script.is_file():
-            raise UsageFault(f"--script {script}: there is no such file")
+            raise UsageFault(f"--script must be a file that exists, got {script}")
         return ("python" if script.suffix == ".py" else "bash", str(script), *user_args)
     if not user_args:
         raise UsageFault(
@@ -242,23 +257,23 @@ def _command(script: Path | None, user_args: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_out(path: Path) -> None:
-    """Refuse a file that could not be written after the runs.  Raises UsageFault."""
+    """Refuse a file that cannot be written, before the runs start.  Raises UsageFault."""
     import tempfile
 
     from trainshed.storage.folders import reason
 
     try:
         if path.exists() and not path.is_file():
-            raise UsageFault(f"--out {path}: that is no file; give the name of one")
-        # as long a name as the file's own draft
+            raise UsageFault(f"--out must be a file, got {path}")
+        # ``write_file`` first writes a temporary file with a name of this length
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
             pass
     except OSError as error:
         raise UsageFault(f"--out {path} cannot be written: {reason(error)}") from None
 
 
-def show(calibration: "Calibration", out: Path, form: str) -> None:
-    """Write the file, and say what is in it.  Raises EngineFault, Unmeasured."""
+def write_calibration(calibration: "Calibration", out: Path, form: str) -> None:
+    """Write the file, and print its meaning.  Raises EngineFault, Unmeasured."""
     from trainshed.files.server_files import PUBLIC, write_file
     from trainshed.planning.scaling.calibration_file import read, written
     from trainshed.storage.folders import reason
@@ -268,7 +283,7 @@ def show(calibration: "Calibration", out: Path, form: str) -> None:
     try:
         read(text)
     except ValueError as error:
-        raise Unmeasured(f"the trainer reported what cannot be: {error}") from None
+        raise Unmeasured(f"the trainer reported impossible values: {error}") from None
     try:
         write_file(out, text.encode(), PUBLIC)
     except OSError as error:
@@ -279,26 +294,28 @@ def show(calibration: "Calibration", out: Path, form: str) -> None:
 
 
 def sentences(calibration: "Calibration") -> Iterator[str]:
-    """What the runs mean, a sentence each."""
+    """Yield a sentence about each result of the runs."""
     from trainshed.planning.scaling.calibration import RunKind
 
-    # the first A is that of the whole batch
+    # the first run A uses the whole batch
     runs = {run.kind: run for run in reversed(calibration.runs)}
     one, whole, hosts = map(runs.get, (RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS))
     unit = "samples/s" if calibration.training.batch_per_accelerator > 1 else "steps/s"
     if one:
         rate = _rate(calibration, one)
-        yield f"One does {rate:.4g} {unit}: a step takes {1000 * one.step_s:.3g} ms."
+        yield f"One process does {rate:.4g} {unit}: a step takes {1000 * one.step_s:.3g} ms."
     if one and whole:
         rate = _rate(calibration, whole)
         gain = rate / _rate(calibration, one)
-        yield f"{whole.accelerators} on one host do {rate:.4g}: {gain:.2f} times one."
+        yield f"{whole.accelerators} processes on one host do {rate:.4g} {unit}: {gain:.2f} times "
+        "one."
     if hosts and (host := whole or one):
         gain = _rate(calibration, hosts) / _rate(calibration, host)
-        yield f"{hosts.hosts} hosts do {_rate(calibration, hosts):.4g}: {gain:.2f} times one host."
-    yield from _input(calibration, whole or one, runs.get(RunKind.INPUT))
+        yield f"{hosts.hosts} hosts do {_rate(calibration, hosts):.4g} {unit}: {gain:.2f} times "
+        "one host."
+    yield from _describe_input(calibration, whole or one, runs.get(RunKind.INPUT))
     if any(run.noisy for run in calibration.runs):
-        yield "Noisy: the machine did other work meanwhile, so intervals are wider."
+        yield "The machine did other work during the runs, so intervals are wider."
     yield from _list_missing(calibration, runs)
 
 
@@ -307,7 +324,9 @@ def _rate(calibration: "Calibration", run: "Run") -> float:
     return run.accelerators * batch / run.step_s
 
 
-def _input(calibration: "Calibration", run: "Run | None", alone: "Run | None") -> Iterator[str]:
+def _describe_input(
+    calibration: "Calibration", run: "Run | None", alone: "Run | None"
+) -> Iterator[str]:
     from trainshed.planning.scaling.input_bound import of_run
 
     if run is None:
@@ -315,23 +334,24 @@ def _input(calibration: "Calibration", run: "Run | None", alone: "Run | None") -
     fed = alone.samples_per_s if alone else 0.0
     if bound := of_run(run, fed, calibration.training.batch_per_accelerator):
         yield (
-            f"Bound by input: {bound.evidence}. What helps: {bound.help}; more accelerators on a "
-            "host do not."
+            f"Bound by input: {bound.evidence}. This helps: {bound.help}; more accelerators on a "
+            "host do not help."
         )
     elif fed:
         times = fed / _rate(calibration, run)
-        yield f"Input alone delivers {fed:.4g} samples/s, {times:.1f} times that."
+        yield f"The input alone delivers {fed:.4g} samples/s, {times:.1f} times as many as "
+        "training uses."
 
 
 def _list_missing(calibration: "Calibration", runs: "dict[RunKind, Run]") -> Iterator[str]:
     from trainshed.planning.scaling.calibration import RunKind
 
     if RunKind.INPUT not in runs:
-        yield "Not measured: the input alone (B); plans assume that hosts can feed their steps."
+        yield "The input alone (B) was not measured; plans assume that the input is fast enough."
     if not calibration.training.gradient_bytes and RunKind.TWO_HOSTS not in runs:
-        yield "The size of the gradient is unknown (--params): no plan for several hosts follows."
+        yield "The size of the gradient is unknown; give --params to plan for several hosts."
     if not calibration.host.network_gbps and not {RunKind.LINK, RunKind.TWO_HOSTS} & set(runs):
-        yield "Not measured: a link between hosts; give --network-gbps to plan for several."
+        yield "No link between hosts was measured; give --network-gbps to plan for several hosts."
 
 
 def _text(calibration: "Calibration", lines: Sequence[str], out: Path) -> str:

@@ -1,4 +1,4 @@
-"""``trainshed plan calibrate-jobs``: a trainer measured where it will run, by short jobs of it."""
+"""``trainshed plan calibrate-jobs``: measures a trainer by short jobs on a server."""
 
 import time
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
-from trainshed.cli.plan.plan_achieved import TELLS, reported
-from trainshed.cli.plan.plan_calibrate import check_out, show
+from trainshed.cli.plan.plan_achieved import HOW_TO_REPORT, read_steps_event
+from trainshed.cli.plan.plan_calibrate import check_out, write_calibration
 from trainshed.cli.terminal import note
 from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
@@ -32,12 +32,12 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed plan calibrate-jobs``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Measures a trainer where it will run, on whatever engine a server has: for each "
-        "count of hosts a short job of the file, which is cancelled when it has trained for "
-        "--seconds. Hooks or progress() see its steps. Writes a file that trainshed plan reads.",
+        summary="Measures a trainer on the machines of a server: for each count of hosts it "
+        "submits a short job of the file, and cancels it when it has trained for --seconds. Hooks "
+        "or progress() report its steps. Writes a file that trainshed plan reads.",
         example=EXAMPLE.format(prog=prog),
         usage=f"{prog} FILE [flags]",
     )
@@ -47,21 +47,22 @@ def parser(prog: str) -> flags.Parser:
         metavar="N,N",
         type=_counts,
         default=(1,),
-        help="Hosts of each job; default: 1. Of 2 the plan learns how the stack uses the network",
+        help="Counts of hosts, one job for each; default: 1. With 2 hosts the network is measured "
+        "too",
     )
     parser.add_argument(
         "--seconds",
         metavar="S",
         type=flags.above_zero,
         default=60.0,
-        help="How long a job may run, its start included; default: 60",
+        help="Longest time that a job runs, with its start; default: 60",
     )
     parser.add_argument(
         "--start-seconds",
         metavar="S",
         type=flags.above_zero,
         default=600.0,
-        help="And how long it may wait before it runs; default: 600",
+        help="Longest time that a job waits before it runs; default: 600",
     )
     parser.add_argument(
         "--out", metavar="FILE", type=Path, default=Path("calibration.toml"), help="File to write"
@@ -75,13 +76,13 @@ def _counts(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(read_count(word.strip()) for word in text.split(",")))
 
 
-#: A job that is asked to end has as long for its grace and its last words, in seconds.
+#: Seconds that a cancelled job has for its notice and its last log lines.
 _END_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlannedJob:
-    """A job to be made, and as the catalog of this machine reads it."""
+    """A job to submit, and its spec by the catalog of this machine."""
 
     hosts: int
     job: "MeasuredJob"
@@ -91,14 +92,14 @@ class _PlannedJob:
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """How long a job may run, and how long it may wait before."""
+    """The longest times that a job may run, and may wait before."""
 
     seconds: float
     start_seconds: float
 
 
 def run(request: flags.Request) -> int:
-    """Make the jobs one by one, and write the file.  Raises UsageFault, Fault."""
+    """Run the jobs one by one, and write the file.  Raises UsageFault, Fault."""
     from trainshed.planning.scaling.fitting import calibrated
 
     args = request.args
@@ -108,22 +109,24 @@ def run(request: flags.Request) -> int:
     planned_jobs = [_plan_job(args.file, hosts, args.seconds) for hosts in args.hosts]
     job_runs = [run for planned in planned_jobs if (run := _measure_job(place, planned, times))]
     if not job_runs:
-        raise UsageFault("--hosts: no job ran on as many machines as it has hosts; 1 always does")
+        raise UsageFault(
+            "no job ran on as many machines as it has hosts; measure one host with --hosts 1"
+        )
     runs = [_convert_run(measured.run) for measured in job_runs]
     calibration = calibrated(job_runs[0].training, job_runs[0].host, runs)
-    show(replace(calibration, date=_day()), args.out, args.format)
+    write_calibration(replace(calibration, date=_today()), args.out, args.format)
     return 0
 
 
 def _plan_job(file: str, hosts: int, seconds: float) -> _PlannedJob:
-    """Everything is read before anything is made.  Raises UsageFault, Fault."""
+    """Check a job before any job is submitted.  Raises UsageFault, Fault."""
     from trainshed.admission import equipped
     from trainshed.service.jobs.judging import Rulebook, judge
     from trainshed.service.jobs.refusing import Merged
     from trainshed.workbench.measured_jobs import measured_job
 
     name = f"calibrate_{datetime.now(tz=UTC):%Y%m%d_%H%M%S}_{hosts}"
-    limit_s = int(seconds + _END_S) + 1  # for a command that is killed
+    limit_s = int(seconds + _END_S) + 1  # ends the job if this command is killed
     job = measured_job(file, hosts, name, limit_s)
     judgement = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
     spec = equipped(judgement.question) if judgement.question else None
@@ -135,7 +138,7 @@ def _plan_job(file: str, hosts: int, seconds: float) -> _PlannedJob:
 
 
 def _explain_mismatch(spec: "JobSpec", catalog: "Catalog", hosts: int) -> str:
-    """Why steps of a job would not be those of so many hosts of one kind; empty if they are."""
+    """Return why a job would not train on so many hosts of one kind; empty if it would."""
     from trainshed.planning.host_kinds import kind_of
     from trainshed.planning.job_runs import HELPS
     from trainshed.planning.planned_jobs import trainers_of
@@ -143,19 +146,20 @@ def _explain_mismatch(spec: "JobSpec", catalog: "Catalog", hosts: int) -> str:
     groups = trainers_of(spec)
     host_count = sum(group.count for group in groups)
     if len({kind_of(group, catalog) for group in groups}) > 1:
-        return "the hosts that train are not alike, and only one kind is measured"
+        return "the hosts that train must be of one kind, got several kinds"
     if host_count != hosts or any(spec.group(role) for role in HELPS):
         return (
-            f"{count_noun(host_count, 'host')} of it would train, with what stands beside them, in "
-            f"place of {hosts} alone; scaleTier CUSTOM names machine types"
+            f"the job must train on {count_noun(hosts, 'host')} without reducers, parameter "
+            f"servers or evaluators, got {count_noun(host_count, 'host')}; scaleTier CUSTOM sets "
+            "machine types"
         )
     return ""
 
 
 def _measure_job(place: ServerPlace, planned: _PlannedJob, times: _Times) -> "JobRun | None":
-    """What a job's steps came to; None if its hosts were one machine's.
+    """Run one job and return its steps; None if several of its hosts ran on one machine.
 
-    Raises UsageFault for one that reported nothing.
+    Raises UsageFault if the job reported no steps.
     """
     from trainshed.planning.job_runs import job_run
 
@@ -167,37 +171,37 @@ def _measure_job(place: ServerPlace, planned: _PlannedJob, times: _Times) -> "Jo
         name = job["name"] if collection.located else job["jobId"]
         path = native_path(name, place.project)
         hosts = count_noun(planned.hosts, "host")
-        note(f"{hosts}: {name} trains for {times.seconds:g} s; Ctrl-C ends it")
+        note(f"{hosts}: {name} trains for {times.seconds:g} s; Ctrl-C cancels it")
         _wait_for_training(Followed(place.server, path, note), times)
     finally:
-        if not _has_ended(
-            place, f"{collection.path(name, place.project, place.region)}:cancel", path
-        ):
-            note(f"{name} may still run; stop it with: trainshed {collection.group} cancel {name}")
-    event = reported(place, path)
-    measurement = event and job_run(planned.spec, event["data"], planned.catalog, _day())
+        if not _cancel(place, f"{collection.path(name, place.project, place.region)}:cancel", path):
+            note(
+                f"{name} may still run; cancel it with: trainshed {collection.group} cancel {name}"
+            )
+    event = read_steps_event(place, path)
+    measurement = event and job_run(planned.spec, event["data"], planned.catalog, _today())
     if not measurement:
         raise UsageFault(
-            f"{name} reported no steps that could be used in {times.seconds:g} s: {TELLS}; see "
-            f"trainshed jobs explain {name}"
+            f"{name} reported no usable steps in {times.seconds:g} s; it does if {HOW_TO_REPORT}; "
+            f"see: trainshed jobs explain {name}"
         )
     return measurement if _is_spread(place.server.call("GET", path), planned.hosts) else None
 
 
 def _is_spread(job: Json, hosts: int) -> bool:
-    """Whether each host was a machine: what is exchanged inside one says nothing of a network."""
+    """Return whether each host ran on its own machine; only then the network was used."""
     machines = {replica["node"] for replica in job["replicas"]}
     if len(machines) >= hosts:
         return True
     note(
-        f"{count_noun(hosts, 'host')} ran on {count_noun(len(machines), 'machine')}: that run is "
-        "left out, for what they exchanged crossed no network"
+        f"{count_noun(hosts, 'host')} ran on {count_noun(len(machines), 'machine')}: the run is "
+        "left out, because its exchange did not use the network"
     )
     return False
 
 
 def _wait_for_training(followed: Followed, times: _Times) -> None:
-    """Until the job has run for long enough, or is over.  Raises UsageFault if it does not run."""
+    """Wait until the job has run long enough or ended.  Raises UsageFault if it never starts."""
     began, running_since = time.monotonic(), 0.0
     why = ""
     for job in followed.states():
@@ -210,25 +214,25 @@ def _wait_for_training(followed: Followed, times: _Times) -> None:
             return
         if not running_since and now - began > times.start_seconds:
             raise UsageFault(
-                f"{job['name']} has not run after {times.start_seconds:g} s and is cancelled: "
-                f"{why or 'the server gave no reason'} (--start-seconds)"
+                f"{job['name']} did not start within {times.start_seconds:g} s (--start-seconds) "
+                f"and is cancelled: {why or 'the server gave no reason'}"
             )
 
 
 def _report_wait(job: Json, last_message: str) -> str:
-    """Say why it waits where that has changed."""
-    from trainshed.cli.jobs.resource_texts import why_it_waits
+    """Print why a job waits, if that has changed; return it."""
+    from trainshed.cli.jobs.resource_texts import wait_lines
 
     waiting = job.get("waiting") or {}
     message = str(waiting.get("message", ""))
     if message and message != last_message and waiting.get("reason") != "NOT_LOOKED_AT":
-        for line in why_it_waits(waiting):
+        for line in wait_lines(waiting):
             note(line)
     return message or last_message
 
 
-def _has_ended(place: ServerPlace, cancel: str, path: str) -> bool:
-    """Cancel a job and wait until nothing of it runs, over restarts of the server."""
+def _cancel(place: ServerPlace, cancel: str, path: str) -> bool:
+    """Cancel a job and wait until it has ended, also if the server restarts meanwhile."""
     for _ in _pauses(_END_S):
         with suppress(ServerRefusal, Unreachable):
             if place.server.call("GET", path)["state"] in FINAL_STATES:
@@ -245,12 +249,12 @@ def _pauses(seconds: float) -> Iterator[None]:
 
 
 def _convert_run(run: "Run") -> "Run":
-    """A short job is the short run of as many hosts."""
+    """Return the run of a short job as a short run of the same count of hosts."""
     from trainshed.planning.scaling.calibration import RunKind
 
     several = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
     return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else several)
 
 
-def _day() -> str:
+def _today() -> str:
     return f"{datetime.now(tz=UTC):%Y-%m-%d}"

@@ -1,4 +1,4 @@
-"""``trainshed plan calibrations``: what the jobs of a server have taught of their trainers."""
+"""``trainshed plan calibrations``: lists the calibrations that a server made from its jobs."""
 
 from http import HTTPStatus
 
@@ -17,26 +17,29 @@ _HEADERS = ("KEY", "JOBS", "NEWEST", "MODEL", "MACHINE", "ACCELERATOR")
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Lists the calibrations that a server has made of the steps of a project's jobs; "
-        "with a KEY it prints that one, as trainshed plan --calibration takes it.",
+        summary="Lists the calibrations that a server made from the steps of a project's jobs; "
+        "with a KEY it prints that calibration as a file for trainshed plan --calibration.",
         example=EXAMPLE,
         usage=f"{prog} [KEY] [flags]",
     )
-    parser.add_argument("key", metavar="KEY", nargs="?", help="One of the list")
+    parser.add_argument("key", metavar="KEY", nargs="?", help="Key of a calibration in the list")
     flags.add_client_flags(parser)
     return parser
 
 
 def run(request: flags.Request) -> int:
-    """List them, or print one.  Raises UsageFault, ServerRefusal."""
+    """List the calibrations, or print one.  Raises UsageFault, ServerRefusal."""
     args = request.args
     place = place_of(args)
     if args.key is not None:
-        if (calibration := _whole(place, args.key)) is None:
-            raise UsageFault(f"{args.key}: no calibration of this project has this key")
+        if (calibration := _read_calibration(place, args.key)) is None:
+            raise UsageFault(
+                f"project {place.project} has no calibration {args.key}; list them with: "
+                "trainshed plan calibrations"
+            )
         out(calibration["document"])
         return 0
     calibrations = place.server.call("GET", _path(place))["calibrations"]
@@ -49,8 +52,10 @@ def run(request: flags.Request) -> int:
         )
         for row in calibrations
     ]  # fmt: skip
-    if args.format == "json":  # the list has no documents: a table needs none
-        calibrations = [whole for row in calibrations if (whole := _whole(place, row["key"]))]
+    if args.format == "json":  # the list does not contain the documents
+        calibrations = [
+            whole for row in calibrations if (whole := _read_calibration(place, row["key"]))
+        ]
     answer(args.format, calibrations, table(_HEADERS, rows))
     return 0
 
@@ -59,8 +64,8 @@ def _path(place: ServerPlace, *key: str) -> str:
     return path_of("trainshed", "v1", "projects", place.project, "calibrations", *key)
 
 
-def _whole(place: ServerPlace, key: str) -> Json | None:
-    """One with its document; None if there is none of the key, or no more."""
+def _read_calibration(place: ServerPlace, key: str) -> Json | None:
+    """Return a calibration with its document; None if the project has none with this key."""
     try:
         return place.server.call("GET", _path(place, key))
     except ServerRefusal as refusal:

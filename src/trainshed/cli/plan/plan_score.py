@@ -1,4 +1,4 @@
-"""``trainshed plan score``: how often a server's predictions have held."""
+"""``trainshed plan score``: counts how many of a server's predictions were right."""
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
@@ -7,12 +7,12 @@ from trainshed.client.collections import pages, path_of
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Says how many of a project's jobs took as long as their 80 % intervals said, by "
-        "the kind of question, and which did not. A server predicts every job whose trainer and "
-        "machines an earlier job has taught it.",
+        summary="Counts how many of a project's jobs took a time inside their 80 % intervals, by "
+        "the kind of question, and lists the others. A server predicts a job if an earlier job "
+        "had the same trainer and machines.",
         example=f"  {prog} --project demo",
         usage=f"{prog} [flags]",
     )
@@ -21,7 +21,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Count all that the server keeps."""
+    """Count all predictions that the server has stored."""
     from trainshed.planning.job_outcome import score
 
     args = request.args
@@ -29,7 +29,7 @@ def run(request: flags.Request) -> int:
     path = path_of("trainshed", "v1", "projects", place.project, "outcomes")
     outcomes = list(pages(place.server, path, "outcomes"))
     if not outcomes:
-        note("nothing was predicted of a job of this project yet")
+        note(f"project {place.project} has no finished job with a prediction yet")
     misses = [
         f"{outcome['job']}: {outcome['sentence']}." for outcome in outcomes if not outcome["inside"]
     ]

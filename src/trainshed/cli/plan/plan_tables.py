@@ -1,4 +1,4 @@
-"""The options of a plan as a table, as JSON and as CSV: the same figures three times."""
+"""Renders the options of a plan as a table, as JSON and as CSV."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -32,12 +32,12 @@ COLUMNS: Final = (
 
 
 def table_text(plan: JobPlan) -> str:
-    """A line for each option."""
+    """Return a table with a line for each option."""
     return table(HEADERS, rows_of(plan))
 
 
 def rows_of(plan: JobPlan) -> list[list[str]]:
-    """The cells of the table."""
+    """Return the cells of the table."""
     return [_row(plan, option) for option in plan.options]
 
 
@@ -46,7 +46,7 @@ def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
     return [
         str(cluster.accelerators),
         str(cluster.hosts),
-        _hosts(option),
+        _machines(option),
         str(cluster.reducers),
         interval(prediction.samples_per_s)
         if prediction
@@ -60,7 +60,7 @@ def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
     ]
 
 
-def _hosts(option: ClusterOption) -> str:
+def _machines(option: ClusterOption) -> str:
     host, servers = option.cluster.host, option.cluster.servers
     words = option.machine_type or f"{host.per_host} x {host.accelerator}"
     return f"{words} + {count_noun(servers, 'server')}" if servers else words
@@ -73,11 +73,11 @@ def _cost(option: ClusterOption) -> str:
 
 
 def as_csv(plan: JobPlan) -> str:
-    """The same for programs: a line for each option."""
-    return csv_text([COLUMNS, *(_flat(plan, option) for option in plan.options)])
+    """Return the plan as CSV, with a line for each option."""
+    return csv_text([COLUMNS, *(_csv_row(plan, option) for option in plan.options)])
 
 
-def _flat(plan: JobPlan, option: ClusterOption) -> list[Any]:
+def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
     cluster, prediction, hours = option.cluster, option.prediction, option.accelerator_hours
     return [
         cluster.accelerators,
@@ -86,33 +86,33 @@ def _flat(plan: JobPlan, option: ClusterOption) -> list[Any]:
         cluster.host.accelerator,
         cluster.reducers,
         cluster.servers,
-        _plain(prediction.batch_per_accelerator if prediction else None),
-        *_three(prediction.samples_per_s if prediction else None),
-        _plain(prediction.efficiency.point if prediction else None),
-        _plain(1000 * prediction.step_s.point if prediction else None),
-        *_three(option.time_s),
-        _plain(hours.point if hours else None),
-        *_three(option.cost),
+        _csv_number(prediction.batch_per_accelerator if prediction else None),
+        *_csv_interval(prediction.samples_per_s if prediction else None),
+        _csv_number(prediction.efficiency.point if prediction else None),
+        _csv_number(1000 * prediction.step_s.point if prediction else None),
+        *_csv_interval(option.time_s),
+        _csv_number(hours.point if hours else None),
+        *_csv_interval(option.cost),
         option.hour.currency if option.hour else "",
         prediction.bound_by.value if prediction else "",
         "; ".join(plan.notes(option)),
     ]
 
 
-def _three(value: Interval | None) -> tuple[str, str, str]:
+def _csv_interval(value: Interval | None) -> tuple[str, str, str]:
     if value is None:
         return "", "", ""
-    return _plain(value.low), _plain(value.point), _plain(value.high)
+    return _csv_number(value.low), _csv_number(value.point), _csv_number(value.high)
 
 
-def _plain(value: float | None) -> str:
+def _csv_number(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
 def as_json(
     plan: JobPlan, calibrations: Sequence[Calibration], notes: Sequence[str]
 ) -> dict[str, Any]:
-    """The plan for programs."""
+    """Return the plan as a JSON document."""
     return {
         "text": head(plan),
         "refused": refusal(plan.refused),
@@ -125,24 +125,24 @@ def as_json(
         "calibrations": [provenance(calibration) for calibration in calibrations],
         "notes": list(notes),
         "prices": _prices(plan),
-        "own": _place(plan, plan.own),
+        "own": _index(plan, plan.own),
         "marks": {
-            "fastest": _place(plan, plan.marks.fastest),
-            "cheapest": _place(plan, plan.marks.cheapest),
-            "knee": _place(plan, plan.marks.knee),
-            "meets": _place(plan, plan.marks.meets),
+            "fastest": _index(plan, plan.marks.fastest),
+            "cheapest": _index(plan, plan.marks.cheapest),
+            "knee": _index(plan, plan.marks.knee),
+            "meets": _index(plan, plan.marks.meets),
         },
         "options": [_option(plan, option) for option in plan.options],
     }
 
 
 def refused_json(refused: NoPrediction) -> dict[str, Any]:
-    """What is said where there is no plan at all."""
+    """Return the JSON document of a refused plan."""
     return {"text": refused.message, "refused": refusal(refused), "options": []}
 
 
 def refusal(refused: NoPrediction | None) -> dict[str, str] | None:
-    """The field, why, and what would be accepted."""
+    """Return the field, the reason and the accepted values as JSON."""
     if refused is None:
         return None
     return {
@@ -153,7 +153,7 @@ def refusal(refused: NoPrediction | None) -> dict[str, str] | None:
 
 
 def provenance(calibration: Calibration) -> dict[str, Any]:
-    """Where a calibration's figures are from."""
+    """Return how a calibration was measured."""
     return {
         "model": calibration.training.model,
         "stack": calibration.training.stack,
@@ -178,10 +178,10 @@ def provenance(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-def _place(plan: JobPlan, option: ClusterOption | None) -> int | None:
-    """Which of the options it is, from 0."""
-    places = (place for place, candidate in enumerate(plan.options) if candidate is option)
-    return next(places, None)
+def _index(plan: JobPlan, option: ClusterOption | None) -> int | None:
+    """Return the index of an option in the plan."""
+    indexes = (index for index, candidate in enumerate(plan.options) if candidate is option)
+    return next(indexes, None)
 
 
 def _prices(plan: JobPlan) -> dict[str, Any] | None:
@@ -206,17 +206,17 @@ def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
         "reducers": cluster.reducers,
         "parameter_servers": cluster.servers,
         "batch_per_accelerator": prediction.batch_per_accelerator if prediction else None,
-        "samples_per_s": _ends(prediction.samples_per_s if prediction else None),
-        "speedup": _ends(prediction.speedup if prediction else None),
+        "samples_per_s": _interval_json(prediction.samples_per_s if prediction else None),
+        "speedup": _interval_json(prediction.speedup if prediction else None),
         "base_accelerators": prediction.base_accelerators if prediction else None,
-        "efficiency": _ends(prediction.efficiency if prediction else None),
-        "step_s": _ends(prediction.step_s if prediction else None),
+        "efficiency": _interval_json(prediction.efficiency if prediction else None),
+        "step_s": _interval_json(prediction.step_s if prediction else None),
         "parts_s": {term.value: seconds for term, seconds in prediction.parts_s}
         if prediction
         else None,
-        "time_s": _ends(option.time_s),
-        "accelerator_hours": _ends(option.accelerator_hours),
-        "cost": _ends(option.cost),
+        "time_s": _interval_json(option.time_s),
+        "accelerator_hours": _interval_json(option.accelerator_hours),
+        "cost": _interval_json(option.cost),
         "price_hour": option.hour.amount if option.hour else None,
         "currency": option.hour.currency if option.hour else None,
         "limited_by": prediction.bound_by.value if prediction else None,
@@ -229,7 +229,7 @@ def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
 
 
 def _bounds(option: ClusterOption) -> dict[str, Any] | None:
-    """No gain and a gain in proportion, where there is no point."""
+    """Return the bounds of an option without a prediction: no speedup, and a linear one."""
     if not isinstance(option.answer, NoPrediction):
         return None
     samples_per_s = option.answer.samples_per_s
@@ -239,5 +239,5 @@ def _bounds(option: ClusterOption) -> dict[str, Any] | None:
     }
 
 
-def _ends(value: Interval | None) -> dict[str, float] | None:
+def _interval_json(value: Interval | None) -> dict[str, float] | None:
     return asdict(value) if value else None

@@ -1,4 +1,4 @@
-"""``trainshed reduction plan``: how many reducers, and what for."""
+"""``trainshed reduction plan``: computes how many reducers a job needs, and their gain."""
 
 import argparse
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from trainshed.workbench.reduction_hosts import ExchangeHosts
 
 _MEGA: Final = 1e6
-#: The length of a bar that stands for twice a ring: no exchange gains more.
+#: The length of a bar for the largest possible gain, twice the speed of a ring.
 _BAR_LENGTH: Final = 40
 _GAIN_MAX: Final = 2.0
-#: Beyond any network, and far from where numbers lose their meaning.
+#: Limits of rates and sizes: wider than any network needs, and safe to compute with.
 RATE_MIN, RATE_MAX = 1e-3, 1e6
 #: Google's advice for the buckets of DistributedDataParallel (reduction_server.toml, tuning).
 GRADIENT_MB: Final = 64.0
@@ -31,20 +31,22 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed reduction plan``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Says how many reducers match a job's workers, and how much faster than a ring "
-        "that many and fewer make the exchange of gradients.",
+        summary="Computes how many reducers match a job's workers, and how much faster than a ring "
+        "this and smaller numbers make the exchange of gradients.",
         example=EXAMPLE,
     )
-    parser.add_argument("--config", metavar="FILE", help="Job file, either dialect; flags win")
+    parser.add_argument(
+        "--config", metavar="FILE", help="Job file, either dialect; flags override it"
+    )
     parser.add_argument(
         "--gradient-mb",
         metavar="MB",
         type=_rate,
         default=GRADIENT_MB,
-        help="Size of what is exchanged at once, in 1,000,000 bytes; default: 64",
+        help="Size of one exchange, in 1,000,000 bytes; default: 64",
     )
     parser.add_argument("--region", metavar="REGION", help="Region whose prices are shown")
     _add_workers(parser)
@@ -55,34 +57,40 @@ def parser(prog: str) -> flags.Parser:
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("worker hosts, in the place of the file's")
-    group.add_argument("--worker-machine-type", metavar="TYPE", help="Machine type of each")
+    group = parser.add_argument_group("worker hosts; these flags override the file")
+    group.add_argument("--worker-machine-type", metavar="TYPE", help="Machine type of each host")
     group.add_argument(
         "--worker-count",
         metavar="N",
         type=flags.whole_number(1),
-        help="How many, the chief included",
+        help="Number of hosts, with the chief",
     )
     group.add_argument(
         "--worker-accelerator",
         metavar="count=N,type=TYPE",
-        help="Accelerators of each, such as count=8,type=nvidia-tesla-v100",
+        help="Accelerators of each host, such as count=8,type=nvidia-tesla-v100",
     )
     group.add_argument(
-        "--worker-gbps", metavar="GBIT/S", type=_rate, help="The link of each, if you know better"
+        "--worker-gbps",
+        metavar="GBIT/S",
+        type=_rate,
+        help="Link rate of each host; default: from the catalog",
     )
 
 
 def _add_reducers(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("reducers, in the place of the file's")
+    group = parser.add_argument_group("reducers; these flags override the file")
     group.add_argument(
         "--reducer-machine-type", metavar="TYPE", help="Machine type; default: n1-highcpu-16"
     )
     group.add_argument(
-        "--reducer-count", metavar="N", type=flags.whole_number(1), help="How many you think of"
+        "--reducer-count", metavar="N", type=flags.whole_number(1), help="Number to compare"
     )
     group.add_argument(
-        "--reducer-gbps", metavar="GBIT/S", type=_rate, help="The link of each, if you know better"
+        "--reducer-gbps",
+        metavar="GBIT/S",
+        type=_rate,
+        help="Link rate of each host; default: from the catalog",
     )
 
 
@@ -117,7 +125,7 @@ def _head(exchange: "ExchangeHosts") -> Iterator[str]:
     hosts, price = exchange.hosts, exchange.price
     speed = f"{hosts.worker_gbps:g} Gbit/s each"
     if not isclose(hosts.workers * hosts.worker_gbps, hosts.total_gbps):
-        speed = f"{hosts.worker_gbps:g} Gbit/s the slowest"
+        speed = f"slowest link {hosts.worker_gbps:g} Gbit/s"
     yield f"workers   {exchange.workers}: {speed}, {hosts.total_gbps:g} together"
     costs = ""
     if price:
@@ -157,24 +165,27 @@ def _row(reducer_plan: "ReducerPlan", option: "ReducerOption", *, has_price: boo
 
 
 def _three_digits(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - and no exponent
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - without an exponent
 
 
 def _mark(reducer_plan: "ReducerPlan", option: "ReducerOption") -> str:
-    marks = {"asked": reducer_plan.requested, "enough": reducer_plan.sufficient}
+    marks = {"requested": reducer_plan.requested, "enough": reducer_plan.sufficient}
     return ", ".join(word for word, marked in marks.items() if marked == option)
 
 
 def _remarks(exchange: "ExchangeHosts", reducer_plan: "ReducerPlan") -> Iterator[str]:
     yield f"{_conclusion(exchange, reducer_plan)}."
     size = f"{reducer_plan.gradient_bytes / _MEGA:g} MB"
-    yield f"MS is one exchange of {size}, SUM % what the reducers sum of it; workers sum the rest."
+    yield (
+        f"MS is the time of one exchange of {size}, SUM % the share that the reducers sum; "
+        "workers sum the rest."
+    )
     if reducer_plan.hosts.helps:
         least = (
             f"{reducer_plan.break_even} reducer{' is' if reducer_plan.break_even == 1 else 's are'}"
         )
-        yield f"Where workers do not help to sum, {least} as fast as a ring."
-    yield "Links alone are counted: it is less for small tensors, and on hosts that cannot keep up."
+        yield f"If workers do not help to sum, {least} as fast as a ring."
+    yield "Only links are counted: the gain is less for small tensors and on slow hosts."
 
 
 def _conclusion(exchange: "ExchangeHosts", reducer_plan: "ReducerPlan") -> str:
