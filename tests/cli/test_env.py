@@ -216,7 +216,7 @@ def test_certificates_are_named_where_tls_is_spoken(trainshed, server, data):
         (["--url", "127.0.0.1:8080"], "such as http://127.0.0.1:8080, got 127.0.0.1:8080"),
         (["--url", "http://127.0.0.1:8080/prefix"], "got http://127.0.0.1:8080/prefix"),
         (["--python", "--transport", "grpc"], "no gRPC address"),
-        (["--token-file", "none"], "there is no token in it"),
+        (["--token-file", "none"], "--token-file must be a file with a token, got none"),
         (["--shell", "--gcloud"], "not allowed with"),
     ],
 )

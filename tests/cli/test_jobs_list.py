@@ -156,7 +156,7 @@ def test_projections_work_where_gcloud_scripts_use_them(client, jobs):
     ("flags", "message"),
     [
         (["--state", "lost"], "must be any of queued, pending, running"),
-        (["--since", "yesterday"], "nor a duration such as 24h"),
+        (["--since", "yesterday"], "must be a duration such as 24h"),
         (["--kind", "job"], "invalid choice: 'job'"),
     ],
 )

@@ -112,7 +112,7 @@ def test_labels_are_set_removed_and_cleared(jobs):
         (("ai-platform", "jobs", "stream-logs", "nope"), 1, "error: NOT_FOUND: "),
         (("buckets", "create"), 2, "create and adopt need the NAME"),
         (("buckets", "create", "Not A Name"), 1, "error: INVALID_ARGUMENT: "),
-        (("nodes", "--url", "127.0.0.1:8080"), 2, "an address looks like"),
+        (("nodes", "--url", "127.0.0.1:8080"), 2, "--url must be an address"),
         (("nodes", "--url", "http://127.0.0.1:1"), 1, "start one: trainshed serve"),
         (("nodes", "--data-dir", "nowhere"), 1, "start one with: trainshed serve"),
         (("ai", "custom-jobs", "create", "--display-name", "x"), 2, "give --worker-pool-spec"),

@@ -166,18 +166,18 @@ def test_flags_that_trainers_have_too_reach_them(trainshed, trainer, flag):
     [
         (
             ("--worker-cout", "2"),
-            "unrecognised argument --worker-cout; did you mean --worker-count",
+            "unknown argument --worker-cout; did you mean --worker-count",
         ),
         (
             ("--epochs", "3"),
-            "unrecognised argument --epochs; put the program's own arguments after a bare --;",
+            "unknown argument --epochs; put the program's own arguments after a bare --;",
         ),
         (("--worker-count", "two", "--distributed"), "--worker-count must be a whole number"),
         (("--start-port", "x"), "--start-port"),
         (("--package-path", "absent"), "--package-path absent is not a folder"),
         (("--packages", "absent.whl"), "the package absent.whl does not exist"),
         (("--config", "absent.yaml"), "cannot read absent.yaml: No such file"),
-        (("JOB", "extra"), "unrecognised argument extra"),
+        (("JOB", "extra"), "unknown argument extra"),
     ],
 )
 def test_usage_errors_are_one_line_and_exit_code_2(trainshed, trainer, words, message):

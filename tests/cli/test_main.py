@@ -6,7 +6,7 @@ import pytest
 
 from trainshed.cli import failures
 from trainshed.cli.main import main
-from trainshed.cli.verbs import ADVICE, ALIASES, GROUPS, VERBS, verb_of, without_alias
+from trainshed.cli.verbs import ADVICE, ALIASES, GROUPS, VERBS, find_verb, replace_alias
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
 
 
@@ -35,7 +35,7 @@ def test_help_has_four_groups_most_used_first(trainshed):
 
 @pytest.mark.parametrize(("word", "meant"), ALIASES.items())
 def test_a_word_that_people_try_is_the_command_that_they_mean(trainshed, word, meant):
-    assert verb_of(meant.split()) or meant == "--version"
+    assert find_verb(meant.split()) or meant == "--version"
     if meant != "--version":
         assert trainshed(*word.split(), "--help").out.startswith(f"usage: trainshed {meant} ")
 
@@ -50,7 +50,7 @@ def test_a_word_that_may_mean_several_commands_names_them(trainshed, word):
     assert (run.code, run.out) == (2, "")
     commands = re.findall(r"trainshed ([a-z][a-z -]+)", run.err)
     assert commands
-    assert all(verb_of(text.split()) for text in commands)
+    assert all(find_verb(text.split()) for text in commands)
 
 
 def modules_of(*words):
@@ -123,8 +123,8 @@ def test_no_command_that_ends_something_and_no_word_that_is_none_is_proposed(tra
     run = trainshed(*typed.split())
     assert run.code == 2
     if proposed := re.search(r"did you mean: trainshed ([^?]+)\?", run.err):
-        words = without_alias(proposed[1].split())
-        assert verb_of(words)
+        words = replace_alias(proposed[1].split())
+        assert find_verb(words)
         assert not {"cancel", "stop", "kill", "delete", "drain"} & {*words, *proposed[1].split()}
 
 

@@ -17,7 +17,7 @@ from cli.standin import StandIn
 from trainshed.cli import failures
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.local.sink import TerminalSink
-from trainshed.cli.terminal import painted, table, write
+from trainshed.cli.terminal import paint, table, write
 from trainshed.client.faults import ServerRefusal
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
@@ -64,7 +64,7 @@ def test_no_module_prints_beside_the_writer(path):
 @given(st.text(st.characters(codec=None)), st.booleans())
 def test_a_line_has_the_colours_that_we_gave_it_and_nothing_else(text, coloured):
     stream = io.StringIO()
-    write(painted(text, "\x1b[1m", on=coloured) + EVIL, stream)
+    write(paint(text, "\x1b[1m", on=coloured) + EVIL, stream)
     output = stream.getvalue()
     if coloured and text:
         assert output.startswith("\x1b[1m")

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from trainshed.cli.local.sink import TerminalSink
-from trainshed.cli.terminal import painted, table, wants_colour
+from trainshed.cli.terminal import paint, table, wants_colour
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 
@@ -38,7 +38,7 @@ def test_colour_is_for_terminals_unless_somebody_says_otherwise(monkeypatch):
     assert not wants_colour("never", Screen())
     monkeypatch.setenv("NO_COLOR", "1")
     assert not wants_colour("auto", Screen())
-    assert painted("x", "\x1b[1m", on=False) == "x"
+    assert paint("x", "\x1b[1m", on=False) == "x"
 
 
 def test_each_line_has_its_replicas_name_in_front_and_keeps_its_stream(capsys):

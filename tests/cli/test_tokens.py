@@ -102,7 +102,7 @@ def test_a_database_in_use_is_told_and_not_touched(trainshed, data):
         (["revoke", "x"], "there is no token 'x'"),
         (["forget"], "invalid choice"),
         ([], "ACTION"),
-        (["create", "--token-file", "none"], "there is no token in it"),
+        (["create", "--token-file", "none"], "must be a file with a token"),
     ],
 )
 def test_a_mistake_is_one_clear_line(trainshed, words, word):

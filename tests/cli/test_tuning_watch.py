@@ -16,7 +16,7 @@ from cli.terminal_process import Terminal
 from server_process import TRAINSHED
 from trainshed.cli.jobs import tuning_watch
 from trainshed.cli.jobs.tuning_watch import TuningView, best_table, changes, groups
-from trainshed.cli.terminal import own
+from trainshed.cli.terminal import mark_own
 from trainshed.workbench.study_view import ranked, view_of
 from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 
@@ -268,7 +268,7 @@ def test_a_thousand_trials_are_one_screen():
 
 def test_the_best_trial_is_painted():
     rows = screen(vertex(many(3)), colour=True)
-    assert [line for line in rows if line.startswith(own("\x1b[1;32m*"))]
+    assert [line for line in rows if line.startswith(mark_own("\x1b[1;32m*"))]
 
 
 def test_what_others_named_is_harmless_on_a_terminal():

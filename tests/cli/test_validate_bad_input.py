@@ -113,7 +113,7 @@ def test_one_unreadable_file_does_not_hide_the_others(trainshed, written):
         (("--overlay", "absent.toml"), "cannot read the catalog overlay absent.toml"),
         (("--edition", "vertex-2026-08"), "edition vertex-2026-08 is of product vertex"),
         (("--worker-count", "two"), "--worker-count must be a whole number"),
-        (("--no-such-flag",), "unrecognised argument --no-such-flag"),
+        (("--no-such-flag",), "unknown argument --no-such-flag"),
     ],
 )
 def test_a_command_line_that_cannot_be_read_is_exit_code_2(trainshed, written, words, message):

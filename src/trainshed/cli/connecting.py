@@ -1,4 +1,4 @@
-"""Which server a command talks to, with which token, and of which project and region."""
+"""Chooses the server, token, project and region of a command."""
 
 import argparse
 import os
@@ -23,26 +23,26 @@ TOKEN_VARIABLE = "TRAINSHED_TOKEN"  # noqa: S105  # a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundServer:
-    """What a command line and the environment say about the server.
+class LocatedServer:
+    """A server and its token, from a command line and the environment.
 
-    ``token_file`` or ``token_variable`` says where the token was found; both None: there is none.
+    ``token_file`` or ``token_variable`` is the source of the token; both are None without a token.
     """
 
     folder: Path
     url: str | None
-    """None: no server was ever started in the folder, and none was named."""
+    """None: the caller named no server, and none was ever started in the folder."""
     running: "RunningServer | None"
-    """The server of the folder, if the address is its own."""
+    """The server of the folder, if ``url`` is its address."""
     token: str | None
     token_file: Path | None
     token_variable: str | None
     ca: str | None
-    """A file of authorities; None: those that the machine trusts."""
+    """A file of authorities; None: the authorities of this machine."""
 
 
-def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
-    """Find the server and the token.  Raises UsageFault for a token file that is none."""
+def locate_server(args: argparse.Namespace, environ: Mapping[str, str]) -> LocatedServer:
+    """Find the server and the token.  Raises UsageFault for a token file without a token."""
     from trainshed.files.server_files import read_running, read_token
 
     folder = data_dir(args.data_dir, environ)
@@ -55,8 +55,8 @@ def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
     )
     token = read_token(file) if file else environ.get(variable or "")
     if args.token_file and not token:
-        raise UsageFault(f"--token-file {args.token_file}: there is no token in it")
-    return FoundServer(
+        raise UsageFault(f"--token-file must be a file with a token, got {args.token_file}")
+    return LocatedServer(
         folder=folder,
         url=url,
         running=running,
@@ -68,9 +68,9 @@ def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
 
 
 def url_of(args: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
-    """The address that a command line or the environment names; None: neither does.
+    """Return the address that a command line or the environment names, or None.
 
-    A flag that names a data directory means the server of that one.
+    With ``--data-dir`` the environment's address is ignored.
     """
     url = args.url or (None if args.data_dir else environ.get(URL_VARIABLE))
     return str(url).rstrip("/") if url else None
@@ -84,7 +84,7 @@ def _locate_token(
     *,
     is_own: bool,
 ) -> tuple[Path | None, str | None]:
-    """The administrator's token of this machine is not shown to servers elsewhere."""
+    """Choose a token's file or variable; never send the administrator's token to other machines."""
     from trainshed.api.guards import is_loopback
     from trainshed.files.server_files import ADMIN_FILE
 
@@ -99,9 +99,9 @@ def _locate_token(
 def _choose_ca(
     ca_file: Path | None, environ: Mapping[str, str], running: "RunningServer | None"
 ) -> str | None:
-    """Raises UsageFault for a file that is not there."""
+    """Return the file of authorities.  Raises UsageFault if it does not exist."""
     if ca_file and not ca_file.is_file():
-        raise UsageFault(f"--ca-file {ca_file}: there is no such file")
+        raise UsageFault(f"--ca-file must be a file that exists, got {ca_file}")
     if ca_file:
         return str(ca_file.absolute())
     return running.ca if running else environ.get(CA_VARIABLE) or None
@@ -112,33 +112,33 @@ REGION_VARIABLES: Final = ("CLOUDSDK_AI_REGION", "CLOUDSDK_COMPUTE_REGION")
 PROJECT: Final = "local"
 REGION: Final = "us-central1"
 
-#: Flags that a command which continues this one must have, too.
+#: Flags that a proposed command needs to reach the same server and project.
 _PLACE_FLAGS: Final = ("url", "data_dir", "token_file", "ca_file", "project", "region")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """A server, and where on it."""
+    """A server, with the project and region of a command."""
 
     server: "Server"
     project: str
     region: str
     flags: tuple[str, ...]
-    """The flags that led here."""
+    """The flags that chose them."""
 
     def command(self, words: str) -> str:
-        """A command for the same server and place, to be pasted."""
+        """Return a command line for the same server, project and region."""
         return shlex.join(["trainshed", *words.split(), *self.flags])
 
 
 def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ServerPlace:
-    """Where a command line and the environment say it is.
+    """Return the server, project and region of a command line and the environment.
 
-    Raises UsageFault for an address that is none, Unreachable where no server was started.
+    Raises UsageFault for a malformed address, and Unreachable if no server was started.
     """
     from trainshed.client.http import Server
 
-    target = reach(args, environ)
+    target = locate_server(args, environ)
     if target.url is None:
         raise Unreachable(
             f"no server runs in {target.folder}; start one with: trainshed serve, or name "
@@ -146,7 +146,7 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
         )
     _check_url(target.url)
     if target.running and not target.running.is_alive:
-        # another process may have its port by now, and must not get its token
+        # another process may use its port now, and must not get the token
         raise Unreachable(
             f"the server of {target.folder} has ended; start it with: trainshed serve"
         )
@@ -159,17 +159,17 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
 
 
 def project_of(environ: Mapping[str, str] = os.environ) -> str:
-    """The project where no flag names one: the shell's."""
+    """Return the project of the shell, or the default project."""
     return shell_project(environ) or PROJECT
 
 
 def shell_project(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The project that the shell's variables name; None: they name none."""
+    """Return the project of the shell's variables, or None."""
     return _read_first(PROJECT_VARIABLES, environ)
 
 
 def region_of(environ: Mapping[str, str] = os.environ) -> str:
-    """The region where no flag and no file names one."""
+    """Return the region of the shell, or the default region."""
     return _read_first(REGION_VARIABLES, environ) or REGION
 
 
@@ -183,10 +183,10 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         is_address = False
     if not is_address:
-        raise UsageFault(f"--url {url}: an address looks like http://127.0.0.1:8080")
+        raise UsageFault(f"--url must be an address such as http://127.0.0.1:8080, got {url}")
 
 
 def _read_first(names: tuple[str, ...], environ: Mapping[str, str]) -> str | None:

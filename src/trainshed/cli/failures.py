@@ -1,4 +1,4 @@
-"""Failures as a person reads them: ``error:`` and one clear message, never a traceback."""
+"""Prints failures: ``error:`` and one message, never a traceback."""
 
 import difflib
 import os
@@ -34,22 +34,22 @@ SERVER_PACKAGES = frozenset(
     }
 )
 
-#: The packages that a report draws with; one of them comes with the service.
+#: The packages that draw a report.
 REPORT_PACKAGES = frozenset({"optuna", "plotly"})
 
-#: Words of commands that end or stop something: never proposed for a word that was mistyped.
+#: Words of commands that end or stop something; they are never proposed for a mistyped word.
 _DESTRUCTIVE: Final = frozenset(
     {"cancel", "stop", "kill", "delete", "fence", "maintain", "drain", "restore"}
 )
-#: How like a verb a typed text must be to be taken for it.
+#: The least similarity at which a verb is proposed.
 _LIKE_MIN: Final = 0.6
 
-#: Set to anything to see where an unexpected error came from.
+#: A variable; any value prints the traceback of an unexpected error.
 DEBUG = "TRAINSHED_DEBUG"
 
 
 def report(error: Exception) -> int:
-    """Print an error on stderr and give its exit code."""
+    """Print an error on stderr and return its exit code."""
     if isinstance(error, Fault):
         print_error("the job is refused; nothing was started")
         print_violations(error.violations)
@@ -67,8 +67,8 @@ def report(error: Exception) -> int:
         print_error(f"{error.name} is not installed; {install_command(extra)}")
         return EXIT_FAILED
     if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
-        print_error(f"{place}{error.strerror}{_how_to_trace()}")
+        file = f"{error.filename}: " if error.filename else ""
+        print_error(f"{file}{error.strerror}{_how_to_trace()}")
     else:
         print_error(f"unexpected {type(error).__name__}: {_one_line(error)}{_how_to_trace()}")
     if os.environ.get(DEBUG):
@@ -77,7 +77,7 @@ def report(error: Exception) -> int:
 
 
 def _extra_of(error: ImportError) -> str | None:
-    """What would bring a package that is missing; None for one that nothing of ours asks for."""
+    """Return the extra of a missing package; None for a package that Trainshed does not use."""
     package = (error.name or "").partition(".")[0]
     if package in REPORT_PACKAGES:
         return "server,report"
@@ -85,9 +85,9 @@ def _extra_of(error: ImportError) -> str | None:
 
 
 def print_refusal(refusal: ServerRefusal) -> None:
-    """Write a server's refusal on stderr, each field at fault on a line of its own.
+    """Print a server's refusal on stderr, with a line for each wrong field.
 
-    A message that is nothing but the list of them is not said twice.
+    A message that only lists the same fields is replaced, so that nothing is printed twice.
     """
     violations = list(refusal.violations)
     message = refusal.message
@@ -101,24 +101,24 @@ def print_refusal(refusal: ServerRefusal) -> None:
 
 
 def print_error(message: str) -> None:
-    """Write one error message on stderr."""
+    """Print one error message on stderr."""
     err(f"error: {message}")
 
 
 def print_violations(violations: Iterable[Violation]) -> None:
-    """Write each violation on stderr: the field, what is wrong, what is accepted."""
+    """Print violations on stderr: the field, the fault and the accepted values."""
     for violation in violations:
-        err(f"  {in_a_line(violation)}")
+        err(f"  {violation_text(violation)}")
 
 
-def in_a_line(violation: Violation) -> str:
-    """``field: message [accepted: ...]``."""
+def violation_text(violation: Violation) -> str:
+    """Return ``field: message (accepted: ...)``."""
     accepted = f" (accepted: {violation.accepted})" if violation.accepted else ""
     return f"{violation.field}: {violation.message}{accepted}"
 
 
-def unknown_verb(words: list[str]) -> int:
-    """Say that there is no such verb, with the nearest one."""
+def report_unknown_verb(words: list[str]) -> int:
+    """Print that the command does not exist, with the nearest one; return the exit code."""
     nearest = nearest_verb(words)
     hint = f"; did you mean: trainshed {nearest}?" if nearest else ";"
     end = " See" if nearest else " see"
@@ -127,9 +127,9 @@ def unknown_verb(words: list[str]) -> int:
 
 
 def nearest_verb(words: Sequence[str]) -> str | None:
-    """The verb or alias whose words are most like the first words of a command line.
+    """Return the verb or alias most similar to the first words of a command line.
 
-    None where that is a command that ends something: it is not proposed, nor is the next one.
+    None if that verb ends or stops something: then no verb is proposed.
     """
     match = _nearest_name([*(verb.text for verb in VERBS if not verb.hidden), *ALIASES], words)
     return None if match and _DESTRUCTIVE & set(match.split()) else match
@@ -146,9 +146,9 @@ def _nearest_name(names: Sequence[str], words: Sequence[str]) -> str | None:
 
 
 def _likeness(name: str, words: Sequence[str]) -> float:
-    """From 0 to 1; words behind the verb, such as a job's name, do not count.
+    """Return the similarity from 0 to 1; words after the verb, such as a job's name, do not count.
 
-    The verb's last word says what it does: a verb whose last word is unlike is not meant.
+    A verb's last word is its action: without a similar last word the similarity is 0.
     """
     own = name.split()
     typed = words[: len(own)]

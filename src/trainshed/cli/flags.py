@@ -1,4 +1,4 @@
-"""Command lines as argparse reads them, in gcloud's manner, and the flags that verbs share."""
+"""The parser of all commands, with gcloud's rules, and the flags that commands share."""
 
 import argparse
 import difflib
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="DataclassInstance")
 
-#: The largest count that a flag may have: no cluster has as many of anything.
+#: The largest count that a flag accepts.
 COUNT_MAX: Final = 1_000_000
 _DIGITS_MAX: Final = 18
 
-#: gcloud-wide flags that mean nothing here; they are taken and named in a note.
+#: gcloud-wide flags that have no effect here; they are accepted, and a note names them.
 _IDLE_WORDS = (
     "--account",
     "--billing-project",
@@ -34,17 +34,20 @@ _IDLE_WORDS = (
 )
 _IDLE_SWITCHES = ("--log-http", "--user-output-enabled")
 
-#: Flags of one text that are part of a job: name, metavar, help.  ml v1 has no persistent resource.
+#: Flags with one value that are part of a job: name, metavar, help.  ml v1 has no persistent
+#: resource.
 _SPEC = (
-    ("service-account", "EMAIL", "Account of the job; noted, and nothing runs under it here"),
-    ("network", "NAME", "Network of the job; noted"),
+    ("service-account", "EMAIL", "Account of the job; recorded, but not used"),
+    ("network", "NAME", "Network of the job; recorded, but not used"),
 )
-_SPEC_VERTEX = (("persistent-resource-id", "ID", "Persistent resource to run on; noted"),)
+_SPEC_VERTEX = (
+    ("persistent-resource-id", "ID", "Persistent resource of the job; recorded, but not used"),
+)
 #: The parts of the name of an encryption key.
 KMS = ("kms_key", "kms_keyring", "kms_location", "kms_project")
 _REGION = "Location; default: CLOUDSDK_AI_REGION, CLOUDSDK_COMPUTE_REGION, us-central1"
 
-#: What a resource of each group of commands is called, and an id as it may look.
+#: The noun for a resource of each group of commands, and an example of its id.
 NOUNS = {
     "ai-platform jobs": ("job", "census_1"),
     "ml-engine jobs": ("job", "census_1"),
@@ -55,14 +58,14 @@ NOUNS = {
 
 
 class Request(NamedTuple):
-    """A command line that was read: the flags, and the words after a bare ``--``, if any."""
+    """A parsed command line: the flags, and the words after a bare ``--``; None without ``--``."""
 
     args: argparse.Namespace
     user_args: tuple[str, ...] | None = None
 
 
 class ListFlags(NamedTuple):
-    """Which rows of a list are printed, in which order; ``page_size`` is the server's."""
+    """The flags that choose and sort the rows of a list."""
 
     filter: str
     sort_by: str
@@ -71,7 +74,7 @@ class ListFlags(NamedTuple):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are ours: one line, with the nearest flag."""
+    """A parser that raises errors as UsageFault, with the nearest flag."""
 
     def __init__(self, prog: str, *, summary: str, example: str, usage: str | None = None) -> None:
         """Make a parser with an example below its help."""
@@ -85,35 +88,35 @@ class Parser(argparse.ArgumentParser):
         )
         #: Flags that may not stand among the USER_ARGS after a bare ``--``; None: it takes none.
         self.own: Collection[str] | None = None
-        #: Refuses what argparse cannot.
+        #: Refuses combinations of flags that argparse cannot refuse.
         self.check: Callable[[Parser, argparse.Namespace], None] | None = None
 
     def error(self, message: str) -> NoReturn:
-        """Refuse a command line."""
+        """Refuse a command line.  Raises UsageFault."""
         raise UsageFault(f"{message}; see {self.prog} --help")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help the way that everything is printed."""
+        """Print help by ``terminal.write``, as all output."""
         if message:
             write(message, file or sys.stderr)
 
     def request(self, argv: Sequence[str]) -> Request:
-        """Read a command line.  Raises UsageFault; an unknown flag names the nearest one."""
+        """Parse a command line.  Raises UsageFault, for unknown flags with the nearest one."""
         words, user_args = list(argv), None
         if self.own is not None and "--" in words:
-            place = words.index("--")
-            words, user_args = words[:place], tuple(words[place + 1 :])
+            index = words.index("--")
+            words, user_args = words[:index], tuple(words[index + 1 :])
             _refuse_own_flags(user_args, self.own)
         args, unknown = self.parse_known_args(words)
         if unknown:
             flag = unknown[0].split("=")[0]
-            self.error(f"unrecognised argument {flag}{self._hint(flag, user_args)}")
+            self.error(f"unknown argument {flag}{self._hint(flag, user_args)}")
         if self.check:
             self.check(self, args)
         return Request(args, user_args)
 
     def _hint(self, flag: str, user_args: tuple[str, ...] | None) -> str:
-        """The nearest flag, and where the arguments of the user's program go."""
+        """Return a hint at the nearest flag, and where the program's arguments belong."""
         near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         if self.own is not None and user_args is None:
@@ -123,51 +126,51 @@ class Parser(argparse.ArgumentParser):
         return hint
 
 
-def typed(kind: type[T], args: argparse.Namespace, **computed: object) -> T:
-    """A dataclass of the flags that are called like its fields, and of what is computed."""
+def to_dataclass(kind: type[T], args: argparse.Namespace, **computed: object) -> T:
+    """Return a dataclass: its fields are ``computed``, or the flags of the same names."""
     names = [field.name for field in fields(kind) if field.name not in computed]
     return kind(**{name: getattr(args, name) for name in names}, **computed)
 
 
 def _refuse_own_flags(user_args: Iterable[str], own: Iterable[str]) -> None:
-    """Refuse a flag of the service among the USER_ARGS: there it would do nothing.
+    """Refuse a flag of the service among the USER_ARGS, where it would have no effect.
 
-    gcloud hands it to the trainer without a word, and the service never sees it.
+    gcloud silently passes it to the trainer, and the service never receives it.
     """
     names = {f"--{name}" for name in own}
     for word in user_args:
         flag = word.split("=")[0]
         if flag in names:
             raise UsageFault(
-                f"{flag} stands after the bare --, where everything goes to the trainer; "
+                f"{flag} is after the bare --, and everything after it goes to the trainer; "
                 f"put {flag} before the --"
             )
 
 
 def command_of(prog: str, request: Request) -> tuple[str, ...]:
-    """The words after the bare ``--``.  Raises UsageFault where there are none."""
+    """Return the words after the bare ``--``.  Raises UsageFault if there are none."""
     if request.user_args:
         return request.user_args
     raise UsageFault(f"{prog} needs a command after a bare --, such as: {prog} -- python submit.py")
 
 
 def name_help(group: str, noun: str) -> str:
-    """Help of the name of one resource: those of Vertex AI have a display name, too."""
+    """Return the help of NAME: a resource of Vertex AI also has a display name."""
     if group.startswith("ai "):
         return f"Number or full name of the {noun}, or a display name that only one has"
     return f"Id or full name of the {noun}"
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """``--format text|json``."""
+    """Add ``--format text|json``."""
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="How results are printed"
+        "--format", choices=("text", "json"), default="text", help="Format of the results"
     )
 
 
 def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that say what a job is judged by."""
-    group = parser.add_argument_group("what the job is judged by")
+    """Add the flags for the rules that a job is checked by."""
+    group = parser.add_argument_group("rules to check the job by")
     group.add_argument(
         "--edition", metavar="ID", help="Edition of the catalog, such as 2020-08 or 2026-08"
     )
@@ -177,24 +180,24 @@ def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="TOML file with machine types, accelerators and regions of your own; repeatable",
+        help="TOML file with your own machine types, accelerators and regions; repeatable",
     )
     group.add_argument(
         "--date",
         metavar="YYYY-MM-DD",
         type=_day,
-        help="Day to judge by: what was blocked or retired then is refused; default: today, which "
-        "notes it",
+        help="Day of the check: everything that was blocked or retired on that day is "
+        "refused; default: today, with a note instead of a refusal",
     )
     group.add_argument(
         "--scope",
         choices=("machines", "all"),
-        help="machines leaves images, packages and runtime versions aside",
+        help="machines: do not check images, packages and runtime versions; default: all",
     )
 
 
 def add_gcloud_wide(parser: argparse.ArgumentParser) -> None:
-    """The flags of every gcloud command: ``--project`` is used, the others are only taken."""
+    """Add the flags of every gcloud command: only ``--project`` has an effect."""
     group = parser.add_argument_group("gcloud-wide flags")
     group.add_argument("--project", default="local", help="Project id that replicas see")
     group.add_argument("--quiet", "-q", action="store_true", help=argparse.SUPPRESS)
@@ -204,7 +207,7 @@ def add_gcloud_wide(parser: argparse.ArgumentParser) -> None:
 def add_idle(
     parser: argparse.ArgumentParser, *, words: Iterable[str], switches: Iterable[str]
 ) -> None:
-    """Flags that are taken so that scripts run, and mean nothing here."""
+    """Add flags that scripts may give and that have no effect here."""
     for word in words:
         parser.add_argument(word, dest=f"idle{word}", metavar="X", help=argparse.SUPPRESS)
     for switch in switches:
@@ -214,7 +217,7 @@ def add_idle(
 
 
 def idle_flags(args: argparse.Namespace) -> list[str]:
-    """The flags that were given and mean nothing here."""
+    """Return the given flags that have no effect here."""
     values = vars(args).items()
     return [
         name.removeprefix("idle") for name, value in values if name.startswith("idle") and value
@@ -222,10 +225,10 @@ def idle_flags(args: argparse.Namespace) -> list[str]:
 
 
 def add_server_flags(parser: argparse.ArgumentParser) -> None:
-    """``--url``, ``--data-dir``, ``--token-file`` and ``--ca-file``."""
+    """Add ``--url``, ``--data-dir``, ``--token-file`` and ``--ca-file``."""
     group = parser.add_argument_group("which server")
     group.add_argument(
-        "--url", help="Address of the server; default: the one of the data directory"
+        "--url", help="Address of the server; default: the server of the data directory"
     )
     group.add_argument(
         "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"
@@ -235,46 +238,49 @@ def add_server_flags(parser: argparse.ArgumentParser) -> None:
         "--access-token-file",
         metavar="FILE",
         type=Path,
-        help="File with a token; default: TRAINSHED_TOKEN, then admin-token in DIR",
+        help="File with a token; default: TRAINSHED_TOKEN, else admin-token in DIR",
     )
     group.add_argument(
         "--ca-file",
         metavar="FILE",
         type=Path,
-        help="Authorities that an https server may have its certificate from; default: those of "
-        "DIR for its own server, for others TRAINSHED_CA_FILE, then the machine's",
+        help="Authorities to trust for the certificate of an https server; default: for the "
+        "server of DIR its own, for other servers TRAINSHED_CA_FILE, else those of this machine",
     )
 
 
 def add_list_flags(parser: argparse.ArgumentParser) -> None:
-    """``--filter``, ``--limit``, ``--sort-by`` and ``--page-size``, as gcloud's lists have them."""
+    """Add ``--filter``, ``--limit``, ``--sort-by`` and ``--page-size``, as gcloud's lists have."""
     parser.add_argument(
         "--filter",
         metavar="TEXT",
         default="",
-        help="Comparisons that all hold, such as: state=RUNNING labels.team:vision "
+        help="Comparisons that must all hold, such as: state=RUNNING labels.team:vision "
         "createTime>2026-01-31 NOT displayName~^test; operators = != : ~ < <= > >=",
     )
-    parser.add_argument("--limit", metavar="N", type=whole_number(1), help="Show so many at most")
+    parser.add_argument("--limit", metavar="N", type=whole_number(1), help="Show at most N")
     parser.add_argument(
-        "--sort-by", metavar="FIELD,...", default="", help="Sort by fields; ~FIELD downwards"
+        "--sort-by",
+        metavar="FIELD,...",
+        default="",
+        help="Sort by fields; ~FIELD in descending order",
     )
     parser.add_argument(
-        "--page-size", metavar="N", type=whole_number(1), help="Ask the server for so many at once"
+        "--page-size", metavar="N", type=whole_number(1), help="Request N from the server at once"
     )
 
 
 def list_flags_of(args: argparse.Namespace) -> ListFlags:
-    """What they say."""
+    """Return the flags of a list."""
     return ListFlags(args.filter, args.sort_by, args.limit, args.page_size)
 
 
 def add_client_flags(
     parser: argparse.ArgumentParser, *, located: bool = False, projected: bool = False
 ) -> None:
-    """The server, the project, gcloud's flags that mean nothing here, and ``--format``.
+    """Add the flags of the server and the project, ``--format``, and gcloud's flags without effect.
 
-    ``located`` collections have a ``--region``, too; ``projected`` verbs take gcloud's projections.
+    ``located``: the collection has a ``--region``; ``projected``: ``--format`` takes projections.
     """
     if projected:
         from trainshed.cli.projection import add_format as add_projected
@@ -293,7 +299,7 @@ def add_client_flags(
 
 
 def add_spec_flags(parser: argparse.ArgumentParser, *, vertex: bool) -> None:
-    """What a job says of accounts, networks, keys and access, the same in both dialects."""
+    """Add the flags for a job's accounts, networks, keys and access, in both dialects."""
     group = parser.add_argument_group("accounts, networks and access")
     for name, metavar, text in (*_SPEC, *(_SPEC_VERTEX if vertex else ())):
         group.add_argument(f"--{name}", metavar=metavar, dest=f"spec:{name}", help=text)
@@ -307,51 +313,51 @@ def add_spec_flags(parser: argparse.ArgumentParser, *, vertex: bool) -> None:
 
 
 def add_stream_flag(parser: argparse.ArgumentParser) -> None:
-    """``--stream-logs``."""
+    """Add ``--stream-logs``."""
     parser.add_argument(
         "--stream-logs",
         action="store_true",
-        help="Print the job's log until it ends, and end as its primary replica does; "
-        "Ctrl-C leaves the job running",
+        help="Print the job's log until it ends, and end with the exit code of its primary "
+        "replica; Ctrl-C leaves the job running",
     )
 
 
 def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> None:
-    """The flags of what runs on this machine: interpreter, folders, colours."""
+    """Add the flags of programs that run on this machine: interpreter, folders, colours."""
     group = parser.add_argument_group("this machine")
     group.add_argument(
         "--python",
         metavar="PATH",
-        help="Interpreter of the replicas; default: TRAINSHED_PYTHON, else the [[environment]] of "
-        "config.toml in the data folder that fits the job, else Trainshed's own",
+        help="Interpreter of the replicas; default: TRAINSHED_PYTHON, else the matching "
+        "[[environment]] in config.toml of the data folder, else Trainshed's own",
     )
     group.add_argument(
         "--data-dir",
         metavar="DIR",
-        help="Where buckets lie; default: TRAINSHED_DATA_DIR, else the user's data folder",
+        help="Folder of the buckets; default: TRAINSHED_DATA_DIR, else the user's data folder",
     )
     group.add_argument(
         "--gs-paths",
         choices=[choice.value for choice in GsPaths],
         default=GsPaths.PATH.value,
-        help="What replicas see of gs:// directories: their folder here, or the URI",
+        help="Form of gs:// directories for replicas: the path of a local folder, or the URI",
     )
     if dry_run:
         group.add_argument(
             "--gateway",
             choices=("auto", "on", "off"),
             default="auto",
-            help="gs:// and credentials for programs that ask Google for them; default: unless the "
-            "environment has credentials of Google's",
+            help="Serve gs:// and credentials to programs that request them from Google; default: "
+            "auto, unless the environment has credentials for Google",
         )
         group.add_argument(
-            "--dry-run", action="store_true", help="Print the launch plan and start nothing"
+            "--dry-run", action="store_true", help="Print the launch plan; do not start the job"
         )
         group.add_argument(
             "--calibration",
             metavar="FILE",
             type=Path,
-            help="What trainshed plan calibrate wrote: says where the job would scale badly, wait "
+            help="File of trainshed plan calibrate: print whether the job would scale badly, wait "
             "for its input, or cost less on other machines",
         )
         add_no_plan(group)
@@ -359,17 +365,17 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="Colour the prefixes of lines",
+        help="Whether to colour the prefixes of lines",
     )
 
 
 def add_no_plan(to: argparse._ActionsContainer) -> None:
-    """``--no-plan``."""
-    to.add_argument("--no-plan", action="store_true", help="Say nothing of the job's plan")
+    """Add ``--no-plan``."""
+    to.add_argument("--no-plan", action="store_true", help="Print no remarks on the job's plan")
 
 
 def whole_number(least: int, most: int = COUNT_MAX) -> Callable[[str], int]:
-    """For ``type`` of a flag: a whole number within bounds."""
+    """Return a ``type`` for flags: a whole number within bounds."""
 
     def read(text: str) -> int:
         is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
@@ -384,7 +390,7 @@ def whole_number(least: int, most: int = COUNT_MAX) -> Callable[[str], int]:
 
 
 def above_zero(text: str) -> float:
-    """For ``type`` of a flag: a finite number above 0."""
+    """Parse a flag's finite number above 0."""
     try:
         number = float(text)
     except ValueError:
@@ -395,7 +401,7 @@ def above_zero(text: str) -> float:
 
 
 def time_since(text: str) -> str:
-    """An RFC 3339 time for ``type`` of a flag: a duration ago, a day, or a time; local ones."""
+    """Parse a duration ago, a local day or a local time; return an RFC 3339 time."""
     from trainshed.model.durations import seconds_of
 
     now = datetime.now(tz=UTC)
@@ -406,8 +412,8 @@ def time_since(text: str) -> str:
     try:
         return datetime.fromisoformat(text).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):
-        example = "2026-11-21T15:00:00Z, a day such as 2026-11-21 nor a duration such as 24h"
-        message = f"{text!r} is neither a time such as {example}"
+        accepted = "a duration such as 24h, a day such as 2026-11-21 or a time such as"
+        message = f"must be {accepted} 2026-11-21T15:00:00Z, got {text!r}"
         raise argparse.ArgumentTypeError(message) from None
 
 
@@ -415,4 +421,6 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a day as YYYY-MM-DD, got {text!r}") from None
+        raise argparse.ArgumentTypeError(
+            f"must be a day in the form YYYY-MM-DD, got {text!r}"
+        ) from None

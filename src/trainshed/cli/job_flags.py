@@ -1,4 +1,4 @@
-"""The flags that describe a job, shared by the verbs that submit, check and run jobs."""
+"""The flags that describe a job, for the verbs that submit, check and run jobs."""
 
 import argparse
 from collections.abc import Collection, Iterable
@@ -24,14 +24,17 @@ POOL_WORDS: Final[tuple[Word, ...]] = (
 
 
 def add_pool_flags(parser: Parser, more: Iterable[Word]) -> None:
-    """``--config``, ``--worker-pool-spec``, and flags with one value: the pools' and more."""
-    parser.add_argument("--config", metavar="FILE", help="CustomJobSpec or CustomJob; flags win")
+    """Add ``--config``, ``--worker-pool-spec``, and the flags of ``POOL_WORDS`` and ``more``."""
+    parser.add_argument(
+        "--config", metavar="FILE", help="File with a CustomJobSpec or CustomJob; flags override it"
+    )
     parser.add_argument(
         "--worker-pool-spec",
         metavar="KEY=VALUE,...",
         action="append",
         default=[],
-        help="A pool, in order; repeatable; empty skips a pool. Keys: machine-type, replica-count, "
+        help="A worker pool; repeatable, in the order of the pools; an empty value skips a pool. "
+        "Keys: machine-type, replica-count, "
         "accelerator-type, accelerator-count, container-image-uri, or executor-image-uri and "
         "python-module",
     )
@@ -45,14 +48,14 @@ def add_words(parser: Parser, words: Iterable[Word]) -> None:
 
 
 def words_of(args: argparse.Namespace) -> dict[str, str]:
-    """The flags with one value that were given, by name."""
-    return _given(args, _WORD)
+    """Return the given flags with one value, by name."""
+    return _select_given(args, _WORD)
 
 
 def add_cluster_flags(
     parser: argparse.ArgumentParser, title: str, *, without: Collection[str] = ()
 ) -> None:
-    """Add an option for every submit flag that the verb does not define itself."""
+    """Add all flags of ``jobs submit training`` except ``without``."""
     group = parser.add_argument_group(f"flags of jobs submit training: {title}")
     for flag in FLAGS.values():
         if flag.name not in without:
@@ -62,14 +65,14 @@ def add_cluster_flags(
 
 
 def submit_flags_of(args: argparse.Namespace) -> dict[str, str]:
-    """The submit flags that were given, by name, as text; local packages by their full path."""
-    texts = _given(args, _SUBMIT)
-    if "packages" in texts:  # they lie where the user stands, not where the replicas run
+    """Return the given submit flags as text, by name; local packages with absolute paths."""
+    texts = _select_given(args, _SUBMIT)
+    if "packages" in texts:  # relative to the user's folder, not to that of the replicas
         texts["packages"] = ",".join(map(_resolve_path, texts["packages"].split(",")))
     return texts
 
 
-def _given(args: argparse.Namespace, prefix: str) -> dict[str, str]:
+def _select_given(args: argparse.Namespace, prefix: str) -> dict[str, str]:
     return {
         name.removeprefix(prefix): value
         for name, value in vars(args).items()

@@ -1,8 +1,8 @@
-"""The way in: finds the verb, imports its module, runs it, and turns faults into exit codes.
+"""The entry point: finds the verb, imports its module, runs it, and turns faults into exit codes.
 
-Nothing heavy is imported here, so that ``--help`` answers at once.  Exit codes: 0 done, 1 a valid
-request that failed or a file that ``validate`` refuses, 2 a request that cannot be carried out as
-written, 130 Ctrl-C; a job's own exit code is passed on.
+This module imports little, so that ``--help`` is fast.  Exit codes: 0 success, 1 a valid request
+failed or ``validate`` refused a file, 2 the request is invalid, 130 Ctrl-C.  Commands that follow
+a job end with the job's exit code.
 """
 
 import io
@@ -11,23 +11,25 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from trainshed.cli.terminal import err, out
-from trainshed.cli.verbs import ADVICE, GROUPS, Verb, verb_of, without_alias
+from trainshed.cli.verbs import ADVICE, GROUPS, Verb, find_verb, replace_alias
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-#: gcloud's release tracks: the same commands here, as far as they exist.
+#: gcloud's release tracks; they are ignored.
 _TRACKS = frozenset({"alpha", "beta"})
 _HELP = frozenset({"-h", "--help", "help"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and give its exit code; never raises, never shows a traceback."""
+    """Run one command line and return its exit code; never raise or print a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that has no such letter
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # for a terminal with another character set
     try:
         return run(words)
     except SystemExit as leaving:
@@ -36,50 +38,50 @@ def main(argv: Sequence[str] | None = None) -> int:
         err("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # the reader of our output has ended: nothing is wrong, and there is nothing to print to
+        # the program that reads our output has ended, as ``head`` does: this is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001  # the last line of defence: one line, not a trace
+    except Exception as error:  # noqa: BLE001  # one line for any error, instead of a traceback
         from trainshed.cli.failures import report
 
         return report(error)
 
 
 def run(words: list[str]) -> int:
-    """Find the verb that the words begin with, and run it with the rest of them."""
+    """Find the verb at the beginning of the words, and run it with the other words."""
     if words[:1] and words[0] in _TRACKS:
         words = words[1:]
-    words = without_alias(words)
+    words = replace_alias(words)
     if words[:1] == ["--version"]:
         from trainshed import __version__
 
         out(f"trainshed {__version__}")
         return 0
-    if verb := verb_of(words):
+    if verb := find_verb(words):
         return verb.run(words[len(verb.words) :])
-    return overview(words)
+    return print_overview(words)
 
 
-def overview(words: list[str]) -> int:
-    """List the verbs that begin with the words; an unknown word is a usage error."""
+def print_overview(words: list[str]) -> int:
+    """Print the verbs that begin with the words; unknown words are a usage error."""
     typed = [word for word in words if word not in _HELP]
     groups = {
         heading: [verb for verb in verbs if verb.words[: len(typed)] == tuple(typed)]
         for heading, verbs in GROUPS.items()
     }
     if any(groups.values()):
-        out(listing(groups))
+        out(overview_text(groups))
         return 0 if typed != words or not words else EXIT_USAGE
     if advice := ADVICE.get(" ".join(typed[:2]), ADVICE.get(typed[0])):
         err(f"error: there is no command {typed[0]!r}; {advice}")
         return EXIT_USAGE
-    from trainshed.cli.failures import unknown_verb
+    from trainshed.cli.failures import report_unknown_verb
 
-    return unknown_verb(typed)
+    return report_unknown_verb(typed)
 
 
-def listing(groups: Mapping[str, Sequence[Verb]]) -> str:
-    """The verbs with a line each, below the heading of their group."""
+def overview_text(groups: Mapping[str, Sequence[Verb]]) -> str:
+    """Return a line for each verb, below the heading of its group."""
     is_older_name = all(verb.hidden for verbs in groups.values() for verb in verbs)
     visible = {
         heading: [verb for verb in verbs if is_older_name or not verb.hidden]
@@ -95,7 +97,7 @@ def listing(groups: Mapping[str, Sequence[Verb]]) -> str:
         [
             "Runs AI Platform and Vertex AI training jobs on machines you own.",
             *sections,
-            "Each has --help with an example: trainshed validate --help",
+            "Each command has --help with an example: trainshed validate --help",
         ]
     )
 

@@ -1,6 +1,6 @@
-"""``--format`` as gcloud has it: text, json, yaml, and projections such as ``value(name,state)``.
+"""Implements gcloud's ``--format``: text, json, yaml, and projections: ``value(name,state)``.
 
-A projection is a shape and keys.  A key is a dotted path (``workerPoolSpecs[0].replicaCount``)
+A projection has a shape and keys.  A key is a dotted path (``workerPoolSpecs[0].replicaCount``)
 with an optional ``.basename()`` and an optional ``:label=TEXT``.  gcloud's other transforms and
 attributes are refused by name.
 """
@@ -19,28 +19,28 @@ from trainshed.model.visible import visible_line
 METAVAR: Final = "{text,json,yaml,csv(KEY,...),table(KEY,...),value(KEY,...)}"
 _ACCEPTED: Final = (
     "text, json, yaml, json(KEY,...), csv(KEY,...), table(KEY,...) or value(KEY,...); a KEY is a "
-    "dotted path such as name or labels.team, with .basename() or :label=TEXT behind it"
+    "dotted path such as name or labels.team, with an optional .basename() or :label=TEXT after it"
 )
 _PLAIN: Final = frozenset({"text", "json", "yaml"})
-#: Compiled on use: most commands are asked for no projection.
+#: Compiled on use, because most commands use no projection.
 _SHAPE: Final = r"(?s)(csv|table|value|json)(\[no-heading\])?\((.+)\)"
 _KEY: Final = (
     r"(?P<path>[\w-]+(?:\[\d+\]|\.[\w-]+)*)(?P<base>\.basename\(\))?(?::label=(?P<label>[^,:]+))?"
 )
 _STEP: Final = r"[\w-]+"
-#: Between the items of a value that is a list, as gcloud joins them.
-_JOINT: Final = ";"
+#: Separates the items of a list, as gcloud does.
+_SEPARATOR: Final = ";"
 
 
 class Key(NamedTuple):
-    """A column of a projection: the way to its value, and what stands above it."""
+    """A column of a projection: the path of its value, and its heading."""
 
     path: Sequence[str]
     is_base: bool
     label: str
 
     def find_value(self, resource: Any) -> Any:
-        """The value in a resource; None where there is none."""
+        """Return the value in a resource, or None."""
         value = resource
         for step in self.path:
             if isinstance(value, dict):
@@ -53,7 +53,7 @@ class Key(NamedTuple):
 
 
 class Projection(NamedTuple):
-    """A format that chooses fields."""
+    """A format that selects fields."""
 
     shape: str
     keys: Sequence[Key]
@@ -61,13 +61,13 @@ class Projection(NamedTuple):
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """``--format`` with projections; ``args.format`` is the text, which was checked."""
+    """Add ``--format`` with projections; ``args.format`` is the checked text."""
     parser.add_argument(
         "--format",
         metavar=METAVAR,
         type=_check_format,
         default="text",
-        help="How results are printed; a KEY is a dotted path of the JSON, as in value(name,state)",
+        help="Format of the results; a KEY is a dotted path of the JSON, as in value(name,state)",
     )
 
 
@@ -80,12 +80,12 @@ def _check_format(text: str) -> str:
 
 
 def projection_of(text: str) -> Projection | None:
-    """The projection of a format; None for text, json and yaml.  Raises UsageFault."""
+    """Parse a format; return None for text, json and yaml.  Raises UsageFault."""
     if text in _PLAIN:
         return None
     match = re.fullmatch(_SHAPE, text.strip())
     if match is None:
-        raise UsageFault(f"must be {_ACCEPTED}; got {text!r}")
+        raise UsageFault(f"must be {_ACCEPTED}, got {text!r}")
     shape, no_heading, keys = match.groups()
     return Projection(shape, [_key_of(key.strip()) for key in keys.split(",")], not no_heading)
 
@@ -93,19 +93,19 @@ def projection_of(text: str) -> Projection | None:
 def _key_of(text: str) -> Key:
     match = re.fullmatch(_KEY, text)
     if match is None:
-        raise UsageFault(f"cannot read the key {text!r}; accepted: {_ACCEPTED}")
+        raise UsageFault(f"cannot read the key {text!r} (accepted: {_ACCEPTED})")
     path = re.findall(_STEP, match["path"])
     names = [step for step in path if not step.isdecimal()]
     return Key(path, bool(match["base"]), match["label"] or _heading(names[-1]))
 
 
 def _heading(name: str) -> str:
-    """``createTime`` as ``CREATE_TIME``."""
+    """Return the heading of a field: ``CREATE_TIME`` for ``createTime``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
 
 
 def print_resources(form: str, resources: Sequence[Json], text: Callable[[], str]) -> None:
-    """Print a list in a format; ``text`` makes what is printed without one, if anything."""
+    """Print a list in a format; for the format text call ``text``, and print its result if any."""
     if projection := projection_of(form):
         _print_projected(projection, resources)
     elif form == "json":
@@ -154,7 +154,7 @@ def _print_projected(projection: Projection, resources: Iterable[Json]) -> None:
 
 
 def _select_fields(projection: Projection, resource: Json) -> Json:
-    """The resource with the chosen fields alone, each where it was."""
+    """Return the resource with only the selected fields, each at its path."""
     selected: Json = {}
     for key in projection.keys:
         if (value := key.find_value(resource)) is None:
@@ -171,7 +171,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dict):
-        return _JOINT.join(f"{name}={_text(value[name])}" for name in sorted(value))
+        return _SEPARATOR.join(f"{name}={_text(value[name])}" for name in sorted(value))
     if isinstance(value, list):
-        return _JOINT.join(map(_text, value))
+        return _SEPARATOR.join(map(_text, value))
     return str(value)

@@ -1,7 +1,7 @@
-"""What is printed: tables, colours and JSON, with nothing but the standard library.
+"""Prints tables, colours and JSON, with the standard library alone.
 
-All that the command line writes goes through ``write``, which shows what strangers' text would
-hide or have a terminal do.  Our own colours carry a mark that no stranger can know, and stay.
+All output of the command line goes through ``write``, which escapes control characters in texts of
+other users.  Trainshed's own colours contain a secret mark, by which ``write`` lets them pass.
 """
 
 import os
@@ -11,13 +11,13 @@ from typing import Any, Final, TextIO
 
 from trainshed.model.visible import visible, visible_json, visible_line
 
-#: Stands for ESC in sequences of our own; a new one in every process.
+#: Replaces ESC in Trainshed's own sequences; random in each process.
 _ESC: Final = f"\x1b{os.urandom(16).hex()}"
 
 RESET = "\x1b[0m"
 DIM = "\x1b[2m"
 
-#: One colour a role, in the order of model.Role; the primary is the one that is looked for.
+#: The colour of each role, in the order of model.Role; the primary stands out.
 ROLE_COLOURS = {
     "primary": "\x1b[1;32m",
     "worker": "\x1b[36m",
@@ -26,7 +26,7 @@ ROLE_COLOURS = {
     "evaluator": "\x1b[33m",
 }
 
-#: How the states of jobs and their replicas are painted.
+#: The colours of the states of jobs and replicas.
 STATE_COLOURS: Final = {
     "QUEUED": "\x1b[33m",
     "ENQUEUED": "\x1b[33m",
@@ -39,44 +39,43 @@ STATE_COLOURS: Final = {
     "FAILED": "\x1b[1;31m",
     "CANCELLED": "\x1b[1;31m",
 }
-#: The heading of columns whose cells are states.
+#: The heading of a column of states.
 STATE: Final = "STATE"
 
 
 def wants_colour(choice: str, stream: TextIO) -> bool:
-    """Whether to colour: ``always``, ``never``, or ``auto`` on a terminal without NO_COLOR."""
+    """Return whether to colour: ``auto`` colours on a terminal, unless NO_COLOR is set."""
     if choice != "auto":
         return choice == "always"
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def painted(text: str, colour: str, *, on: bool) -> str:
-    """The text in a colour."""
-    return f"{own(colour)}{text}{own(RESET)}" if on and text else text
+def paint(text: str, colour: str, *, on: bool) -> str:
+    return f"{mark_own(colour)}{text}{mark_own(RESET)}" if on and text else text
 
 
 def state_text(state: str, *, on: bool) -> str:
-    """A state in its colour, with the blanks around it."""
-    return painted(
+    """Return a state in its colour, with its padding."""
+    return paint(
         state, STATE_COLOURS.get(state.strip(), ""), on=on and state.strip() in STATE_COLOURS
     )
 
 
-def own(sequence: str) -> str:
-    """An escape sequence of ours, as ``write`` lets it pass."""
+def mark_own(sequence: str) -> str:
+    """Mark an escape sequence of Trainshed, so that ``write`` lets it pass."""
     return sequence.replace("\x1b", _ESC)
 
 
 def write(text: str, stream: TextIO) -> None:
-    """Write a text at once, so that a pipe sees every line when it is written."""
+    """Write a text without control characters, and flush it, so that a pipe gets each line."""
     stream.write("\x1b".join(map(visible, text.split(_ESC))))
     stream.flush()
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, colour: bool = False) -> str:
-    """A table in plain text: numbers to the right, everything else to the left.
+    """Return a plain-text table: numbers are aligned right, texts left.
 
-    With ``colour`` the cells below ``STATE`` have the colours of their states.
+    With ``colour`` the cells of the column ``STATE`` are coloured.
     """
     body = [[_cell(value) for value in row] for row in rows]
     names = [_cell(name) for name in headers]
@@ -85,18 +84,18 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, colour: bool
     right = [bool(body) and all(map(_is_number, column[1:])) for column in columns]
     state = names.index(STATE) if colour and STATE in names else None
     lines = [names, ["─" * width for width in widths], *body]
-    return "\n".join(_line(cells, widths, right, state) for cells in lines)
+    return "\n".join(_format_row(cells, widths, right, state) for cells in lines)
 
 
-def shortened(text: str, width: int) -> str:
-    """A text of at most so many characters; the middle of a longer one is left out."""
+def shorten(text: str, width: int) -> str:
+    """Shorten a text to at most ``width`` characters, by leaving out its middle."""
     if len(text) <= width:
         return text
     head = (width - 1) // 2
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def _line(
+def _format_row(
     cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], state: int | None
 ) -> str:
     padded = [
@@ -124,8 +123,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def write_as_it_is(text: str, stream: TextIO) -> None:
-    """Write what the user's own program wrote: its colours and its bars are for this terminal."""
+def write_unfiltered(text: str, stream: TextIO) -> None:
+    """Write output of the user's own program, whose control characters the terminal may obey."""
     stream.write(text.replace(_ESC, "\x1b"))
     stream.flush()
 
@@ -141,19 +140,19 @@ def err(text: str) -> None:
 
 
 def out_json(value: Any, *, indent: int | None = 2) -> None:
-    """Print a value as JSON on stdout; without an indent in one line."""
+    """Print a value as JSON on stdout; with ``indent=None`` in one line."""
     out(json_text(value, indent=indent))
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """A value as JSON that a terminal may show, and that means what it meant."""
+    """Return a value as JSON with escaped control characters."""
     import json
 
     return visible_json(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
-def answer(form: str, value: Any, text: str) -> None:
-    """Print an answer in the form of a ``--format``: the value as JSON, else the text."""
+def print_result(form: str, value: Any, text: str) -> None:
+    """Print a result for ``--format``: the value as JSON, or the text."""
     if form == "json":
         out_json(value)
     else:
@@ -161,5 +160,5 @@ def answer(form: str, value: Any, text: str) -> None:
 
 
 def note(text: str, *, colour: str = "auto") -> None:
-    """Write one line of Trainshed's own on stderr, so that stdout stays the answer alone."""
-    err(painted(f"trainshed: {text}", DIM, on=wants_colour(colour, sys.stderr)))
+    """Print one note on stderr, so that stdout contains only the result."""
+    err(paint(f"trainshed: {text}", DIM, on=wants_colour(colour, sys.stderr)))

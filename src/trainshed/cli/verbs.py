@@ -1,4 +1,4 @@
-"""The table of verbs: what each is called, which module runs it, and the words that lead to it."""
+"""The table of verbs: their words, their modules, and their aliases."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class Verb:
-    """One verb.  A plain class: ``dataclasses`` would cost a tenth of the time of ``--help``.
+    """One verb.  It is no dataclass: that import would take a tenth of the time of ``--help``.
 
-    Its module has ``parser``, which makes its command line, and ``run``, which carries it out.  It
-    imports at its head what every help needs, and everything else where it is used.
+    Its module has the functions ``parser`` and ``run``.  At the top the module imports only what
+    ``--help`` needs; everything else is imported where it is used.
     """
 
     def __init__(self, text: str, module: str, summary: str, *, hidden: bool = False) -> None:
-        """Keep the verb's words and the name of its module in this package."""
+        """Store the verb's words and the name of its module in this package."""
         self.text = text
         self.words = tuple(text.split())
         self.module = f"trainshed.cli.{module}"
@@ -24,18 +24,18 @@ class Verb:
         self.hidden = hidden
 
     def parser(self) -> "flags.Parser":
-        """Make the command line."""
+        """Import the module, and make the parser."""
         parser: flags.Parser = import_module(self.module).parser(f"trainshed {self.text}")
         return parser
 
     def run(self, argv: list[str]) -> int:
-        """Read the words that follow the verb, and carry it out."""
+        """Parse the words after the verb, and run it; return the exit code."""
         run: Callable[[flags.Request], int] = import_module(self.module).run
         return run(self.parser().request(argv))
 
 
 def _ai_platform(*names: str) -> tuple[Verb, ...]:
-    """Verbs of AI Platform jobs on a server; gcloud knows the group by two names."""
+    """Return verbs of AI Platform jobs, under both names that gcloud has for the group."""
     rows = {
         "submit training": ("jobs.create", "submit an AI Platform training job to a server"),
         "list": ("jobs.resources", "list the AI Platform jobs of a project"),
@@ -44,7 +44,7 @@ def _ai_platform(*names: str) -> tuple[Verb, ...]:
         "watch": ("jobs.watch", "show a job while it runs; a tuning job with its trials"),
         "report": ("jobs.tuning_report", "write a tuning job's trials as one HTML page and CSV"),
         "update": ("jobs.jobs_update", "change the labels of a job"),
-        "cancel": ("jobs.resources", "end a job"),
+        "cancel": ("jobs.resources", "cancel a job"),
     }
     return tuple(
         Verb(f"{group} {name}", *rows[name], hidden=group.startswith("ml-engine"))
@@ -57,7 +57,7 @@ def _resources(group: str, noun: str, *names: str) -> tuple[Verb, ...]:
     rows = {
         "list": f"list the {noun}s of a project",
         "describe": f"show a {noun}, and why it waits",
-        "cancel": f"end a {noun}",
+        "cancel": f"cancel a {noun}",
         "delete": f"delete a {noun} that has ended",
     }
     return tuple(Verb(f"{group} {name}", "jobs.resources", rows[name]) for name in names)
@@ -81,18 +81,20 @@ _SUBMIT_AND_WATCH = (
     Verb("ai custom-jobs create", "jobs.create", "submit a Vertex AI custom job to a server"),
     *_ai_platform("submit training"),
     Verb("jobs list", "jobs.jobs_list", "list the jobs of all kinds: state, start, user, node"),
-    Verb("jobs logs", "jobs.jobs_logs", "print the log of a job; --follow goes on until it ends"),
+    Verb("jobs logs", "jobs.jobs_logs", "print the log of a job; with --follow until it ends"),
     Verb("jobs describe", "jobs.jobs_describe", "show a job: state, times, replicas, why it waits"),
-    Verb("jobs cancel", "jobs.jobs_cancel", "end jobs"),
+    Verb("jobs cancel", "jobs.jobs_cancel", "cancel jobs"),
     Verb("run", "local.run", "run a program written for Google against a server, unchanged"),
     Verb("jobs watch", "jobs.watch", "show a job while it runs: state, replicas, last lines"),
     Verb("tensorboard", "jobs.tensorboard", "start TensorBoard on the folder of a job or a study"),
     Verb(
-        "jobs explain", "jobs.job_story", "say why a job waits or failed, and what would start it"
+        "jobs explain",
+        "jobs.job_story",
+        "explain why a job waits or failed, and what would start it",
     ),
-    Verb("jobs events", "jobs.job_story", "list what happened to a job"),
-    Verb("jobs manifest", "jobs.job_story", "print what was sent for an attempt of a job"),
-    Verb("explain-env", "check.explain_env", "print what one replica of a job would see"),
+    Verb("jobs events", "jobs.job_story", "list the events of a job"),
+    Verb("jobs manifest", "jobs.job_story", "print what the engine of an attempt received"),
+    Verb("explain-env", "check.explain_env", "print the environment of one replica of a job"),
     *_resources("ai custom-jobs", "custom job", "list", "describe"),
     Verb(
         "ai custom-jobs stream-logs", "jobs.stream_logs", "print a custom job's log until it ends"
@@ -107,7 +109,7 @@ _TUNE = (
     Verb(
         "ai hp-tuning-jobs report",
         "jobs.tuning_report",
-        "write its trials as one HTML page and CSV",
+        "write a tuning job's trials as one HTML page and CSV",
     ),
     Verb(
         "ai hp-tuning-jobs stream-logs",
@@ -118,29 +120,45 @@ _TUNE = (
     *_ai_platform("report"),
 )
 _PLAN = (
-    Verb("plan", "plan.plan", "say how a job will scale, what it will cost, and what to ask for"),
+    Verb("plan", "plan.plan", "predict how a job scales, how long it takes and what it costs"),
     Verb("plan calibrate", "plan.plan_calibrate", "measure a trainer in runs of some seconds"),
-    Verb("plan calibrate-jobs", "plan.plan_calibrate_jobs", "measure it by short jobs on a server"),
+    Verb(
+        "plan calibrate-jobs",
+        "plan.plan_calibrate_jobs",
+        "measure a trainer by short jobs on a server",
+    ),
     Verb("plan achieved", "plan.plan_achieved", "compare finished jobs with their predictions"),
-    Verb("plan score", "plan.plan_score", "say how often a server's predictions have held"),
-    Verb("plan calibrations", "plan.plan_calibrations", "list what a server's jobs have taught it"),
+    Verb("plan score", "plan.plan_score", "count how many of a server's predictions were right"),
+    Verb(
+        "plan calibrations",
+        "plan.plan_calibrations",
+        "list the calibrations that a server made from its jobs",
+    ),
     Verb(
         "gpu-check", "check.gpu_check", "run a few steps on CPU and GPU: is a GPU worth its price?"
     ),
     Verb(
-        "reduction plan", "plan.reduction_plan", "say how many reducers a job needs, and what for"
+        "reduction plan",
+        "plan.reduction_plan",
+        "compute how many reducers a job needs, and their gain",
     ),
     Verb("catalog", "check.catalog", "show machine types, accelerators, regions, runtimes, images"),
 )
 _ADMINISTER = (
-    Verb("serve", "admin.serve", "run the service that gcloud and the Vertex SDK talk to"),
+    Verb("serve", "admin.serve", "run the server for gcloud and the Vertex SDK"),
     Verb("env", "admin.env", "print the settings that point gcloud and the SDKs at a server"),
     Verb("nodes", "admin.nodes", "list the machines of the fleet"),
-    Verb("nodes drain", "admin.nodes_order", "let a node take no new replicas"),
-    Verb("nodes maintain", "admin.nodes_order", "give the replicas on a node notice, and free it"),
-    Verb("nodes resume", "admin.nodes_order", "let a node take replicas again"),
+    Verb("nodes drain", "admin.nodes_order", "stop new replicas on a node"),
+    Verb(
+        "nodes maintain",
+        "admin.nodes_order",
+        "give the replicas on a node notice, and free the node",
+    ),
+    Verb("nodes resume", "admin.nodes_order", "allow replicas on a node again"),
     Verb("quotas list", "admin.quotas", "list the accelerators a project may use, and uses now"),
-    Verb("buckets", "admin.buckets", "make, list and adopt the folders that gs:// names mean"),
+    Verb(
+        "buckets", "admin.buckets", "make, list and adopt buckets: the folders behind gs:// names"
+    ),
     Verb(
         "environments build",
         "admin.environments",
@@ -149,12 +167,12 @@ _ADMINISTER = (
     Verb("tokens", "admin.tokens", "make, list and revoke tokens"),
     Verb("keys", "admin.keys", "make and register keys of service accounts"),
     Verb("audit list", "admin.audit", "list changes and refused calls, with their callers"),
-    Verb("doctor", "admin.doctor", "check a data directory against what Trainshed promises"),
+    Verb("doctor", "admin.doctor", "check the promises of Trainshed on a data directory"),
     Verb(
-        "backup", "admin.backup", "copy a data directory while its server works, and check the copy"
+        "backup", "admin.backup", "copy a data directory while its server runs, and check the copy"
     ),
     Verb("restore", "admin.backup", "restore a data directory from a backup"),
-    Verb("completion", "completion", "print what lets bash, zsh or fish complete commands"),
+    Verb("completion", "completion", "print the script with which a shell completes commands"),
     Verb("man", "completion", "show the manual page"),
     Verb(
         "attempts fence",
@@ -173,7 +191,7 @@ GROUPS: Mapping[str, Sequence[Verb]] = {
 VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 
 _GROUPS_OF_JOBS = ("ai custom-jobs", "ai hp-tuning-jobs", "ai pipelines", "ai-platform jobs")
-#: Words that people try, and the words of the verb that they mean.
+#: Words of other tools, and the words of the verb with this meaning.
 ALIASES: Mapping[str, str] = {
     "ps": "jobs list",
     "ls": "jobs list",
@@ -208,9 +226,9 @@ _SUBMITS = (
 )
 _DELETES = (
     "a custom job that has ended: trainshed ai custom-jobs delete NUMBER; a training pipeline: "
-    "trainshed ai pipelines delete NUMBER; to end a job: trainshed jobs cancel JOB"
+    "trainshed ai pipelines delete NUMBER; to cancel a job: trainshed jobs cancel JOB"
 )
-#: Words that people try where several commands may be meant: what to type instead.
+#: Words that may mean several commands: what to type instead.
 ADVICE: Mapping[str, str] = {
     "submit": _SUBMITS,
     "jobs submit": _SUBMITS,
@@ -219,24 +237,24 @@ ADVICE: Mapping[str, str] = {
     "rm": _DELETES,
     "jobs delete": _DELETES,
     "jobs rm": _DELETES,
-    "start": f"the service: trainshed serve; {_SUBMITS}",
+    "start": f"the server: trainshed serve; {_SUBMITS}",
     "jobs start": _SUBMITS,
     "status": "all jobs: trainshed jobs list; one job: trainshed jobs describe JOB; the machines: "
-    "trainshed nodes; whether the server keeps its promises: trainshed doctor",
+    "trainshed nodes; the health of a server: trainshed doctor",
     "top": "GPUs and their jobs: trainshed nodes; one job: trainshed jobs watch JOB",
 }
 
 
-def verb_of(words: Sequence[str]) -> Verb | None:
-    """The verb that a command line begins with; the longest, where several do."""
-    match = [verb for verb in VERBS if tuple(words[: len(verb.words)]) == verb.words]
-    return max(match, key=lambda verb: len(verb.words), default=None)
+def find_verb(words: Sequence[str]) -> Verb | None:
+    """Return the longest verb that a command line begins with, or None."""
+    matches = [verb for verb in VERBS if tuple(words[: len(verb.words)]) == verb.words]
+    return max(matches, key=lambda verb: len(verb.words), default=None)
 
 
-def without_alias(words: Sequence[str]) -> list[str]:
-    """A command line whose first words are those of a verb, where they were an alias of it."""
+def replace_alias(words: Sequence[str]) -> list[str]:
+    """Replace an alias at the beginning of a command line by the words of its verb."""
     for length in (3, 2, 1):
-        meant = ALIASES.get(" ".join(words[:length])) if len(words) >= length else None
-        if meant:
-            return [*meant.split(), *words[length:]]
+        replacement = ALIASES.get(" ".join(words[:length])) if len(words) >= length else None
+        if replacement:
+            return [*replacement.split(), *words[length:]]
     return list(words)

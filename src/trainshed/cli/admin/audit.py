@@ -5,7 +5,7 @@ from typing import Any
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.jobs.resource_texts import date_of
-from trainshed.cli.terminal import answer, note, table
+from trainshed.cli.terminal import note, print_result, table
 from trainshed.client.faults import Json
 
 LIMIT = 100
@@ -52,7 +52,7 @@ def run(request: flags.Request) -> int:
     entries = place_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
     if not entries:
         note("the audit log has no such entry")
-    answer(args.format, entries, table(_HEADERS, map(_row, entries)))
+    print_result(args.format, entries, table(_HEADERS, map(_row, entries)))
     return 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.cli import flags
-from trainshed.cli.terminal import answer
+from trainshed.cli.terminal import print_result
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.visible import visible_line
 
@@ -73,7 +73,7 @@ def run(request: flags.Request) -> int:
         raise EngineFault(str(fault)) from fault
     except OSError as error:
         raise EngineFault(f"{error.filename or args.folder}: {error.strerror or error}") from error
-    answer(args.format, document, "\n".join(lines))
+    print_result(args.format, document, "\n".join(lines))
     return 0
 
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.resource_texts import date_of
-from trainshed.cli.terminal import answer, note, out, out_json, table
+from trainshed.cli.terminal import note, out, out_json, print_result, table
 from trainshed.client.collections import pages, path_of
 from trainshed.client.faults import Json
 from trainshed.model.access import ALL_BUCKETS
@@ -79,12 +79,12 @@ def run(request: flags.Request) -> int:
     if args.action == "create":
         bucket = place.server.call("POST", _PATH, {"name": name}, {"project": place.project})
         text = f"{SCHEME}{bucket['name']} is there, for project {place.project}"
-        answer(args.format, bucket, text)
+        print_result(args.format, bucket, text)
     elif args.action == "adopt":
         path = f"/trainshed/v1/buckets/{quote(name, safe='')}:adopt"
         bucket = place.server.call("POST", path, {"project": place.project})
         text = f"{SCHEME}{bucket['name']} belongs to project {bucket['project']}"
-        answer(args.format, bucket, text)
+        print_result(args.format, bucket, text)
     elif args.action == "list":
         _list(place, args.format)
     elif args.renew:
@@ -104,7 +104,7 @@ def _renew_token(place: ServerPlace, token_id: str, lifetime: str | None, form: 
     body = {"expires": lifetime} if lifetime else {}
     path = f"{_tokens_path(place)}/{quote(token_id, safe='')}:renew"
     token = place.server.call("POST", path, body)
-    answer(form, token, f"token {token['id']} is good until {date_of(token['expireTime'])}")
+    print_result(form, token, f"token {token['id']} is good until {date_of(token['expireTime'])}")
 
 
 def _make_token(place: ServerPlace, body: Json, form: str) -> None:
@@ -114,7 +114,7 @@ def _make_token(place: ServerPlace, body: Json, form: str) -> None:
         bucket = body["bucket"]
         buckets = "all your buckets" if bucket == ALL_BUCKETS else f"{SCHEME}{bucket}"
         note(f"token {token['id']} for {buckets}, until {date_of(token['expireTime'])}")
-    answer(form, token, token["address"])
+    print_result(form, token, token["address"])
 
 
 def _list(place: ServerPlace, form: str) -> None:

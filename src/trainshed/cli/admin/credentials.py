@@ -17,8 +17,8 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import (
     PROJECT_VARIABLES,
     URL_VARIABLE,
-    FoundServer,
-    reach,
+    LocatedServer,
+    locate_server,
     shell_project,
     url_of,
 )
@@ -80,7 +80,7 @@ def grant_of(args: argparse.Namespace, *names: str) -> dict[str, Any]:
 @contextlib.contextmanager
 def connect(args: argparse.Namespace, noun: str) -> Iterator[Ask]:
     """Connect to the server if it is named or answers, else to its database.  Raises UsageFault."""
-    target = reach(args, os.environ)
+    target = locate_server(args, os.environ)
     if target.url and (url_of(args, os.environ) or _answers(target)):
         if not target.token:
             raise UsageFault(
@@ -134,13 +134,13 @@ def _open_store(settings: "Settings", folder: Path) -> "Store":
         return open_store(settings.store_url, existing=True)
 
 
-def _server(target: FoundServer, token: str | None) -> "Server":
+def _server(target: LocatedServer, token: str | None) -> "Server":
     from trainshed.client.http import Server
 
     return Server(url=target.url or "", token=token, ca=target.ca, timeout_s=ANSWER_S_MAX)
 
 
-def _answers(target: FoundServer) -> bool:
+def _answers(target: LocatedServer) -> bool:
     """Return whether the server of the data directory runs, without sending a token."""
     return (
         target.running is not None and target.running.is_alive and _server(target, None).answers()

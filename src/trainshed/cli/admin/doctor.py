@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trainshed.cli import flags
-from trainshed.cli.terminal import DIM, answer, painted, wants_colour
+from trainshed.cli.terminal import DIM, paint, print_result, wants_colour
 from trainshed.model.faults import UsageFault
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def run(request: flags.Request) -> int:
         return examine_engine(args.engine, settings, as_json=args.format == "json")
     report = _examine(settings)
     text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
-    answer(args.format, _document(report), text)
+    print_result(args.format, _document(report), text)
     if "unseen" in report.words:
         return EXIT_UNSEEN
     return EXIT_FAILED if "FAILED" in report.words else 0
@@ -121,8 +121,8 @@ def _list_known(engines: "Engines", *, here: bool) -> "Sequence[Known]":
 
 def _lines(report: "DoctorReport", *, colour: bool) -> Iterator[str]:
     for result in report.results:
-        word = painted(f"{result.word:<{_WIDTH}}", _COLOURS[result.word], on=colour)
-        name = painted(f"[{result.check.name}]", DIM, on=colour)
+        word = paint(f"{result.word:<{_WIDTH}}", _COLOURS[result.word], on=colour)
+        name = paint(f"[{result.check.name}]", DIM, on=colour)
         yield f"{word}  {result.check.promise} {name}"
         for finding in result.findings:
             yield f"{'':<{_WIDTH}}    {finding.text}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Final
 
-from trainshed.cli.terminal import out, out_json, painted, wants_colour
+from trainshed.cli.terminal import out, out_json, paint, wants_colour
 from trainshed.config import Settings
 from trainshed.config.engine import engines_of
 from trainshed.engines.base import Engine, EngineFinding
@@ -66,7 +66,7 @@ def _word(finding: EngineFinding) -> str:
 def _lines(finding: EngineFinding) -> Iterator[str]:
     word = _word(finding)
     colour = wants_colour("auto", sys.stdout)
-    label = painted(f"{word:<{_WIDTH}}", _COLOURS[word], on=colour)
+    label = paint(f"{word:<{_WIDTH}}", _COLOURS[word], on=colour)
     yield f"{label}  {finding.check}: {finding.found}"
     if not finding.is_well:
         yield f"{'':<{_WIDTH}}    -> {finding.advice}"

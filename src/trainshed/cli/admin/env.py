@@ -16,9 +16,9 @@ from trainshed.cli.connecting import (
     PROJECT_VARIABLES,
     TOKEN_VARIABLE,
     URL_VARIABLE,
-    FoundServer,
+    LocatedServer,
+    locate_server,
     project_of,
-    reach,
 )
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import path_of
@@ -93,7 +93,7 @@ def run(request: flags.Request) -> int:
     args = request.args
     project = args.project or project_of()
     _check_project(project)
-    located = reach(args, os.environ)
+    located = locate_server(args, os.environ)
     bucket = args.bucket and args.bucket.removeprefix(SCHEME).rstrip("/")
     target = _target(located, project, args.region, bucket)
     server = _server(located, target)
@@ -122,7 +122,7 @@ def _check_project(project: str) -> None:
         )
 
 
-def _target(server: FoundServer, project: str, region: str, bucket: str | None) -> ClientTarget:
+def _target(server: LocatedServer, project: str, region: str, bucket: str | None) -> ClientTarget:
     if server.url is None:
         raise UsageFault(
             f"no server runs in {server.folder}; start one with: trainshed serve, or name "
@@ -146,7 +146,7 @@ def _target(server: FoundServer, project: str, region: str, bucket: str | None) 
     )
 
 
-def _miss_token(server: FoundServer) -> None:
+def _miss_token(server: LocatedServer) -> None:
     """Refuse if this machine's server needs a token; another server may not need one."""
     if server.running is not None:
         raise UsageFault(
@@ -164,7 +164,7 @@ LIFE = "12h"
 ANSWER_S_MAX = 10.0
 
 
-def _server(located: FoundServer, target: ClientTarget) -> "Server | None":
+def _server(located: LocatedServer, target: ClientTarget) -> "Server | None":
     """Return a client of the server; None if it does not run, or without a token for it."""
     from trainshed.client.http import Server
 
@@ -228,7 +228,7 @@ def _bucket_tokens(target: ClientTarget) -> str:
     return path_of("trainshed", "v1", "projects", target.project, "bucketTokens")
 
 
-def _shell_lines(target: ClientTarget, located: FoundServer) -> Iterator[str]:
+def _shell_lines(target: ClientTarget, located: LocatedServer) -> Iterator[str]:
     for name, value in (variables(target) | own_variables(target, located)).items():
         if value is None:
             yield f"unset {name}"
@@ -236,7 +236,7 @@ def _shell_lines(target: ClientTarget, located: FoundServer) -> Iterator[str]:
             yield f"export {name}={_shell_value(value, target)}"
 
 
-def own_variables(target: ClientTarget, located: FoundServer) -> dict[str, str | None]:
+def own_variables(target: ClientTarget, located: LocatedServer) -> dict[str, str | None]:
     """Return the variables that point trainshed's own commands at the same server and token."""
     own: dict[str, str | None] = {
         "TRAINSHED_DATA_DIR": str(located.folder.absolute()),

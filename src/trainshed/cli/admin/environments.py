@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from trainshed.cli import flags
-from trainshed.cli.terminal import answer, note
+from trainshed.cli.terminal import note, print_result
 from trainshed.storage.buckets import data_dir
 
 EXAMPLE = """\
@@ -77,5 +77,5 @@ def run(request: flags.Request) -> int:
         "config": str(config),
         "written": args.write,
     }
-    answer(args.format, document, built.settings)
+    print_result(args.format, document, built.settings)
     return 0

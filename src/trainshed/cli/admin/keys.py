@@ -15,8 +15,8 @@ from trainshed.cli.admin.credentials import (
     grant_of,
     print_list,
 )
-from trainshed.cli.connecting import reach
-from trainshed.cli.terminal import answer, note
+from trainshed.cli.connecting import locate_server
+from trainshed.cli.terminal import note, print_result
 from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
 
@@ -79,7 +79,7 @@ def run(request: flags.Request) -> int:
     with connect(args, "keys") as ask:
         if args.action == "create":
             check_out(args.out)
-            url = reach(args, os.environ).url
+            url = locate_server(args, os.environ).url
             content = _make_key_file(url, args.name or "account", grant["project"])
             _register(ask, content, grant, args.out, args.format)
         elif args.action == "add":
@@ -88,7 +88,7 @@ def run(request: flags.Request) -> int:
             print_list(ask("GET")["keys"], _COLUMNS, args.format)
         else:
             ask("DELETE", args.id)
-            answer(args.format, {"id": args.id, "removed": True}, f"key {args.id} is removed")
+            print_result(args.format, {"id": args.id, "removed": True}, f"key {args.id} is removed")
     return 0
 
 
@@ -117,7 +117,7 @@ def _register(ask: Ask, content: Json, grant: Json, out: Path | None, form: str)
     if form == "text":
         note(f"key {key['id']} of {key['email']} is registered: {key['role']}")
     document = key | ({"file": str(out)} if out else {"keyFile": content})
-    answer(form, document, str(out) if out else text)
+    print_result(form, document, str(out) if out else text)
 
 
 def _add(ask: Ask, document: Json, form: str) -> None:
@@ -125,7 +125,7 @@ def _add(ask: Ask, document: Json, form: str) -> None:
 
     key = ask("POST", document)
     note(signing_keys.REPLAY.format(email=key["email"]))
-    answer(form, key, f"key {key['id']} of {key['email']} is registered: {key['role']}")
+    print_result(form, key, f"key {key['id']} of {key['email']} is registered: {key['role']}")
 
 
 def _read_key_file(path: Path) -> Json:

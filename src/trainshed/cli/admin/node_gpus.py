@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from trainshed.cli.terminal import shortened, table
+from trainshed.cli.terminal import shorten, table
 from trainshed.client.faults import Json
 
 _HEADERS: Final = (
@@ -48,8 +48,8 @@ def _short_row(node: str, gpu: Json) -> tuple[Any, ...]:
     reading = gpu.get("reading") or {}
     holder = str(gpu.get("job") or gpu.get("who") or "").rpartition("/")[2]
     return (
-        shortened(node, _NODE_WIDTH), gpu["index"], shortened(short_type(gpu["type"]), _TYPE_WIDTH),
-        gpu["state"], shortened(holder, _HELD_WIDTH),
+        shorten(node, _NODE_WIDTH), gpu["index"], shorten(short_type(gpu["type"]), _TYPE_WIDTH),
+        gpu["state"], shorten(holder, _HELD_WIDTH),
         _memory(gpu, reading, _GIB), _percent(reading.get("use")),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from trainshed.cli import flags
 from trainshed.cli.admin.node_gpus import gpu_table, short_gpu_table, short_type
 from trainshed.cli.connecting import place_of
 from trainshed.cli.jobs.resource_texts import date_of
-from trainshed.cli.terminal import answer, shortened, table
+from trainshed.cli.terminal import print_result, shorten, table
 from trainshed.client.faults import Json
 
 EXAMPLE = """\
@@ -52,7 +52,7 @@ def run(request: flags.Request) -> int:
     response = place_of(args).server.call("GET", "/trainshed/v1/nodes")
     nodes, engines = response["nodes"], response.get("engines", [])
     tables = (_wide if args.wide else _short)(nodes)
-    answer(args.format, nodes, "\n\n".join(filter(None, (*tables, _engines(engines)))))
+    print_result(args.format, nodes, "\n\n".join(filter(None, (*tables, _engines(engines)))))
     return 0
 
 
@@ -90,8 +90,8 @@ def _engines(engines: Sequence[Json]) -> str:
 def _row(node: Json) -> tuple[Any, ...]:
     gpus = ", ".join(f"{count} {short_type(kind)}" for kind, count in node["gpus"].items())
     return (
-        shortened(node["name"], NODE_WIDTH), node["state"], node["vcpus"],
-        round(node["memoryGigabytes"]), shortened(gpus, GPUS_WIDTH) or "none",
+        shorten(node["name"], NODE_WIDTH), node["state"], node["vcpus"],
+        round(node["memoryGigabytes"]), shorten(gpus, GPUS_WIDTH) or "none",
         f"{node['replicas']}/{node['slots']}",
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
-from trainshed.cli.terminal import answer, note, table
+from trainshed.cli.terminal import note, print_result, table
 from trainshed.client.collections import path_of
 from trainshed.client.faults import Json
 
@@ -44,7 +44,7 @@ def run(request: flags.Request) -> int:
     quotas = place.server.call("GET", path)["quotas"]
     if not quotas:
         note("no accelerator has a quota and none is in use; [[quota]] in config.toml sets one")
-    answer(args.format, quotas, table(_HEADERS, map(_row, quotas)) if quotas else "")
+    print_result(args.format, quotas, table(_HEADERS, map(_row, quotas)) if quotas else "")
     return 0
 
 

@@ -13,7 +13,7 @@ from trainshed.cli.admin.credentials import (
     grant_of,
     print_list,
 )
-from trainshed.cli.terminal import answer, note
+from trainshed.cli.terminal import note, print_result
 
 EXAMPLE = """\
   trainshed tokens create --project demo --role submitter --name laptop
@@ -64,7 +64,9 @@ def run(request: flags.Request) -> int:
             print_list(ask("GET")["tokens"], _COLUMNS, args.format)
         else:
             ask("DELETE", args.id)
-            answer(args.format, {"id": args.id, "revoked": True}, f"token {args.id} is revoked")
+            print_result(
+                args.format, {"id": args.id, "revoked": True}, f"token {args.id} is revoked"
+            )
     return 0
 
 
@@ -81,4 +83,4 @@ def _create(ask: Ask, wish: dict[str, Any], out: Path | None, form: str) -> None
         scope = "all projects" if project == "*" else f"project {project}"
         expiry = f", until {token['expireTime'][:19]} UTC" if "expireTime" in token else ""
         note(f"token {token['id']}: {token['role']}, {scope}{expiry}")
-    answer(form, token, token["file"] if out else token["token"])
+    print_result(form, token, token["file"] if out else token["token"])

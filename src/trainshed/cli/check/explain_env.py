@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainshed.cli import flags
 from trainshed.cli.check.clusters import rulebook_of
 from trainshed.cli.job_flags import add_cluster_flags, submit_flags_of
-from trainshed.cli.terminal import answer
+from trainshed.cli.terminal import print_result
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Role
@@ -84,7 +84,7 @@ def run(request: flags.Request) -> int:
     plan = prepare(job, host_of(args), for_print=True).plan
     env = replica_env(plan, _role(args.role, plan), args.index)
     text = "\n".join(f"{name}={_indent_json(value)}" for name, value in sorted(env.items()))
-    answer(args.format, dict(env), text)
+    print_result(args.format, dict(env), text)
     return 0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trainshed.cli import flags
-from trainshed.cli.terminal import answer, note, table
+from trainshed.cli.terminal import note, print_result, table
 from trainshed.model.faults import EngineFault, UsageFault
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def run(request: flags.Request) -> int:
     if rates and any(not rate.samples for rate in (cpu, *rates)):
         note("steps are compared: no run has reported how many samples a step holds")
     sentences = list(decision(cpu, rates, prices))
-    answer(args.format, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
+    print_result(args.format, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainshed.cli import flags
 from trainshed.cli.check.clusters import cluster_json, cluster_table, rulebook_of, violations_json
-from trainshed.cli.failures import in_a_line, print_error
+from trainshed.cli.failures import print_error, violation_text
 from trainshed.cli.job_flags import add_cluster_flags, submit_flags_of
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault, Violation
@@ -171,7 +171,7 @@ def _print(answer: ValidatedFile, *, quota: bool) -> None:
     if answer.judgement is None or not answer.valid:
         out(f"{answer.name}: refused")
         for violation in answer.violations:
-            out(f"  {in_a_line(violation)}")
+            out(f"  {violation_text(violation)}")
         return
     out(f"{answer.name}: valid")
     out(_indented(cluster_table(answer.judgement.cluster)))
@@ -183,7 +183,7 @@ def _print(answer: ValidatedFile, *, quota: bool) -> None:
         over = answer.judgement.over_quota
         out(f"  quota: {'exceeded' if over else 'within the defaults'}")
         for violation in over:
-            out(f"  {in_a_line(violation)}")
+            out(f"  {violation_text(violation)}")
 
 
 def _indented(text: str) -> str:

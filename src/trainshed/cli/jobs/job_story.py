@@ -7,7 +7,7 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines
-from trainshed.cli.terminal import answer, table
+from trainshed.cli.terminal import print_result, table
 from trainshed.client.faults import Json
 
 _SUMMARIES = {
@@ -44,14 +44,14 @@ def run(request: flags.Request) -> int:
     if args.action == "events":
         events = list(_events(place, path))
         rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]
-        answer(args.format, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
+        print_result(args.format, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
     elif args.action == "manifest":
         query = {} if args.attempt is None else {"attempt": args.attempt}
         document = place.server.call("GET", f"{path}/manifest", query=query)
-        answer(args.format, document, "\n".join(_manifest(document)))
+        print_result(args.format, document, "\n".join(_manifest(document)))
     else:
         document = place.server.call("GET", f"{path}/explain")
-        answer(args.format, document, "\n".join(_explanation(document)))
+        print_result(args.format, document, "\n".join(_explanation(document)))
     return 0
 
 

@@ -4,7 +4,7 @@ import argparse
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
-from trainshed.cli.terminal import answer
+from trainshed.cli.terminal import print_result
 from trainshed.client.collections import collection_of
 from trainshed.workbench import submit_flags
 
@@ -48,5 +48,5 @@ def run(request: flags.Request) -> int:
     document = {"labels": {**remaining, **new_labels}}
     job = place.server.call("PATCH", path, document, {"updateMask": "labels"})
     labels = ", ".join(f"{key}={value}" for key, value in sorted(job.get("labels", {}).items()))
-    answer(args.format, job, f"labels of {args.job}: {labels or 'none'}")
+    print_result(args.format, job, f"labels of {args.job}: {labels or 'none'}")
     return 0

@@ -8,7 +8,7 @@ from trainshed.cli.terminal import (
     DIM,
     ROLE_COLOURS,
     json_text,
-    painted,
+    paint,
     wants_colour,
     write,
 )
@@ -78,14 +78,14 @@ class LineFormat:
             message = truncate(in_one_line(message), max(width - self._width - _OTHER_COLUMNS, 1))
         return " ".join(
             (
-                painted(
+                paint(
                     severity.ljust(_SEVERITY_WIDTH),
                     severity_colour,
                     on=on and bool(severity_colour),
                 ),
-                painted(clock_of(line["time"]), DIM, on=on),
-                painted(task.ljust(self._width), role_colour(task), on=on),
-                painted("│", DIM, on=on),
+                paint(clock_of(line["time"]), DIM, on=on),
+                paint(task.ljust(self._width), role_colour(task), on=on),
+                paint("│", DIM, on=on),
                 message,
             )
         )

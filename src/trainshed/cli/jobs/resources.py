@@ -11,7 +11,7 @@ from trainshed.cli.jobs.job_names import report_other_project, resource_name
 from trainshed.cli.jobs.list_words import make_arranger
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines, yaml_text
 from trainshed.cli.projection import print_resource, print_resources
-from trainshed.cli.terminal import answer, note, out, out_json, table, wants_colour
+from trainshed.cli.terminal import note, out, out_json, print_result, table, wants_colour
 from trainshed.client.collections import (
     PAGE_SIZE,
     JobCollection,
@@ -166,7 +166,7 @@ def _cancel(place: ServerPlace, collection: JobCollection, name: str, form: str)
 
 def _delete(place: ServerPlace, collection: JobCollection, name: str, form: str) -> None:
     response = place.server.call("DELETE", collection.path(name, place.project, place.region))
-    answer(form, response, f"{collection.noun} {name} is deleted")
+    print_result(form, response, f"{collection.noun} {name} is deleted")
 
 
 _ROLES = (("master", "master"), ("worker", "worker"), ("parameterServer", "parameter server"),

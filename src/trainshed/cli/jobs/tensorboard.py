@@ -11,7 +11,7 @@ from typing import NoReturn
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import HELP, find_job
-from trainshed.cli.terminal import answer, note
+from trainshed.cli.terminal import note, print_result
 from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import SCHEME, buckets_of, data_dir
@@ -68,7 +68,7 @@ def run(request: flags.Request) -> int:
     host = ["--host", args.host] if args.host else []
     command = [*_program(), "--logdir", str(folder), *port, *host, *(tensorboard_args or ())]
     if args.dry_run:
-        answer(args.format, {"folder": str(folder), "command": command}, shlex.join(command))
+        print_result(args.format, {"folder": str(folder), "command": command}, shlex.join(command))
         return 0
     if not has_event_files(folder):
         note(f"{folder} has no event files yet; TensorBoard shows them once the job writes some")

@@ -6,7 +6,7 @@ from datetime import datetime
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
-from trainshed.cli.terminal import answer, note
+from trainshed.cli.terminal import note, print_result
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.following import native_trials
 
@@ -58,7 +58,7 @@ def run(request: flags.Request) -> int:
         "page": str(files.page),
         "table": str(files.table),
     }
-    answer(args.format, document, f"page: {files.page}\ntable: {files.table}")
+    print_result(args.format, document, f"page: {files.page}\ntable: {files.table}")
     if args.format == "text" and view.state not in FINAL_STATES:
         command = place.command(f"{args.group} report {args.name}")
         out_flag = f" {shlex.join(('--out', args.out))}" if args.out else ""

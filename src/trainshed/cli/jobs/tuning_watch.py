@@ -22,7 +22,7 @@ from trainshed.cli.terminal import (
     note,
     out,
     out_json,
-    painted,
+    paint,
     state_text,
     table,
     wants_colour,
@@ -191,10 +191,10 @@ class TuningView:
         yield truncate(next(rows), width)
         for title, trials in sections:
             if title:
-                yield painted(truncate(title, width), DIM, on=self._colour)
+                yield paint(truncate(title, width), DIM, on=self._colour)
             for trial in trials:
                 colour = _BEST_COLOUR if trial.number in leaders else _COLOURS.get(trial.state, "")
-                yield painted(truncate(next(rows), width), colour, on=self._colour and bool(colour))
+                yield paint(truncate(next(rows), width), colour, on=self._colour and bool(colour))
 
 
 def groups(view: StudyView, room: int) -> list[Group]:

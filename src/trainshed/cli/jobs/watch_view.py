@@ -10,15 +10,15 @@ from typing import Final, Self, TextIO
 
 from trainshed.cli.jobs.log_lines import LineFormat, in_one_line, role_colour, truncate
 from trainshed.cli.jobs.resource_texts import time_of, wait_lines
-from trainshed.cli.terminal import DIM, own, painted, state_text, table, write
+from trainshed.cli.terminal import DIM, mark_own, paint, state_text, table, write
 from trainshed.client.faults import Json
 
 #: The log gets at least so many lines of the screen.
 _LOG_MIN: Final = 3
 
-_HIDE, _SHOW = own("\x1b[?25l"), own("\x1b[?25h")
-_NO_WRAP, _WRAP = own("\x1b[?7l"), own("\x1b[?7h")
-_UP, _CLEAR_BELOW, _CLEAR_LINE = own("\x1b[{}F"), own("\x1b[J"), own("\x1b[K")
+_HIDE, _SHOW = mark_own("\x1b[?25l"), mark_own("\x1b[?25h")
+_NO_WRAP, _WRAP = mark_own("\x1b[?7l"), mark_own("\x1b[?7h")
+_UP, _CLEAR_BELOW, _CLEAR_LINE = mark_own("\x1b[{}F"), mark_own("\x1b[J"), mark_own("\x1b[K")
 
 
 class Screen:
@@ -95,12 +95,12 @@ class JobView:
         head, rule, *rows = replica_table(replicas)
         visible_rows = rows if len(rows) + 2 <= room else rows[: max(room - 3, 0)]
         painted_rows = (
-            painted(truncate(row, width), role_colour(replica["taskName"]), on=self._colour)
+            paint(truncate(row, width), role_colour(replica["taskName"]), on=self._colour)
             for row, replica in zip(visible_rows, replicas, strict=False)
         )
         more = Counter(replica["state"] for replica in islice(replicas, len(visible_rows), None))
         counts = ", ".join(f"{count} {state}" for state, count in more.items())
-        rest = [painted(f"and {counts}", DIM, on=self._colour)] if counts else []
+        rest = [paint(f"and {counts}", DIM, on=self._colour)] if counts else []
         return [truncate(head, width), truncate(rule, width), *painted_rows, *rest]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import FoundServer, ServerPlace, place_of, reach
+from trainshed.cli.connecting import LocatedServer, ServerPlace, locate_server, place_of
 from trainshed.client.faults import Unreachable
 from trainshed.model.faults import UsageFault
 
@@ -73,7 +73,7 @@ def run(request: flags.Request) -> int:
             f"no server answers at {place.server.url}; start one with: trainshed serve, or use a "
             "throw-away server: trainshed serve --run -- COMMAND"
         )
-    located = reach(args, os.environ)
+    located = locate_server(args, os.environ)
     target = _target_of(place, located, args.grpc)
     with (
         held_signals() as mask,
@@ -84,7 +84,7 @@ def run(request: flags.Request) -> int:
     return end_as(status)
 
 
-def _target_of(place: ServerPlace, located: FoundServer, grpc: str | None) -> "ClientTarget":
+def _target_of(place: ServerPlace, located: LocatedServer, grpc: str | None) -> "ClientTarget":
     from trainshed.workbench.client_settings import ClientTarget
 
     running = located.running

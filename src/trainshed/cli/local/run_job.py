@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.cli.flags import idle_flags, typed
+from trainshed.cli.flags import idle_flags, to_dataclass
 from trainshed.cli.local.endings import ending_json, print_ending
 from trainshed.cli.local.local_gateway import with_gateway
 from trainshed.cli.local.sink import TerminalSink
@@ -89,7 +89,7 @@ class LocalRun:
 def local_run_of(args: argparse.Namespace, *, package_path: Path | None = None) -> LocalRun:
     """Return the flags of a local run."""
     vpc = () if args.network in {None, HOST, JOB} else ("--network",)
-    return typed(
+    return to_dataclass(
         LocalRun,
         args,
         gateway=OFF if args.dry_run else args.gateway,

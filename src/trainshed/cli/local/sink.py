@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from trainshed.cli.terminal import ROLE_COLOURS, note, painted, wants_colour, write_as_it_is
+from trainshed.cli.terminal import ROLE_COLOURS, note, paint, wants_colour, write_unfiltered
 from trainshed.engines.base import Stream
 from trainshed.model.launch_plan import ReplicaPlan
 
@@ -30,7 +30,7 @@ class TerminalSink:
         }
         self._prefixes = {
             name: {
-                replica.task_name: painted(
+                replica.task_name: paint(
                     f"{replica.task_name:<{width}} │ ",
                     ROLE_COLOURS[replica.role.value],
                     on=wants_colour(colour, stream),
@@ -44,7 +44,7 @@ class TerminalSink:
     def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
         """Write one line of a replica, and flush it."""
         prefix = self._prefixes[stream][replica.task_name]
-        write_as_it_is(f"{prefix}{text}\n", self._streams[stream])
+        write_unfiltered(f"{prefix}{text}\n", self._streams[stream])
 
     def note(self, text: str) -> None:
         """Write one note of Trainshed to stderr."""

@@ -357,7 +357,7 @@ def _request_of(args: argparse.Namespace) -> "PlanRequest":
             checkpoint_every_s=args.checkpoint_every,
             restart_s=args.restart,
         )
-    return flags.typed(
+    return flags.to_dataclass(
         PlanRequest,
         args,
         rulebook=rulebook_of(args),

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.failures import print_error
-from trainshed.cli.terminal import answer, out_json
+from trainshed.cli.terminal import out_json, print_result
 from trainshed.client.collections import native_path
 from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
@@ -95,7 +95,7 @@ def run(request: flags.Request) -> int:
         for outcome in outcomes:
             print_error(_line(outcome))
         return EXIT_REFUSED
-    answer(args.format, outcomes, "\n".join([*map(_line, outcomes), *score(predicted)]))
+    print_result(args.format, outcomes, "\n".join([*map(_line, outcomes), *score(predicted)]))
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trainshed.cli import flags
 from trainshed.cli.check.clusters import rulebook_of
 from trainshed.cli.failures import print_error
-from trainshed.cli.terminal import answer, note, table
+from trainshed.cli.terminal import note, print_result, table
 from trainshed.model.faults import EngineFault, UsageFault
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _request_of(args: argparse.Namespace) -> "CalibrateRequest":
     if args.module_name and not args.package_path:
         name = args.module_name.split(".")[0]
         code += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
-    return flags.typed(
+    return flags.to_dataclass(
         CalibrateRequest,
         args,
         limits=RunLimits(steps_s=args.seconds, start_s=args.start_seconds),
@@ -290,7 +290,7 @@ def write_calibration(calibration: "Calibration", out: Path, form: str) -> None:
         raise EngineFault(f"--out {out} cannot be written: {reason(error)}") from None
     lines = list(sentences(calibration))
     document = {"file": str(out), "calibration": asdict(calibration), "sentences": lines}
-    answer(form, document, _text(calibration, lines, out))
+    print_result(form, document, _text(calibration, lines, out))
 
 
 def sentences(calibration: "Calibration") -> Iterator[str]:

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.resource_texts import date_of
-from trainshed.cli.terminal import answer, note, out, table
+from trainshed.cli.terminal import note, out, print_result, table
 from trainshed.client.collections import path_of
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.model.faults import UsageFault
@@ -56,7 +56,7 @@ def run(request: flags.Request) -> int:
         calibrations = [
             whole for row in calibrations if (whole := _read_calibration(place, row["key"]))
         ]
-    answer(args.format, calibrations, table(_HEADERS, rows))
+    print_result(args.format, calibrations, table(_HEADERS, rows))
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
-from trainshed.cli.terminal import answer, note
+from trainshed.cli.terminal import note, print_result
 from trainshed.client.collections import pages, path_of
 
 
@@ -33,5 +33,5 @@ def run(request: flags.Request) -> int:
     misses = [
         f"{outcome['job']}: {outcome['sentence']}." for outcome in outcomes if not outcome["inside"]
     ]
-    answer(args.format, outcomes, "\n".join([*score(outcomes), *misses]))
+    print_result(args.format, outcomes, "\n".join([*score(outcomes), *misses]))
     return 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainshed.cli import flags
 from trainshed.cli.check.clusters import rulebook_of
-from trainshed.cli.terminal import answer, table
+from trainshed.cli.terminal import print_result, table
 
 if TYPE_CHECKING:
     from trainshed.planning.sizing import ReducerOption, ReducerPlan
@@ -112,12 +112,12 @@ def run(request: flags.Request) -> int:
     from trainshed.workbench.reduction_hosts import Given, hosts_of
 
     args = request.args
-    exchange = hosts_of(flags.typed(Given, args), rulebook_of(args))
+    exchange = hosts_of(flags.to_dataclass(Given, args), rulebook_of(args))
     reducer_plan = plan(exchange.hosts, exchange.reducer_count, args.gradient_mb * _MEGA)
     text = "\n".join(
         [*_head(exchange), "", _table(reducer_plan), "", *_remarks(exchange, reducer_plan)]
     )
-    answer(args.format, _as_json(exchange, reducer_plan), text)
+    print_result(args.format, _as_json(exchange, reducer_plan), text)
     return 0
 
 
