@@ -70,7 +70,7 @@ def test_a_replica_that_does_not_exist_is_a_usage_error_that_names_those_that_do
     words = ("explain-env", "--config", written("job.json", ML), "--role", "worker")
     run = trainshed(*words, "--index", "2")
     assert run.code == 2
-    assert "This job has no worker 2. There is: primary 0, worker 0 to 1" in run.err
+    assert "the job has no worker 2 (accepted: primary 0, worker 0 to 1)" in run.err
 
 
 def test_a_refused_job_is_not_explained(trainshed, written):

@@ -59,7 +59,7 @@ def test_with_a_gpu_the_answer_says_whether_it_pays(
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("print('done')", 'without a line of JSON that has "seconds"'),
+        ("print('done')", 'printed no line of JSON with "seconds"'),
         ("raise SystemExit(3)", "the run with --device cpu failed"),
     ],
 )
@@ -92,7 +92,7 @@ def test_prices_say_which_device_a_sample_is_cheaper_on(trainshed, machine, step
     [
         (("--cpu-price", "0", "--gpu-price", "1"), "must be a number above 0, got '0'"),
         (("--cpu-price", "1"), "--gpu-price is missing"),
-        (("--accelerator", "NVIDIA_TESLA_V100"), "this machine has Test GPU"),
+        (("--accelerator", "NVIDIA_TESLA_V100"), "must be a GPU of this machine (Test GPU)"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_runs(

@@ -35,7 +35,7 @@ class Fleet:
 
 @pytest.fixture
 def fleet(monkeypatch, home):
-    monkeypatch.setattr(nodes_order, "LOOK_S", 0.01)
+    monkeypatch.setattr(nodes_order, "POLL_S", 0.01)
     for name in ("TRAINSHED_URL", "TRAINSHED_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     with StandIn(Fleet()) as server:

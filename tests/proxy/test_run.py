@@ -146,7 +146,7 @@ def test_trainshed_in_the_command_acts_on_the_server_of_the_run(run, server):
         "sh", "-c", " && ".join(commands), flags=("--project", "demo"), TRAINSHED_DATA_DIR="/x"
     )
     assert done.returncode == 0, done.stderr
-    assert "gs://made-within is there, for project demo" in done.stdout
+    assert "gs://made-within was created in project demo" in done.stdout
     assert done.stdout.splitlines()[-1] == str(server.data_dir)
 
 

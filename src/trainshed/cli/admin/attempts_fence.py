@@ -23,7 +23,7 @@ _EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog, summary=_SUMMARY, example=_EXAMPLE, usage=f"{prog} UID/ATTEMPT [flags]"
     )
@@ -57,8 +57,8 @@ def run(request: flags.Request) -> int:
         out_json(response)
         return 0
     out(response["message"])
-    story = place.command(f"jobs events {response['job']}")
-    note(f"its story: {story}")
+    events_command = place.command(f"jobs events {response['job']}")
+    note(f"list its events with: {events_command}")
     return 0
 
 

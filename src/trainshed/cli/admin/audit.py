@@ -17,7 +17,7 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Lists the newest entries of the audit log, the oldest of them first: every change "

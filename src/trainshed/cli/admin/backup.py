@@ -24,7 +24,7 @@ RESTORE_EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command lines of ``trainshed backup`` and ``trainshed restore``."""
+    """Return the parser."""
     restores = prog.endswith("restore")
     parser = flags.Parser(
         prog,

@@ -22,7 +22,7 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Makes and lists buckets: the server's folders behind gs:// names. "
@@ -78,7 +78,7 @@ def run(request: flags.Request) -> int:
     name = str(args.name).removeprefix(SCHEME).rstrip("/") if args.name else ""
     if args.action == "create":
         bucket = place.server.call("POST", _PATH, {"name": name}, {"project": place.project})
-        text = f"{SCHEME}{bucket['name']} is there, for project {place.project}"
+        text = f"{SCHEME}{bucket['name']} was created in project {place.project}"
         print_result(args.format, bucket, text)
     elif args.action == "adopt":
         path = f"/trainshed/v1/buckets/{quote(name, safe='')}:adopt"
@@ -91,8 +91,8 @@ def run(request: flags.Request) -> int:
         _renew_token(place, args.renew, args.expires, args.format)
     else:
         lifetime = {"expires": args.expires} if args.expires else {}
-        wish = {"bucket": ALL_BUCKETS if args.all else name, "readOnly": args.read_only}
-        _make_token(place, {**wish, **lifetime}, args.format)
+        request = {"bucket": ALL_BUCKETS if args.all else name, "readOnly": args.read_only}
+        _make_token(place, {**request, **lifetime}, args.format)
     return 0
 
 

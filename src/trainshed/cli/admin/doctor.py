@@ -37,7 +37,7 @@ DOCTOR_EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed doctor``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Checks a data directory, its database and its processes against everything that "

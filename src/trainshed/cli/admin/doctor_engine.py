@@ -12,7 +12,7 @@ from trainshed.engines.base import Engine, EngineFinding
 from trainshed.engines.capabilities import SupportsProbe
 from trainshed.model.faults import EngineFault, UsageFault
 
-_UNWELL: Final = 1
+_FAILED: Final = 1
 _UNSEEN: Final = 2
 _COLOURS: Final = {"ok": "\x1b[32m", "FAILED": "\x1b[1;31m", "unseen": "\x1b[1;33m"}
 _WIDTH: Final = max(map(len, _COLOURS))
@@ -32,7 +32,7 @@ def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
         out_json({"engine": name, "checks": [_document(finding) for finding in findings]})
     if "unseen" in words:
         return _UNSEEN
-    return _UNWELL if "FAILED" in words else 0
+    return _FAILED if "FAILED" in words else 0
 
 
 def _engine(name: str, settings: Settings) -> Engine:

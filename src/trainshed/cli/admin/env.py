@@ -47,7 +47,7 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Prints the settings that point gcloud and Google's SDKs at a server. The token "
@@ -58,15 +58,15 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [--shell | --gcloud | --python | --airflow] [flags]",
     )
-    how = parser.add_mutually_exclusive_group()
+    client = parser.add_mutually_exclusive_group()
     for name, text in (
         ("shell", "export lines for eval (the default)"),
         ("gcloud", "gcloud config set lines, for good; the region of ai-platform stays a flag"),
         ("python", "the first lines of a script that uses the Vertex SDK"),
         ("airflow", "airflow_local_settings.py for Airflow's operators of Vertex AI"),
     ):
-        how.add_argument(f"--{name}", dest="how", action="store_const", const=name, help=text)
-    parser.set_defaults(how="shell")
+        client.add_argument(f"--{name}", dest="client", action="store_const", const=name, help=text)
+    parser.set_defaults(client="shell")
     parser.add_argument("--project", help=f"Project id ({PROJECT_VARIABLES[0]}, or {PROJECT})")
     parser.add_argument("--region", default="us-central1", help="Region (us-central1)")
     parser.add_argument(
@@ -76,7 +76,7 @@ def parser(prog: str) -> flags.Parser:
         "--transport",
         choices=("rest", "grpc"),
         default="rest",
-        help="What --python uses; without settings the SDK takes gRPC",
+        help="What --python uses; the default of the SDK is gRPC",
     )
     parser.add_argument(
         "--key-file",
@@ -97,18 +97,18 @@ def run(request: flags.Request) -> int:
     bucket = args.bucket and args.bucket.removeprefix(SCHEME).rstrip("/")
     target = _target(located, project, args.region, bucket)
     server = _server(located, target)
-    if server and (args.how == "shell" or args.format == "json"):
+    if server and (args.client == "shell" or args.format == "json"):
         target = replace(target, storage=_storage(server, target))
-    if server and args.how != "gcloud":
+    if server and args.client != "gcloud":
         ensure_staging_bucket(server, target)
     if args.format == "json":
         out_json(_as_json(target, located.token))
-    elif args.how == "python":
+    elif args.client == "python":
         out(python_snippet(target, args.transport))
-    elif args.how == "airflow":
+    elif args.client == "airflow":
         out(airflow_settings(target, args.key_file))
     else:
-        lines = _gcloud_lines(target) if args.how == "gcloud" else _shell_lines(target, located)
+        lines = _gcloud_lines(target) if args.client == "gcloud" else _shell_lines(target, located)
         out("\n".join(lines))
     return 0
 
@@ -131,7 +131,7 @@ def _target(server: LocatedServer, project: str, region: str, bucket: str | None
     running = server.running
     anonymous = running is not None and running.anonymous
     if not anonymous and server.token is None:
-        _miss_token(server)
+        _report_missing_token(server)
     if running is not None and not running.is_alive:
         note("the server is not running; these are its last settings")
     return ClientTarget(
@@ -146,7 +146,7 @@ def _target(server: LocatedServer, project: str, region: str, bucket: str | None
     )
 
 
-def _miss_token(server: LocatedServer) -> None:
+def _report_missing_token(server: LocatedServer) -> None:
     """Refuse if this machine's server needs a token; another server may not need one."""
     if server.running is not None:
         raise UsageFault(
@@ -182,7 +182,7 @@ def _storage(server: "Server", target: ClientTarget) -> str | None:
     if target.anonymous:
         return None  # storage clients need no token
     try:
-        response = server.call("POST", _bucket_tokens(target), _WISH)
+        response = server.call("POST", _bucket_tokens(target), _TOKEN_REQUEST)
         return bucket_address(target.url, str(response["token"]))
     except (ServerRefusal, Unreachable, KeyError, OSError) as error:
         note(f"cannot get a token for storage clients, which are left out: {error}")
@@ -210,7 +210,7 @@ def ensure_staging_bucket(server: "Server", target: ClientTarget) -> None:
 
 _BUCKETS = "/storage/v1/b"
 #: The token that storage clients get.
-_WISH = {"bucket": ALL_BUCKETS, "expires": LIFE}
+_TOKEN_REQUEST = {"bucket": ALL_BUCKETS, "expires": LIFE}
 
 
 def _has_bucket(server: "Server", name: str) -> bool:
@@ -316,18 +316,18 @@ def _storage_lines(target: ClientTarget) -> Iterator[str]:
     if target.anonymous:
         yield f'os.environ["STORAGE_EMULATOR_HOST"] = {target.url!r}'
         return
-    request_body = json.dumps(_WISH)
+    request_body = json.dumps(_TOKEN_REQUEST)
     trust = ""
     if target.bundle and target.url.startswith("https:"):
         trust = f", context=ssl.create_default_context(cafile={target.bundle!r})"
-    yield "wish = urllib.request.Request("
+    yield "request = urllib.request.Request("
     yield f"    {target.url + _bucket_tokens(target)!r},"
     yield f"    data={request_body.encode()!r},"
     yield '    headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},'
     yield ")"
-    yield f"with urllib.request.urlopen(wish{trust}) as answer:"
-    yield '    for_buckets = json.load(answer)["token"]'
-    yield f'os.environ["STORAGE_EMULATOR_HOST"] = {bucket_address(target.url, "")!r} + for_buckets'
+    yield f"with urllib.request.urlopen(request{trust}) as response:"
+    yield '    bucket_token = json.load(response)["token"]'
+    yield f'os.environ["STORAGE_EMULATOR_HOST"] = {bucket_address(target.url, "")!r} + bucket_token'
 
 
 def _imports(target: ClientTarget) -> Iterator[str]:

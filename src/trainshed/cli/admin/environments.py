@@ -14,7 +14,7 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Makes a Python environment with the packages that an AI Platform runtime version "

@@ -30,7 +30,7 @@ _COLUMNS: Final = ("id", "email", "role", "project", "created")
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Makes and registers keys of service accounts, whose clients then sign their own "

@@ -17,7 +17,7 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Lists the machines of the fleet as last reported, and their GPUs: the job that "

@@ -39,7 +39,7 @@ _EXAMPLE: Final = {
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     order = prog.rpartition(" ")[2]
     parser = flags.Parser(
         prog, summary=_SUMMARY[order], example=_EXAMPLE[order], usage=f"{prog} NODE [flags]"
@@ -78,7 +78,7 @@ def _notice(text: str) -> float:
 
 
 #: Seconds between two reads of the node, and seconds to wait for a server that is down.
-LOOK_S: Final = 0.5
+POLL_S: Final = 0.5
 RETURN_S_MAX: Final = 60.0
 
 _PATH: Final = "/trainshed/v1/nodes"
@@ -116,7 +116,7 @@ def _wait(server: "Server", name: str, response: Json) -> int:
             if remaining != reported:
                 note(f"{remaining} replica{'s' if remaining > 1 else ''} left on {name}")
             reported = remaining
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
             response["node"] = _node(server, name, response["node"])
     except KeyboardInterrupt:
         note(f"{name} stays {response['node']['state']}; no longer waiting for its replicas")
@@ -134,6 +134,6 @@ def _node(server: "Server", name: str, last: Json) -> Json:
         except Unreachable:  # the server may be restarting: it keeps the order
             if time.monotonic() > deadline:
                 raise
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
             continue
         return next((node for node in nodes if node["name"] == name), {**last, "replicas": 0})

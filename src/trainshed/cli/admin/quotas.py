@@ -18,7 +18,7 @@ _EACH = "*"
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Lists how many accelerators of each type a project may use at once in each "

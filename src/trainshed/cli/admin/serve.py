@@ -26,7 +26,7 @@ _THROW_AWAY = "throw-away"
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     gc.set_threshold(*GC_THRESHOLDS)
     parser = flags.Parser(
         prog,

@@ -26,7 +26,7 @@ from trainshed.store.listed_jobs import JobListQuery
 
 #: Seconds that jobs have to end; the engine then ends the rest.
 _END_S: Final = 20.0
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 _OPEN: Final = frozenset(state for state in JobState if not state.is_final)
 _PAGE: Final = 1000
 
@@ -83,4 +83,4 @@ def _end_jobs(application: Application) -> None:
             application.controller.wake()
         if not rows and not store.holding():
             return
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)

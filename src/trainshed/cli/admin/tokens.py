@@ -24,7 +24,7 @@ _COLUMNS: Final = ("id", "name", "role", "project", "created", "expires", "last 
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
         summary="Makes, lists and revokes tokens, through the running server, or else in its "
@@ -56,10 +56,10 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
 def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
-    wish = grant_of(args, "name", "expires") if args.action == "create" else {}
+    grant = grant_of(args, "name", "expires") if args.action == "create" else {}
     with connect(args, "tokens") as ask:
         if args.action == "create":
-            _create(ask, wish, args.out, args.format)
+            _create(ask, grant, args.out, args.format)
         elif args.action == "list":
             print_list(ask("GET")["tokens"], _COLUMNS, args.format)
         else:
@@ -70,11 +70,11 @@ def run(request: flags.Request) -> int:
     return 0
 
 
-def _create(ask: Ask, wish: dict[str, Any], out: Path | None, form: str) -> None:
+def _create(ask: Ask, grant: dict[str, Any], out: Path | None, form: str) -> None:
     from trainshed.files.server_files import write_file
 
     check_out(out)
-    token = ask("POST", wish)
+    token = ask("POST", grant)
     if out:
         write_file(out, f"{token.pop('token')}\n".encode())
         token["file"] = str(out)

@@ -1,1 +1,1 @@
-"""Verbs that check a job, the catalog or this machine, and change nothing."""
+"""Commands that check a job or this machine, or print the catalog; they change nothing."""

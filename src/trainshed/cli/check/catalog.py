@@ -1,4 +1,4 @@
-"""``trainshed catalog NOUN list|describe``: the entries of one edition of the catalog."""
+"""``trainshed catalog NOUN list|describe``: prints entries of one edition of the catalog."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from trainshed.model.faults import UsageFault
 
 Row = Mapping[str, Any]
 
-#: What can be shown; ``workbench.catalog_rows`` has a function for each of them.
+#: The kinds of entries; ``workbench.catalog_rows`` has a function for each of them.
 NOUNS = ("machine-types", "accelerators", "regions", "runtimes", "images", "editions")
 
 EXAMPLE = """\
@@ -20,10 +20,10 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed catalog``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Shows the catalog's entries and their sources, as of an edition.",
+        summary="Shows the entries of one edition of the catalog, and their sources.",
         example=EXAMPLE,
         usage=f"{prog} NOUN [list | describe NAME] [flags]",
     )
@@ -31,16 +31,26 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "action", choices=("list", "describe"), nargs="?", default="list", help="default: list"
     )
-    parser.add_argument("name", metavar="NAME", nargs="?", help="what to describe")
-    parser.add_argument("--edition", metavar="ID", help="default: the newest")
-    parser.add_argument("--zone-snapshot", metavar="ID", help="zone data, for regions")
-    parser.add_argument("--overlay", metavar="FILE", action="append", default=[])
+    parser.add_argument("name", metavar="NAME", nargs="?", help="entry to describe")
+    parser.add_argument(
+        "--edition", metavar="ID", help="edition of the catalog; default: the newest"
+    )
+    parser.add_argument(
+        "--zone-snapshot", metavar="ID", help="version of the zone data, for regions"
+    )
+    parser.add_argument(
+        "--overlay",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="TOML file with your own entries; repeatable",
+    )
     flags.add_format(parser)
     return parser
 
 
 def run(request: flags.Request) -> int:
-    """List rows, or describe one."""
+    """Print all rows, or one row in full."""
     from trainshed.catalog import editions
     from trainshed.catalog.open import load_catalog
     from trainshed.workbench import catalog_rows
@@ -51,7 +61,7 @@ def run(request: flags.Request) -> int:
     rows = catalog_rows.NOUNS[args.noun](catalog)
     if args.name and args.action != "describe":
         raise UsageFault(
-            f"list takes no name; use: trainshed catalog {args.noun} describe {args.name}"
+            f"list takes no NAME; use: trainshed catalog {args.noun} describe {args.name}"
         )
     if args.action == "describe":
         _describe(_find_row(rows, args.noun, args.name), as_json=args.format == "json")
@@ -64,21 +74,21 @@ def run(request: flags.Request) -> int:
     return 0
 
 
-def _find_row(rows: Sequence[Row], noun: str, wanted: str | None) -> Row:
-    if not wanted:
+def _find_row(rows: Sequence[Row], noun: str, entry: str | None) -> Row:
+    if not entry:
         raise UsageFault(f"describe needs a NAME; list them with: trainshed catalog {noun} list")
     for row in rows:
         names = (row["name"], *row.get("aliases", ()))
-        if any(wanted == name or wanted.endswith(f"/{name}") for name in names):
+        if any(entry == name or entry.endswith(f"/{name}") for name in names):
             return row
-    by_plain = {_plain(row["name"]): row["name"] for row in rows}
-    matches = difflib.get_close_matches(_plain(wanted), by_plain, n=3)
-    near = [by_plain[name] for name in matches]
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    raise UsageFault(f"there is no {wanted} among the {noun}{hint}")
+    names_by_key = {_name_key(row["name"]): row["name"] for row in rows}
+    similar = difflib.get_close_matches(_name_key(entry), names_by_key, n=3)
+    suggestions = [names_by_key[key] for key in similar]
+    hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
+    raise UsageFault(f"the catalog has no {entry} in its {noun}{hint}")
 
 
-def _plain(name: str) -> str:
+def _name_key(name: str) -> str:
     return name.lower().replace("_", "-")
 
 

@@ -1,4 +1,4 @@
-"""What a job of the command line is judged by, and the cluster that it would have."""
+"""The rules that the command line checks a job by, and the cluster of a job."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ HEADERS = ("ROLE", "COUNT", "MACHINE TYPE", "VCPUS", "MEMORY GB", "ACCELERATORS"
 
 
 def cluster_table(rows: "Sequence[ClusterRow]") -> str:
-    """The cluster with a line a role."""
+    """Return a table with a line for each role."""
     return table(
         HEADERS,
         [
@@ -36,12 +36,12 @@ def cluster_table(rows: "Sequence[ClusterRow]") -> str:
 
 
 def cluster_json(rows: "Iterable[ClusterRow]") -> list[dict[str, Any]]:
-    """The cluster with an object a role."""
+    """Return a JSON object for each role."""
     return [{**asdict(row), "role": row.role.value} for row in rows]
 
 
 def violations_json(violations: Iterable[Violation]) -> list[dict[str, str]]:
-    """Violations as ``validate --format json`` promises them."""
+    """Return violations as ``validate --format json`` prints them."""
     return [
         {
             "field": str(violation.field),
@@ -54,7 +54,7 @@ def violations_json(violations: Iterable[Violation]) -> list[dict[str, str]]:
 
 
 def rulebook_of(args: argparse.Namespace) -> "Rulebook":
-    """The rulebook of the flags that say what a job is judged by."""
+    """Return the rulebook of the flags of ``add_catalog_flags``."""
     from trainshed.admission import Scope
     from trainshed.service.jobs.judging import Rulebook
 

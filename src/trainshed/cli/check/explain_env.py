@@ -1,4 +1,4 @@
-"""``trainshed explain-env``: the environment of one replica of a job, with Google's host names."""
+"""``trainshed explain-env``: prints the environment that one replica of a job has at Google."""
 
 import json
 from collections import Counter
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainshed.service.jobs.judging import Rulebook
     from trainshed.workbench.local_run import LocalJob
 
-#: Stands for a program that the file leaves to a flag; no variable shows it.
+#: Replaces a program that neither the file nor a flag names; no variable contains it.
 NO_PROGRAM = Program(kind=ProgramKind.PYTHON_PACKAGE, module="unnamed")
 NO_ENTRY_POINT = ("unnamed",)
 
@@ -29,7 +29,7 @@ EXAMPLE = """\
   trainshed explain-env --config config.yaml --module-name trainer.task --role worker --index 1
   trainshed explain-env --config job.yaml --role primary --format json"""
 
-#: What people call a role, in either dialect; pool 2 may be two roles.
+#: The words for roles in both dialects; pool 2 has parameter servers or reducers.
 ROLES: Mapping[str, Role] = {
     "primary": Role.PRIMARY,
     "master": Role.PRIMARY,
@@ -48,11 +48,11 @@ ROLES: Mapping[str, Role] = {
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed explain-env``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Prints the environment that one replica of a job would have at Google: KEY=value, "
-        "JSON indented.",
+        summary="Prints the environment variables that one replica of a job has at Google, as "
+        "KEY=value; JSON values are indented.",
         example=EXAMPLE,
     )
     parser.own = ()
@@ -64,9 +64,11 @@ def parser(prog: str) -> flags.Parser:
         metavar="ROLE",
         help=", ".join(dict.fromkeys(ROLES)),
     )
-    parser.add_argument("--index", type=int, default=0, metavar="N", help="Number in the role")
+    parser.add_argument(
+        "--index", type=int, default=0, metavar="N", help="Index of the replica in its role"
+    )
     flags.add_format(parser)
-    add_cluster_flags(parser, "they win over the file")
+    add_cluster_flags(parser, "they override the file")
     flags.add_run_flags(parser, dry_run=False)
     parser.set_defaults(gs_paths=GsPaths.URI.value)
     flags.add_catalog_flags(parser)
@@ -89,7 +91,7 @@ def run(request: flags.Request) -> int:
 
 
 def replica_env(plan: "LaunchPlan", role: Role, index: int) -> Mapping[str, str]:
-    """The environment of one replica.  Raises UsageFault with those that there are."""
+    """Return the environment of one replica.  Raises UsageFault if the job has no such replica."""
     from trainshed.launch.names import role_word
 
     for replica in plan.replicas:
@@ -99,7 +101,7 @@ def replica_env(plan: "LaunchPlan", role: Role, index: int) -> Mapping[str, str]
     ranges = ", ".join(
         f"{role_word(group_role)} {_span(count)}" for group_role, count in counts.items()
     )
-    raise UsageFault(f"This job has no {role_word(role)} {index}. There is: {ranges}")
+    raise UsageFault(f"the job has no {role_word(role)} {index} (accepted: {ranges})")
 
 
 def _span(count: int) -> str:
@@ -107,13 +109,13 @@ def _span(count: int) -> str:
 
 
 def _role(word: str, plan: "LaunchPlan") -> Role:
-    """The role that a word means in this job: pool 2 has reducers or parameter servers."""
+    """Return the role of a word in this job: pool 2 has reducers or parameter servers."""
     has_reducers = any(replica.role is Role.REDUCER for replica in plan.replicas)
     return Role.REDUCER if word == "workerpool2" and has_reducers else ROLES[word]
 
 
 def _indent_json(value: str) -> str:
-    """JSON objects and lists indented; everything else as it is."""
+    """Indent JSON objects and lists; return other values unchanged."""
     if not value.startswith(("{", "[")):
         return value
     try:
@@ -128,7 +130,7 @@ def _job(
     user_args: Sequence[str] | None,
     rulebook: "Rulebook",
 ) -> "LocalJob":
-    """The job of a file, judged as it would be when it runs; no program needs to be there."""
+    """Return the job of a file, checked as for a run; its program need not exist."""
     from trainshed.service.jobs.judging import accept, judge
     from trainshed.service.starts.programs import Source
     from trainshed.wire.detect import DocumentKind, kind_of
@@ -153,9 +155,9 @@ def _job(
 
 
 def _add_program(group: ReplicaGroup) -> ReplicaGroup:
-    """A file whose module comes by flag is explained without it; packages need not exist."""
+    """Replace a missing module, and leave out packages, which need not exist."""
     if group.program is None and group.role is not Role.PRIMARY:
-        return group  # ml v1: it runs the primary's
+        return group  # ml v1: the replica runs the program of the primary
     program = group.program or NO_PROGRAM
     module = program.module or NO_PROGRAM.module
     return replace(group, program=replace(program, module=module, package_uris=()))

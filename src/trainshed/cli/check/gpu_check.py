@@ -1,8 +1,8 @@
-"""``trainshed gpu-check``: whether GPUs help this model, how many, and at which price.
+"""``trainshed gpu-check``: measures whether GPUs speed up a trainer enough for their price.
 
-The trainer takes ``--device cpu`` or ``--device cuda``.  These are the short runs of a calibration
-on one device and the other; the local engine holds the GPUs.  A trainer whose steps no hook sees
-ends with one line of JSON that has ``seconds``.
+The trainer must accept ``--device cpu`` and ``--device cuda``.  The runs are short runs as of a
+calibration; the local engine holds the GPUs.  If no hook can count the trainer's steps, it must
+end with a line of JSON with ``seconds``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from trainshed.planning.scaling.devices_compared import Prices, Rate
     from trainshed.workbench.local_run import Host, LocalJob
 
-#: A trainer that only says at its end how long it took has so long, in seconds.
+#: Seconds for a trainer that reports its time only at its end.
 _UNSEEN_S: Final = 600.0
-#: A busy machine's figures are that many times less sure.
+#: On a busy machine the uncertainty is so many times larger.
 _NOISY: Final = 3.0
 
 
@@ -30,12 +30,12 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed gpu-check``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Measures a trainer's steps with --device cpu and, where there are GPUs, with "
-        "--device cuda on one and on all of them, and says whether they pay. A trainer whose steps "
-        "no hook sees ends with one line of JSON that has seconds.",
+        summary="Measures a trainer's steps with --device cpu and, if the machine has GPUs, with "
+        "--device cuda on one and on all of them, and says whether the GPUs are worth their price. "
+        "If hooks cannot count the trainer's steps, it must end with a line of JSON with seconds.",
         example=EXAMPLE,
         usage=f"{prog} --module-name MODULE [flags] [-- USER_ARGS ...]",
     )
@@ -43,23 +43,28 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument("--module-name", metavar="MODULE", required=True, help="Module to run")
     parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
     parser.add_argument(
-        "--accelerator", metavar="TYPE", help="Required GPU type; others are refused"
+        "--accelerator",
+        metavar="TYPE",
+        help="Required GPU type; the command refuses a machine without it",
     )
     parser.add_argument(
-        "--cpu-price", metavar="P", type=flags.above_zero, help="An hour of a machine without GPUs"
+        "--cpu-price",
+        metavar="P",
+        type=flags.above_zero,
+        help="Price per hour of a machine without GPUs",
     )
     parser.add_argument(
         "--gpu-price",
         metavar="P",
         type=flags.above_zero,
-        help="An hour of one with a GPU, same currency",
+        help="Price per hour of a machine with one GPU, in the same currency",
     )
     parser.add_argument(
         "--seconds",
         metavar="S",
         type=flags.above_zero,
         default=15.0,
-        help="Longest time of a run's steps",
+        help="Longest time for the steps of a run; default: 15",
     )
     flags.add_format(parser)
     flags.add_run_flags(parser, dry_run=False)
@@ -68,16 +73,16 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Measure and print; the exit code is 0 whatever the result is.
+    """Measure and print; return 0 for every result.
 
-    Raises UsageFault, and EngineFault when a run fails or tells neither steps nor seconds.
+    Raises UsageFault, and EngineFault if a run fails or reports neither steps nor seconds.
     """
     from trainshed.cli.local.run_job import host_of_job
     from trainshed.planning.scaling.devices_compared import decision
 
     args, user_args = request
     if any(word.split("=")[0] == "--device" for word in user_args or ()):
-        raise UsageFault("--device is what gpu-check itself gives the trainer; leave it out")
+        raise UsageFault("gpu-check itself passes --device to the trainer; leave it out")
     prices, gpus = _prices(args.cpu_price, args.gpu_price), list_gpus()
     _refuse_absent(args.accelerator, [gpu.name for gpu in gpus])
 
@@ -90,14 +95,13 @@ def run(request: flags.Request) -> int:
     counts = sorted({1, len(gpus)}) if gpus else []
     rates = [measure_rate("cuda", count, gpus[0].name) for count in counts]
     if rates and any(not rate.samples for rate in (cpu, *rates)):
-        note("steps are compared: no run has reported how many samples a step holds")
+        note("comparing steps, because not every run reported how many samples a step has")
     sentences = list(decision(cpu, rates, prices))
     print_result(args.format, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
     return 0
 
 
 def list_gpus() -> "Sequence[GpuDevice]":
-    """The GPUs of this machine."""
     from trainshed.engines.local.devices.find import devices
 
     return devices()
@@ -110,7 +114,7 @@ def _prices(cpu: float | None, gpu: float | None) -> "Prices | None":
         return None
     if cpu is None or gpu is None:
         missing = "--cpu-price" if cpu is None else "--gpu-price"
-        raise UsageFault(f"{missing} is missing: give the prices of both machines, or none")
+        raise UsageFault(f"{missing} is missing; give the prices of both machines, or none")
     return Prices(cpu=cpu, one_gpu=gpu)
 
 
@@ -120,14 +124,13 @@ def _refuse_absent(accelerator: str | None, names: Sequence[str]) -> None:
         _normalize_name(accelerator) in _normalize_name(name) for name in names
     ):
         raise UsageFault(
-            f"--accelerator {accelerator}: this machine has {', '.join(names) or 'no GPU'}, and "
-            "measurements here do not apply to another GPU: run the same command on a "
-            "machine with it"
+            f"--accelerator must be a GPU of this machine ({', '.join(names) or 'it has none'}), "
+            f"got {accelerator}; run the same command on a machine with this GPU"
         )
 
 
 def _normalize_name(name: str) -> str:
-    """The catalog's words for cards and the driver's differ in more than case."""
+    """Return a form of a GPU's name that is equal for the catalog and the driver."""
     words = name.upper().replace("_", " ").replace("-", " ").split()
     return " ".join(word for word in words if word not in {"NVIDIA", "TESLA"})
 
@@ -135,7 +138,7 @@ def _normalize_name(name: str) -> str:
 def _measure(
     job: "LocalJob", host: "Host", steps_s: float, device: str, devices: tuple[int, str]
 ) -> "Rate":
-    """The rate of so many devices of a name.  Raises EngineFault."""
+    """Measure the rate of ``devices``, a count and a name.  Raises EngineFault."""
     from trainshed.planning.scaling.calibration import RunKind
     from trainshed.planning.scaling.devices_compared import Rate
     from trainshed.planning.scaling.steps_seen import steps_seen
@@ -157,8 +160,9 @@ def _measure(
     except NoSteps as fault:
         if last_lines.seconds is None:
             raise EngineFault(
-                f"the run with --device {device} ended ({fault.message}) without steps that hooks "
-                'see, and without a line of JSON that has "seconds"'
+                f"the run with --device {device} ended ({fault.message}), but hooks counted no "
+                "steps, "
+                'and the trainer printed no line of JSON with "seconds"'
             ) from None
         return Rate(name=name, count=count, seconds=last_lines.seconds)
     except EngineFault as fault:

@@ -1,4 +1,4 @@
-"""``trainshed validate``: many files, one catalog, an answer for each document."""
+"""``trainshed validate``: checks the job documents of files against the catalog."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,30 +25,32 @@ EXAMPLE = """\
 
 
 def parser(prog: str) -> flags.Parser:
-    """The command line of ``trainshed validate``."""
+    """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Checks job files of either dialect against the catalog; prints every violation, "
-        "or the cluster that the job would have.",
+        summary="Checks job files of either dialect against the catalog; prints all violations, or "
+        "the cluster of a valid job.",
         example=EXAMPLE,
         usage=f"{prog} FILE... [flags]",
     )
     parser.add_argument("file", metavar="FILE", nargs="+", help="YAML or JSON; - reads stdin")
     parser.add_argument(
-        "--quota", action="store_true", help="Say too whether valid jobs are within default quota"
+        "--quota",
+        action="store_true",
+        help="Also check whether valid jobs are within the default quota",
     )
     flags.add_format(parser)
     flags.add_catalog_flags(parser)
-    add_cluster_flags(parser, "override fields of every file")
+    add_cluster_flags(parser, "they override the fields of every file")
     return parser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidatedFile:
-    """What was found about one document.
+    """The result of checking one document.
 
-    ``unreadable`` is set where the file cannot be read as a job at all (exit code 2); there is no
-    judgement then.  ``position`` is None for the only document of a file.
+    ``unreadable`` is set, and ``judgement`` is None, if the file cannot be read as a job (exit code
+    2).  ``position`` is None for the only document of a file.
     """
 
     file: str
@@ -63,7 +65,7 @@ class ValidatedFile:
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """All that is wrong; a file that cannot be read has one violation, without a field."""
+        """All violations; a file that cannot be read has one, without a field."""
         if self.judgement:
             return self.judgement.violations
         message = self.unreadable or ""
@@ -71,12 +73,12 @@ class ValidatedFile:
 
     @property
     def is_no_job(self) -> bool:
-        """Whether the file cannot be read as a job at all: a fault of writing, not a refusal."""
+        """Whether the file cannot be read as a job, so that it is not checked."""
         return self.judgement is None or self.judgement.question is None
 
     @property
-    def complaint(self) -> str:
-        """Why the file is no job, in a line."""
+    def fault(self) -> str:
+        """Why the file cannot be read as a job, in one line."""
         return self.unreadable or f"{self.name}: {self.violations[0].message}"
 
     @property
@@ -86,30 +88,30 @@ class ValidatedFile:
 
 
 def run(request: flags.Request) -> int:
-    """Exit code 0 when all are valid, 1 when some are refused, 2 when one cannot be read."""
+    """Return 0 if all documents are valid, 1 if one is refused, 2 if one cannot be read."""
     args = request.args
     rulebook = rulebook_of(args)
-    answers = list(_validate(args.file, submit_flags_of(args), rulebook))
+    results = list(_validate(args.file, submit_flags_of(args), rulebook))
     if args.format == "json":
-        out_json([_as_json(answer, quota=args.quota) for answer in answers])
+        out_json([_as_json(result, quota=args.quota) for result in results])
     else:
-        for answer in answers:
-            _print(answer, quota=args.quota)
-    return _exit_code(answers)
+        for result in results:
+            _print(result, quota=args.quota)
+    return _exit_code(results)
 
 
-def _exit_code(answers: Iterable[ValidatedFile]) -> int:
-    codes = {EXIT_USAGE if a.is_no_job else 0 if a.valid else EXIT_REFUSED for a in answers}
+def _exit_code(results: Iterable[ValidatedFile]) -> int:
+    codes = {EXIT_USAGE if r.is_no_job else 0 if r.valid else EXIT_REFUSED for r in results}
     return max(codes, default=0)
 
 
 def _validate(
     files: Iterable[str], submit_flags: Mapping[str, str], rulebook: "Rulebook"
 ) -> Iterator[ValidatedFile]:
-    """Judge every document of every file; ``submit_flags`` override its fields.
+    """Check every document of every file; ``submit_flags`` override its fields.
 
-    Faults of the command line (an unknown edition, flag or overlay) raise UsageFault; faults of a
-    file become an answer, so that one broken file does not hide the others.
+    A mistake of the command line, such as an unknown edition, raises UsageFault.  A mistake in a
+    file becomes a result, so that the other files are still checked.
     """
     from trainshed.catalog.open import load_catalog
     from trainshed.workbench.documents import read
@@ -122,10 +124,10 @@ def _validate(
         except UsageFault as fault:
             yield ValidatedFile(file=file, unreadable=str(fault))
             continue
-        yield from _answers(file, documents, submit_flags, rulebook)
+        yield from _check_documents(file, documents, submit_flags, rulebook)
 
 
-def _answers(
+def _check_documents(
     file: str,
     documents: "Sequence[JobDocument]",
     submit_flags: Mapping[str, str],
@@ -144,47 +146,47 @@ def _answers(
             yield ValidatedFile(file=file, position=position, judgement=judgement)
 
 
-def _as_json(answer: ValidatedFile, *, quota: bool) -> dict[str, Any]:
-    judgement = answer.judgement
-    document: dict[str, Any] = {"file": answer.file}
-    if answer.position is not None:
-        document["document"] = answer.position
-    document["valid"] = answer.valid
-    document["violations"] = violations_json(answer.violations)
+def _as_json(result: ValidatedFile, *, quota: bool) -> dict[str, Any]:
+    judgement = result.judgement
+    document: dict[str, Any] = {"file": result.file}
+    if result.position is not None:
+        document["document"] = result.position
+    document["valid"] = result.valid
+    document["violations"] = violations_json(result.violations)
     document["notes"] = list(judgement.notes) if judgement else []
     document["cluster"] = cluster_json(judgement.cluster) if judgement and judgement.valid else []
     if judgement and (reduction := judgement.reduction):
         document["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
     if quota:
         over = judgement.over_quota if judgement and judgement.valid else ()
-        document["within_quota"] = not over if answer.valid else None
+        document["within_quota"] = not over if result.valid else None
         document["over_quota"] = violations_json(over)
-    if answer.is_no_job:
-        print_error(answer.complaint)
+    if result.is_no_job:
+        print_error(result.fault)
     return document
 
 
-def _print(answer: ValidatedFile, *, quota: bool) -> None:
-    if answer.is_no_job:
-        print_error(answer.complaint)
+def _print(result: ValidatedFile, *, quota: bool) -> None:
+    if result.is_no_job:
+        print_error(result.fault)
         return
-    if answer.judgement is None or not answer.valid:
-        out(f"{answer.name}: refused")
-        for violation in answer.violations:
+    if result.judgement is None or not result.valid:
+        out(f"{result.name}: refused")
+        for violation in result.violations:
             out(f"  {violation_text(violation)}")
         return
-    out(f"{answer.name}: valid")
-    out(_indented(cluster_table(answer.judgement.cluster)))
-    for note in answer.judgement.notes:
+    out(f"{result.name}: valid")
+    out(_indent(cluster_table(result.judgement.cluster)))
+    for note in result.judgement.notes:
         out(f"  note: {note}")
-    if reduction := answer.judgement.reduction:
+    if reduction := result.judgement.reduction:
         out(f"  reduction: {reduction.sentence}")
     if quota:
-        over = answer.judgement.over_quota
+        over = result.judgement.over_quota
         out(f"  quota: {'exceeded' if over else 'within the defaults'}")
         for violation in over:
             out(f"  {violation_text(violation)}")
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
