@@ -55,7 +55,7 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "--engine",
         metavar="NAME",
-        help="Run one small task on the nodes of this engine instead, and say what it finds: "
+        help="Run one small task on the nodes of this engine instead, and print its findings: "
         "versions, the shared folder from both sides, Python, clocks, the time to its first line",
     )
     flags.add_format(parser)

@@ -52,7 +52,7 @@ def parser(prog: str) -> flags.Parser:
         prog,
         summary="Prints the settings that point gcloud and Google's SDKs at a server. The token "
         "itself is printed only with --format json: the others name the file or the variable that "
-        "holds it. Storage clients send no header: their address has a token of its own, which "
+        "holds it. Storage clients send no header: their address contains its own token, which "
         "opens every bucket that you may use and no other API, and ends after 12 hours. Repeat "
         "the command for another one. The staging bucket PROJECT-staging is made unless it exists.",
         example=EXAMPLE,
@@ -262,7 +262,7 @@ def _shell_value(value: str, target: ClientTarget) -> str:
 
 def _gcloud_lines(target: ClientTarget) -> Iterator[str]:
     settings = properties(target)
-    yield "# in a configuration of its own, your usual one stays as it is:"
+    yield "# in a separate configuration; your usual one does not change:"
     yield "#   gcloud config configurations create trainshed"
     for name, value in settings.items():
         yield f"gcloud config set {name} {shlex.quote(value)}"

@@ -1,6 +1,6 @@
 """``trainshed serve --throw-away``: a temporary server, for one command or for tests.
 
-Its data is in a folder of its own.  It ends when its standard input ends, that is, when its parent
+Its data is in a temporary folder.  It ends when its standard input ends, that is, when its parent
 process has ended, and ends its jobs first.  The first line of input is a key to register, which the
 parent makes while the server starts.
 """

@@ -178,7 +178,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_money(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what it costs")
+    group = parser.add_argument_group("cost")
     group.add_argument(
         "--budget",
         metavar="AMOUNT",
