@@ -64,7 +64,7 @@ class Attempts(InAFolder):
             with self.assertRaises(NewerAttemptError) as caught:
                 old.save(4, lambda _: self.fail("it writes"))
         self.assertIn("attempt 2 of this job", str(caught.exception))
-        self.assertIn("this is attempt 1", str(caught.exception))
+        self.assertIn("attempt 1 must not save", str(caught.exception))
         self.assertEqual(self.names(), before)
         self.assertEqual(new.save(5, lambda out: out.write(b"new")), latest_checkpoint(self.folder))
 
@@ -182,7 +182,7 @@ class TwoProcesses(InAFolder):
         new = self.start(2)
         _, error = old.communicate("20\n")
         self.assertEqual(old.returncode, 1)
-        self.assertIn("attempt 2 of this job has begun", error)
+        self.assertIn("attempt 2 of this job writes into", error)
         said, _ = new.communicate("15\n")
         self.assertEqual((said, new.returncode), ("saved\n", 0))
         self.assertEqual(self.names(), [f".attempt-{JOB}-2", "checkpoint-10", "checkpoint-15"])

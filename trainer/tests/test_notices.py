@@ -46,17 +46,18 @@ OVERTAKEN = (
     + """
 import time
 from trainshed_trainer import notices
-read, watch, main = notices._read, notices._WATCH, threading.current_thread()
+watch, main = notices._WATCH, threading.current_thread()
+read = notices._read_notice_file
 def overtaken():
-    found = read()
+    notice_in_file = read()
     if threading.current_thread() is not main and not watch._is_signalled:
         while not watch._is_installed: time.sleep(0.01)
         with open(os.environ["TRAINSHED_NOTICE_FILE"], "w") as file:
             file.write('{"reason": "maintenance"}')
         os.kill(os.getpid(), signal.SIGTERM)
         while not watch._is_signalled: time.sleep(0.01)
-    return found
-notices._read = overtaken
+    return notice_in_file
+notices._read_notice_file = overtaken
 say("ready")
 while notice() is None: time.sleep(0.01)
 say("told", notice().reason)

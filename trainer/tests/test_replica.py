@@ -144,23 +144,23 @@ class Attempts(unittest.TestCase):
         self.assertEqual((env.attempt, env.is_restart), (3, True))
 
 
-class Nonsense(unittest.TestCase):
-    """A variable that makes no sense is named, with what would be right."""
+class MalformedVariables(unittest.TestCase):
+    """The error for a malformed variable has the variable's name and the accepted values."""
 
     CASES = (
-        ({"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
-        ({"TF_CONFIG": "[]"}, "TF_CONFIG: the value should be a dict"),
-        ({"CLUSTER_SPEC": '{"cluster": 3}'}, "CLUSTER_SPEC: cluster should be a dict"),
+        ({"TF_CONFIG": "{"}, "TF_CONFIG must be JSON"),
+        ({"TF_CONFIG": "[]"}, "TF_CONFIG: the value must be a dict"),
+        ({"CLUSTER_SPEC": '{"cluster": 3}'}, "CLUSTER_SPEC: cluster must be a dict"),
         ({"CLUSTER_SPEC": '{"cluster": {"worker": "a"}}'}, "CLUSTER_SPEC: cluster.worker"),
-        ({"CLUSTER_SPEC": '{"cluster": {"boss": ["a:1"]}}'}, "CLUSTER_SPEC: 'boss' is no type"),
+        ({"CLUSTER_SPEC": '{"cluster": {"boss": ["a:1"]}}'}, "CLUSTER_SPEC: a task type must"),
         (tf_config("worker", "x"), "TF_CONFIG: task.index"),
         (tf_config("worker", -1), "TF_CONFIG: task.index"),
-        (tf_config("worker", 2), "TF_CONFIG: worker 2 is not in its cluster of 2"),
-        ({"RANK": "one", "WORLD_SIZE": "2"}, "RANK should be a whole number"),
-        ({"RANK": "1"}, "WORLD_SIZE should be a whole number"),
-        ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK is 2"),
-        ({"TRAINSHED_ATTEMPT": "two"}, "TRAINSHED_ATTEMPT should be a whole number"),
-        ({"TRAINSHED_ATTEMPT": "0"}, "TRAINSHED_ATTEMPT should be 1 or more"),
+        (tf_config("worker", 2), "TF_CONFIG: task must be in the cluster, got worker 2"),
+        ({"RANK": "one", "WORLD_SIZE": "2"}, "RANK must be a whole number"),
+        ({"RANK": "1"}, "WORLD_SIZE must be a whole number"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK must be from 0 to 1"),
+        ({"TRAINSHED_ATTEMPT": "two"}, "TRAINSHED_ATTEMPT must be a whole number"),
+        ({"TRAINSHED_ATTEMPT": "0"}, "TRAINSHED_ATTEMPT must be 1 or more"),
     )
 
     def test_the_variable_is_named(self) -> None:

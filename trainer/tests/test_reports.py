@@ -25,7 +25,7 @@ class InAFolder(unittest.TestCase):
         for patch in (
             mock.patch.dict(os.environ),
             mock.patch.dict(metrics._LINES, clear=True),  # noqa: SLF001  # one process, many tests
-            mock.patch.dict(vitals._WRITTEN, clear=True),  # noqa: SLF001  # the same
+            mock.patch.dict(vitals._WRITTEN_AT, clear=True),  # noqa: SLF001  # the same
         ):
             patch.start()
             self.addCleanup(patch.stop)

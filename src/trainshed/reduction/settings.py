@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trainshed_trainer.cluster import place_of
+from trainshed_trainer.cluster import read_cluster_position
 from trainshed_trainer.sizes import bytes_of
 
 PORT_MAX: Final = 65535
@@ -83,7 +83,7 @@ def settings_of(argv: Sequence[str] | None) -> ReducerSettings:
 def _read_address(environ: Mapping[str, str]) -> ListenAddress | None:
     """The address that the job has given to this replica, and its number within its role."""
     try:
-        replica = place_of(environ)
+        replica = read_cluster_position(environ)
     except ValueError as error:
         raise ReducerSetupError(str(error)) from None
     peers = replica.peers.get(replica.role, []) if replica else []

@@ -1,8 +1,8 @@
-"""What a training program can ask about its replica, and what it can tell, in its own process.
+"""The functions that a training program calls to learn about its replica and to report progress.
 
-Standard library only and Python 3.8 or later: it is imported by other people's code, in other
-people's environments.  Outside of Trainshed everything here works and means the obvious: one
-primary, no notice but SIGTERM, nobody who wants to hear of progress.
+It needs only Python 3.8 or later, because users import it in environments of their own.  Outside of
+Trainshed every function works: there is one primary, SIGTERM is the only notice, and progress is
+not written.
 """
 
 from trainshed_trainer.checkpoint import latest_checkpoint, local_path, save_atomically

@@ -1,11 +1,11 @@
-"""The names that a launcher and a training program must agree on, each written down once.
+"""The names that the launcher and a training program share, each defined once.
 
-The launcher has its own list, since neither side may import the other; a test compares the two.
+The launcher has its own list because neither side may import the other; a test compares the two.
 """
 
 from __future__ import annotations
 
-# Who is in the cluster.
+# The replicas of the cluster.
 CLUSTER_SPEC = "CLUSTER_SPEC"
 TF_CONFIG = "TF_CONFIG"
 
@@ -15,15 +15,15 @@ MASTER_PORT = "MASTER_PORT"
 RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"
 
-# Which job and trial this is.
+# The identity of the job and of the trial.
 CLOUD_ML_JOB_ID = "CLOUD_ML_JOB_ID"
 CLOUD_ML_TRIAL_ID = "CLOUD_ML_TRIAL_ID"
 
-# Where a trial's metrics go (docs/sources/vertex.md 10.1).
+# The file of a trial's metrics (docs/sources/vertex.md 10.1).
 CLOUD_ML_HP_METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 
-# What only Trainshed says to a replica: which attempt of the job and which replica this is, where a
-# notice of its end appears, where it may say how far it has come, and where buckets are folders.
+# Trainshed's own: the attempt of the job, the replica, the files for a notice and for progress, and
+# the folder that contains the buckets.
 TRAINSHED_ATTEMPT = "TRAINSHED_ATTEMPT"
 TRAINSHED_JOB = "TRAINSHED_JOB"
 TRAINSHED_TASK = "TRAINSHED_TASK"
@@ -31,12 +31,12 @@ TRAINSHED_NOTICE_FILE = "TRAINSHED_NOTICE_FILE"
 TRAINSHED_PROGRESS_FILE = "TRAINSHED_PROGRESS_FILE"
 TRAINSHED_BUCKETS = "TRAINSHED_BUCKETS"
 
-# Where the times of its steps are written; ``hooks``: hooks for its framework note them.
+# The file for step times, and the switches of the hooks that measure them (see ``hooks``).
 TRAINSHED_STEPS_FILE = "TRAINSHED_STEPS_FILE"
 TRAINSHED_STEPS = "TRAINSHED_STEPS"
 
-# The Reduction Server: where the reducers of a job are, what proves that a worker is one of the
-# job's, and where the achieved rates are written; the last six are the job's own to choose.
+# The Reduction Server: the addresses of a job's reducers, the token by which a worker proves that
+# it belongs to the job, and the file for the achieved rates.  Users may set the last six.
 TRAINSHED_REDUCERS = "TRAINSHED_REDUCERS"
 TRAINSHED_REDUCTION_TOKEN = "TRAINSHED_REDUCTION_TOKEN"  # noqa: S105  # a name, no secret
 TRAINSHED_REDUCTION_TOKEN_FILE = "TRAINSHED_REDUCTION_TOKEN_FILE"  # noqa: S105  # as above
@@ -48,7 +48,7 @@ TRAINSHED_REDUCTION_HOSTNAME = "TRAINSHED_REDUCTION_HOSTNAME"
 TRAINSHED_REDUCTION_MAX_STAGING = "TRAINSHED_REDUCTION_MAX_STAGING"
 TRAINSHED_TORCH_BACKEND = "TRAINSHED_TORCH_BACKEND"
 
-# Where results go: variables on Vertex AI, an argument on AI Platform Training.
+# The directories for results: variables on Vertex AI, an argument on AI Platform Training.
 AIP_MODEL_DIR = "AIP_MODEL_DIR"
 AIP_CHECKPOINT_DIR = "AIP_CHECKPOINT_DIR"
 AIP_TENSORBOARD_LOG_DIR = "AIP_TENSORBOARD_LOG_DIR"
@@ -68,10 +68,10 @@ PARAMETER_SERVER = "parameter_server"
 REDUCER = "reducer"
 EVALUATOR = "evaluator"
 
-#: The roles that take part in collective communication, in the order of their ranks.
+#: The roles of the replicas that have a rank, in the order of the ranks.
 WORLD = (PRIMARY, WORKER)
 
-#: What ``task.type`` and the keys of ``cluster`` call each role, in all dialects.
+#: The role for each value of ``task.type`` and each key of ``cluster``, in all dialects.
 ROLE_OF_TASK = {
     "chief": PRIMARY,
     "master": PRIMARY,
@@ -85,5 +85,5 @@ ROLE_OF_TASK = {
     "workerpool3": EVALUATOR,
 }
 
-#: Worker pool 2 holds reducers instead of parameter servers when its image's URI is like this.
+#: Worker pool 2 has reducers instead of parameter servers if its image's URI matches this pattern.
 REDUCTION_IMAGE = r"(?:^|/)reductionserver(?:[:@].*)?$"

@@ -10,7 +10,7 @@ from trainshed_trainer import contract
 
 @dataclass(frozen=True)
 class Directories:
-    """The directories of a job; None if the job names none.  They may be URIs."""
+    """The directories of a job.  Each may be a URI; it is None if the job does not set it."""
 
     job_dir: str | None = None
     model_dir: str | None = None
@@ -19,7 +19,7 @@ class Directories:
 
 
 def directories_of(environ: Mapping[str, str], argv: Sequence[str]) -> Directories:
-    """Find the directories; what a variable names wins over a folder below ``--job-dir``.
+    """Find the directories; a variable takes precedence over a folder below ``--job-dir``.
 
     Without ``--job-dir`` the job's directory is the parent of AIP_MODEL_DIR.
     """
@@ -35,21 +35,22 @@ WANTED = (contract.AIP_MODEL_DIR, contract.AIP_CHECKPOINT_DIR, contract.AIP_TENS
 
 
 def job_dir_of(argv: Sequence[str]) -> str | None:
-    """Read ``--job-dir DIR`` or ``--job-dir=DIR``; the last one wins, the service appends its own.
+    """Read ``--job-dir DIR`` or ``--job-dir=DIR``; the last one counts.
 
-    A bare ``--`` among the user's own arguments ends nothing here, for the same reason.
+    The service appends its own flag after the user's arguments.  For the same reason a bare ``--``
+    among the user's arguments does not end the search.
     """
     directory = None
-    for word, following in zip(argv, [*argv[1:], None]):
-        if word == contract.JOB_DIR_FLAG:
-            directory = following or directory
-        elif word.startswith(contract.JOB_DIR_FLAG + "="):
-            directory = word.split("=", 1)[1] or directory
+    for argument, next_argument in zip(argv, [*argv[1:], None]):
+        if argument == contract.JOB_DIR_FLAG:
+            directory = next_argument or directory
+        elif argument.startswith(contract.JOB_DIR_FLAG + "="):
+            directory = argument.split("=", 1)[1] or directory
     return directory
 
 
 def below(base: str | None, folder: str) -> str | None:
-    """Name a folder below a directory, with the closing slash that AIP_* variables have."""
+    """Return the path of a folder below a directory, with a closing slash as in AIP_* variables."""
     return None if base is None else f"{base.rstrip('/')}/{folder}/"
 
 

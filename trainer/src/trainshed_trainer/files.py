@@ -1,4 +1,4 @@
-"""Writes files atomically: under another name, then renamed."""
+"""Writes files atomically: to a temporary file, which is then renamed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ try:
 except ImportError:  # Windows, where leftovers stay until a user deletes them
     fcntl = None  # type: ignore[assignment]
 
-#: How the name of a file ends while it is being written.
+#: The suffix of a temporary file while it is being written.
 PARTIAL = ".partial"
 
 
@@ -23,12 +23,11 @@ def write_whole(
     durable: bool = True,
     allow: Callable[[], object] = lambda: None,
 ) -> Path:
-    """Write a file atomically: readers see the old one or the new one, never half of one.
+    """Write a file atomically: readers see the old content or the new content, never a part.
 
-    A durable one is on the disk when this returns, its name included; what is not durable survives
-    the death of every process, but not that of the machine.  If ``writer`` raises, nothing is left
-    and nothing is replaced; ``allow`` may raise too, and is called right before the file gets its
-    name.
+    A ``durable`` file is on the disk, with its name, when this returns; another may be lost when
+    the machine fails.  ``allow`` is called right before the rename.  If it or ``writer`` raises,
+    the temporary file is removed and the target is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PARTIAL}")
@@ -41,7 +40,7 @@ def write_whole(
                 os.fsync(out.fileno())
         allow()
         partial.replace(target)
-    except BaseException:  # an interrupt leaves no litter either
+    except BaseException:  # remove the temporary file after a KeyboardInterrupt, too
         partial.unlink(missing_ok=True)
         raise
     if durable:
@@ -50,18 +49,18 @@ def write_whole(
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock that a file's writer holds, which ends with the writer however it dies."""
+    """Lock a file for its writer; the kernel releases the lock when the writer's process ends."""
     if fcntl is None:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # another process writes it, or the file system has no locks
+    except OSError:  # another process holds the lock, or the file system has no locks
         return False
     return True
 
 
 def sync_directory(directory: Path) -> None:
-    """Force a rename to the disk, where the system lets a directory be opened."""
+    """Sync a directory to the disk, on systems that can open a directory."""
     flag = getattr(os, "O_DIRECTORY", None)
     if flag is None:
         return

@@ -1,7 +1,7 @@
-"""The metrics of a tuning trial, in the file that Google's cloudml-hypertune writes.
+"""Writes the metrics of a tuning trial to the file that Google's cloudml-hypertune writes.
 
-Where it differs: the file is replaced as a whole, so that nobody reads half of it, and a restarted
-trial goes on with what the file holds already.
+Two things differ: the file is replaced atomically, so that a reader never gets a part of it, and a
+restarted trial keeps the lines that the file already has.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, SupportsFloat
 from trainshed_trainer import contract
 from trainshed_trainer.files import write_whole
 
-#: The file of a trial to which nobody has named one.
+#: The file that is written when CLOUD_ML_HP_METRIC_FILE is not set.
 DEFAULT_FILE = "/var/hypertune/output.metric"
-#: How many reports the file keeps, as the service expects.
-KEPT = 100
-#: The other fields of a line; a metric of such a name would hide one.
+#: Most reports in the file, as the service expects.
+LINES_MAX = 100
+#: The other fields of a line; a metric with one of these names would overwrite that field.
 RESERVED = ("checkpoint_path", "global_step", "timestamp", "trial")
 
 _LOCK = threading.Lock()
@@ -31,22 +31,24 @@ _LINES: dict[Path, collections.deque[str]] = {}
 def report_metric(
     tag: str, value: SupportsFloat, step: int | None = None, checkpoint_path: str = ""
 ) -> bool:
-    """Report one value of a metric; say whether anybody wants to know.
+    """Report one value of a metric; return whether the value was written.
 
-    It is written to CLOUD_ML_HP_METRIC_FILE, or in a trial that names no file to
-    ``/var/hypertune/output.metric``.  Outside of a trial nothing happens and the answer is False.
-    ``tag`` is the metric's id in the job, ``value`` any number, ``step`` that of the training.
-    Raises ValueError for a tag that is empty or named as another field of the report, OSError if
+    The value is written to CLOUD_ML_HP_METRIC_FILE, or to ``/var/hypertune/output.metric`` in a
+    trial without that variable.  Outside of a trial nothing is written and the result is False.
+    ``tag`` is the metric's id in the job, ``value`` any number, ``step`` the training step.
+    Raises ValueError for a tag that is empty or equals another field of the report, and OSError if
     the file cannot be written.
     """
     if not tag.strip() or tag in RESERVED:
-        raise ValueError(f"{tag!r} cannot be a metric's tag; reserved are {', '.join(RESERVED)}")
+        raise ValueError(
+            f"tag must be the metric's id in the job, got {tag!r} (reserved: {', '.join(RESERVED)})"
+        )
     line = json.dumps(_report(tag, value, step, checkpoint_path), sort_keys=True)
-    path = _file()
+    path = _metric_file()
     if path is None:
         return False
     with _LOCK:
-        lines = _lines(path)
+        lines = _read_last_lines(path)
         lines.append(line + "\n")
         content = "".join(lines).encode()
         write_whole(path, lambda out: out.write(content))
@@ -63,19 +65,19 @@ def _report(tag: str, value: SupportsFloat, step: int | None, checkpoint: str) -
     }
 
 
-def _file() -> Path | None:
-    named = os.environ.get(contract.CLOUD_ML_HP_METRIC_FILE)
+def _metric_file() -> Path | None:
+    path = os.environ.get(contract.CLOUD_ML_HP_METRIC_FILE)
     is_trial = bool(os.environ.get(contract.CLOUD_ML_TRIAL_ID))
-    return Path(named or DEFAULT_FILE) if named or is_trial else None
+    return Path(path or DEFAULT_FILE) if path or is_trial else None
 
 
-def _lines(path: Path) -> collections.deque[str]:
-    """Give the last lines of a file; what was there before this process stays until it is old."""
+def _read_last_lines(path: Path) -> collections.deque[str]:
+    """Return the last lines of a file, including those that an earlier process has written."""
     if path not in _LINES:
         try:
-            before = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            old_lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         except OSError:
-            before = []
-        whole = (line for line in before if line.endswith("}\n"))
-        _LINES[path] = collections.deque(whole, maxlen=KEPT)
+            old_lines = []
+        complete_lines = (line for line in old_lines if line.endswith("}\n"))
+        _LINES[path] = collections.deque(complete_lines, maxlen=LINES_MAX)
     return _LINES[path]

@@ -1,9 +1,8 @@
-"""A notice that this replica is about to be stopped, in time to save a checkpoint and end.
+"""Notifies the program that its replica will be stopped, in time to save a checkpoint and end.
 
-A notice comes on two ways: SIGTERM, and a file that the launcher names.  Whoever asks for notices
-here says that the program will end by itself: SIGTERM then no longer ends it.  The signal's handler
-only passes a word to a thread of ours, since hardly anything may safely be done in a handler, and
-callbacks run in that thread.
+A notice arrives as SIGTERM or as a file that the launcher names.  A program that asks for notices
+must end by itself: SIGTERM no longer ends it.  Callbacks run in a thread of this library, which the
+signal handler only wakes, because few operations are safe in a handler.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from typing import Any, Callable
 
 from trainshed_trainer import contract
 
-#: How often the file is looked for, in seconds.
+#: Seconds between two looks for the file.
 POLL_S = 1.0
-#: The reason of a SIGTERM that came without a word.
+#: The reason of a SIGTERM without a notice file.
 SIGNAL = "signal"
-#: The reason of a file that names none.
+#: The reason if the file names none.
 UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Why this replica is about to be stopped, and until when it may go on.
+    """Why this replica will be stopped, and the time at which it will be killed.
 
     ``reason`` is one word (``maintenance``, ``cancel``, ``timeout``, ``hang``; ``signal`` for a
-    SIGTERM without a word); ``until`` is in seconds since 1970, None where nobody has said.
+    SIGTERM without a notice file).  ``until`` is in seconds since 1970, None if unknown.
     """
 
     reason: str = SIGNAL
@@ -43,7 +42,7 @@ class Notice:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long until this replica is killed, in seconds, never negative; None if unknown."""
+        """Seconds until this replica is killed, never negative; None if unknown."""
         return None if self.until is None else max(0.0, self.until - time.time())
 
 
@@ -51,31 +50,31 @@ Callback = Callable[[Notice], object]
 
 
 def on_notice(callback: Callback) -> None:
-    """Have a function called once, with the notice, when this replica is about to be stopped.
+    """Call a function once, with the notice, when this replica will be stopped.
 
-    It is called in a thread of its own while the program goes on, at once if the notice has already
-    come.  From now on SIGTERM does not end the program: the callback, or a loop that looks at what
-    it has set, must.  Who does not end is killed when the notice is over.  A handler that was
-    installed for SIGTERM before is called as well.
+    The callback runs in a thread of its own, at once if the notice has already arrived.  After this
+    call SIGTERM does not end the program: the callback must end it, or the program must check a
+    value that the callback sets.  A program that does not end is killed when the notice period is
+    over.  A SIGTERM handler that was installed before is called as well.
 
-    A handler can only be installed from the main thread; called elsewhere, this watches the file
-    alone.  Processes forked later end at SIGTERM as if nobody had asked here.
+    Python installs handlers only from the main thread; called from another thread, this watches
+    only the file.  SIGTERM still ends processes that are forked later.
     """
     _WATCH.begin()
     _WATCH.add(callback)
 
 
 def notice() -> Notice | None:
-    """Give the notice once it has come, else None: for loops that look after every step.
+    """Return the notice, or None if none has arrived; for training loops that check every step.
 
-    The first call begins to watch as ``on_notice`` does: SIGTERM no longer ends the program then.
+    The first call starts to watch as ``on_notice`` does: SIGTERM no longer ends the program.
     """
     _WATCH.begin()
     return _WATCH.notice()
 
 
 class _Watch:
-    """The watch of one process; a forked child that asks for notices begins one of its own."""
+    """Watches for the notice of one process; a forked child that calls it starts a new watch."""
 
     def __init__(self) -> None:
         self._pid = 0
@@ -83,34 +82,34 @@ class _Watch:
         self._reset()
 
     def begin(self) -> None:
-        """Watch from now on; where that is done already, nothing happens."""
+        """Start to watch, unless this process already does."""
         if self._pid != os.getpid():
             self._reset()
             self._pid = os.getpid()
             threading.Thread(target=self._run, name="trainshed-notice", daemon=True).start()
         if not self._is_installed and threading.current_thread() is threading.main_thread():
-            self._install()
+            self._install_handler()
 
     def add(self, callback: Callback) -> None:
-        """Hand a callback to the thread, which calls it now or later."""
+        """Pass a callback to the thread, which calls it when the notice arrives."""
         self._events.put(callback)
 
     def notice(self) -> Notice | None:
-        """Give the notice if the thread has seen one, or if there was a signal."""
+        """Return the notice if the thread has read one or a signal has arrived."""
         if self._notice is None and self._is_signalled:
-            self._look()
+            self._check_for_notice()
         return self._notice
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        # its put() may interrupt itself, which is what a signal's handler needs
+        # put() of a SimpleQueue is reentrant, which a signal handler needs
         self._events: queue.SimpleQueue[Callback | None] = queue.SimpleQueue()
         self._is_installed = self._is_signalled = False
         self._notice: Notice | None = None
 
-    def _install(self) -> None:
+    def _install_handler(self) -> None:
         previous = signal.getsignal(signal.SIGTERM)
-        if previous != self._on_signal:  # a forked child has its parent's handler
+        if previous != self._on_signal:  # a forked child inherits its parent's handler
             self._previous = previous
         signal.signal(signal.SIGTERM, self._on_signal)
         self._is_installed = True
@@ -123,14 +122,14 @@ class _Watch:
                 self._previous(number, frame)
         elif callable(self._previous):
             self._previous(number, frame)
-        else:  # a forked child that never asked: it ends as it would have
+        else:  # a forked child that does not watch: the signal ends it as usual
             signal.signal(number, self._previous or signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
     def _run(self) -> None:
         waiting: list[Callback] = []
         while True:
-            self._look()
+            self._check_for_notice()
             if self._notice is not None:
                 for callback in waiting:
                     _call(callback, self._notice)
@@ -141,13 +140,13 @@ class _Watch:
                 continue
             waiting += [] if event is None else [event]
 
-    def _look(self) -> None:
-        """Make the one notice there is, from whichever way brought it first."""
+    def _check_for_notice(self) -> None:
+        """Create the notice from the file or from the signal, once."""
         with self._lock:
             if self._notice is None:
-                # asked before the file, which is there before the signal: no word is missed
+                # the file exists before the signal: reading the flag first never misses the file
                 is_signalled = self._is_signalled
-                self._notice = _read() or (Notice() if is_signalled else None)
+                self._notice = _read_notice_file() or (Notice() if is_signalled else None)
 
 
 _WATCH = _Watch()
@@ -156,12 +155,12 @@ _WATCH = _Watch()
 def _call(callback: Callback, new_notice: Notice) -> None:
     try:
         callback(new_notice)
-    except Exception:  # noqa: BLE001  # the next callback may be the one that saves
+    except Exception:  # noqa: BLE001  # the other callbacks must run, one may save a checkpoint
         traceback.print_exc()
 
 
-def _read() -> Notice | None:
-    """Read the file; that it is there is the notice, whatever it says."""
+def _read_notice_file() -> Notice | None:
+    """Read the notice; a file with any content counts as a notice."""
     path = os.environ.get(contract.TRAINSHED_NOTICE_FILE)
     if not path:
         return None
@@ -169,10 +168,10 @@ def _read() -> Notice | None:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return _parsed(text)
+    return _parse_notice(text)
 
 
-def _parsed(text: str) -> Notice:
+def _parse_notice(text: str) -> Notice:
     try:
         document = json.loads(text)
     except ValueError:

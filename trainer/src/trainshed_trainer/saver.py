@@ -1,4 +1,4 @@
-"""The last few checkpoints of one program: numbered by step, whole, the oldest removed."""
+"""Saves checkpoints numbered by step, atomically, and removes all but the last few."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from trainshed_trainer.checkpoint import checkpoint_directory
 from trainshed_trainer.fence import Fence, fence_of
 from trainshed_trainer.files import PARTIAL, try_lock, write_whole
 
-#: A file that is being written is older than this, in seconds, before it can be taken for a
-#: leftover: its writer locks it right after making it.
+#: Seconds after which an unlocked temporary file is a leftover; its writer locks it before that.
 GRACE_S = 60.0
 
 
@@ -24,42 +23,44 @@ def checkpoint_saver(
     prefix: str = "checkpoint",
     suffix: str = "",
 ) -> CheckpointSaver:
-    """Make what saves checkpoints named ``<prefix>-<step><suffix>``, of which the last few stay.
+    """Return a saver of checkpoints named ``<prefix>-<step><suffix>`` that keeps the last few.
 
-    Without a directory it is the one that ``latest_checkpoint`` looks into.  One process at a time
-    may save under one prefix; replicas that each keep a part of a state have prefixes of their own.
+    The default directory is that of ``latest_checkpoint``.  Only one process at a time may save
+    under a prefix; replicas that each save a part of the state need different prefixes.
 
-    In a job, the directory belongs to the job's newest attempt from here on: make the saver before
-    you look for the latest checkpoint.  Raises NewerAttemptError where a newer one has begun, and
-    ValueError if fewer than one should stay or a name would leave the directory.
+    In a job, only the newest attempt may save into the directory from this call on: create the
+    saver before you look for the latest checkpoint.  Raises NewerAttemptError if a newer attempt
+    uses the directory, and ValueError for a ``keep_last`` below 1 or a name with a slash.
     """
     if keep_last < 1:
-        raise ValueError(f"keep_last should be 1 or more, not {keep_last}")
+        raise ValueError(f"keep_last must be 1 or more, got {keep_last}")
     if not prefix or prefix.startswith(".") or set("/\\") & set(prefix + suffix):
-        raise ValueError(f"{prefix!r} and {suffix!r} make no name of a file in the directory")
-    where = checkpoint_directory(directory)
-    fence = fence_of(where)
+        raise ValueError(
+            "prefix and suffix must make a file name without slashes and without a leading dot,"
+            f" got {prefix!r} and {suffix!r}"
+        )
+    path = checkpoint_directory(directory)
+    fence = fence_of(path)
     if fence is not None:
-        with suppress(OSError):  # a replica that saves nothing need not be able to
+        with suppress(OSError):  # a replica that never saves need not have write access
             fence.enter()
-    return CheckpointSaver(where, keep_last, prefix, suffix, fence)
+    return CheckpointSaver(path, keep_last, prefix, suffix, fence)
 
 
 class CheckpointSaver:
-    """Saves checkpoints into ``directory``; made by ``checkpoint_saver``.
+    """Saves checkpoints into ``directory``; created by ``checkpoint_saver``.
 
-    Where a newer attempt of the job has begun, nothing is saved and nothing is removed.  It is
-    looked for three times: before anything is written, when only the name is missing, and when the
-    checkpoint has its name.  What cannot be held: between the second look and the name a newer
-    attempt may begin, and a writer that stands still just there, or whose file system shows it an
-    old list of names, leaves one more checkpoint beside, or in the place of one of the same step.
-    It is whole, of the same job, and its writer learns of it at the third look.
+    If a newer attempt of the job uses the directory, nothing is saved and nothing is removed.
+    ``save`` checks this three times: before it writes, before it renames the file, and after the
+    rename.  One gap remains: a newer attempt may begin between the second check and the rename, or
+    a shared file system may show an old listing.  The older attempt then leaves one more checkpoint
+    or replaces one of the same step.  It is complete, and the third check raises the error.
     """
 
     def __init__(
         self, directory: Path, keep_last: int, prefix: str, suffix: str, fence: Fence | None = None
     ) -> None:
-        """Take what ``checkpoint_saver`` has checked."""
+        """Use ``checkpoint_saver``, which checks the arguments."""
         self.directory = directory
         self._fence = fence
         self.keep_last = keep_last
@@ -71,17 +72,17 @@ class CheckpointSaver:
         )
 
     def save(self, step: int, writer: Callable[[BinaryIO], object]) -> Path:
-        """Save a checkpoint; when this returns it is on the disk, whole, and older ones may go.
+        """Save a checkpoint durably, then remove the oldest ones.
 
-        ``writer`` is given an open binary file.  A checkpoint of the same step is replaced.  Who is
-        killed in here leaves every earlier checkpoint as it was.  Removed are only files that have
-        exactly the names formed here, and what an earlier, killed process had half written.
+        ``writer`` gets an open binary file.  A checkpoint of the same step is replaced.  A kill at
+        any moment leaves every earlier checkpoint unchanged.  Only files with exactly this saver's
+        names and temporary files of killed processes are removed.
 
-        Raises NewerAttemptError where a newer attempt of the job has begun: this one should end.
+        Raises NewerAttemptError if a newer attempt uses the directory: end the program then.
         """
         step = int(step)
         if step < 0:
-            raise ValueError(f"a step should be 0 or more, not {step}")
+            raise ValueError(f"step must be 0 or more, got {step}")
         path = self.directory / f"{self._prefix}-{step}{self._suffix}"
         if self._fence is None:
             write_whole(path, writer)
@@ -94,7 +95,7 @@ class CheckpointSaver:
         return path
 
     def saved(self) -> list[Path]:
-        """List the checkpoints there are under this saver's names, the highest step last."""
+        """List the existing checkpoints with this saver's prefix and suffix, in order of steps."""
         if not self.directory.is_dir():
             return []
         checkpoints = []
@@ -105,7 +106,7 @@ class CheckpointSaver:
         return [path for _, path in sorted(checkpoints)]
 
     def _remove_older(self, newest: Path) -> None:
-        """Remove all but the last few; the one just saved stays, even where higher steps lie."""
+        """Remove all but the last few; the newest file stays even if others have higher steps."""
         for path in self.saved()[: -self.keep_last]:
             if path != newest:
                 path.unlink(missing_ok=True)
@@ -117,11 +118,11 @@ class CheckpointSaver:
 
 
 def _remove_if_abandoned(path: Path) -> None:
-    """Remove a half-written file if nobody writes it any more: its writer's lock is free."""
+    """Remove a temporary file if no process holds its writer's lock."""
     try:
         with path.open("rb") as file:
             is_old = time.time() - os.fstat(file.fileno()).st_mtime > GRACE_S
             if is_old and try_lock(file.fileno()):
                 path.unlink(missing_ok=True)
-    except FileNotFoundError:  # it was renamed: somebody had just finished it
+    except FileNotFoundError:  # its writer has just renamed it
         return

@@ -1,6 +1,6 @@
-"""The sign of life of a replica: a file whose time of change says when it last got on.
+"""Writes a replica's progress to a file, whose modification time is the replica's heartbeat.
 
-It costs next to nothing and never fails: a training must not end for want of this file.
+A call is cheap and never raises: a failure to write this file must not end a training.
 """
 
 from __future__ import annotations
@@ -18,69 +18,70 @@ from trainshed_trainer import contract
 from trainshed_trainer.files import write_whole
 from trainshed_trainer.steps import step_times
 
-#: The file changes no more often than this, in seconds.
+#: Seconds between two writes of the file.
 THROTTLE_S = 1.0
 
 _LOCK = threading.Lock()
-_WRITTEN: dict[Path, float] = {}
+_WRITTEN_AT: dict[Path, float] = {}
 
 
 def heartbeat() -> bool:
-    """Say that this replica gets on; what it last said of its progress stays.
+    """Report that this replica is alive, without a change of the progress reported before.
 
-    Call it as often as you like: the file changes at most once a second.  Says whether it changed;
-    outside of Trainshed it never does.
+    The file changes at most once a second, so call it as often as you like.  Returns whether it was
+    changed; outside of Trainshed it never is.
     """
-    path = _due()
+    path = _claim_write()
     return path is not None and _succeeds(_touch, path)
 
 
 def progress(step: int | None = None, total: int | None = None, **values: Any) -> bool:
-    """Say how far this replica has come: at which step of how many, and any values beside.
+    """Report the progress of this replica: the step, the total of steps, and further values.
 
-    Throttled as ``heartbeat`` is, except for the last step.  Values should be JSON's own; other
-    numbers become floats, anything else text.  Called after each step it also tells how long steps
-    take (``steps``).  Says whether the file was written.
+    The file is written at most once a second, as with ``heartbeat``, and always at the last step.
+    Values should be JSON types; other numbers become floats, and any other value becomes text.
+    Called after every step, it also records the durations of the steps (``steps``).  Returns
+    whether the file was written.
     """
     if step is not None:
-        _note(step)
-    with suppress(Exception):  # whatever a program takes for a step or a value
-        path = _due(is_last=step is not None and bool(step == total))
+        _record_step(step)
+    with suppress(Exception):  # a program may pass any object as a step or a value
+        path = _claim_write(is_last=step is not None and bool(step == total))
         if path is None:
             return False
         position = {"step": step, "total": total}
         document = {key: value for key, value in position.items() if value is not None}
-        text = json.dumps({**values, **document}, default=_plain)
+        text = json.dumps({**values, **document}, default=_to_json_value)
         return _succeeds(_write, path, text.encode())
     return False
 
 
-def _note(step: Any) -> None:
-    """Tell how long it took, where hooks of its framework do not."""
+def _record_step(step: Any) -> None:
+    """Record the duration of a step, unless hooks of the framework do."""
     times = step_times()
     if times is None or times.is_hooked:
         return
-    with suppress(Exception):  # what is no whole number is no count of steps
+    with suppress(Exception):  # a step that is not an integer is not counted
         times.note(operator.index(step))
 
 
-def _due(*, is_last: bool = False) -> Path | None:
-    """Give the file if it may be changed now, and take the turn."""
-    named = os.environ.get(contract.TRAINSHED_PROGRESS_FILE)
-    if not named:
+def _claim_write(*, is_last: bool = False) -> Path | None:
+    """Return the file if it may be written now, and start the wait before the next write."""
+    text = os.environ.get(contract.TRAINSHED_PROGRESS_FILE)
+    if not text:
         return None
-    path, now = Path(named), time.monotonic()
+    path, now = Path(text), time.monotonic()
     with _LOCK:
-        before = _WRITTEN.get(path)
-        if before is not None and now - before < THROTTLE_S and not is_last:
+        written_at = _WRITTEN_AT.get(path)
+        if written_at is not None and now - written_at < THROTTLE_S and not is_last:
             return None
-        _WRITTEN[path] = now
+        _WRITTEN_AT[path] = now
     return path
 
 
-def _succeeds(act: Any, *args: Any) -> bool:
+def _succeeds(action: Any, *args: Any) -> bool:
     try:
-        act(*args)
+        action(*args)
     except OSError:
         return False
     return True
@@ -95,7 +96,7 @@ def _write(path: Path, content: bytes) -> None:
     write_whole(path, lambda out: out.write(content), durable=False)
 
 
-def _plain(value: Any) -> float | str:
+def _to_json_value(value: Any) -> float | str:
     try:
         return float(value)
     except (TypeError, ValueError):

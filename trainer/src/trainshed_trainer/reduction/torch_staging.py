@@ -31,7 +31,7 @@ def staging_max(environ: Mapping[str, str]) -> int:
     try:
         return bytes_of(environ[name]) if environ.get(name) else STAGING_MAX
     except ValueError as error:
-        raise ReductionError(f"{name} is a size: {error}") from None
+        raise ReductionError(f"{name} {error}") from None
 
 
 class PinnedPool:
