@@ -178,7 +178,7 @@ class Hooks(unittest.TestCase):
         )
         self.assertEqual(said, 5 * "batch\n")
         self.assertEqual(self.written()["steps"], 0)
-        self.assertEqual(self.stderr.count("WARNING: hooks see no more steps"), 1)
+        self.assertEqual(self.stderr.count("WARNING: cannot record steps by hooks"), 1)
 
     def test_progress_tells_steps_once_hooks_see_no_more(self) -> None:
         self.run_program(

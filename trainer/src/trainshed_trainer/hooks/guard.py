@@ -1,6 +1,6 @@
-"""What fails in a hook does not fail the program: the first failure turns all hooks off, for good.
+"""Keeps errors of hooks out of the user's program: the first error turns all hooks off for good.
 
-Hooks are called from within the user's own steps, with objects that nobody here has ever seen.
+Hooks run inside of the user's training steps and get objects of arbitrary types.
 """
 
 from __future__ import annotations
@@ -12,32 +12,35 @@ from typing import Any, Callable
 
 from trainshed_trainer.steps import step_times
 
-#: Filled once a hook has failed.
-_FAILED: list[str] = []
+#: The errors of hooks; the hooks are off if there is one.
+_ERRORS: list[str] = []
 
 
 def guarded(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the hook that never raises; None is what a failed one returns, and all after it."""
+    """Wrap a hook so that it never raises; after the first error every hook returns None."""
 
     @functools.wraps(hook)
-    def tried(*args: Any) -> Any:
-        if _FAILED:
+    def call(*args: Any) -> Any:
+        if _ERRORS:
             return None
         try:
             return hook(*args)
-        except Exception as error:  # noqa: BLE001  # whatever a framework's objects raise
+        except Exception as error:  # noqa: BLE001  # a framework's objects may raise anything
             _turn_off(f"{type(error).__name__}: {error}")
         return None
 
-    return tried
+    return call
 
 
-def _turn_off(why: str) -> None:
-    """The log says so once; ``progress`` tells steps again, as where there are no hooks."""
-    _FAILED.append(why)
+def _turn_off(reason: str) -> None:
+    """Turn the hooks off and log it once; ``progress`` records the steps from now on."""
+    _ERRORS.append(reason)
     with suppress(Exception):
         times = step_times()
         if times is not None:
             times.leave()
-            sys.stderr.write(f"WARNING: hooks see no more steps, for one has failed: {why}\n")
+            sys.stderr.write(
+                f"WARNING: cannot record steps by hooks any more: {reason};"
+                " call trainshed_trainer.progress(step) to record them\n"
+            )
             sys.stderr.flush()

@@ -1,6 +1,7 @@
-"""Keras 3 and the older tf_keras: a step is over when the callbacks of its batch are called.
+"""Hooks of Keras 3 and the older tf_keras: a step ends when the callbacks of its batch are called.
 
-Keras 3 also tells its batch, and its input can run alone; what a step waits for it nobody sees.
+Keras 3 also reports its batch size, and its input pipeline can run alone.  The time for which a
+step waits for its input is not measured.
 """
 
 from __future__ import annotations
@@ -12,101 +13,104 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from trainshed_trainer.hooks import FILL_S, INPUT, INPUT_S, wanted
+from trainshed_trainer.hooks import FILL_S, INPUT, INPUT_S, enabled_modes
 from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.steps import step_times
 
-#: Samples of a batch of the newest data; 0 where the data does not say.
-_BATCH = [0.0]
+#: Samples per batch of the data that was created last; 0 if the data does not tell.
+_BATCH_SIZE = [0.0]
 
 
 def hook(module: ModuleType) -> None:
-    """Have every list of callbacks tell of the batches that end."""
+    """Record a step at the end of every training batch."""
     kind = module.CallbackList
-    real = kind.on_train_batch_end
+    original = kind.on_train_batch_end
 
-    def ended(self: Any, batch: int, logs: Any = None) -> Any:
-        _ended(self, batch)
-        return real(self, batch, logs)
+    def on_train_batch_end(self: Any, batch: int, logs: Any = None) -> Any:
+        _record_batch(self, batch)
+        return original(self, batch, logs)
 
-    kind.on_train_batch_end = ended
+    kind.on_train_batch_end = on_train_batch_end
 
 
 def hook_data(module: ModuleType) -> None:
-    """Have whatever reads data tell its batch, or run by itself."""
+    """Read the batch size of the data, and run the input pipeline alone in the mode ``input``."""
     kind = module.EpochIterator
-    real = kind.__init__
+    original = kind.__init__
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        real(self, *args, **kwargs)
-        with suppress(Exception):  # data that does not say
-            _BATCH[0] = float(self.data_adapter.batch_size or 0)
-        if INPUT in wanted():
-            _input_alone(self.data_adapter)
+        original(self, *args, **kwargs)
+        with suppress(Exception):  # data without a batch size
+            _BATCH_SIZE[0] = float(self.data_adapter.batch_size or 0)
+        if INPUT in enabled_modes():
+            _run_input_alone(self.data_adapter)
 
     kind.__init__ = init
 
 
 @guarded
-def _ended(callbacks: Any, batch: int) -> None:
+def _record_batch(callbacks: Any, batch: int) -> None:
     times = step_times()
     if times is None:
         return
     fit: _Fit | None = getattr(callbacks, "_trainshed_fit", None)
     if fit is None:
-        fit = callbacks._trainshed_fit = _Fit(_BATCH[0])  # noqa: SLF001  # ours
+        fit = callbacks._trainshed_fit = _Fit(_BATCH_SIZE[0])  # noqa: SLF001  # ours
         times.describe(
-            **_model(getattr(callbacks, "_model", None) or getattr(callbacks, "model", None))
+            **_describe_model(
+                getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
+            )
         )
-    before, now = fit.passed, fit.passes(batch)
-    times.note(now, samples=fit.batch * (now - before))
+    previous, total = fit.batches, fit.count_batch(batch)
+    times.note(total, samples=fit.batch_size * (total - previous))
 
 
 class _Fit:
-    """One training: what reads its data is the newest when its first batch ends.
+    """Counts the batches of one call of ``fit``.
 
-    Data that is made later is read to evaluate.
+    The batch size is that of the data that was created last when the first batch ends: data that is
+    created later is used for evaluation.
     """
 
-    def __init__(self, batch: float) -> None:
-        self.batch = batch
-        self.passed = 0
+    def __init__(self, batch_size: float) -> None:
+        self.batch_size = batch_size
+        self.batches = 0
         self._last = -1
 
-    def passes(self, batch: int) -> int:
-        """Batches since the beginning: their numbers begin anew with each epoch."""
-        self.passed += batch - self._last if batch > self._last else batch + 1
+    def count_batch(self, batch: int) -> int:
+        """Return the batches since the start of training; ``batch`` starts at 0 in each epoch."""
+        self.batches += batch - self._last if batch > self._last else batch + 1
         self._last = batch
-        return self.passed
+        return self.batches
 
 
-def _input_alone(data: Any) -> None:
-    """Read batches, epoch after epoch; then the program ends."""
+def _run_input_alone(data: Any) -> None:
+    """Read batches for some seconds, epoch after epoch, and then end the program."""
     times = step_times()
-    over = time.monotonic() + FILL_S + INPUT_S
-    while times is not None and time.monotonic() < over:
+    end = time.monotonic() + FILL_S + INPUT_S
+    while times is not None and time.monotonic() < end:
         is_empty = True
         for _ in data.get_numpy_iterator():
             is_empty = False
-            if time.monotonic() > over - INPUT_S:
-                times.note(samples=_BATCH[0])
-            if time.monotonic() > over:
+            if time.monotonic() > end - INPUT_S:
+                times.note(samples=_BATCH_SIZE[0])
+            if time.monotonic() > end:
                 break
         if is_empty:
             break
     if times is not None:
         times.write()
-    os._exit(0)  # threads of the pipeline would hold an ordinary end up
+    os._exit(0)  # sys.exit would wait for threads of the pipeline
 
 
-def _model(model: Any) -> dict[str, Any]:
-    """What is trained; lists of callbacks in loops of users' own may have no model."""
+def _describe_model(model: Any) -> dict[str, Any]:
+    """Describe the model for the steps file; a user's own training loop may have no model."""
     sizes = [_size(variable.shape) for variable in getattr(model, "trainable_variables", ())]
     keras = sys.modules.get("keras") or sys.modules.get("tf_keras")
     return {
         "parameters": sum(sizes),
         "largest": max(sizes, default=0),
-        "gradient_bytes": 4 * sum(sizes),  # float32, also of mixed precision's variables
+        "gradient_bytes": 4 * sum(sizes),  # float32, with mixed precision too
         "stack": f"keras {getattr(keras, '__version__', '')}".strip(),
     }
 

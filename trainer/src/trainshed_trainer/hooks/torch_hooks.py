@@ -1,6 +1,6 @@
-"""PyTorch: a step is over when its optimizer has stepped; waits are those for a DataLoader.
+"""Hooks of PyTorch: a step ends when its optimizer has stepped; waits are those for a DataLoader.
 
-Lightning trains with PyTorch's optimizers and loaders, so that this is all it needs.
+They also record Lightning's steps, because Lightning uses PyTorch's optimizers and loaders.
 """
 
 from __future__ import annotations
@@ -15,76 +15,77 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, Callable
 
-from trainshed_trainer.hooks import ALONE, FILL_S, INPUT, INPUT_S, wanted
+from trainshed_trainer.hooks import ALONE, FILL_S, INPUT, INPUT_S, enabled_modes
 from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.hooks.input_watch import InputWatch
 from trainshed_trainer.steps import KEPT, StepTimes, step_times
 
 
 def hook(module: ModuleType) -> None:
-    """Change one of PyTorch's modules."""
+    """Hook one of PyTorch's modules."""
     if module.__name__ == "torch.optim.optimizer":
-        _Steps().listen(module)
+        _StepRecorder().register(module)
     elif module.__name__ == "torch.utils.data.dataloader":
-        (_input_alone if INPUT in wanted() else _time_waits)(module)
-    elif ALONE in wanted():
-        _without_exchange(module)
+        (_run_input_alone if INPUT in enabled_modes() else _measure_waits)(module)
+    elif ALONE in enabled_modes():
+        _disable_exchange(module)
 
 
-class _Steps:
-    """Notes the steps of one optimizer: others step beside it."""
+class _StepRecorder:
+    """Records the steps of one optimizer; a program may have several."""
 
     def __init__(self) -> None:
         self._leader = _Leader()
         self._device = _Device()
-        self._samples = _Samples()
-        self._passed = 0
+        self._samples = _SampleCounter()
+        self._steps = 0
 
-    def listen(self, module: ModuleType) -> None:
+    def register(self, module: ModuleType) -> None:
         register = getattr(module, "register_optimizer_step_post_hook", None)
         if register is not None:  # PyTorch 2.0 and later
-            register(self._stepped)
+            register(self._on_step)
 
     @guarded
-    def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         times = step_times()
         if times is None:
             return
-        if INPUT in wanted():  # it trains without a loader: there is no input to run alone
+        if INPUT in enabled_modes():  # a training without a loader has no input pipeline to measure
             times.write()
             os._exit(0)
-        if self._leader.follows_anew(optimizer):
-            _describe(times, optimizer)
+        if self._leader.replace_with(optimizer):
+            _describe_model(times, optimizer)
             times.watch = InputWatch()
-        if self._leader.leads(optimizer):
-            self._note(times, optimizer)
+        if self._leader.is_leader(optimizer):
+            self._record_step(times, optimizer)
 
-    def _note(self, times: StepTimes, optimizer: Any) -> None:
-        self._passed += 1
-        self._samples.step_ended()
-        if self._device.has_finished(optimizer, self._passed):
-            times.note(self._passed, samples=self._samples.taken(), waited_s=_FETCHED.waited())
+    def _record_step(self, times: StepTimes, optimizer: Any) -> None:
+        self._steps += 1
+        self._samples.end_step()
+        if self._device.has_finished(optimizer, self._steps):
+            samples = self._samples.take_count()
+            times.note(self._steps, samples=samples, waited_s=_LOADS.take_wait_s())
 
 
 class _Leader:
-    """The optimizer that tells steps: the first, until it is gone or others step without it."""
+    """The optimizer whose steps count: the first, until it is deleted or only others step."""
 
-    #: So often another one steps meanwhile before it is followed.
+    #: Another optimizer becomes the leader after so many steps without one of the leader.
     PATIENCE = 20
 
     def __init__(self) -> None:
         self._leader: Callable[[], Any] = lambda: None
         self._step_counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
-    def leads(self, optimizer: Any) -> bool:
+    def is_leader(self, optimizer: Any) -> bool:
         if optimizer is not self._leader():
             return False
         if self._step_counts:
             self._step_counts.clear()
         return True
 
-    def follows_anew(self, optimizer: Any) -> bool:
-        """Whether ``optimizer`` leads from now on, and did not before."""
+    def replace_with(self, optimizer: Any) -> bool:
+        """Make ``optimizer`` the leader if it is due; return whether the leader has changed."""
         leader = self._leader()
         if leader is optimizer:
             return False
@@ -96,215 +97,216 @@ class _Leader:
 
 
 class _Device:
-    """Waits until a device has finished a step: it computes on after the call has returned.
+    """Waits until a device has finished a step, because the optimizer's call returns earlier.
 
-    To wait makes a training slower.  The first steps are all timed, which a calibration needs and
-    no more; after them some are, and the time between is shared out.
+    Waiting makes a training slower.  Therefore each of the first steps is timed, which is all that
+    a calibration needs, and after them one step in a while; the steps between share the time.
     """
 
     PAUSE_S = 0.25
 
     def __init__(self) -> None:
-        self._at = 0.0
+        self._waited_at = 0.0
 
-    def has_finished(self, optimizer: Any, passed: int) -> bool:
-        """Whether this step is timed; by then its device is idle."""
+    def has_finished(self, optimizer: Any, steps: int) -> bool:
+        """Return whether to time this step; if so, wait until its device is idle."""
         first = next(iter(optimizer.param_groups[0]["params"]), None)
         if first is None or not first.is_cuda:
             return True
         cuda = sys.modules["torch"].cuda
-        if cuda.is_current_stream_capturing():  # to wait would end the capture with an error
-            raise RuntimeError("a CUDA graph replays steps without their optimizer")
-        if passed > KEPT and time.monotonic() - self._at < self.PAUSE_S:
+        if cuda.is_current_stream_capturing():  # synchronize would make the capture fail
+            raise RuntimeError("the steps of a CUDA graph are replayed without their optimizer")
+        if steps > KEPT and time.monotonic() - self._waited_at < self.PAUSE_S:
             return False
         cuda.synchronize(first.device)
-        self._at, _FETCHED.device = time.monotonic(), first.device
+        self._waited_at, _LOADS.device = time.monotonic(), first.device
         return True
 
 
-class _Fetched(threading.local):
-    """What a thread has fetched since its last step: samples, and how long it waited for them.
+class _Loads(threading.local):
+    """The samples that a thread has loaded since its last step, and how long it waited for them.
 
-    A device that still computes waits for nothing: where there is one, marks in its queue of work
-    tell how long it stood still.
+    A GPU that still computes does not wait for its input.  On a GPU, events on its stream therefore
+    measure how long the stream was idle.
     """
 
-    #: Marks of so many batches are kept: a step has fewer.
-    MARKS = 1024
+    #: Most pairs of events; a step loads fewer batches.
+    EVENTS_MAX = 1024
 
     def __init__(self) -> None:
         self.device: Any = None
         self.samples = 0.0
-        self._waited = 0.0
-        self._marks: deque[tuple[Any, Any]] = deque(maxlen=self.MARKS)
+        self._waited_s = 0.0
+        self._events: deque[tuple[Any, Any]] = deque(maxlen=self.EVENTS_MAX)
 
     @guarded
-    def begins(self) -> Any:
-        """What ``ends`` is to be called with."""
-        return time.monotonic() if self.device is None else self._mark()
+    def start(self) -> Any:
+        """Return the start of a load, which ``end`` needs."""
+        return time.monotonic() if self.device is None else self._record_event()
 
     @guarded
-    def ends(self, began: Any, batch: Any) -> None:
-        if not _trains():
+    def end(self, start: Any, batch: Any) -> None:
+        if not _is_training():
             return
-        self.samples += _size(batch)
+        self.samples += _count_samples(batch)
         if self.device is None:
-            self._waited += time.monotonic() - began
+            self._waited_s += time.monotonic() - start
         else:
-            self._marks.append((began, self._mark()))
+            self._events.append((start, self._record_event()))
 
-    def _mark(self) -> Any:
+    def _record_event(self) -> Any:
         cuda = sys.modules["torch"].cuda
-        mark = cuda.Event(enable_timing=True)
-        mark.record(cuda.current_stream(self.device))
-        return mark
+        event = cuda.Event(enable_timing=True)
+        event.record(cuda.current_stream(self.device))
+        return event
 
-    def waited(self) -> float:
-        """Seconds since this was asked before; to be asked when the device has finished."""
-        stood_ms = sum(float(before.elapsed_time(after)) for before, after in self._marks)
-        waited, self._waited = self._waited + stood_ms / 1e3, 0.0
-        self._marks.clear()
-        return waited
-
-
-_FETCHED = _Fetched()
+    def take_wait_s(self) -> float:
+        """Return the seconds waited since the last call; the device must be idle."""
+        idle_ms = sum(float(start.elapsed_time(end)) for start, end in self._events)
+        waited_s, self._waited_s = self._waited_s + idle_ms / 1e3, 0.0
+        self._events.clear()
+        return waited_s
 
 
-def _trains() -> bool:
-    """Evaluations run without gradients; of those that do not nobody can know."""
+_LOADS = _Loads()
+
+
+def _is_training() -> bool:
+    """Return whether gradients are enabled; an evaluation with gradients counts as training."""
     return bool(sys.modules["torch"].is_grad_enabled())
 
 
-class _Samples:
-    """Of steps: what loaders have fetched; where there are none, the model's own batch tells."""
+class _SampleCounter:
+    """Counts the samples of steps: those that loaders return, or else the model's first input."""
 
     def __init__(self) -> None:
         self._has_loader = False
-        self._batch: _Batch | None = None
-        self._sum = 0.0
+        self._inputs: _ModelInputs | None = None
+        self._count = 0.0
 
-    def step_ended(self) -> None:
-        fetched, _FETCHED.samples = _FETCHED.samples, 0.0
-        self._has_loader = self._has_loader or fetched > 0
-        self._sum += fetched if self._has_loader else self._seen_by_model()
-        if self._has_loader and self._batch is not None:
-            self._batch.look_away()
+    def end_step(self) -> None:
+        loaded, _LOADS.samples = _LOADS.samples, 0.0
+        self._has_loader = self._has_loader or loaded > 0
+        self._count += loaded if self._has_loader else self._count_model_inputs()
+        if self._has_loader and self._inputs is not None:
+            self._inputs.stop()
 
-    def taken(self) -> float:
-        """Of the steps since this was asked before."""
-        total, self._sum = self._sum, 0.0
-        return total
+    def take_count(self) -> float:
+        """Return the samples since the last call."""
+        count, self._count = self._count, 0.0
+        return count
 
-    def _seen_by_model(self) -> float:
-        if self._batch is None:
-            self._batch = _Batch()
+    def _count_model_inputs(self) -> float:
+        if self._inputs is None:
+            self._inputs = _ModelInputs()
             return 0.0
-        return self._batch.samples()
+        return self._inputs.end_step()
 
 
-class _Batch:
-    """Looks at what goes into the model, for so few steps that it costs the others nothing."""
+class _ModelInputs:
+    """Counts the samples in the model's inputs, in the first few steps only, to cost little."""
 
-    LOOKS = 5
+    STEPS_MAX = 5
 
     def __init__(self) -> None:
         self._model: int | None = None
-        self._now = 0.0
-        self._sizes: list[float] = []
+        self._count = 0.0
+        self._step_counts: list[float] = []
         register = getattr(
             sys.modules.get("torch.nn.modules.module"), "register_module_forward_pre_hook", None
         )
-        self._handle: Any = register(self._entered) if register is not None else None
+        self._handle: Any = register(self._on_forward) if register is not None else None
 
     @guarded
-    def _entered(self, module: Any, args: Any) -> None:
-        if not module.training or not _trains():
+    def _on_forward(self, module: Any, args: Any) -> None:
+        if not module.training or not _is_training():
             return
-        if self._model is None:  # the first after a step is the one that holds all others
+        if self._model is None:  # the first module after a step contains all others
             self._model = id(module)
         if id(module) == self._model:
-            self._now += _size(args)
+            self._count += _count_samples(args)
 
-    def samples(self) -> float:
-        """Of the step that is over; the usual count once that is known."""
+    def end_step(self) -> float:
+        """Return the samples of the step that ends; after the first few steps, their median."""
         if self._handle is None:
-            return sorted(self._sizes)[len(self._sizes) // 2] if self._sizes else 0.0
-        samples, self._now = self._now, 0.0
-        self._sizes.append(samples)
-        if len(self._sizes) >= self.LOOKS:
-            self.look_away()
-        return samples
+            counts = sorted(self._step_counts)
+            return counts[len(counts) // 2] if counts else 0.0
+        count, self._count = self._count, 0.0
+        self._step_counts.append(count)
+        if len(self._step_counts) >= self.STEPS_MAX:
+            self.stop()
+        return count
 
-    def look_away(self) -> None:
+    def stop(self) -> None:
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
 
 
-def _describe(times: StepTimes, optimizer: Any) -> None:
-    """What is trained, as the optimizer sees it."""
+def _describe_model(times: StepTimes, optimizer: Any) -> None:
+    """Record the sizes of the parameters that the optimizer trains."""
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    sent = [parameter for parameter in trained if parameter.grad is not None]
+    exchanged = [parameter for parameter in trained if parameter.grad is not None]
     times.describe(
         parameters=sum(parameter.numel() for parameter in trained),
         largest=max((parameter.numel() for parameter in trained), default=0),
         gradient_bytes=sum(
-            parameter.grad.numel() * parameter.grad.element_size() for parameter in sent
+            parameter.grad.numel() * parameter.grad.element_size() for parameter in exchanged
         ),
         stack=f"torch {sys.modules['torch'].__version__}",
     )
 
 
-def _time_waits(module: ModuleType) -> None:
-    base = module._BaseDataLoaderIter  # noqa: SLF001  # the one place that every loader passes
-    real = base.__next__
+def _measure_waits(module: ModuleType) -> None:
+    base = module._BaseDataLoaderIter  # noqa: SLF001  # the base class of every loader's iterator
+    original = base.__next__
 
-    def timed(self: Any) -> Any:
-        began = _FETCHED.begins()
-        batch = real(self)
-        _FETCHED.ends(began, batch)
+    def next_batch(self: Any) -> Any:
+        start = _LOADS.start()
+        batch = original(self)
+        _LOADS.end(start, batch)
         return batch
 
-    base.__next__ = timed
+    base.__next__ = next_batch
 
 
-def _size(batch: Any) -> float:
-    """Samples of a batch: the length of its first tensor; 0 where it has none."""
+def _count_samples(batch: Any) -> float:
+    """Return the length of a batch's first tensor; 0 if it has none."""
     while isinstance(batch, (list, tuple, dict)) and batch:
         batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
-    with suppress(Exception):  # users' own objects, with shapes of their own
+    with suppress(Exception):  # a user's own type of batch
         return float(batch.shape[0])
     return 0.0
 
 
-def _input_alone(module: ModuleType) -> None:
-    """Have the first loader run by itself, epoch after epoch; then the program ends."""
+def _run_input_alone(module: ModuleType) -> None:
+    """Run the first loader for some seconds, epoch after epoch, and then end the program."""
     kind = module.DataLoader
-    real = kind.__iter__
+    original = kind.__iter__
 
-    def alone(self: Any) -> Any:
+    def run_alone(self: Any) -> Any:
         times = step_times()
-        over = time.monotonic() + FILL_S + INPUT_S
-        while times is not None and time.monotonic() < over:
-            for batch in real(self):
-                if time.monotonic() > over - INPUT_S:
-                    times.note(samples=_size(batch))
-                if time.monotonic() > over:
+        end = time.monotonic() + FILL_S + INPUT_S
+        while times is not None and time.monotonic() < end:
+            for batch in original(self):
+                if time.monotonic() > end - INPUT_S:
+                    times.note(samples=_count_samples(batch))
+                if time.monotonic() > end:
                     break
         if times is not None:
             times.write()
-        os._exit(0)  # threads and workers of the loader would hold an ordinary end up
+        os._exit(0)  # sys.exit would wait for threads and workers of the loader
 
-    kind.__iter__ = alone
+    kind.__iter__ = run_alone
 
 
-def _without_exchange(module: ModuleType) -> None:
-    """Every step of DistributedDataParallel as if gradients were accumulated: none is sent."""
+def _disable_exchange(module: ModuleType) -> None:
+    """Run every step of DistributedDataParallel as an accumulation step, without an all-reduce."""
     kind = module.DistributedDataParallel
-    real = kind.forward
+    original = kind.forward
 
-    def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward_alone(self: Any, *args: Any, **kwargs: Any) -> Any:
         self.require_backward_grad_sync = False
-        return real(self, *args, **kwargs)
+        return original(self, *args, **kwargs)
 
-    kind.forward = alone
+    kind.forward = forward_alone

@@ -1,1 +1,1 @@
-"""The folder that is put on PYTHONPATH to switch the hooks on."""
+"""The launcher puts this folder on PYTHONPATH to load the hooks."""

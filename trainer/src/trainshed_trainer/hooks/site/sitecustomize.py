@@ -1,4 +1,4 @@
-"""Python imports this when it starts, and then the next of that name, as if this were not here."""
+"""Installs the hooks when Python starts, and then runs the next ``sitecustomize`` on the path."""
 
 import sys
 from contextlib import suppress
@@ -7,7 +7,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 
-def _next() -> None:
+def _run_next_sitecustomize() -> None:
     here = Path(__file__).parent
     search_path = [entry for entry in sys.path if Path(entry).resolve() != here.resolve()]
     spec = PathFinder.find_spec("sitecustomize", search_path)
@@ -15,8 +15,8 @@ def _next() -> None:
         spec.loader.exec_module(module_from_spec(spec))
 
 
-def _library() -> None:
-    """Have our own copy at hand in a Python that has none, and nothing else that lies beside it."""
+def _provide_library() -> None:
+    """Load this copy of the library if Python finds no other; its folder stays off ``sys.path``."""
     if "trainshed_trainer" in sys.modules or PathFinder.find_spec("trainshed_trainer"):
         return
     folder = Path(__file__).parent.parent.parent
@@ -28,10 +28,10 @@ def _library() -> None:
         spec.loader.exec_module(module)
 
 
-with suppress(Exception):  # a program must start whatever happens here
-    _library()
+with suppress(Exception):  # the program must start even if the hooks cannot
+    _provide_library()
     from trainshed_trainer.hooks import install
 
     install()
 with suppress(ImportError):
-    _next()
+    _run_next_sitecustomize()
