@@ -171,10 +171,10 @@ def test_an_empty_tensor_on_one_rank_alone_is_no_sum_of_different_rounds():
 @pytest.mark.parametrize(
     ("buffer", "reason"),
     [
-        (memoryview(bytearray(6)), "no float32 elements"),
-        (memoryview(bytes(8)), "no writable bytes"),
-        (memoryview(bytearray(8)).cast("f"), "no writable bytes"),
-        (memoryview(bytearray(16))[::2], "no writable bytes"),
+        (memoryview(bytearray(6)), "whole float32 elements"),
+        (memoryview(bytes(8)), "must be writable"),
+        (memoryview(bytearray(8)).cast("f"), "must be writable"),
+        (memoryview(bytearray(16))[::2], "must be writable"),
     ],
 )
 def test_nothing_is_reduced_that_cannot_be(buffer, reason):
@@ -381,7 +381,7 @@ def test_a_group_may_fail_while_its_connections_are_begun(monkeypatch):
 def test_who_waits_for_others_in_vain_is_told_so():
     with reducers(1) as pool:
         error = together([connecting(pool, 0, 2, epoch=1, join_timeout=0.3)])[0]
-        assert "not every worker has come to reducer 0 within 0.3 s" in str(error)
+        assert "not every worker has connected to reducer 0 within 0.3 s" in str(error)
 
 
 def count_of_descriptors():

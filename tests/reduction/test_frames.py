@@ -82,7 +82,7 @@ def test_no_head_promises_more_than_its_kind_may_have(frame, nbytes):
     if low <= nbytes <= high:
         assert frames.parse_head(data) == (frame, nbytes)
     else:
-        with pytest.raises(ValueError, match=f"a {frame.name} frame of {nbytes} bytes"):
+        with pytest.raises(ValueError, match=f"a {frame.name} frame .* got {nbytes}$"):
             frames.parse_head(data)
 
 

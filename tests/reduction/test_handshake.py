@@ -155,7 +155,7 @@ def test_versions_that_differ_are_told_to_the_worker():
         pool[0].address, own = address, pool[0].address
         error = together([connecting(pool, 0, 1, epoch=1)])[0]
         pool[0].address = own
-    assert "the reducer speaks version 7, this worker 1" in str(error)
+    assert "the reducer has protocol version 7, this worker 1" in str(error)
 
 
 def test_a_worker_of_another_version_learns_the_reducer_s():

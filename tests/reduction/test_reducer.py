@@ -71,7 +71,7 @@ def test_an_older_epoch_is_refused_and_the_newer_goes_on():
 def test_a_rank_that_is_there_already_is_refused_and_the_group_goes_on():
     with crew(2) as team:
         error = alone(team.reducers, 1, 2, team.epoch)
-        assert "worker 1 is here already" in str(error)
+        assert "worker 1 is already connected" in str(error)
         assert sums_are_right(team)
 
 
@@ -95,7 +95,7 @@ def test_who_comes_to_a_group_that_is_over_is_told_so():
 def test_a_stray_worker_that_counts_others_does_not_end_a_group_at_work():
     with crew(2) as team:
         error = alone(team.reducers, 2, 3, team.epoch)
-        assert "worker 2 counts 3 workers" in str(error)
+        assert "worker 2 has a group of 3 workers" in str(error)
         assert sums_are_right(team)
 
 
@@ -104,7 +104,7 @@ def test_workers_that_count_each_other_differently_all_hear_of_it():
         epoch = time.time_ns()
         calls = [connecting(pool, 0, 3, epoch=epoch), connecting(pool, 1, 2, epoch=epoch)]
         errors = together(calls)
-        assert all("workers and has this reducer at place 0" in str(error) for error in errors)
+        assert all("workers with this reducer at index 0" in str(error) for error in errors)
 
 
 def test_workers_that_list_the_reducers_in_another_order_all_hear_of_it():
@@ -117,7 +117,7 @@ def test_workers_that_list_the_reducers_in_another_order_all_hear_of_it():
         ]
         errors = together(calls)
         assert all(isinstance(error, ReductionError) for error in errors)
-        assert all("at place" in str(error) for error in errors)
+        assert all("at index" in str(error) for error in errors)
 
 
 def test_a_world_that_memory_does_not_suffice_for_is_refused_before_any_is_taken(monkeypatch):
@@ -127,7 +127,7 @@ def test_a_world_that_memory_does_not_suffice_for_is_refused_before_any_is_taken
         error = alone(pool, 0, 2, 1)
         assert str(error) == (
             f"reducer 0 has {3 * reducing.RING_MIN - 1} bytes of memory, and 2 workers need at"
-            f" least {3 * reducing.RING_MIN} (--max-memory)"
+            f" least {3 * reducing.RING_MIN}: raise --max-memory"
         )
         assert error.culprit == "reducer 0"
     assert not allocations
@@ -295,11 +295,16 @@ def out_of_place():
     yield "a reducer's word", 1, frames.head(Frame.READY), "a READY frame out of place"
     yield "no frame", 1, b"\xff" * 8, "255 is not a valid Frame"
     yield "reserved bytes", 1, frames.HEAD.pack(Frame.DATA, 1, 0, 64), "reserved bytes"
-    yield "an endless frame", 1, frames.HEAD.pack(Frame.DATA, 0, 0, 1 << 31), "a DATA frame of"
-    yield "no elements", 1, frames.segment_frame(ONE._replace(count=0)), "a segment of 0"
+    yield (
+        "an endless frame",
+        1,
+        frames.HEAD.pack(Frame.DATA, 0, 0, 1 << 31),
+        "a DATA frame must have",
+    )
+    yield "no elements", 1, frames.segment_frame(ONE._replace(count=0)), "elements, got 0"
     far = frames.HEAD.pack(Frame.SEGMENT, 0, 0, frames.SEGMENT.size)
     far += frames.SEGMENT.pack((1 << 64) - 1, 16, Dtype.FLOAT32, 0)
-    yield "a round that no error could name", 1, far, "a round 18446744073709551615"
+    yield "a round that no error could name", 1, far, "got 18446744073709551615"
     half = frames.segment_frame(ONE) + frames.head(Frame.DATA, 6) + bytes(6)
     yield "half an element", 1, half, "within an element"
     late = frames.segment_frame(ONE) + frames.head(Frame.GOODBYE)

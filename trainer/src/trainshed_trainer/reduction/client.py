@@ -1,7 +1,7 @@
-"""A worker's side of the Reduction Server: gives a tensor's parts to reducers, gets the sums back.
+"""A worker's client of the Reduction Server: sends a tensor's parts and receives the sums.
 
-Every rank makes one with the same reducers and epoch, and calls the same all-reduces in the same
-order.  The sums are bitwise the same on all ranks, or every rank gets an error.
+Every rank creates one with the same reducers and epoch, and calls the same all-reduces in the same
+order.  The sums are bitwise equal on all ranks, or every rank gets an error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Client:
         self._goodput = Goodput()
         self._pending: dict[int, Done] = {}
         self._error: ReductionError | None = None
-        #: Set when the reducers know of the error: whoever hears of it may end, and is lost then.
+        #: Set when the reducers have the error.  The caller gets it only then, because a caller
+        #: that ends earlier would be reported as lost.
         self._over = threading.Event()
 
     @classmethod
@@ -61,12 +62,12 @@ class Client:
     ) -> Client:
         """Join the group and measure its links; every rank must do so within ``join_timeout`` s.
 
-        ``reducers`` are those of pool 2, ``own`` the workers' own by rank, where they reduce too.
-        ``timeout`` (seconds) is how long a reducer or worker may be silent.  Raises
-        :class:`ReductionError`, which names whom it is about.
+        ``reducers`` are those of pool 2; ``own`` are those inside of the workers, by rank, if
+        workers reduce too.  ``timeout`` (seconds) is how long a reducer or worker may be silent.
+        Raises :class:`ReductionError`, which names the participant at fault.
         """
         if not reducers and not own:
-            raise ReductionError("a group needs a reducer, in pool 2 or in every worker")
+            raise ReductionError("a group needs a reducer in pool 2 or in every worker, got none")
         timeout = min(timeout, handshake.TIMEOUT_MS[1] / 1000)
         client = cls(Group(rank, world, epoch, token, timeout, join_timeout), len(reducers))
         try:
@@ -80,17 +81,20 @@ class Client:
         return client
 
     def allreduce(self, buffer: memoryview, dtype: Dtype, *, average: bool, done: Done) -> None:
-        """Sum ``buffer`` over all ranks, in place; ``done`` is called once, when that is over.
+        """Sum ``buffer`` over all ranks, in place; call ``done`` once at the end.
 
-        ``buffer`` is writable, contiguous, of format ``B``; nobody may touch it before ``done``,
-        which gets ``None``, or the error after which it holds nothing of use.  It is called by
-        another thread, as a rule, and must be quick.  ``ValueError`` for any other buffer.
+        ``buffer`` must be writable, contiguous and of format ``B``, or else ``ValueError`` is
+        raised.  The caller must not use it before ``done``, which gets ``None`` or an error; after
+        an error its content is undefined.  ``done`` usually runs in another thread and must be
+        quick.
         """
         count, rest = divmod(buffer.nbytes, dtype.itemsize)
         if rest:
-            raise ValueError(f"{buffer.nbytes} bytes are no {dtype.name.lower()} elements")
+            raise ValueError(
+                f"buffer must hold whole {dtype.name.lower()} elements, got {buffer.nbytes} bytes"
+            )
         if buffer.readonly or buffer.format != "B" or not buffer.contiguous:
-            raise ValueError("the buffer is no writable bytes in one piece")
+            raise ValueError("buffer must be writable, contiguous and of format B")
         with self._lock:
             number, error = self._round, self.failed()
             cut = parts(count, dtype.itemsize, self.shares, number)
@@ -103,22 +107,22 @@ class Client:
         done(error)
 
     def reshare(self, shares: Sequence[float]) -> None:
-        """Cut all later tensors by ``shares``; every rank must do so after the same all-reduce."""
+        """Divide later tensors by ``shares``; all ranks must call it after the same all-reduce."""
         with self._lock:
             self.shares = list(shares)
             self._follow_goodput()
 
     @property
     def goodput(self) -> float:
-        """Bytes of gradient a second, as of late."""
+        """The moving average of the bytes of gradient a second."""
         return self._goodput.rate
 
     def failed(self) -> ReductionError | None:
-        """The error after which nothing is reduced any more, once the reducers know of it."""
+        """Return the error that has ended the group, once the reducers have it."""
         return self._error if self._over.is_set() else None
 
     def close(self) -> None:
-        """Say goodbye, when all is reduced; what is not fails."""
+        """Leave the group; all-reduces that have not ended fail."""
         with self._lock:
             owed = min(self._pending, default=None)
             if owed is None and not self._error:
@@ -127,7 +131,7 @@ class Client:
         if owed is not None:
             me = Culprit(Kind.WORKER, self.group.rank)
             self._fail(ReductionError(f"{me} has left in round {owed}", blame=me, round_=owed))
-        self._over.wait()  # a goodbye before the error would be all that reducers hear
+        self._over.wait()  # the error must be sent before the GOODBYE, which is the last frame
         for lane in self._lanes:
             lane.leave()
         until = time.monotonic() + 2 * TELL_S
@@ -137,12 +141,12 @@ class Client:
             lane.close(max(0.0, until - time.monotonic()))
 
     def _join(self, addresses: Sequence[Address], note: Callable[[str], None]) -> None:
-        """Connect to all reducers, and wait until every worker has come to each of them."""
+        """Connect to all reducers, and wait until every worker has connected to each of them."""
         group = self.group
         for index, address in enumerate(addresses):
             reached = reach(address, index, group, self.reducers, self.failed)
             lane = Lane(reached, group.timeout, self._fail, note)
-            with self._lock:  # whoever fails meanwhile waits for the threads of all lanes
+            with self._lock:  # _fail, called meanwhile, must wait for the threads of all lanes
                 lane.start()
                 self._lanes.append(lane)
                 error = self._error
@@ -153,7 +157,8 @@ class Client:
         for lane in self._lanes:
             if not lane.ready.wait(max(0.0, until - time.monotonic())):
                 raise ReductionError(
-                    f"not every worker has come to {lane.culprit} within {group.join_timeout:g} s"
+                    f"not every worker has connected to {lane.culprit} within"
+                    f" {group.join_timeout:g} s"
                 )
         if self._error:
             raise self._error
@@ -189,9 +194,9 @@ class Client:
             self._lanes[index].put(Part(segment, buffer[start * size : end * size], one_is_done))
 
     def _fail(self, error: ReductionError) -> None:
-        """End the group: notify the reducers, so that they blame the right one, then the caller.
+        """End the group: send the error to the reducers, and then to the callers.
 
-        When the callers hear of it, nothing is written into their memory any more.
+        When the callers get the error, no thread writes into their memory any more.
         """
         with self._lock:
             if self._error:
@@ -214,9 +219,9 @@ class Client:
             self._end(done, error)
 
     def _end(self, done: Done, error: ReductionError | None) -> None:
-        """Answer a caller; one that cannot take it ends the group, whose next rounds would hang."""
+        """Call ``done``; if it raises, end the group, because its next rounds would hang."""
         try:
             done(error)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, the lane must go on reading
+        except Exception as fault:  # noqa: BLE001 - the lane's thread must continue to read
             me = Culprit(Kind.WORKER, self.group.rank)
             self._fail(ReductionError(f"{me} failed at the end of a round: {fault!r}", blame=me))

@@ -1,8 +1,9 @@
-"""One group of workers at one reducer, from the first that comes to the last that leaves.
+"""One group of workers at one reducer, from the first connection to the last.
 
-Every worker has a thread that receives and one that sends.  Whoever receives the piece that
-completes a range sums it; results go to all senders.  Anything wrong ends the whole epoch: each
-worker gets the reason, and none gets a sum that another does not (docs/sources/reduction.md 5).
+Every worker has a thread that receives and one that sends.  The thread that receives the last piece
+of a range sums the range; all sending threads send the results.  Any error ends the whole epoch:
+every worker gets the error, and no worker gets a sum that another does not
+(docs/sources/reduction.md 5).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from trainshed_trainer.reduction.ledger import Ledger, Stretch
 from trainshed_trainer.reduction.links import Link, Silence
 from trainshed_trainer.reduction.members import TELL_S, HeartbeatNote, WorkerChannel
 
-#: Seconds after which a round that hangs is reported, and again.
+#: Seconds after which a round that does not progress is reported, and between two reports.
 STRAGGLER_S = 10.0
 
 
@@ -35,9 +36,9 @@ class Epoch:
     """The streams of ``world`` workers and their sums."""
 
     def __init__(self, number: int, world: int, place: int, ring: int, timeout: float) -> None:
-        """Wait for ``world`` workers, who have this reducer at ``place`` in their lists.
+        """Wait for ``world`` workers, whose lists have this reducer at index ``place``.
 
-        Memory is taken when all have come.
+        The rings are allocated when all workers have connected.
         """
         self.number = number
         self.world = world
@@ -56,12 +57,12 @@ class Epoch:
         self._end_reported = False
 
     def join(self, rank: int, link: Link) -> WorkerChannel:
-        """Take in a worker; :class:`ReductionError` if there is no place for it."""
+        """Add a worker; :class:`ReductionError` if the epoch cannot take it."""
         with self._lock:
             if self.error:
                 raise self.error
             if rank in self._members:
-                raise ReductionError(f"worker {rank} is here already, in this epoch")
+                raise ReductionError(f"worker {rank} is already connected in this epoch")
             ring = self._ledger.ring
             member = self._members[rank] = WorkerChannel(
                 rank, link, self.timeout, ring, self._results
@@ -74,7 +75,7 @@ class Epoch:
         return member
 
     def _begin(self) -> None:
-        """Take memory, and let all workers send."""
+        """Allocate the rings, and let all workers send."""
         try:
             rings = _rings(self.world + 1, self._ledger.ring)
         except OSError as error:
@@ -86,7 +87,7 @@ class Epoch:
             member.put(Frame.READY)
 
     def receive(self, member: WorkerChannel) -> None:
-        """Take what a worker sends until it leaves or the epoch fails; returns then."""
+        """Receive a worker's frames until it leaves or the epoch fails."""
         try:
             while self._take(member):
                 pass
@@ -96,7 +97,7 @@ class Epoch:
             self.fail(self._lost(member, self._how(member.broken or error)))
         except ValueError as error:
             self.fail(self._lost(member, f"broke the protocol: {error}"))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others would wait for ever
+        except Exception as error:  # noqa: BLE001 - the other workers would wait without end
             self.fail(of_itself(f"has failed: {error!r}"))
         member.join()
         if self.error:
@@ -120,20 +121,20 @@ class Epoch:
         threading.Thread(target=self._cut_off, daemon=True).start()
 
     def end(self, error: ReductionError) -> None:
-        """End it where it has not, and wait until its workers have gone and its memory is free."""
+        """End the epoch, and wait until its workers have gone and its memory is free."""
         if not self.over():
             self.fail(error)
         if self._members:
             self._alone.wait(3 * TELL_S)
 
     def take_report(self) -> bool:
-        """Whether its end is still to be reported; true only once."""
+        """Return True on the first call only: the end must be reported once."""
         with self._lock:
             first, self._end_reported = not self._end_reported, True
             return first
 
     def formed(self) -> bool:
-        """Whether every worker has come."""
+        """Return whether every worker has connected."""
         with self._lock:
             return len(self._members) == self.world
 
@@ -143,7 +144,7 @@ class Epoch:
             return self.error is not None or self._ledger.everyone_left()
 
     def waiting_for(self) -> str | None:
-        """Whom all have waited for, at most once every 10 s; nothing while all goes on."""
+        """Return a line about the workers that delay the others, at most once every 10 s."""
         now = time.monotonic()
         with self._lock:
             waited = now - self._moved
@@ -154,7 +155,7 @@ class Epoch:
         return f"{text[0]} has waited {waited:.0f} s for {text[1]}" if text else None
 
     def _waits_for(self) -> tuple[str, str] | None:
-        """What waits, and for which workers."""
+        """Return what waits (a round or the group) and the workers that it waits for."""
         number = self._ledger.round_under_way()
         if number is not None:
             what, late = f"round {number}", self._ledger.behind()
@@ -163,7 +164,7 @@ class Epoch:
         return (what, ", ".join(f"worker {rank}" for rank in late)) if late else None
 
     def say(self, text: str) -> None:
-        """Write to rank 0's log."""
+        """Send a line for the log of rank 0."""
         with self._lock:
             first = self._members.get(0)
         if first:
@@ -184,16 +185,16 @@ class Epoch:
         )
 
     def _how(self, error: OSError) -> str:
-        """How a worker was lost."""
+        """Describe how a worker was lost."""
         if isinstance(error, Silence):
             return f"has been silent for {self.timeout:g} s"
         return "is lost: its connection was closed"
 
     def _take(self, member: WorkerChannel) -> bool:
-        """Take one frame; whether another may follow."""
+        """Receive one frame; return whether more may follow."""
         frame, nbytes = member.link.read_head()
         if frame in (Frame.DATA, Frame.SEGMENT) and self._rings is None:
-            raise ValueError(f"a {frame.name} frame before all have come")
+            raise ValueError(f"a {frame.name} frame before all workers have connected")
         if frame is Frame.DATA:
             self._take_data(member, nbytes)
             return True
@@ -222,9 +223,9 @@ class Epoch:
         beyond = place + nbytes - self._ledger.ring
         if beyond > 0:
             member.link.fill(row[:beyond])
-        self._sum_what_is_there(member.rank, nbytes)
+        self._sum_ready_stretches(member.rank, nbytes)
 
-    def _sum_what_is_there(self, rank: int, nbytes: int) -> None:
+    def _sum_ready_stretches(self, rank: int, nbytes: int) -> None:
         with self._lock:
             self._ledger.arrived(rank, nbytes)
             stretch = None if self._summing or self.error else self._ledger.ready()
@@ -247,17 +248,17 @@ class Epoch:
         sums.add(segment.dtype, rows, self._rings[self.world][part], average=segment.average)
 
     def _results(self, rank: int, start: int, end: int) -> memoryview:
-        """The bytes of results that are sent to ``rank`` next; it may then send as many more."""
+        """Return the results to send to ``rank`` next; the rank may then send as many bytes."""
         with self._lock:
             self._ledger.sending(rank, end)
         low = start % self._ledger.ring
         return memoryview(self._rings[self.world])[low : low + end - start]
 
     def _cut_off(self) -> None:
-        """End the connections of a failed epoch, once its workers had time to get the error.
+        """Shut the connections of a failed epoch after its workers had time to get the error.
 
-        The workers close first, as a rule: closed from here, with their bytes unread, a connection
-        is reset, and the error on its way to them may be lost.
+        The workers usually close first.  A connection that is closed from here with bytes unread is
+        reset, and the error that was sent may be lost.
         """
         members, until = self._all(), time.monotonic() + TELL_S
         for member in members:
@@ -268,8 +269,8 @@ class Epoch:
 
 
 def _rings(count: int, ring: int) -> Any:
-    """``count`` rows of ``ring`` bytes, which the system has back as soon as nobody uses them.
+    """Allocate ``count`` rows of ``ring`` bytes that go back to the kernel when they are unused.
 
-    A heap would keep them: one for every group, and in as many heaps as there are threads.
+    The allocator's heap would keep them, for every group and in every thread's arena.
     """
     return np.frombuffer(mmap.mmap(-1, count * ring), np.uint8).reshape(count, ring)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-#: The index of a reducer that speaks of itself: a worker's own does not know its place.
+#: The index in an error that a reducer reports about itself: it may not know its own index.
 ITSELF = -1
 
 
@@ -18,44 +18,44 @@ class Kind(IntEnum):
 
 
 class Culprit(NamedTuple):
-    """A worker by its rank, or a reducer by its place in the list of all."""
+    """The participant at fault: a worker by its rank, or a reducer by its index in the list."""
 
     kind: Kind
     index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
 
     def __str__(self) -> str:
-        """As it is named to people: ``worker 3``."""
+        """Return the name for messages, such as ``worker 3``."""
         return f"{self.kind.name.lower()} {self.index}"
 
 
 class ReductionError(RuntimeError):
-    """An all-reduce that has no sum: the buffers of its round hold nothing of use.
+    """An all-reduce failed: the contents of the buffers of its round are undefined.
 
-    ``culprit`` names who was lost or broke the protocol, as in ``worker 3``; ``None`` where nobody
-    of the group did.  ``round`` counts all-reduces of the group from 0; ``None`` outside of one.
+    ``culprit`` names the participant that was lost or broke the protocol, such as ``worker 3``;
+    ``None`` if none did.  ``round`` counts the group's all-reduces from 0; ``None`` outside of one.
     """
 
     def __init__(
         self, text: str, *, blame: Culprit | None = None, round_: int | None = None
     ) -> None:
-        """Say ``text`` to whoever catches it, with the culprit and the round as values beside."""
+        """Set the message, the participant at fault and the round."""
         super().__init__(text)
         self.blame = blame
         self.round = round_
 
     @property
     def culprit(self) -> str | None:
-        """Return the culprit in words."""
+        """Return the name of the participant at fault."""
         return str(self.blame) if self.blame else None
 
 
 def of_itself(text: str) -> ReductionError:
-    """A reducer's own fault; ``text`` says what it did, and whoever hears it knows who that was."""
+    """Return a reducer's error about itself; the receiver adds the reducer's name to ``text``."""
     return ReductionError(text, blame=Culprit(Kind.REDUCER, ITSELF))
 
 
 def heard_from(culprit: Culprit, error: ReductionError) -> ReductionError:
-    """``error`` as ``culprit`` said it, with its name where it spoke of itself."""
+    """Return the ``error`` that ``culprit`` sent, with its name added if it is about itself."""
     if error.blame is None or error.blame.index != ITSELF:
         return error
     return ReductionError(f"{culprit} {error}", blame=culprit, round_=error.round)

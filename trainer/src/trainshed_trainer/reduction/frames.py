@@ -1,9 +1,9 @@
-"""What stands on the wire between a worker and a reducer, after their handshake.
+"""The frames between a worker and a reducer after their handshake.
 
-A connection carries a stream of segments: each is one worker's contribution to the share of a
-tensor that this reducer sums, announced by a SEGMENT frame and sent in DATA frames of any size.
-Results come back in DATA frames alone, since the worker knows what it asked for.  Pieces have no
-numbers: TCP keeps their order, and what is summed follows from positions in the stream alone.
+A connection carries a stream of segments.  A segment is one worker's contribution to the part of a
+tensor that this reducer sums; a SEGMENT frame announces it, and DATA frames of any size carry it.
+Results come back in DATA frames alone, because the worker knows which results it expects.  Frames
+have no numbers: TCP keeps their order, and the position in the stream identifies the element.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 
-#: Frame, reserved byte, reserved, bytes that follow.
+#: Kind of frame, two reserved fields, bytes that follow.
 HEAD = struct.Struct("<BBHI")
 #: Round, elements, dtype, whether to average.
 SEGMENT = struct.Struct("<QQBB6x")
@@ -25,9 +25,9 @@ ERROR = struct.Struct("<Biq")
 PIECE_MAX = 4 << 20
 #: Longest text of an ERROR or HEARTBEAT frame, in bytes.
 TEXT_MAX = 512
-#: Most elements of one segment: a share of 4 TiB is a broken header, not a tensor.
+#: Most elements of one segment; a share above 4 TiB means a broken header.
 COUNT_MAX = 1 << 40
-#: Rounds end here: an ERROR frame can name no later one.
+#: The last round: an ERROR frame cannot represent a later one.
 ROUND_MAX = 1 << 62
 #: Segments start at multiples of this in the stream, so that sums are aligned.
 ALIGNMENT = 64
@@ -45,7 +45,7 @@ class Frame(IntEnum):
 
 
 class Dtype(IntEnum):
-    """What elements are; sums of all three are made in 32 bits (docs/sources/reduction.md 3.6)."""
+    """Type of the elements; all types are summed in 32 bits (docs/sources/reduction.md 3.6)."""
 
     FLOAT32 = 1
     FLOAT16 = 2
@@ -58,7 +58,7 @@ class Dtype(IntEnum):
 
 
 class Segment(NamedTuple):
-    """What every rank must announce alike for its streams to be summed."""
+    """The description of a segment, which must be the same on every rank."""
 
     round: int
     count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
@@ -71,30 +71,30 @@ class Segment(NamedTuple):
         return self.count * self.dtype.itemsize
 
     def __str__(self) -> str:
-        """As it stands in an error: ``round 17: 4096 float32, sum``."""
+        """Return the text for errors, such as ``round 17: 4096 float32, sum``."""
         how = "average" if self.average else "sum"
         return f"round {self.round}: {self.count} {self.dtype.name.lower()}, {how}"
 
 
 def aligned(position: int) -> int:
-    """The first place at or after ``position`` where a segment may start."""
+    """Return the first position at or after ``position`` at which a segment may start."""
     return -(-position // ALIGNMENT) * ALIGNMENT
 
 
 def head(frame: Frame, nbytes: int = 0) -> bytes:
-    """The 8 bytes before a frame's content."""
+    """Render the 8 bytes before a frame's content."""
     return HEAD.pack(frame, 0, 0, nbytes)
 
 
 def parse_head(data: bytes | bytearray) -> tuple[Frame, int]:
-    """Kind and length of a frame; ``ValueError`` says what is wrong with it."""
+    """Parse the kind and the length of a frame; ``ValueError`` if it is malformed."""
     kind, zero, zeros, nbytes = HEAD.unpack(data)
     frame = Frame(kind)
     if zero or zeros:
         raise ValueError("a frame's reserved bytes are not zero")
     low, high = LIMITS[frame]
     if not low <= nbytes <= high:
-        raise ValueError(f"a {frame.name} frame of {nbytes} bytes")
+        raise ValueError(f"a {frame.name} frame must have {low} to {high} bytes, got {nbytes}")
     return frame, nbytes
 
 
@@ -109,36 +109,36 @@ LIMITS = {
 
 
 def segment_frame(segment: Segment) -> bytes:
-    """A SEGMENT frame with its head."""
+    """Render a SEGMENT frame with its head."""
     body = SEGMENT.pack(segment.round, segment.count, segment.dtype, segment.average)
     return head(Frame.SEGMENT, SEGMENT.size) + body
 
 
 def parse_segment(body: bytes) -> Segment:
-    """What a SEGMENT frame announces; ``ValueError`` says what is wrong with it."""
+    """Parse a SEGMENT frame; ``ValueError`` if it is malformed."""
     number, count, dtype, average = SEGMENT.unpack(body)
     if not 0 < count <= COUNT_MAX:
-        raise ValueError(f"a segment of {count} elements")
+        raise ValueError(f"a segment must have 1 to {COUNT_MAX} elements, got {count}")
     if number > ROUND_MAX:
-        raise ValueError(f"a round {number}")
+        raise ValueError(f"a round must be at most {ROUND_MAX}, got {number}")
     if average > 1:
-        raise ValueError(f"an operation {average}")
+        raise ValueError(f"an operation must be 0 (sum) or 1 (average), got {average}")
     return Segment(number, count, Dtype(dtype), bool(average))
 
 
 def text_of(body: bytes) -> str:
-    """A text from the wire, fit for a log."""
-    words = bytes(body).decode("utf-8", "replace")
-    return "".join(c if c.isprintable() else "?" for c in words)
+    """Decode a text from the wire, with unprintable characters replaced for the log."""
+    text = bytes(body).decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def cut(text: str) -> bytes:
-    """A text for the wire, no longer than the wire takes."""
+    """Encode a text for the wire, shortened to ``TEXT_MAX`` bytes."""
     return text.encode("utf-8", "replace")[:TEXT_MAX].decode("utf-8", "ignore").encode()
 
 
 def error_frame(error: ReductionError) -> bytes:
-    """An ERROR frame that says to others what ``error`` says here."""
+    """Render an ERROR frame with the text, the culprit and the round of ``error``."""
     blame = error.blame or Culprit(Kind.NOBODY, 0)
     number = -1 if error.round is None else error.round
     body = ERROR.pack(blame.kind, blame.index, number) + cut(str(error))

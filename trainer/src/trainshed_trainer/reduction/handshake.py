@@ -1,9 +1,9 @@
-"""Both sides prove that they hold the job's token, without saying it (docs/sources/reduction.md 6).
+"""Both sides prove that they hold the job's token, but never send it (docs/sources/reduction.md 6).
 
-Three messages of fixed length: HELLO (who, for which epoch, a nonce), CHALLENGE (a nonce, the ring
-that this reducer has for a worker, the reducer's proof), and the worker's proof.  Each proof is
-HMAC-SHA256 over the side's name and both messages, so that none can be replayed or turned around.
-Nothing is allocated for a connection before its proof has been seen.
+Three messages of fixed length are sent: HELLO (the rank, the epoch, a nonce), CHALLENGE (a nonce,
+the size of this reducer's ring for a worker, the reducer's proof), and the worker's proof.
+A proof is HMAC-SHA256 over the side's name and both messages, so that it cannot be replayed or sent
+back.  A reducer allocates no memory for a connection before it has checked the worker's proof.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ NONCE_SIZE = 16
 DEADLINE_S = 5.0
 #: Most workers of a group.
 WORLD_MAX = 4096
-#: Shortest and longest timeout that a worker may ask for, in milliseconds.
+#: Shortest and longest timeout of a worker, in milliseconds.
 TIMEOUT_MS = (100, 24 * 3600 * 1000)
-#: What a reducer answers to another version's greeting: only its own version means anything.
+#: A reducer's answer to a greeting of another version; only the version in it has a meaning.
 ANSWER_TO_OTHERS = CHALLENGE.pack(MAGIC, VERSION, 0, 0, bytes(NONCE_SIZE)) + bytes(PROOF_SIZE)
 
 
@@ -39,7 +39,7 @@ class OtherVersion(ValueError):
 
 
 class Hello(NamedTuple):
-    """Who comes, for which epoch; ``index`` is the reducer's place in the worker's list."""
+    """A worker's greeting; ``index`` is the reducer's index in the worker's list."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
     epoch: int
@@ -49,7 +49,6 @@ class Hello(NamedTuple):
     nonce: bytes
 
     def pack(self) -> bytes:
-        """As sent."""
         return HELLO.pack(
             MAGIC,
             VERSION,
@@ -63,23 +62,23 @@ class Hello(NamedTuple):
 
 
 class Challenge(NamedTuple):
-    """What a reducer answers: the bytes of its ring for each worker, and a nonce."""
+    """A reducer's answer: the bytes of its ring for each worker, and a nonce."""
 
     ring: int
     nonce: bytes
 
     def pack(self) -> bytes:
-        """As sent, before the proof."""
+        """Render the message that precedes the proof."""
         return CHALLENGE.pack(MAGIC, VERSION, 0, self.ring, self.nonce)
 
 
 def nonce() -> bytes:
-    """Bytes that no other connection has."""
+    """Return random bytes that are unique to a connection."""
     return os.urandom(NONCE_SIZE)
 
 
 def parse_hello(data: bytes) -> Hello:
-    """Parse a worker's greeting; ``ValueError`` says what is wrong with it."""
+    """Parse a worker's greeting; ``ValueError`` if it is malformed."""
     magic, version, index, epoch, rank, world, timeout_ms, theirs = HELLO.unpack(data)
     if magic != MAGIC:
         raise ValueError("not a greeting of this protocol")
@@ -93,21 +92,24 @@ def parse_hello(data: bytes) -> Hello:
 
 
 def parse_challenge(data: bytes) -> Challenge:
-    """Parse the reducer's answer; :class:`ReductionError` if it is not a reducer of this job."""
+    """Parse the reducer's answer; :class:`ReductionError` if it is malformed."""
     magic, version, _, ring, theirs = CHALLENGE.unpack(data)
     if magic != MAGIC:
-        raise ReductionError("what answers there is not a Trainshed reducer")
+        raise ReductionError("the process at this address is not a Trainshed reducer")
     if version != VERSION:
-        raise ReductionError(f"the reducer speaks version {version}, this worker {VERSION}")
+        raise ReductionError(
+            f"the reducer has protocol version {version}, this worker {VERSION}: install the same"
+            " version of Trainshed on both"
+        )
     return Challenge(ring, theirs)
 
 
 def proof(token: bytes, side: bytes, hello: Hello, challenge: Challenge) -> bytes:
-    """That ``side`` (``b"worker"``, ``b"reducer"``) holds the token, for this connection alone."""
+    """Compute the proof that ``side`` (``b"worker"``, ``b"reducer"``) holds the token."""
     message = side + b"\0" + hello.pack() + challenge.pack()
     return hmac.new(token, message, hashlib.sha256).digest()
 
 
 def proves(token: bytes, side: bytes, hello: Hello, challenge: Challenge, received: bytes) -> bool:
-    """Whether ``received`` is that proof; takes the same time whatever it is."""
+    """Return whether ``received`` is that proof, in constant time."""
     return hmac.compare_digest(proof(token, side, hello, challenge), received)

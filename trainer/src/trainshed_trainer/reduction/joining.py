@@ -1,7 +1,7 @@
-"""How a worker comes to a reducer, and what each does to prove itself to the other.
+"""Connects a worker to a reducer; both prove that they hold the job's token.
 
-A worker tries until it is heard: a reducer may not be up yet, and one that many greet at once turns
-some of them away.
+A worker retries: a reducer may not have started yet, and a reducer with too many connections at one
+time refuses some of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.handshake import Challenge, Hello
 from trainshed_trainer.reduction.links import Address, Link
 
-#: Seconds between two attempts to reach a reducer that is not up yet.
+#: Seconds between two attempts to reach a reducer.
 RETRY_S = 0.1
 
 
 class Group(NamedTuple):
-    """What all connections of a worker have in common."""
+    """The settings that all connections of a worker share."""
 
     rank: int
     world: int
@@ -31,7 +31,7 @@ class Group(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """A proven connection to ``culprit``, and the bytes of this worker's ring there."""
+    """An authenticated connection to ``culprit``, and the size of this worker's ring there."""
 
     link: Link
     ring: int
@@ -45,18 +45,18 @@ def reach(
     reducers: int,
     failed: Callable[[], ReductionError | None],
 ) -> Reached:
-    """Connect to the reducer at ``index``; :class:`ReductionError` if it cannot be.
+    """Connect to the reducer at ``index``; raise :class:`ReductionError` after the timeout.
 
-    ``failed`` gives the error after which there is no group to join any more.
+    ``failed`` returns the group's error; after an error of the group there are no more attempts.
     """
     culprit = culprit_of(index, reducers)
     until = time.monotonic() + group.join_timeout
     while True:
         try:
-            return _reached(address, index, group, culprit, until)
+            return _connect(address, index, group, culprit, until)
         except ReductionError as error:
-            why = f"worker {group.rank} refuses {culprit} at {address[0]}:{address[1]}"
-            raise ReductionError(f"{why}: {error}", blame=culprit) from None
+            refusal = f"worker {group.rank} refuses {culprit} at {address[0]}:{address[1]}"
+            raise ReductionError(f"{refusal}: {error}", blame=culprit) from None
         except OSError as error:
             if failed() or time.monotonic() > until:
                 raise failed() or ReductionError(
@@ -68,51 +68,51 @@ def reach(
 
 
 def greeted(sock: socket.socket, token: bytes, ring_for: Callable[[int], int]) -> Hello:
-    """Who has connected to this reducer; ``ValueError`` or ``OSError`` if it proves nothing.
+    """Authenticate a worker that has connected; ``ValueError`` or ``OSError`` if that fails.
 
-    ``ring_for`` says how many bytes of a ring each worker of a group of so many has here.
+    ``ring_for`` returns the bytes of each worker's ring for a given number of workers.
     """
     until = time.monotonic() + handshake.DEADLINE_S
     try:
-        hello = handshake.parse_hello(_exactly(sock, handshake.HELLO.size, until))
+        hello = handshake.parse_hello(_receive_exactly(sock, handshake.HELLO.size, until))
     except handshake.OtherVersion:
         sock.sendall(handshake.ANSWER_TO_OTHERS)
         raise
     challenge = Challenge(ring_for(hello.world), handshake.nonce())
     sock.sendall(challenge.pack() + handshake.proof(token, b"reducer", hello, challenge))
-    received = _exactly(sock, handshake.PROOF_SIZE, until)
+    received = _receive_exactly(sock, handshake.PROOF_SIZE, until)
     if not handshake.proves(token, b"worker", hello, challenge, received):
         raise ValueError("a wrong proof")
     return hello
 
 
 def culprit_of(index: int, reducers: int) -> Culprit:
-    """Whom connection ``index`` leads to: a reducer of pool 2, or a worker that reduces too."""
+    """Return the participant behind ``index``: a reducer of pool 2, or a worker that reduces."""
     if index < reducers:
         return Culprit(Kind.REDUCER, index)
     return Culprit(Kind.WORKER, index - reducers)
 
 
-def _reached(address: Address, index: int, group: Group, culprit: Culprit, until: float) -> Reached:
-    """One attempt; ``OSError`` where another may do better."""
+def _connect(address: Address, index: int, group: Group, culprit: Culprit, until: float) -> Reached:
+    """Try once to connect; ``OSError`` if another attempt may succeed."""
     left = max(RETRY_S, until - time.monotonic())
     sock = socket.create_connection(address, min(handshake.DEADLINE_S, left))
     try:
-        ring = _proven(sock, index, group)
+        ring = _authenticate(sock, index, group)
         return Reached(Link(sock, group.timeout), ring, culprit)
     except BaseException:
         sock.close()
         raise
 
 
-def _proven(sock: socket.socket, index: int, group: Group) -> int:
-    """The worker's side of the handshake; the ring that the reducer has for each worker."""
+def _authenticate(sock: socket.socket, index: int, group: Group) -> int:
+    """Run the worker's side of the handshake; return the bytes of its ring at the reducer."""
     until = time.monotonic() + handshake.DEADLINE_S
     low, high = handshake.TIMEOUT_MS
     timeout_ms = max(low, min(high, int(group.timeout * 1000)))
     hello = Hello(index, group.epoch, group.rank, group.world, timeout_ms, handshake.nonce())
     sock.sendall(hello.pack())
-    answer = _exactly(sock, handshake.CHALLENGE.size + handshake.PROOF_SIZE, until)
+    answer = _receive_exactly(sock, handshake.CHALLENGE.size + handshake.PROOF_SIZE, until)
     challenge = handshake.parse_challenge(answer[: handshake.CHALLENGE.size])
     received = answer[handshake.CHALLENGE.size :]
     if not handshake.proves(group.token, b"reducer", hello, challenge, received):
@@ -121,8 +121,8 @@ def _proven(sock: socket.socket, index: int, group: Group) -> int:
     return challenge.ring
 
 
-def _exactly(sock: socket.socket, nbytes: int, until: float) -> bytes:
-    """``nbytes`` bytes of a stranger, who may not take longer than ``until``."""
+def _receive_exactly(sock: socket.socket, nbytes: int, until: float) -> bytes:
+    """Receive ``nbytes`` bytes before the time ``until`` from a peer not yet authenticated."""
     data = b""
     while len(data) < nbytes:
         sock.settimeout(max(0.001, until - time.monotonic()))

@@ -1,7 +1,7 @@
-"""A worker's side of one connection: parts go out, their sums come back into the same memory.
+"""A worker's side of one connection: sends parts and receives their sums into the same memory.
 
-What is read decides how a connection ended: whoever cannot send leaves the decision to the thread
-that receives, since the reducer's last word, which names who is to blame, may lie there unread.
+A failure to send does not end the group by itself; the thread that receives decides.  The reducer's
+last frame, which names the participant at fault, may not have been read yet.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from trainshed_trainer.reduction.joining import Reached
 from trainshed_trainer.reduction.links import Silence
 from trainshed_trainer.reduction.pacing import SendWindow
 
-#: Seconds that a reducer may take to hear of an error, and to answer; only one that hangs does.
+#: Seconds that a reducer has to receive an error and to answer it.
 TELL_S = 1.0
-#: Seconds for which a closed connection is no loss yet: who closed it may have got another
-#: fault elsewhere, and then others report it too.
+#: Seconds to wait for another error after a connection was closed: the reducer may have closed it
+#: because of an error elsewhere, which then arrives on other connections, too.
 HEARSAY_S = 0.2
-#: Seconds that a thread may take to end once its connection is shut.
+#: Seconds that a thread has to end after its connection was shut.
 STOP_S = 5.0
 
 
 class Part:
-    """The part of one round that this lane carries; ``view`` is the trainer's own memory."""
+    """The part of one round on this connection; ``view`` is the trainer's memory."""
 
     __slots__ = ("at", "end", "segment", "start", "view", "when_done")
 
@@ -59,9 +59,9 @@ class Lane:
         fail: Callable[[ReductionError], None],
         note: Callable[[str], None],
     ) -> None:
-        """``fail`` gets the first error, ``note`` of what the reducer says for the log."""
+        """``fail`` gets the first error, ``note`` the reducer's texts for the log."""
         self.pace = SendWindow(reached.ring)
-        #: Set when every worker has come to the reducer, or when the group has ended.
+        #: Set when every worker has connected to the reducer, or when the group has ended.
         self.ready = threading.Event()
         self._link = reached.link
         self.culprit = reached.culprit
@@ -82,18 +82,18 @@ class Lane:
         ]
 
     def start(self) -> None:
-        """Begin: signs of life go both ways from now on, parts when the reducer is ready."""
+        """Start the threads; heartbeats are sent at once, parts when the reducer is ready."""
         for thread in self._threads:
             thread.start()
 
     def put(self, part: Part) -> None:
-        """Send ``part`` after those before it."""
+        """Queue ``part``."""
         part.start = part.at = aligned(self._planned)
         part.end = self._planned = part.start + part.segment.nbytes
         self._inbox.put(part)
 
     def notify(self, error: ReductionError) -> None:
-        """Let the reducer know of an error elsewhere, and send nothing else."""
+        """Send the reducer an error from elsewhere, and nothing else."""
         with self._moved:
             self._ending = True
             self._moved.notify_all()
@@ -102,27 +102,27 @@ class Lane:
         self.ready.set()
 
     def leave(self) -> None:
-        """Say goodbye."""
+        """Queue the GOODBYE frame."""
         self._inbox.put(Frame.GOODBYE)
 
     def join_sender(self, seconds: float) -> None:
-        """Wait for what is to be sent before the end."""
+        """Wait until the queue has been sent."""
         if self._threads[0] is not threading.current_thread():
             self._threads[0].join(seconds)
 
     def join_receiver(self, seconds: float) -> None:
-        """Wait until the reducer has said why it ends, or has ended: then it has heard an error.
+        """Wait until the reducer has sent its error or closed: it has then received ours.
 
-        Sent is not heard.  When a process ends with a reducer's results unread, or gets more of
-        them later, its connection is reset, and what still waits to be sent is lost.
+        Sending alone is not enough.  When a process ends with a reducer's results unread, or
+        receives more of them later, its connection is reset, and unsent data is lost.
         """
         if self._threads[1] is not threading.current_thread():
             self._threads[1].join(seconds)
 
     def let_go(self, seconds: float) -> None:
-        """Return when nothing is written into the trainer's memory any more; after ``notify``.
+        """Return when no thread writes into the trainer's memory; call it after ``notify``.
 
-        A piece that is on its way may take ``seconds``; after that the connection is ended.
+        A piece that is being received has ``seconds``; after that the connection is shut.
         """
         with self._moved:
             if self._moved.wait_for(lambda: not self._taking, seconds):
@@ -132,10 +132,10 @@ class Lane:
             self._moved.wait_for(lambda: not self._taking, STOP_S)
 
     def close(self, seconds: float) -> None:
-        """End both threads and give the connection back; for no thread of a lane.
+        """End both threads and close the connection; no thread of a lane may call it.
 
-        The reducer may take ``seconds`` to close first: closed from here, with bytes unread, a
-        connection is reset, and what was said last may be lost.
+        The reducer has ``seconds`` to close first: a connection that is closed from here with bytes
+        unread is reset, and the last frames may be lost.
         """
         self._ending = True
         self._threads[1].join(seconds)
@@ -153,7 +153,7 @@ class Lane:
             self._link.shutdown()
 
     def _send_next(self) -> bool:
-        """Send what comes next, or a sign of life; whether more may follow."""
+        """Send the next queued item, or a heartbeat; return whether more may follow."""
         try:
             item = self._inbox.get(timeout=self._timeout / 4)
         except Empty:
@@ -172,12 +172,12 @@ class Lane:
         return False
 
     def _send_part(self, part: Part) -> bool:
-        """Send a part, as credit comes back; false if the group ends meanwhile."""
+        """Send a part as far as the credit allows, until it is sent or the group ends."""
         at, front = part.start, segment_frame(part.segment)
         while at < part.end:
             nbytes = min(part.end - at, self.pace.piece)
             if not self._await_credit(at + nbytes, nbytes + ALIGNMENT):
-                return True  # what ends it is in the inbox
+                return True  # the item that ends it is in the queue
             view = part.view[at - part.start : at - part.start + nbytes]
             self._link.send(front + head(Frame.DATA, nbytes), view)
             at += nbytes
@@ -185,9 +185,9 @@ class Lane:
         return True
 
     def _await_credit(self, end: int, least: int) -> bool:
-        """Wait until bytes up to ``end`` may be sent; false if the group ends meanwhile.
+        """Wait until bytes up to ``end`` may be sent; return False if the group ends meanwhile.
 
-        If no more than ``least`` bytes would then be under way, they always may.
+        The credit never blocks when at most ``least`` bytes would be unacknowledged.
         """
         while not self._may_send(end, least) and not self._ending:
             with self._moved:
@@ -199,7 +199,7 @@ class Lane:
         return not self._ending
 
     def _may_send(self, end: int, least: int) -> bool:
-        """Whether the credit, which may have shrunk below one piece, lasts for bytes to ``end``."""
+        """Return whether the credit, which may be less than a piece, covers bytes up to ``end``."""
         return end - self._received <= max(self.pace.credit, least)
 
     def _receive(self) -> None:
@@ -235,7 +235,7 @@ class Lane:
         got = 0
         try:
             if not self._awaited or nbytes > self._awaited[0].end - self._awaited[0].at:
-                raise ValueError("results that nobody asked for")
+                raise ValueError("results without a matching segment")
             part = self._awaited[0]
             place = part.at - part.start
             self._link.fill(part.view[place : place + nbytes])
@@ -250,7 +250,7 @@ class Lane:
             part.when_done()
 
     def _may_take(self) -> bool:
-        """Whether the trainer's memory is still ours to write to; then it is until that is done."""
+        """Claim the trainer's memory for one write; return False if the group is ending."""
         with self._moved:
             self._taking = not self._ending
             return self._taking

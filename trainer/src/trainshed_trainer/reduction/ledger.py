@@ -1,11 +1,11 @@
-"""Where every rank's stream has come to, and what can be summed: positions only, no bytes.
+"""Tracks the position of every rank's stream and what can be summed next; it holds no bytes.
 
-A position counts the bytes of a connection's segments, each begun at a multiple of 64.  Every rank
-announces the same segments, so the same position means the same element on all of them, and what
-all have sent can be summed whatever the pieces were.  A rank may send ``ring`` bytes more than it
-was sent results for: then neither its ring nor that of results can be overwritten before its time,
-since nothing is summed that the slowest rank has not sent (docs/sources/reduction.md 3 needed 2W
-buffers for numbered chunks; streams do not).
+A position counts the bytes of a connection's segments, each of which starts at a multiple of 64.
+All ranks announce the same segments, so the same position is the same element on every rank, and
+the bytes that all ranks have sent can be summed, in pieces of any size.  A rank may be at most
+``ring`` bytes ahead of the results sent to it.  Therefore neither its ring nor the ring of results
+is overwritten too early: nothing is summed before the slowest rank has sent it
+(docs/sources/reduction.md 3 needed 2W buffers for numbered chunks; streams do not).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import NamedTuple
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.frames import Segment, aligned
 
-#: Most bytes summed at once, so that their results leave early.
+#: Most bytes summed at once, so that results can be sent early.
 STRETCH_MAX = 1 << 20
 
 
 class Stretch(NamedTuple):
-    """Bytes ``[start, end)`` of the stream, of one segment; ``last``: it ends there."""
+    """Bytes ``[start, end)`` of the stream, from one segment; ``last``: the segment ends there."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class _Announced(NamedTuple):
 
 
 class _Rank:
-    """How far one rank's stream has come."""
+    """The positions of one rank's stream."""
 
     __slots__ = ("announced", "end", "left", "position", "results")
 
@@ -45,19 +45,18 @@ class _Rank:
         self.announced = 0  # segments so far
         self.position = 0  # bytes received
         self.end = 0  # of its current segment
-        self.results = 0  # bytes of results that it was or is being sent
+        self.results = 0  # bytes of results sent to it, or being sent
         self.left = False
 
 
 class Ledger:
     """The streams of ``world`` ranks on rings of ``ring`` bytes; for one thread at a time.
 
-    A ring has at least twice the bytes that segments are aligned to: of fewer, the gap before a
-    segment could take all.
+    A ring must have at least twice the bytes that segments are aligned to, or else the gap before a
+    segment could fill it.
     """
 
     def __init__(self, world: int, ring: int) -> None:
-        """Begin where nobody has sent anything."""
         self.ring = ring
         self.done = 0
         self._ranks = [_Rank() for _ in range(world)]
@@ -65,24 +64,24 @@ class Ledger:
         self._finished = 0
 
     def announce(self, rank: int, segment: Segment) -> None:
-        """``rank`` begins its next segment.
+        """Record that ``rank`` begins its next segment.
 
-        Raises :class:`ReductionError` if another rank's is not the same or has left, ``ValueError``
-        if the last one is not complete.
+        Raises :class:`ReductionError` if another rank's segment differs or a rank has left, and
+        ``ValueError`` if the rank's last segment is not complete.
         """
         row = self._ranks[rank]
         if row.position != row.end:
             raise ValueError("a segment begins before the last one has ended")
-        self._refuse_if_someone_left(segment)
-        here = self._the_same_for_all(rank, row.announced - self._finished, segment)
+        self._refuse_if_a_rank_left(segment)
+        announced = self._compare_announced(rank, row.announced - self._finished, segment)
         row.announced += 1
-        row.position, row.end = here.start, here.end
+        row.position, row.end = announced.start, announced.end
 
-    def _the_same_for_all(self, rank: int, place: int, segment: Segment) -> _Announced:
-        if place == len(self._segments):
+    def _compare_announced(self, rank: int, index: int, segment: Segment) -> _Announced:
+        if index == len(self._segments):
             start = aligned(self._segments[-1].end if self._segments else self.done)
             self._segments.append(_Announced(start, start + segment.nbytes, segment, rank))
-        first = self._segments[place]
+        first = self._segments[index]
         if first.segment != segment:
             raise ReductionError(
                 f"worker {rank} called all-reduce with {segment}, worker {first.rank} with"
@@ -92,7 +91,7 @@ class Ledger:
             )
         return first
 
-    def _refuse_if_someone_left(self, segment: Segment) -> None:
+    def _refuse_if_a_rank_left(self, segment: Segment) -> None:
         for rank, row in enumerate(self._ranks):
             if row.left:
                 raise ReductionError(
@@ -102,7 +101,7 @@ class Ledger:
                 )
 
     def place_for(self, rank: int, nbytes: int) -> int:
-        """The position of ``rank``'s next ``nbytes``; ``ValueError`` if they may not come."""
+        """Return the position of ``rank``'s next ``nbytes``; ``ValueError`` if not allowed."""
         row = self._ranks[rank]
         if row.position + nbytes > row.end:
             raise ValueError("more bytes than its segment has")
@@ -113,11 +112,11 @@ class Ledger:
         return row.position
 
     def arrived(self, rank: int, nbytes: int) -> None:
-        """``rank``'s next ``nbytes`` are in its ring."""
+        """Record that ``rank``'s next ``nbytes`` are in its ring."""
         self._ranks[rank].position += nbytes
 
     def ready(self) -> Stretch | None:
-        """What can be summed next: bytes of one segment, without a break in the ring."""
+        """Return what can be summed next: bytes of one segment, contiguous in the ring."""
         if not self._segments:
             return None
         start, end, segment, _ = self._segments[0]
@@ -133,39 +132,39 @@ class Ledger:
         return Stretch(low, high, segment, high == end) if high > low else None
 
     def summed(self, stretch: Stretch) -> None:
-        """The results of ``stretch`` are there."""
+        """Record that ``stretch`` has been summed."""
         self.done = stretch.end
         if stretch.last:
             self._segments.popleft()
             self._finished += 1
 
     def sending(self, rank: int, end: int) -> None:
-        """Results up to ``end`` are about to be sent to ``rank``, which may then send on."""
+        """Record that results up to ``end`` are being sent to ``rank``; it may then send more."""
         self._ranks[rank].results = end
 
     def leave(self, rank: int) -> None:
-        """``rank`` says goodbye.
+        """Record that ``rank`` leaves the group.
 
-        ``ValueError`` if it owes or awaits something, :class:`ReductionError` if others are in a
-        round that it will not take part in.
+        Raises ``ValueError`` if the rank is in the middle of a round, and :class:`ReductionError`
+        if other ranks have begun a round without it.
         """
         row = self._ranks[rank]
         if row.position != row.end or row.announced > self._finished:
             raise ValueError("a goodbye in the middle of a round")
         row.left = True
         if self._segments:
-            self._refuse_if_someone_left(self._segments[0].segment)
+            self._refuse_if_a_rank_left(self._segments[0].segment)
 
     def everyone_left(self) -> bool:
-        """Whether all have said goodbye."""
+        """Return whether all ranks have left."""
         return all(row.left for row in self._ranks)
 
     def round_under_way(self) -> int | None:
-        """The oldest round that is not finished."""
+        """Return the oldest unfinished round."""
         return self._segments[0].segment.round if self._segments else None
 
     def behind(self) -> list[int]:
-        """The ranks that the sum waits for: those whose bytes end first."""
+        """Return the ranks that the others wait for: those that have sent the fewest bytes."""
         if not self._segments:
             return []
         points = [
@@ -176,10 +175,10 @@ class Ledger:
         return [rank for rank, point in enumerate(points) if point == least != max(points)]
 
     def segment_of(self, rank: int) -> Segment:
-        """The segment that ``rank`` is sending."""
+        """Return the segment that ``rank`` is sending."""
         return self._segments[self._ranks[rank].announced - self._finished - 1].segment
 
 
 def row_itemsize(ledger: Ledger, rank: int) -> int:
-    """Bytes of an element of the segment that ``rank`` is sending."""
+    """Return the size of an element of the segment that ``rank`` is sending, in bytes."""
     return ledger.segment_of(rank).dtype.itemsize

@@ -1,8 +1,8 @@
 """A TCP connection whose every wait has a timeout (docs/sources/reduction.md 5).
 
-The kernel's own timers (SO_RCVTIMEO, TCP_USER_TIMEOUT, keepalive) bound every wait, so that reads
-stay plain blocking calls: a Python timeout would add a poll to each of them.  Both sides send
-heartbeats, so silence for the whole timeout means that the other side or the way to it is lost.
+The kernel's timers (SO_RCVTIMEO, TCP_USER_TIMEOUT, keepalive) bound every wait, so that reads are
+plain blocking calls; a Python timeout would add a poll to each read.  Both sides send heartbeats,
+so silence for the whole timeout means that the other side or the network has failed.
 """
 
 from __future__ import annotations
@@ -18,40 +18,41 @@ from typing import Tuple
 from trainshed_trainer.reduction.frames import HEAD, Frame, parse_head
 
 Address = Tuple[str, int]
-#: Linux's number, which Python's socket module has only on some builds.
+#: The number on Linux; some builds of Python's socket module do not have it.
 TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18)
-#: Seconds of silence before the kernel asks, and between its three questions.
+#: Seconds of silence before the first keepalive probe, and between the three probes.
 KEEPALIVE_S = 5
-#: Bytes that are thrown away at a time.
+#: Bytes that are received and dropped at a time.
 DRAIN = 64 << 10
 
 
-#: What a forked child must let go of: while it held a connection, nobody would see its parent die.
+#: Sockets that a forked child closes: while a child holds one, the peer does not notice the end of
+#: the parent.
 _OPEN: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
-def _forget_in_child() -> None:
+def _close_in_child() -> None:
     for sock in list(_OPEN):
         sock.close()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def not_for_children(sock: socket.socket) -> None:
-    """Close ``sock`` in every process that is forked from here, such as a loader of data."""
+    """Close ``sock`` in every process that this process forks, such as a data loader's worker."""
     _OPEN.add(sock)
 
 
 class Silence(ConnectionError):
-    """No byte could be received or sent for the whole timeout."""
+    """No byte was received or sent for the whole timeout."""
 
 
 class Link:
     """One connection; one thread reads and one writes."""
 
     def __init__(self, sock: socket.socket, timeout: float) -> None:
-        """Take over ``sock``; ``timeout`` in seconds bounds every wait from now on."""
+        """Take over ``sock``; ``timeout`` bounds every wait, in seconds."""
         not_for_children(sock)
         self._sock = sock
         self._head = bytearray(HEAD.size)
@@ -77,14 +78,14 @@ class Link:
             view = view[self.receive(view, socket.MSG_WAITALL) :]
 
     def receive(self, view: memoryview, flags: int = 0) -> int:
-        """Receive some bytes into ``view``; how many."""
+        """Receive some bytes into ``view``; return how many."""
         try:
-            got = self._sock.recv_into(view, 0, flags)
+            count = self._sock.recv_into(view, 0, flags)
         except (BlockingIOError, TimeoutError):
-            raise Silence("nothing was heard in time") from None
-        if not got:
+            raise Silence("no data was received within the timeout") from None
+        if not count:
             raise ConnectionResetError("the connection was closed")
-        return got
+        return count
 
     def read_head(self) -> tuple[Frame, int]:
         """Return the next frame's kind and length; ``ValueError`` if it is malformed."""
@@ -92,38 +93,39 @@ class Link:
         return parse_head(self._head)
 
     def read(self, nbytes: int) -> bytes:
-        """The next ``nbytes`` bytes; for what is short."""
+        """Receive ``nbytes`` bytes into a new buffer; for short contents."""
         body = bytearray(nbytes)
         self.fill(memoryview(body))
         return bytes(body)
 
     def send(self, front: bytes, view: memoryview | None = None) -> None:
-        """Send ``front`` and then ``view``, in one call where the kernel takes it."""
+        """Send ``front`` and then ``view``, with one system call if the kernel accepts it."""
         try:
             parts = [memoryview(front)] if view is None else [memoryview(front), view]
             left = sum(part.nbytes for part in parts)
             sent = self._sock.sendmsg(parts)
             while sent < left:
                 left -= sent
-                parts = _after(parts, sent)
+                parts = _drop_sent(parts, sent)
                 sent = self._sock.sendmsg(parts)
         except (BlockingIOError, TimeoutError):
-            raise Silence("nothing could be sent in time") from None
+            raise Silence("no data was sent within the timeout") from None
 
     def local_address(self) -> Address:
-        """The address of this side."""
+        """Return the address of this side."""
         name = self._sock.getsockname()
         return str(name[0]), int(name[1])
 
     def finish_sending(self) -> None:
-        """Say that nothing follows; what the other side still sends is heard."""
+        """Close the sending direction; the other side may still send."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
 
     def drain(self, seconds: float) -> None:
-        """Read what still comes until the other side closes, for so long at most.
+        """Receive and drop bytes until the other side closes, for ``seconds`` at most.
 
-        A connection that is closed with bytes unread is reset, and what was sent last may be lost.
+        The kernel resets a connection that is closed with bytes unread, and data that was sent last
+        may then be lost.
         """
         until, waste = time.monotonic() + seconds, memoryview(bytearray(DRAIN))
         with contextlib.suppress(OSError):
@@ -138,17 +140,17 @@ class Link:
             nbytes -= self.receive(waste[: min(nbytes, DRAIN)])
 
     def shutdown(self) -> None:
-        """End both directions: threads that wait on this connection return."""
+        """Shut both directions; threads that wait on this connection return."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Give the descriptor back; only when no thread uses it."""
+        """Close the descriptor; no thread may use it any more."""
         self._sock.close()
 
 
-def _after(parts: list[memoryview], sent: int) -> list[memoryview]:
-    """What is left of ``parts`` when ``sent`` bytes have gone."""
+def _drop_sent(parts: list[memoryview], sent: int) -> list[memoryview]:
+    """Return the rest of ``parts`` after the first ``sent`` bytes."""
     left = []
     for part in parts:
         if sent < part.nbytes:

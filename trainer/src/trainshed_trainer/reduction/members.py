@@ -1,7 +1,7 @@
-"""What a reducer says to one worker: results, signs of life, and why all has ended.
+"""Sends a reducer's frames to one worker: results, heartbeats and errors.
 
-Whoever cannot send leaves the decision to the thread that receives: a worker that failed has said
-why before it closed, and that may lie there unread.
+A failure to send does not end the epoch by itself; the thread that receives decides.  A worker that
+fails sends its error before it closes the connection, and that error may not have been read yet.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ TELL_S = 1.0
 
 
 class HeartbeatNote(NamedTuple):
-    """A heartbeat, with a text for the log or none."""
+    """A heartbeat; its text is for the worker's log and may be empty."""
 
     text: str
 
 
 Item = Union[Stretch, Frame, ReductionError, HeartbeatNote]
-#: Gives the bytes of results ``[start, end)`` of the stream, which are sent to a rank next.
+#: Returns the bytes of results ``[start, end)`` of the stream, which are sent to a rank next.
 Results = Callable[[int, int, int], memoryview]
 
 
 class WorkerChannel:
-    """One worker's connection and the thread that sends there what is put."""
+    """One worker's connection and the thread that sends the queued items."""
 
     def __init__(self, rank: int, link: Link, timeout: float, ring: int, results: Results) -> None:
-        """A worker that has proved itself; ``ring`` is the length of the results', in bytes."""
+        """Start the thread; ``ring`` is the length of the ring of results, in bytes."""
         self.rank = rank
         self.link = link
         self.broken: OSError | None = None
@@ -48,11 +48,11 @@ class WorkerChannel:
         self._sender.start()
 
     def put(self, item: Item) -> None:
-        """Send ``item`` after those before it; nothing follows an error or a GOODBYE."""
+        """Queue ``item``; nothing is sent after an error or a GOODBYE."""
         self._outbox.put(item)
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait until the last is sent, or cannot be."""
+        """Wait until the last item is sent or sending has failed."""
         self._sender.join(seconds)
 
     def _send_all(self) -> None:
@@ -62,7 +62,7 @@ class WorkerChannel:
                 item = rest.pop() if rest else self._next()
                 if isinstance(item, Stretch):
                     rest = self._send_results(item)
-                elif not self._send_word(item):
+                elif not self._send_message(item):
                     break
         except OSError as error:
             self.broken = error
@@ -70,14 +70,14 @@ class WorkerChannel:
         self.link.finish_sending()
 
     def _next(self) -> Item:
-        """What was put first, or a sign of life where nothing was for long."""
+        """Return the next queued item, or a heartbeat if the queue stays empty."""
         try:
             return self._outbox.get(timeout=self._timeout / 4)
         except Empty:
             return HeartbeatNote("")
 
-    def _send_word(self, item: Any) -> bool:
-        """Send anything but results; whether another may follow."""
+    def _send_message(self, item: Any) -> bool:
+        """Send an item other than results; return whether more may follow."""
         if isinstance(item, HeartbeatNote):
             text = cut(item.text)
             self.link.send(head(Frame.HEARTBEAT, len(text)) + text)
@@ -92,7 +92,7 @@ class WorkerChannel:
         return True
 
     def _send_results(self, stretch: Stretch) -> list[Any]:
-        """Send a stretch with those after it that can go in the same frame; what was left over."""
+        """Send a stretch and its successors in one frame; return the first that did not fit."""
         rest: list[Any] = []
         while not stretch.last and stretch.end % self._ring and not self._outbox.empty():
             following = self._outbox.get()

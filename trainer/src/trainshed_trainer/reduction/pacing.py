@@ -1,36 +1,36 @@
-"""How much may be under way on a connection, and in what pieces (docs/sources/reduction.md 3.1).
+"""Limits the unacknowledged bytes of a connection, its credit (docs/sources/reduction.md 3.1).
 
-Too little under way leaves the link idle; too much lets one flow run ahead of its neighbours, and
-links then idle at different times.  The credit is what a worker moves in 40 ms, so it follows the
-goodput (decision 0026 has the measurements for that figure).  It is divided as the tensor is: all
-parts then end at the same time, which a credit that each connection found for itself did not reach.
+With too little credit the link is idle at times.  With too much, one connection gets ahead of the
+others, and their links are idle at different times.  The credit is the number of bytes that a
+worker moves in 40 ms, so it follows the goodput (decision 0026 has the measurements).  It is
+divided among the connections like the tensor, so that all parts end at the same time; a separate
+credit for each connection did not achieve that.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Seconds of a worker's goodput that may be under way.
+#: The credit of a worker, in seconds of its goodput.
 UNDER_WAY_S: Final = 0.040
-#: Fewest bytes of credit of a connection, and the bytes that it begins with.
+#: The least credit of a connection, and its first credit, in bytes.
 CREDIT_MIN: Final = 64 << 10
 CREDIT_FIRST: Final = 128 << 10
-#: Shortest and longest pieces, in bytes; a piece is an eighth of the credit between them.
+#: Shortest and longest pieces, in bytes; between them, a piece is an eighth of the credit.
 PIECE_MIN: Final = 32 << 10
 PIECE_MAX: Final = 512 << 10
-#: All-reduces of fewer bytes say nothing of the goodput.
+#: All-reduces of fewer bytes do not change the estimate of the goodput.
 SAMPLE_BYTES_MIN: Final = 1 << 20
-#: No clock tells shorter times apart, in seconds.
+#: Shortest time that a clock can measure, in seconds.
 SAMPLE_S_MIN: Final = 1e-9
-#: How far one measurement moves the goodput towards what it says.
+#: The weight of a new measurement in the estimate of the goodput.
 STEP: Final = 0.5
 
 
 class SendWindow:
-    """The credit of one connection; ``ring`` is the most that its reducer can take."""
+    """The credit of one connection; ``ring`` is the size of its reducer's buffer, in bytes."""
 
     def __init__(self, ring: int) -> None:
-        """Begin with little."""
         self._ring = ring
         self.credit = min(CREDIT_FIRST, ring)
 
@@ -41,23 +41,22 @@ class SendWindow:
         return min(size, self.credit // 2) // 64 * 64
 
     def follow(self, goodput: float) -> None:
-        """The parts that go this way move at ``goodput`` bytes a second."""
+        """Set the credit for a connection that moves ``goodput`` bytes a second."""
         credit = int(UNDER_WAY_S * goodput)
         self.credit = min(self._ring, max(CREDIT_MIN, credit)) // 64 * 64
 
 
 class Goodput:
-    """Bytes a second of the tensors that a worker has reduced, the newest weighing most."""
+    """The bytes a second of the tensors that a worker has reduced, as a moving average."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self.rate = 0.0
         self._free = 0.0
 
     def learn(self, nbytes: int, begun: float, now: float) -> bool:
-        """A tensor given at ``begun`` has come back; whether that changed the estimate.
+        """Add a tensor that was submitted at ``begun``; return whether the estimate has changed.
 
-        Tensors given while others are under way wait for them first, which is no time of theirs.
+        The time in which a tensor waits for earlier tensors does not count.
         """
         seconds, self._free = now - max(begun, self._free), now
         if nbytes < SAMPLE_BYTES_MIN or seconds < SAMPLE_S_MIN:

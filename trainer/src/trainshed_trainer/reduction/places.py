@@ -1,4 +1,4 @@
-"""Where the reducers are and what they need to know: the variables of a replica's environment."""
+"""Reads the addresses of the reducers and the job's token from a replica's environment."""
 
 from __future__ import annotations
 
@@ -19,49 +19,48 @@ TOKEN_MIN = 32
 
 
 def reducers_of(environ: Mapping[str, str]) -> list[Address]:
-    """Every reducer's host and port, in the same order on all replicas; empty where there is none.
+    """Read the host and port of every reducer, in the same order on all replicas.
 
-    ``TRAINSHED_REDUCERS`` says them; without it, pool 2 of ``CLUSTER_SPEC`` where a job's document
-    in it names the Reduction Server's image.  Raises :class:`ReductionError` for what is no
-    list of addresses.
+    They are in ``TRAINSHED_REDUCERS``, or else in pool 2 of ``CLUSTER_SPEC`` if the job's document
+    there has the Reduction Server's image.  Raises :class:`ReductionError` for a malformed list.
     """
     if environ.get(REDUCERS):
-        return [_address(text, REDUCERS) for text in environ[REDUCERS].split(",")]
+        return [_parse_address(text, REDUCERS) for text in environ[REDUCERS].split(",")]
     try:
         spec = json.loads(environ.get(contract.CLUSTER_SPEC) or "{}")
         pool = spec.get("cluster", {}).get("workerpool2", [])
         job: Any = spec.get("job", "")
     except (ValueError, AttributeError):
-        raise ReductionError(f"{contract.CLUSTER_SPEC} is not a cluster in JSON") from None
-    if not pool or not _names_the_image(job):
+        raise ReductionError(f"{contract.CLUSTER_SPEC} must be a cluster in JSON") from None
+    if not pool or not _has_reduction_image(job):
         return []
-    return [_address(text, contract.CLUSTER_SPEC) for text in pool]
+    return [_parse_address(text, contract.CLUSTER_SPEC) for text in pool]
 
 
 def token_of(environ: Mapping[str, str]) -> bytes:
-    """The job's token; :class:`ReductionError` says which variables would name one."""
+    """Read the job's token; :class:`ReductionError` if there is none."""
     path = environ.get(TOKEN_FILE)
     try:
         text = Path(path).read_text(encoding="ascii") if path else environ.get(TOKEN, "")
     except (OSError, ValueError) as error:
-        raise ReductionError(f"{TOKEN_FILE}: {error}") from None
+        raise ReductionError(f"cannot read the file in {TOKEN_FILE}: {error}") from None
     if len(text.strip()) < TOKEN_MIN:
         raise ReductionError(
-            f"the job's token is not there: {TOKEN_FILE} names a file with at least {TOKEN_MIN}"
-            f" characters, or {TOKEN} is one"
+            f"the job's token must have at least {TOKEN_MIN} characters: set {TOKEN_FILE} to a"
+            f" file with the token, or {TOKEN} to the token"
         )
     return text.strip().encode()
 
 
-def _address(text: str, variable: str) -> Address:
+def _parse_address(text: str, variable: str) -> Address:
     host, _, port = text.strip().rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise ReductionError(f"{variable}: {text!r} is no host:port")
+        raise ReductionError(f"{variable} must be a list of HOST:PORT, got {text!r}")
     return host.strip("[]"), int(port)
 
 
-def _names_the_image(job: Any) -> bool:
-    """Whether the job's document in CLUSTER_SPEC has the Reduction Server's image in pool 2."""
+def _has_reduction_image(job: Any) -> bool:
+    """Return whether the job's document has the Reduction Server's image in pool 2."""
     try:
         document = json.loads(job) if isinstance(job, str) else job
         specs = document.get("worker_pool_specs") or document.get("workerPoolSpecs")

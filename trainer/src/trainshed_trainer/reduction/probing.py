@@ -1,7 +1,7 @@
-"""How fast the links are: a few all-reduces of nothing, when the group is formed.
+"""Measures the links by a few all-reduces of zeros when the group is formed.
 
-Every rank sees the same numbers, since the times are averaged by an all-reduce themselves: shares
-and sizes that follow from them must be the same everywhere.
+The times themselves are averaged by an all-reduce, so that every rank gets the same rates.  The
+shares and sizes that are derived from the rates must be the same on every rank.
 """
 
 from __future__ import annotations
@@ -18,61 +18,61 @@ from trainshed_trainer.reduction.shares import Rates
 if TYPE_CHECKING:
     from trainshed_trainer.reduction.client import Client
 
-#: Bytes of the first probe, which warms connections up, and of the one that is timed.
+#: Bytes of the first probe, which warms the connections up, and of the probe that is timed.
 SMALL = 256 << 10
 LARGE = 1 << 20
-#: A probe that takes less is repeated with four times the bytes, up to the most, in seconds.
+#: A probe that takes fewer seconds is repeated with four times the bytes, up to ``LARGEST``.
 MEASURED_S_MIN = 0.05
 LARGEST = 16 << 20
-#: How often the timed one is repeated.
+#: How often the timed probe is repeated.
 REPEATS = 2
 
 
 def measured(client: Client, *, workers_reduce: bool) -> Rates:
-    """Rates of a worker's link and of each reducer, in bytes a second of one direction."""
+    """Measure the rate of a worker's link and of each reducer, in bytes a second one way."""
     world, reducers = client.group.world, client.reducers
     if not workers_reduce:
-        seconds, nbytes = _timed(client)
+        seconds, nbytes = _time_allreduce(client)
         rate = nbytes / seconds
         return Rates(rate, (rate * world / reducers,) * reducers)
     client.reshare([0.0] * reducers + [1.0 / world] * world)
-    seconds, nbytes = _timed(client)
+    seconds, nbytes = _time_allreduce(client)
     worker = nbytes * (1 + (world - 2) / world) / seconds
     rates: list[float] = []
     for index in range(reducers):
         client.reshare([float(place == index) for place in range(reducers + world)])
-        seconds, nbytes = _timed(client)
+        seconds, nbytes = _time_allreduce(client)
         rates.append(world * nbytes / seconds)
     return Rates(worker, tuple(rates))
 
 
-def _timed(client: Client) -> tuple[float, int]:
-    """Seconds of an all-reduce, the shortest of some, and its bytes.
+def _time_allreduce(client: Client) -> tuple[float, int]:
+    """Return the seconds and the bytes of an all-reduce.
 
-    Whatever else machines do only adds to the time that the link takes.
+    The shortest of several times counts, because other load only adds to the time of the link.
     """
     nbytes = LARGE
     _run(client, bytearray(SMALL))
-    seconds = _once(client, nbytes)
+    seconds = _time_once(client, nbytes)
     while seconds < MEASURED_S_MIN and nbytes < LARGEST:
         nbytes *= 4
-        seconds = _once(client, nbytes)
-    return min(seconds, *(_once(client, nbytes) for _ in range(REPEATS))), nbytes
+        seconds = _time_once(client, nbytes)
+    return min(seconds, *(_time_once(client, nbytes) for _ in range(REPEATS))), nbytes
 
 
-def _once(client: Client, nbytes: int) -> float:
-    return _agreed(client, _run(client, bytearray(nbytes)))
+def _time_once(client: Client, nbytes: int) -> float:
+    return _average_over_ranks(client, _run(client, bytearray(nbytes)))
 
 
-def _agreed(client: Client, seconds: float) -> float:
-    """The mean of all ranks' seconds, the same on all of them."""
+def _average_over_ranks(client: Client, seconds: float) -> float:
+    """Return the mean of all ranks' seconds, which is the same on every rank."""
     value = array.array("f", [seconds])
     _run(client, value, average=True)
     return max(float(value[0]), 1e-6)
 
 
 def _run(client: Client, data: bytearray | array.array[float], *, average: bool = False) -> float:
-    """Reduce ``data`` and wait for it; the seconds that it took."""
+    """Reduce ``data``, wait for the sums and return the seconds that it took."""
     over = threading.Event()
     errors: list[ReductionError | None] = []
 

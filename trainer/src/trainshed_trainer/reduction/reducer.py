@@ -1,8 +1,8 @@
-"""A reducer: takes in the workers of one job and sums what they send.
+"""A reducer accepts the workers of one job and sums the tensors that they send.
 
-One is a process of its own in worker pool 2 (``trainshed-reducer``); where reducers are fewer than
-workers, each worker has one more inside.  It holds nothing worth keeping: when a group fails, the
-next one is a new epoch, which ends what is left of the old.
+It runs as a process of worker pool 2 (``trainshed-reducer``), and inside of each worker if there
+are fewer reducers than workers.  It has no state to save: when a group fails, the next group is a
+new epoch, which ends the old one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from trainshed_trainer.reduction.joining import greeted
 from trainshed_trainer.reduction.links import Address, Link, not_for_children
 from trainshed_trainer.reduction.members import TELL_S, WorkerChannel
 
-#: Most and fewest bytes of a ring.
+#: Largest and smallest size of a ring, in bytes.
 RING_MAX = 4 << 20
 RING_MIN = 128 << 10
 #: Handshakes at one time; further connections are refused.
 PENDING_MAX = 128
-#: Seconds between looks at who waits for whom.
+#: Seconds between two checks for workers that the others wait for.
 WATCH_S = 1.0
 
 
@@ -55,7 +55,7 @@ class Reducer:
     ) -> None:
         """Listen on ``listener``, a bound TCP socket, for workers that hold ``token``.
 
-        ``timeout`` (seconds of silence) bounds handshakes' answers; each group brings its own for
+        ``timeout`` (seconds of silence) bounds the handshakes; each group has its own timeout for
         the rest.  ``max_memory`` (bytes) bounds the rings of a group: ``(workers + 1) * ring``.
         """
         listener.listen(PENDING_MAX)
@@ -79,18 +79,18 @@ class Reducer:
         ]
 
     def start(self) -> None:
-        """Accept workers, in threads of its own."""
+        """Start the threads that accept workers."""
         for thread in self._threads:
             thread.start()
 
     def wait_idle(self, idle_timeout: float) -> None:
-        """Return when there was no group for ``idle_timeout`` seconds, or when it is closed."""
+        """Return after ``idle_timeout`` seconds without a group, or when the reducer is closed."""
         while not self._closed.wait(min(WATCH_S, idle_timeout)):
             if self._idle_s() > idle_timeout:
                 return
 
     def _idle_s(self) -> float:
-        """Seconds without a group."""
+        """Return the seconds without a group."""
         now = time.monotonic()
         with self._lock:
             if self._epoch and not self._epoch.over():
@@ -98,7 +98,7 @@ class Reducer:
             return now - self._idle_since
 
     def wait_over(self, seconds: float) -> bool:
-        """Whether the group has ended, or does so within ``seconds``."""
+        """Wait up to ``seconds`` for the end of the group; return whether it has ended."""
         with self._lock:
             epoch = self._epoch
         until = time.monotonic() + seconds
@@ -107,7 +107,7 @@ class Reducer:
         return not epoch or epoch.over()
 
     def close(self) -> None:
-        """Notify the workers that this reducer ends, and end."""
+        """Send the workers an error and end."""
         self._closed.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -134,7 +134,7 @@ class Reducer:
                 sock.close()
 
     def _begin_welcome(self, sock: socket.socket) -> bool:
-        """Serve a connection in a thread of its own; false where there are too many."""
+        """Start a thread for a connection; return False if there are too many handshakes."""
         with self._lock:
             if len(self._pending) >= PENDING_MAX:
                 return False
@@ -161,18 +161,18 @@ class Reducer:
         try:
             joined = self._admit(sock)
         except (OSError, ValueError):
-            joined = None  # a stranger; strangers get no answer
+            joined = None  # a peer that cannot authenticate gets no answer
         finally:
             with self._lock:
                 self._pending.discard(sock)
         if joined:
             epoch, member = joined
             epoch.receive(member)
-            self._say_how_it_ended(epoch)
+            self._report_end(epoch)
         sock.close()
 
     def _admit(self, sock: socket.socket) -> tuple[Epoch, WorkerChannel] | None:
-        """Prove each other; take the worker in, or say why not."""
+        """Authenticate a worker and add it to its epoch, or send it the error."""
         hello = greeted(sock, self._token, self._ring_for)
         link = Link(sock, hello.timeout_ms / 1000)
         try:
@@ -185,7 +185,7 @@ class Reducer:
             return None
 
     def _ring_for(self, world: int) -> int:
-        """Bytes of each ring, for a group of ``world``; 0 where memory does not suffice."""
+        """Return the bytes of a ring for ``world`` workers; 0 if the memory is not enough."""
         ring = min(RING_MAX, self._max_memory // (world + 1)) // ALIGNMENT * ALIGNMENT
         return ring if ring >= RING_MIN else 0
 
@@ -194,14 +194,14 @@ class Reducer:
         if not ring:
             raise of_itself(
                 f"has {self._max_memory} bytes of memory, and {hello.world} workers need at least"
-                f" {RING_MIN * (hello.world + 1)} (--max-memory)"
+                f" {RING_MIN * (hello.world + 1)}: raise --max-memory"
             )
         with self._lock:
             old, now = self._epoch, hello.epoch
             if now < self._newest:
                 raise ReductionError("a newer epoch of this job has begun")
             if old and now == self._newest:
-                return _the_same_group(old, hello)
+                return _check_group(old, hello)
             self._newest, self._idle_since = now, time.monotonic()
             timeout = hello.timeout_ms / 1000
             epoch = self._epoch = Epoch(now, hello.world, hello.index, ring, timeout)
@@ -209,29 +209,31 @@ class Reducer:
             old.end(ReductionError("a newer epoch of this job has begun"))
         return epoch
 
-    def _say_how_it_ended(self, epoch: Epoch) -> None:
-        """Report a group's end, once."""
+    def _report_end(self, epoch: Epoch) -> None:
+        """Log the end of a group, once."""
         if not epoch.over() or not epoch.take_report():
             return
         with self._lock:
             self._idle_since = time.monotonic()
         this = Culprit(Kind.REDUCER, self._index)
-        how = f": {heard_from(this, epoch.error)}" if epoch.error else ""
-        self._report(f"the group of {epoch.world} workers has ended{how}")
+        reason = f": {heard_from(this, epoch.error)}" if epoch.error else ""
+        self._report(f"the group of {epoch.world} workers has ended{reason}")
 
 
-def _the_same_group(epoch: Epoch, hello: Hello) -> Epoch:
-    """``epoch``, if the worker belongs there; who comes too late gets the error from it.
+def _check_group(epoch: Epoch, hello: Hello) -> Epoch:
+    """Return ``epoch`` if the worker belongs to it; a worker that comes too late gets its error.
 
-    Workers that do not agree on their group end it while it is formed: it would wait in vain.
+    A worker that describes another group ends an epoch that is not complete, which otherwise would
+    wait without success.
     """
     if epoch.over() and not epoch.error:
         raise ReductionError("this epoch is over")
     if (epoch.world, epoch.place) == (hello.world, hello.index):
         return epoch
     error = ReductionError(
-        f"worker {hello.rank} counts {hello.world} workers and has this reducer at place"
-        f" {hello.index} of its list, others {epoch.world} and {epoch.place}",
+        f"worker {hello.rank} has a group of {hello.world} workers with this reducer at index"
+        f" {hello.index}, other workers have {epoch.world} workers and index {epoch.place}: give"
+        " all workers the same list of reducers",
         blame=Culprit(Kind.WORKER, hello.rank),
     )
     if not epoch.formed():

@@ -1,9 +1,9 @@
-"""Which reducer sums which part of a tensor.
+"""Divides a tensor among the reducers.
 
-With at least as many reducers as workers the parts are equal.  With fewer, every worker reduces a
-part as well (docs/sources/reduction.md 1, BytePS): a worker that reduces a share ``s`` moves
-``1 + (N-2) s`` times the tensor each way, a reducer ``N s`` times, and the shares that end both at
-the same time, by the rates that were measured, are the fastest.
+With at least as many reducers as workers the parts are equal.  With fewer reducers, every worker
+reduces a part as well (docs/sources/reduction.md 1, BytePS).  A worker that reduces a share ``s``
+moves ``1 + (N-2) s`` times the tensor each way, and a reducer ``N s`` times.  The fastest shares
+are those for which both end at the same time at the measured rates.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import NamedTuple, Sequence
 GRAIN = 64
 #: Tensors of fewer bytes than this for each reducer go to fewer of them.
 SHARE_MIN = 32 << 10
-#: Rates that differ by less than this factor are one rate, measured with noise.
+#: Rates that differ by less than this factor count as equal; the difference is noise.
 NOISE = 1.4
 
 
 class Rates(NamedTuple):
-    """What was measured when the group was formed, in bytes a second.
+    """The rates measured when the group was formed, in bytes a second one way.
 
-    ``worker`` is a worker's link one way; ``reducers`` each reducer's, of those in pool 2.  A rate
+    ``worker`` is the rate of a worker's link, ``reducers`` those of the reducers in pool 2.  A rate
     of 0 was not measured.
     """
 
@@ -30,15 +30,15 @@ class Rates(NamedTuple):
 
 
 def fractions(world: int, rates: Rates, *, workers_reduce: bool) -> list[float]:
-    """The share of each reducer, and of each of the ``world`` workers if they reduce too.
+    """Return the share of each reducer, and of each of the ``world`` workers if they reduce too.
 
-    The sum is 1.  The rates are the same on all ranks, so the shares are.
+    The sum is 1.  All ranks get the same shares because they have the same rates.
     """
     if not workers_reduce:
         return [1 / len(rates.reducers)] * len(rates.reducers)
     worker, *reducers = _without_noise([rates.worker, *rates.reducers])
     pool = sum(reducers)
-    if world <= 2:  # noqa: PLR2004 - a worker's link carries the tensor once, whoever reduces
+    if world <= 2:  # noqa: PLR2004 - a worker's link carries the tensor once in any case
         share = min(1.0, pool / (world * worker)) / world if pool else 1.0 / world
         return _completed([share * rate / pool * world for rate in reducers], world)
     seconds = (2 * world - 2) / (world * worker + (world - 2) * pool / world)
@@ -48,13 +48,13 @@ def fractions(world: int, rates: Rates, *, workers_reduce: bool) -> list[float]:
 
 
 def _completed(reducers: list[float], world: int) -> list[float]:
-    """Give what the reducers do not take to the workers, in equal parts."""
+    """Append the workers' shares: equal parts of what the reducers leave."""
     rest = max(0.0, 1.0 - sum(reducers))
     return reducers + [rest / world] * world
 
 
 def _without_noise(rates: Sequence[float]) -> list[float]:
-    """All alike if they differ by no more than measurements do."""
+    """Replace rates that differ only by noise with their mean."""
     measured = [rate for rate in rates if rate > 0]
     if not measured or max(measured) > NOISE * min(measured):
         return list(rates)
@@ -64,10 +64,10 @@ def _without_noise(rates: Sequence[float]) -> list[float]:
 def parts(
     count: int, itemsize: int, shares: Sequence[float], turn: int
 ) -> list[tuple[int, int, int]]:
-    """``(reducer, first element, last element + 1)`` of every part of ``count`` elements.
+    """Return ``(reducer, first element, last element + 1)`` for every part of ``count`` elements.
 
-    Tensors too short for all go to as many as are worth it, ``turn`` (the round) choosing which, so
-    that short ones are spread.
+    A short tensor goes to fewer reducers; ``turn`` (the round) selects them, so that short tensors
+    are spread over all reducers.
     """
     worth = max(1, count * itemsize // SHARE_MIN)
     chosen = [index for index, share in enumerate(shares) if share > 0]

@@ -1,7 +1,8 @@
 """Sums in the order of the ranks, in 32 bits, rounded once (docs/sources/reduction.md 3.6).
 
-The same inputs give the same bits whatever arrived when.  NumPy has no bfloat16, which is the upper
-half of a float32: it is widened by a shift and rounded to nearest, ties to even, as PyTorch does.
+The same inputs give the same bits in any order of arrival.  NumPy has no bfloat16, which is the
+upper half of a float32: it is widened by a shift and rounded to nearest, ties to even, as in
+PyTorch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from trainshed_trainer.reduction.frames import Dtype
 
-#: Elements widened at a time: what stays in a core's cache.
+#: Elements widened at a time; they fit into a core's cache.
 BLOCK = 1 << 15
 
 Array = Any
@@ -34,7 +35,7 @@ def add(dtype: Dtype, rows: Sequence[Array], out: Array, *, average: bool) -> No
 
 
 def _add_wide(rows: Sequence[Array], out: Array, *, average: bool) -> None:
-    with np.errstate(all="ignore"):  # infinities and NaN are the trainer's business
+    with np.errstate(all="ignore"):  # infinities and NaN are passed to the trainer
         if len(rows) == 1:
             out[:] = rows[0]
         else:
@@ -62,7 +63,7 @@ def _widened(row: Array) -> Array:
 
 
 def _to_bfloat16(total: Array) -> Array:
-    """Rounded; a NaN stays one, since its lower half is 0 in all that came from bfloat16."""
+    """Round to bfloat16; a NaN stays a NaN, because a bfloat16 NaN has a lower half of 0."""
     bits = total.view(np.uint32)
     odd = np.right_shift(bits, 16) & 1
     return np.right_shift(bits + odd + 0x7FFF, 16).astype(np.uint16)
