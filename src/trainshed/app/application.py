@@ -130,7 +130,7 @@ class Application:
 
 
 def _check_machine(machine: str, servers: Sequence[str]) -> None:
-    """Refuse servers on two machines: each would start jobs of the other's node.  StoreFault."""
+    """Raise StoreFault for a second machine: each server would start jobs of the other's node."""
     elsewhere = {name.rsplit("-", 2)[0] for name in servers} - {machine}
     if elsewhere:
         raise StoreFault(
@@ -291,7 +291,7 @@ def _engines(settings: Settings, engine: Engine | None) -> Engines:
 
 
 def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:
-    """Raises UsageFault for a bucket that nothing here can reach."""
+    """Raise UsageFault for a bucket that this server cannot reach."""
     if not settings.buckets:
         return Objects(data_dir=settings.data_dir)
     # most servers have none: they do without
@@ -316,7 +316,7 @@ def _user_of(store: Store, uids: tuple[int, int] | None, bucket: str) -> int | N
 
 
 def _time_of(store: Store) -> datetime:
-    """The time by which the store stamps; unlike the machine's it never jumps."""
+    """The time for the store's timestamps; unlike the machine's clock it does not jump."""
     return datetime.now(UTC) - timedelta(seconds=store.clock_skew_s())
 
 
@@ -338,7 +338,7 @@ def _table(
 def _soon(native: LazyApp, store: Store) -> threading.Timer:
     def perform() -> None:
         native.made()
-        with suppress(StoreFault):  # the housekeeping tries again, and says so
+        with suppress(StoreFault):  # the housekeeping retries, and logs the failure
             store.keep_room()
 
     timer = threading.Timer(NATIVE_S, perform)

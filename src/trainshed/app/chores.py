@@ -97,7 +97,7 @@ def make_learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Hous
 
 def _learn(store: Store, catalog: Catalog, turns: CpuBudget) -> None:
     if not turns.is_resting and store.unscored(1):
-        # many servers run no job that says what its steps took
+        # on many servers no job reports the durations of its steps
         from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
 
         Learning(store=store, catalog=catalog, turns=turns).learn()

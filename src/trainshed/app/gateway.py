@@ -1,4 +1,4 @@
-"""Makes what answers the programs of jobs as a Google VM does."""
+"""Makes the gateway, which answers the programs of jobs like the metadata server of a Google VM."""
 
 import os
 import resource

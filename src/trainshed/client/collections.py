@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: States of jobs that have no places yet, as the native API calls them.
 WAITING_STATES: Final = frozenset({"QUEUED", "ENQUEUED"})
-#: The states that a resource never leaves, without the prefix of their dialect.
+#: The final states of a resource, without the prefix of their dialect.
 FINAL_STATES: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 PAGE_SIZE: Final = 100
 
@@ -71,7 +71,7 @@ COLLECTIONS: Final[Mapping[str, JobCollection]] = {
 
 
 def collection_of(group: str) -> JobCollection:
-    """The collection of some command words; gcloud's older name is known, too."""
+    """Return the collection for command words; gcloud's older name is accepted, too."""
     return COLLECTIONS[group.replace("ml-engine", "ai-platform", 1)]
 
 
@@ -93,7 +93,7 @@ def state_of(resource: Json) -> str:
 
 
 def id_of(resource: Json) -> str:
-    """The id by which a resource is asked for."""
+    """Return the id of a resource in requests."""
     return str(resource.get("jobId") or resource.get("name", "")).rpartition("/")[2]
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong between a command and a server; light, so that every command may import it."""
+"""Errors of calls to a server, in a small module, because every command imports it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,13 +19,13 @@ class ServerRefusal(Exception):
 
     @property
     def violations(self) -> Iterator[tuple[str, str]]:
-        """Field and description of each violation."""
+        """The field and the description of each violation."""
         for detail in self.details:
             for violation in detail.get("fieldViolations", ()):
                 yield str(violation.get("field", "")), str(violation.get("description", ""))
 
     def in_words(self, word: Callable[[str], str]) -> "ServerRefusal":
-        """The same with each field in the caller's own words: the flag that set it."""
+        """Return the fault with each field replaced by the flag that set it."""
         violations = [
             {"field": word(field), "description": description}
             for field, description in self.violations

@@ -61,7 +61,7 @@ class Followed:
                 return
 
     def until_placed(self) -> Iterator[Json]:
-        """Why the job waits in the queue, each time that the reason changes."""
+        """Yield why the job waits in the queue, whenever the reason changes."""
         last = None
         for job in self.states():
             if job["state"] not in WAITING_STATES:
@@ -83,7 +83,7 @@ class Followed:
             pause_s = min(pause_s * PAUSE_GROWTH, PAUSE_S_MAX)
 
     def end(self) -> Json:
-        """The job when it has ended."""
+        """Wait for the end of the job and return the job."""
         *_, job = self.states()
         return job
 

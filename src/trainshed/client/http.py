@@ -94,7 +94,7 @@ class Server:
 
     @contextlib.contextmanager
     def _open_connection(self, timeout_s: float | None) -> Iterator[http.client.HTTPConnection]:
-        """A connection for one call, which knows neither proxies nor redirections."""
+        """Open a connection for one call, without proxies and redirections."""
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port
         connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
@@ -128,7 +128,7 @@ class Server:
         )
 
     def _names_of_certificate(self) -> Sequence[str]:
-        """The names in a certificate of an authority that we trust; nothing is sent."""
+        """Return the names in the server's certificate, without sending a request."""
         parts, context = urlsplit(self.url), _context(self.ca)
         context.check_hostname = False
         address = (parts.hostname or "", parts.port or http.client.HTTPS_PORT)
@@ -164,7 +164,7 @@ class Server:
 
 
 def _context(ca: str | None) -> ssl.SSLContext:
-    """What checks a server's certificate.  Raises Unreachable where the file has none."""
+    """Return the TLS context.  Raises Unreachable if the CA file has no certificate."""
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:  # of TLS, too
@@ -172,7 +172,7 @@ def _context(ca: str | None) -> ssl.SSLContext:
 
 
 def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The whole lines of a stream as they come; ``readline`` would ask for each byte by byte."""
+    """Yield the complete lines of a stream; ``readline`` would read single bytes."""
     rest = b""
     while piece := answer.read1(READ_BYTES):
         *lines, rest = (rest + piece).split(b"\n")

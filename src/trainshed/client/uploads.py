@@ -1,4 +1,4 @@
-"""Packages on their way to a bucket, under the names that gcloud gives them."""
+"""Uploads packages to a bucket, under the names that gcloud gives them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _TYPES: Final = {".gz": "application/x-tar", ".whl": "application/zip", ".zip": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """Where packages of one submit go: a bucket, and the beginning of their names."""
+    """The bucket for the packages of one submit, and the prefix of their names."""
 
     bucket: str
     prefix: str

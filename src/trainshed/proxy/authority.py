@@ -1,4 +1,4 @@
-"""A certificate authority for one run: nothing is added to what the machine trusts.
+"""A certificate authority for one run, which is not added to the machine's trusted authorities.
 
 Its key and the key of its certificates stay in memory.  OpenSSL reads keys from files only, so that
 a file without a name (``memfd``) stands in.

@@ -14,7 +14,7 @@ _FAILED: Final = {"state": "FAILED", "pageSize": 1000}
 
 
 class FailedJobs:
-    """Reports each job that has failed once."""
+    """Reports every failed job once."""
 
     def __init__(self, server: Server) -> None:
         """``server`` is called with a token that may read all projects."""
@@ -22,7 +22,7 @@ class FailedJobs:
         self._reported: set[str] = set()
 
     def reports(self) -> Iterator[str]:
-        """A text for each job that has failed since the last call.
+        """Return a text for each job that has failed since the last call.
 
         Raises ServerRefusal and Unreachable.
         """

@@ -84,7 +84,7 @@ class Proxy:
         # the programs of a run have their user's own network already
         self._tunnels = Tunnels(proxies, most=_TUNNELS_MAX, refuse=None, user_of=None)
         self._loop = asyncio.new_event_loop()
-        # asyncio would print of each client that ends a handshake, into the command's output
+        # asyncio would print a line for each client that ends a handshake into the command's output
         self._loop.set_exception_handler(lambda _loop, _context: None)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self._thread = threading.Thread(target=self._serve, name="proxy", daemon=True)
@@ -92,7 +92,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Its address, with the secret that its clients show."""
+        """The address of the proxy, with the secret of its clients."""
         port = self._listener.getsockname()[1]
         return f"http://{_USER}:{self._secret}@127.0.0.1:{port}"
 

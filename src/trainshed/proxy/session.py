@@ -18,7 +18,7 @@ from trainshed.proxy.serving import Proxy, Upstream
 from trainshed.service.auth.certificates import public_roots
 from trainshed.workbench.client_settings import TOKEN, ClientTarget, variables
 
-#: In each of them a client finds the authorities that it trusts.
+#: Variables from which clients read the file of trusted CA certificates.
 _BUNDLE_VARIABLES: Final = (
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
@@ -62,7 +62,7 @@ class Session:
         self._environ = environ
 
     def lead_to(self, target: ClientTarget, server: Server) -> Mapping[str, str | None]:
-        """Lead Google's names to a server; the variables to set, None for those to unset."""
+        """Redirect Google's names to a server; return the variables to set, None to unset one."""
         self.proxy.upstream = Upstream(url=target.url, grpc=target.grpc, ca=server.ca)
         own = _variables(target, self.proxy, self._bundle, self._credentials, self._environ)
         token = server.token or ""
@@ -110,7 +110,7 @@ def open_session(
 
 
 def _bundle_of(authority: Authority, ca: str | None) -> bytes:
-    """The machine's authorities, those of the server, and the run's own."""
+    """Join the CA certificates of the machine, of the server and of this run."""
     others = Path(ca).read_bytes() if ca else public_roots()
     return authority.certificate + others
 

@@ -47,12 +47,12 @@ class ThrowAwayServer:
 
     @property
     def server(self) -> Server:
-        """As its administrator calls it."""
+        """The server with the credentials of its administrator."""
         return Server(url=self.url, token=self.token, ca=self.ca)
 
     @property
     def own_variables(self) -> Mapping[str, str | None]:
-        """What leads the command ``trainshed`` to it; None for a variable to unset."""
+        """Return the variables that point ``trainshed`` at the server; None to unset one."""
         return {**dict.fromkeys(_VARIABLES_OF_CALLER), "TRAINSHED_DATA_DIR": str(self.data_dir)}
 
     def make_bucket(self, name: str, project: str) -> None:
@@ -61,7 +61,7 @@ class ThrowAwayServer:
         self.server.call("POST", "/storage/v1/b", {"name": plain}, {"project": project})
 
     def target(self, project: str, region: str) -> ClientTarget:
-        """As clients see it."""
+        """The address of the server for clients."""
         return ClientTarget(
             url=self.url,
             grpc=self.grpc,
@@ -75,7 +75,7 @@ class ThrowAwayServer:
     def session(
         self, target: ClientTarget, *, offline: bool = False, environ: Mapping[str, str]
     ) -> "Iterator[Session]":
-        """Lead Google's names to it (``open_session``)."""
+        """Redirect Google's names to the server (``open_session``)."""
         from trainshed.proxy.session import open_session  # noqa: PLC0415 - imported already
 
         with open_session(
@@ -85,7 +85,7 @@ class ThrowAwayServer:
 
     @contextlib.contextmanager
     def reported_failures(self, write: Callable[[str], object]) -> Iterator[None]:
-        """Write what each job that fails said at its end, soon after its end."""
+        """Write the last lines of each failed job soon after its end."""
         failed, ended = FailedJobs(self.server), threading.Event()
 
         def report() -> None:
@@ -172,7 +172,7 @@ def _introduce(
     key = key or credentials.new_key()
     if process.stdin is None:
         raise AssertionError("the server reads a key from its input")
-    with contextlib.suppress(BrokenPipeError):  # it has ended, and its log says why
+    with contextlib.suppress(BrokenPipeError):  # the process has ended; its log has the reason
         process.stdin.write(json.dumps(credentials.public_half(key)) + "\n")
         process.stdin.flush()
     return _address_of(process, log), key

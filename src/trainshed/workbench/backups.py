@@ -95,7 +95,7 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
 
 
 def is_backup(folder: Path) -> bool:
-    """Whether a folder is a backup, and no data directory of a server."""
+    """Return whether a folder is a backup and not a data directory of a server."""
     return (folder / BACKUP_FILE).is_file() or (folder / _FILES).is_file()
 
 
@@ -225,7 +225,7 @@ def _copy_data(
 
 
 def _is_of_jobs(name: str) -> bool:
-    """Whether programs of jobs set the mode of a file, as they run as the server's user."""
+    """Return whether programs of jobs may set the mode of a file: they run as the server's user."""
     top, *parts = name.split("/")
     if top == "jobs":
         return len(parts) >= _DEPTH - 1 and parts[_DEPTH - 2] not in {_RECORDS, LOG_FOLDER}

@@ -47,13 +47,13 @@ _SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrateRequest:
-    """What the command line says of a calibration; empty and 0: the runs tell it."""
+    """The arguments of a calibration; the runs measure the values that are empty or 0."""
 
     gpus: int | None
     processes: int | None
     """GPUs or CPU processes of a host; both None: all GPUs, or one process."""
     runs: str
-    """Letters of runs, with commas between them; empty: all that tell something."""
+    """Letters of runs, with commas between them; empty: all runs that measure something."""
     limits: RunLimits
     step_pattern: str | None
     batch: float
@@ -75,7 +75,7 @@ class CalibrateRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Accelerators:
-    """Those of a host that train."""
+    """The accelerators of a host that train."""
 
     count: int
     is_gpu: bool
@@ -84,7 +84,7 @@ class _Accelerators:
 def calibrate(
     request: CalibrateRequest, job: LocalJob, host: Host, note: Callable[[str], None]
 ) -> Calibration:
-    """Make the runs; each is noted.  What can be refused is refused before the first of them.
+    """Make and record the runs.  All checks of the request are done before the first run.
 
     Raises UsageFault, EngineFault, and Unmeasured where the runs do not tell what a plan needs.
     """
@@ -122,7 +122,7 @@ def _check_unchanged(code: Sequence[CodeFile]) -> None:
 
 
 def _choose_accelerators(request: CalibrateRequest) -> _Accelerators:
-    """Raises UsageFault for more than this machine has."""
+    """Raise UsageFault for more accelerators than this machine has."""
     cpus = os.cpu_count() or 1
     gpus, processes = request.gpus, request.processes
     gpu_count = len(devices()) if gpus is not None or processes is None else 0
@@ -141,7 +141,7 @@ def _choose_accelerators(request: CalibrateRequest) -> _Accelerators:
 
 
 def _choose_runs(words: str, count: int) -> tuple[RunKind, ...]:
-    """Raises UsageFault for runs that tell nothing."""
+    """Raise UsageFault for runs that measure nothing."""
     kinds = {kind.value: kind for kind in RUN_NAMES}
     letters = (words or ",".join(kinds)).upper().split(",")
     if unknown := sorted(set(letters) - set(kinds)):
@@ -195,7 +195,7 @@ class _Runs:
     def _measure(
         self, bench: Bench, kind: RunKind, count: int, *, may_repeat: bool
     ) -> RunMeasurement:
-        """A run; where it fails, its last lines are noted."""
+        """Make one run; if it fails, record its last lines."""
         last_lines = LastLines()
         try:
             return measure(bench, kind, count, last_lines, may_repeat=may_repeat)
@@ -205,7 +205,7 @@ class _Runs:
             raise
 
     def _measure_half_batch(self, flag: str, batch: float) -> list[RunMeasurement]:
-        """Compute with half the batch, which tells how much of a step does not shrink with it."""
+        """Run with half the batch, to measure the part of a step that does not depend on it."""
         half = int(batch / 2)
         if half < 1:
             self.note(f"{flag}: the size of the batch is 1, or was not reported; give --batch")
@@ -231,7 +231,7 @@ def _link(stream_gbps: float) -> Iterator[Run]:
 
 
 def _describe_host(request: CalibrateRequest, accelerators: _Accelerators) -> HostKind:
-    """The host; its link between GPUs is the data sheet's, for runs say what it is worth."""
+    """Describe the host; its link between GPUs is the data sheet's, which the runs correct."""
     count = accelerators.count
     name = accelerator_of(devices()[0]) if accelerators.is_gpu else "CPU"
     matches = (

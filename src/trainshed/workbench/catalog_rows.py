@@ -63,7 +63,7 @@ def accelerators(catalog: Catalog) -> list[Row]:
 
 
 def regions(catalog: Catalog) -> list[Row]:
-    """The regions, with the accelerators for training in each."""
+    """List the regions with the accelerators for training in them."""
     zones = catalog.snapshot.regions if catalog.snapshot else {}
     return [
         {

@@ -27,7 +27,7 @@ class FoundPython(NamedTuple):
 
 
 def find_pythons(environ: Mapping[str, str]) -> list[FoundPython]:
-    """Find the interpreters that answer; of several names of one file the first is kept."""
+    """Find the interpreters that run; if one file has several names, use the first."""
     pythons: dict[str, FoundPython] = {}
     for path in _candidates(environ):
         real = str(path.resolve())

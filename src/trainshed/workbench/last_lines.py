@@ -16,7 +16,7 @@ class LastLines:
     """Keeps the last lines of all replicas, and passes none on."""
 
     def __init__(self) -> None:
-        """Nothing was written yet."""
+
         self.lines: deque[str] = deque(maxlen=_KEPT)
         self._objects: deque[str] = deque(maxlen=_KEPT)
 
@@ -32,7 +32,7 @@ class LastLines:
 
     @property
     def seconds(self) -> float | None:
-        """What the last line of JSON says that it took; None where none does."""
+        """Return the duration in the last line of JSON that has one, or None."""
         times = (_seconds(text) for text in reversed(self._objects))
         return next((seconds for seconds in times if seconds), None)
 

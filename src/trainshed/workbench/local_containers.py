@@ -12,7 +12,7 @@ from trainshed.service.starts.images import CONTAINER, ImageMapping, Images
 from trainshed.service.starts.stand_ins import stand_ins
 from trainshed.storage.buckets import SCHEME, Buckets
 
-#: A flag asks for containers: here no environment stands in for an image.
+#: A flag asks for containers: an environment does not replace an image then.
 _ITSELF: Final = ImageMapping(environment=CONTAINER, image="*")
 
 
@@ -29,7 +29,7 @@ def contained(spec: JobSpec, python: str, runtime: Runtime) -> dict[Role, str]:
 def binds(
     spec: JobSpec, buckets: Buckets, output: Path | None, packages: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
-    """(folder here, folder there): the buckets that the job names, its output and its packages."""
+    """Return (folder on the host, folder in the container) for buckets, output and packages."""
     folders = [
         (buckets.path_of(f"{SCHEME}{name}"), f"{GCS}/{name}") for name in sorted(named(spec))
     ]

@@ -18,13 +18,13 @@ from trainshed.workbench.pool_flags import Pool
 #: The pool that may be a Reduction Server.
 REDUCER_POOL = 2
 
-#: The default name of an image, which is never pulled.
+#: The default name of an image; an image with this name is not pulled.
 NO_IMAGE = "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalProgram:
-    """What the flags say; paths are relative to ``folder``."""
+    """The program of the flags; paths are relative to ``folder``."""
 
     folder: Path
     script: str | None = None
@@ -77,7 +77,7 @@ def program_of(flags: Mapping[str, str | None], first_pool: Mapping[str, str]) -
 
 
 def installed_in(pools: Sequence[Pool], program: LocalProgram) -> list[Pool]:
-    """The pools with the program in the place of their own."""
+    """Return the pools with the program instead of their own."""
     if not program.command:
         return list(pools)
     return [
@@ -97,7 +97,7 @@ def _replace_program(pool: Pool, program: LocalProgram) -> Pool:
 
 
 def is_reducer(index: int, pool: Pool) -> bool:
-    """Whether a pool runs our own program, which takes nothing from the command line."""
+    """Return whether a pool runs reducers, to which no option of the command line applies."""
     image: Any = (pool.get("containerSpec") or {}).get("imageUri")
     return index == REDUCER_POOL and isinstance(image, str) and is_reduction_server(image)
 

@@ -28,7 +28,7 @@ class PythonChoice(NamedTuple):
     rule: str
     """The setting that chose it, for people."""
     note: str = ""
-    """A sentence on its differences from the Python of the job; empty where none is known."""
+    """Describe its differences from the Python of the job; empty if there are none."""
 
     @property
     def sentence(self) -> str:

@@ -65,13 +65,13 @@ class LocalJob:
     say: Say
     entry_point: tuple[str, ...] = ()
     is_local_program: bool = False
-    """Whether the program lies here and no image was meant to be run."""
+    """Whether the program is on this machine and the job names no image to run."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that replicas get instead of those that the launch plan would give them."""
     advice: tuple[str, ...] = ()
     """Violations that do not matter on this machine, a sentence each."""
     any_gpu_count: int = 0
-    """GPUs for each that trains, of a job that names no machines, whatever their type is."""
+    """GPUs of any type for each training replica, if the job names no machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +81,9 @@ class Host:
     python: str
     buckets: Buckets
     python_note: str = ""
-    """Return a sentence on how the interpreter differs from the job's; empty: not known."""
+    """A sentence on how the interpreter differs from the job's; empty if not known."""
     cache_dir: Path | None = None
-    """Where installed packages are kept; the engine's own place if None."""
+    """The folder for installed packages; the engine's default if None."""
     gs_paths: GsPaths = GsPaths.PATH
     start_port: int | None = None
     runtime: Runtime | None = None
@@ -109,12 +109,12 @@ class Prepared:
     plan: LaunchPlan
     spec: JobSpec
     output: Path | None
-    """Where the job's results go, if it says so and it is on this machine."""
+    """The folder for the job's results, if the job names one on this machine."""
     folders: tuple[Path, ...]
 
 
 def runtime_of(choice: str, user: str | None) -> Runtime | None:
-    """The container runtime that a flag asks for.  Raises UsageFault where it does not answer."""
+    """Return the container runtime of a flag.  Raises UsageFault if it does not respond."""
     if choice == NO_RUNTIME:
         return None
     # most local runs have no containers, and asking for a runtime imports subprocess
@@ -175,7 +175,7 @@ def _site(job: LocalJob, host: Host, output: Path | None, *, for_print: bool) ->
 
 
 def _program_sites(spec: JobSpec, host: Host) -> dict[Role, ProgramSite]:
-    """Programs that exchange gradients through reducers need the trainer library."""
+    """Describe the library path of programs that use reducers and so need the trainer library."""
     if not has_reducers(spec):
         return {}
     library = _library(host).path_for(host.python)
@@ -192,7 +192,7 @@ def _library(host: Host) -> "TrainerLibrary":
 
 
 def _check_directories(spec: JobSpec, say: Say) -> None:
-    """Also a job that no catalog judges must not write to a folder called ``s3:``."""
+    """Refuse URIs of other schemes, so that a job does not write to a folder called ``s3:``."""
     if (spec.job_dir, spec.base_output_dir) == (None, None):
         return
     # the rules bring the catalog with them, which a plain run does without
@@ -210,7 +210,7 @@ def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) 
 
 
 def number_host(host: Host) -> Host:
-    """The host with a number for the job, by which its containers are known."""
+    """Return the host with a number for the job, which the names of its containers contain."""
     return replace(host, uid=foreground.new_uid())
 
 
@@ -353,7 +353,7 @@ def _binds(
 def _find_limits(
     spec: JobSpec, host: Host
 ) -> tuple[Mapping[tuple[Role, int], MachineLimits], tuple[str, ...]]:
-    """The limits of the replicas, and sentences on those that are not kept."""
+    """Return the limits of the replicas, and a sentence for each limit that is not enforced."""
     if host.policy is not FleetPolicy.EXACT:
         return {}, ()
     # few local runs have limits, and this brings the catalog along
@@ -363,12 +363,12 @@ def _find_limits(
 
 
 def _map_directory(place: str, job: LocalJob, host: Host) -> str:
-    """The directory as a program sees it (``--gs-paths``).
+    """Return the directory as a program sees it (``--gs-paths``).
 
     A container does not start in the job's folder: there a relative path would be another.
     """
     if place.startswith(SCHEME):
-        path = host.buckets.path_of(place)  # also where the URI is kept: it must be well formed
+        path = host.buckets.path_of(place)  # also if the URI stays: this checks its form
         return str(path) if host.gs_paths is GsPaths.PATH else place
     return str(job.folder / place) if host.runtime else place
 

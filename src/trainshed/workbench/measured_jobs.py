@@ -20,7 +20,7 @@ _HELPS: Final = ("parameterServerCount", "evaluatorCount")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredJob:
-    """What is to be created: below which commands' collection, and the document."""
+    """The document of the job, and the command group that creates it."""
 
     group: str
     document: Json
@@ -55,7 +55,7 @@ def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
 
 
 def _count_workers(path: str, document: Json, hosts: int) -> None:
-    """Of AI Platform: the master is a host, and workers are the others."""
+    """Count the workers of an AI Platform job: the hosts without the master."""
     training_input = document.get(find_spelling(document, "trainingInput"))
     if not isinstance(training_input, dict):
         raise UsageFault(f"{path}: trainingInput must be a mapping of fields")
@@ -72,7 +72,7 @@ def _count_workers(path: str, document: Json, hosts: int) -> None:
 
 
 def _copy_master(training_input: Json, *pairs: tuple[str, str]) -> None:
-    """Workers as the master is, where the file has none."""
+    """Describe the workers like the master, if the file describes none."""
     for of_master, of_worker in pairs:
         setting = training_input.get(find_spelling(training_input, of_master))
         if setting is not None and find_spelling(training_input, of_worker) not in training_input:
@@ -80,7 +80,7 @@ def _copy_master(training_input: Json, *pairs: tuple[str, str]) -> None:
 
 
 def _pools(path: str, spec: Json, hosts: int) -> list[Json]:
-    """Of Vertex: the first pool is one host, and the second has the others."""
+    """Return the pools of a Vertex job: the first has one host, the second the others."""
     pools = list_pools(spec.get(find_spelling(spec, "workerPoolSpecs")))
     if not pools:
         raise UsageFault(f"{path}: workerPoolSpecs must be a list of pools")

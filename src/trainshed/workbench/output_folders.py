@@ -21,7 +21,7 @@ _FOLDERS_MAX: Final = 10_000
 
 
 def output_uri(job: Mapping[str, Any]) -> str:
-    """Return where a job's document sends its results; empty where it says nothing."""
+    """Return the output folder in a job's document; empty if it names none."""
     if "trainingInput" in job:
         return str(job["trainingInput"].get("jobDir", ""))
     spec = job.get("trialJobSpec") or job.get("jobSpec") or {}
@@ -31,12 +31,12 @@ def output_uri(job: Mapping[str, Any]) -> str:
 
 
 def _get(document: Mapping[str, Any], key: str) -> Any:
-    """The value of a key; the inputs of a pipeline are kept as they came, in either spelling."""
+    """Return the value of a key, in camelCase or snake_case, as the caller sent it."""
     return document.get(key) or document.get(re.sub("([A-Z])", r"_\1", key).lower())
 
 
 def local_folder(place: str, buckets: Buckets) -> Path:
-    """Return the folder that a path or a gs:// URI means here.
+    """Return the folder on this machine for a path or a gs:// URI.
 
     Raises UsageFault where it is on no disk of this machine, or may not be read.
     """

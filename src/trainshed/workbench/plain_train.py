@@ -31,7 +31,7 @@ COUNT_FLAGS: Mapping[Role, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainJob:
-    """What the command line says; ``flags`` are the submit flags by name."""
+    """The arguments of the command; ``flags`` are the submit flags by name."""
 
     module: str
     args: Sequence[str]
@@ -70,7 +70,7 @@ def plain_env(job: PlainJob) -> dict[str, str]:
 
 
 def counts(job: PlainJob) -> list[tuple[Role, int]]:
-    """How many replicas each role has; roles without any are left out."""
+    """Return the number of replicas of each role; roles without replicas are left out."""
     role_counts = [(Role.PRIMARY, 1)]
     for role, default in DISTRIBUTED_DEFAULTS.items():
         flag = COUNT_FLAGS[role]

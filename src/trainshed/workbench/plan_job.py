@@ -47,7 +47,7 @@ _NO_RECIPE: Final = NoPrediction(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What the command line says of a plan."""
+    """The arguments of a plan."""
 
     rulebook: Rulebook
     file: str | None
@@ -74,7 +74,7 @@ class PlanRequest:
     critical_batch: float
     """0: unknown."""
     finished: Sequence[tuple[float, float]]
-    """Two finished runs that tell the critical batch: batch and samples; or none."""
+    """Batch and samples of two finished runs, which give the critical batch; or none."""
     region: str | None
     prices: Path | None
     interruptions: Interruptions | None
@@ -133,7 +133,7 @@ def _warn_of_module(
 def _list_kinds(
     request: PlanRequest, job: PlannedJob, job_file: JobFile | None
 ) -> dict[HostKind, tuple[int, ...]]:
-    """Hosts of other machine types, and how many accelerators each may carry.  Raises Fault."""
+    """Return hosts of other machine types, and their numbers of accelerators.  Raises Fault."""
     if not request.machine_types and (job_file or not request.region):
         return {}
     catalog = job_file.catalog if job_file else _newest_catalog(request)
@@ -188,7 +188,10 @@ def _work(
 
 
 def _critical_batch(request: PlanRequest) -> float:
-    """As it was given, or as two finished runs tell it; 0 where it is unknown.  UsageFault."""
+    """Return the given critical batch, or that of two finished runs; 0 if unknown.
+
+    Raises UsageFault.
+    """
     if not request.finished:
         return request.critical_batch
     first, second = (ToTarget(batch=batch, amount=samples) for batch, samples in request.finished)

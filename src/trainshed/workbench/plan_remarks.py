@@ -1,4 +1,4 @@
-"""What the planner says of a run on this machine before it starts, where it is worth a word."""
+"""The planner's remarks about a run on this machine, before the run starts."""
 
 from collections.abc import Iterator
 from dataclasses import replace

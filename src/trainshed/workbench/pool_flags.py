@@ -46,7 +46,7 @@ KEY_OF_PATH: Mapping[str, str] = {
     "pythonPackageSpec.pythonModule": "python-module",
 }
 
-#: Fields that have a flag of their own, whatever the pool.
+#: Fields with a flag of their own, in every pool.
 FLAG_OF_PATH: Mapping[str, str] = {
     "containerSpec.args": "--args",
     "pythonPackageSpec.args": "--args",

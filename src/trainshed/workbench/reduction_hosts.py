@@ -24,7 +24,7 @@ from trainshed.workbench.merging import merge_any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the command line says; counts and rates are positive."""
+    """The arguments of the command; counts and rates are positive."""
 
     config: str | None = None
     region: str | None = None
@@ -45,7 +45,7 @@ class ExchangeHosts:
     hosts: Hosts
     workers: str
     reducer_type: str
-    """Empty where only their links are known."""
+    """Empty if only their links are known."""
     reducer_count: int
     """The number of reducers; 0 if not given."""
     price: Price | None

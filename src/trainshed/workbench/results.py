@@ -15,7 +15,7 @@ FOLDERS = ("", "model")
 #: File systems keep the time of a change in coarse steps, so that it can lie before the start.
 CLOCK_S = 0.05
 
-#: The metric that a person looks for first, best known name first.
+#: Names of the metric to show first, in order of preference.
 FAVOURITES = ("accuracy", "test_accuracy", "val_accuracy", "loss", "test_loss")
 
 

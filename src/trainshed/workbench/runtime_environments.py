@@ -125,7 +125,7 @@ def _build(
 def _make_venv(
     directory: Path, runtime: str, choice: str | None, progress: Callable[[str], None]
 ) -> None:
-    """Make an empty environment.  Raises UsageFault with what uv says and the Pythons here."""
+    """Create an empty environment.  Raises UsageFault with uv's error and the available Pythons."""
     python_version = choice or python_for(runtime)
     pythons = find_pythons(os.environ) if _MINOR_VERSION.fullmatch(python_version) else []
     here = next((python for python in pythons if python.version == python_version), None)
@@ -184,7 +184,7 @@ def _check(interpreter: Path) -> None:
 
 
 def _install(arguments: Sequence[str], progress: Callable[[str], None]) -> None:
-    """Run uv and pass on what it says, line by line.  Raises UsageFault with its error."""
+    """Run uv and pass its output on, line by line.  Raises UsageFault with its error."""
     command = (find_uv(), *_cache_flags(), *arguments)
     lines = []
     with subprocess.Popen(  # noqa: S603 - our own installer

@@ -32,7 +32,7 @@ from trainshed.workbench.machine_load import busy_elsewhere
 from trainshed.workbench.step_lines import StepLines
 from trainshed_trainer.contract import FOLDER
 
-#: A median is known well enough when half its 95 % interval is below this share of it.
+#: A median is precise enough if half of its 95 % interval is below this share of it.
 _SURE: Final = 0.02
 _STEPS_MIN, _STEPS_MAX = 20, 200
 #: Of fewer steps than this nothing is made.

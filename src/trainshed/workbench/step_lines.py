@@ -45,7 +45,7 @@ class _Reading(NamedTuple):
 
 
 class StepLines:
-    """Passes lines on, and notes when those of one replica tell of a new step."""
+    """Passes lines on, and records the time of each line of one replica that reports a new step."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class StepLines:
 
     @property
     def why_none(self) -> str:
-        """Why lines have reported no steps: how many matched, and what they said."""
+        """Explain why lines have reported no steps: how many matched, and their text."""
         if not self._matched:
             return "no line matches --step-pattern"
         lines = "1 line matches" if self._matched == 1 else f"{self._matched:,} lines match"
@@ -148,7 +148,7 @@ class StepLines:
 
 
 def _between(before: _Reading | None, now: _Reading | None) -> tuple[int, float] | None:
-    """How many steps lie between two readings, and how long each took."""
+    """Return how many steps are between two readings, and the duration of one step."""
     if before is None or now is None:
         return None
     count = now.step - before.step

@@ -94,7 +94,7 @@ def view_of(document: Json) -> StudyView:
 
 
 def with_native(view: StudyView, native: Json) -> StudyView:
-    """The study with what the native API says of its trials.  Raises UsageFault as ``view_of``."""
+    """Add the native API's data about the trials.  Raises UsageFault as ``view_of``."""
     try:
         by_number = {int(trial["number"]): trial for trial in native.get("trials", ())}
         trials = tuple(completed(trial, by_number.get(trial.number, {})) for trial in view.trials)

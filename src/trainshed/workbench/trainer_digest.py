@@ -30,7 +30,7 @@ def trainer_digest(places: Iterable[Path]) -> str:
 
 
 def code_files(places: Iterable[Path]) -> tuple[CodeFile, ...]:
-    """Files, and the code below folders: of each up to 2,000 files of 10 MB in 10,000 folders."""
+    """Read files and the code below each folder: up to 2,000 files of 10 MB in 10,000 folders."""
     return tuple(
         CodeFile(
             str(path.relative_to(root) if path != root else path.name), path, _digest_file(path)
@@ -41,7 +41,7 @@ def code_files(places: Iterable[Path]) -> tuple[CodeFile, ...]:
 
 
 def digest_of(files: Sequence[CodeFile]) -> str:
-    """The same of files that were read."""
+    """Return the digest of files that were read."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.name}\0".encode("utf-8", "surrogateescape"))

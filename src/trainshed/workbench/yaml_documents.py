@@ -48,7 +48,7 @@ class Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
         return super().construct_mapping(node, deep=deep)
 
     def construct_document(self, node: Any) -> Any:
-        """Build a document that is known to be small: merging copies, and building recurses."""
+        """Build a document whose size was checked: merging copies, and building recurses."""
         _Weights().weigh(node)
         return super().construct_document(node)
 
@@ -124,7 +124,7 @@ class _Weight(NamedTuple):
 
 
 class _Weights:
-    """What nodes come to with their aliases and merges written out; shared ones are asked once."""
+    """Computes the sizes of nodes with aliases and merges expanded, each shared node once."""
 
     def __init__(self) -> None:
         self._weights: dict[int, _Weight] = {}
@@ -132,7 +132,7 @@ class _Weights:
         self._has_aliases = False
 
     def weigh(self, node: Any) -> _Weight:
-        """The weight of a node.  Refuses what is too deep, too large, or holds itself."""
+        """Return the weight of a node.  Refuses a node that is too deep, too large or recursive."""
         if isinstance(node, yaml.ScalarNode):
             return _Weight(1, 0)
         if weight := self._weights.get(id(node)):

@@ -187,7 +187,7 @@ def _overfull(node: Node, seats: list[SeatSeen]) -> Iterator[str]:
 
 @check("gpus-not-shared", "No GPU belongs to two attempts that live.", CheckPart.PROCESSES)
 def gpus_not_shared(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """By the device's own id, whatever CUDA_VISIBLE_DEVICES says."""
+    """Match by the device's own id, independent of CUDA_VISIBLE_DEVICES."""
     users: dict[str, set[AttemptKey]] = defaultdict(set)
     for process in snapshot.processes:
         for device in process.devices:
@@ -303,7 +303,7 @@ def _folders(snapshot: Snapshot) -> Iterator[tuple[AttemptKey, FolderSeen, JobSe
 
 
 def _is_here(snapshot: Snapshot, job: JobSeen) -> bool:
-    """Whether its replicas are the local engine's, on this machine."""
+    """Return whether the local engine runs the job's replicas on this machine."""
     rows = snapshot.rows
     own = {row.node.name for row in rows.nodes if row.engine == LOCAL.name} & {snapshot.machine}
     return any(seat.node in own for seat in rows.attempts.get(job.key, ()))

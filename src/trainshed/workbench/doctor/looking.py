@@ -209,7 +209,7 @@ def _disk(data_dir: Path, now_s: float) -> DiskSeen:
 
 
 def _open_modes(data_dir: Path) -> Iterator[tuple[str, int]]:
-    """What lies in the data directory, sockets of supervisors, and the cache of environments."""
+    """Check modes in the data directory, of supervisors' sockets and the cache of environments."""
     own = [*data_dir.glob("jobs/*/*/control"), default_cache_dir()]
     if (user_cache_dir := cache_dir(os.environ)) is not None:
         own.append(user_cache_dir)
@@ -236,7 +236,7 @@ def _old_uploads(root: Path, now_s: float) -> Iterator[str]:
 
 
 def _files_max(server: int | None) -> int:
-    """Return the open-file limit of the server, or of one started here, which raises it."""
+    """Return the open-file limit of the server, or the limit to which a new server raises it."""
     with suppress(OSError, ValueError, IndexError):
         lines = Path(f"/proc/{server}/limits").read_text(encoding="ascii").splitlines()
         limit = next(line for line in lines if line.startswith("Max open files")).split()[3]

@@ -36,7 +36,7 @@ class JobSeen:
     owner: str | None
     """The server that reconciles it."""
     is_study: bool = False
-    """Whether it is a tuning job, which is never placed: its trials' jobs are."""
+    """Whether it is a tuning job, which has no seats; the jobs of its trials have them."""
 
     @property
     def is_over(self) -> bool:
@@ -70,7 +70,7 @@ class RowsSeen:
     jobs: Mapping[int, JobSeen] = field(default_factory=dict)
     attempts: Mapping[AttemptKey, tuple[SeatSeen, ...]] = field(default_factory=dict)
     claims: frozenset[AttemptKey] = frozenset()
-    """Attempts that an engine's own queue places: it may not have said where they are."""
+    """Attempts that an engine's own queue places; their nodes may not be known yet."""
     fenced: frozenset[AttemptKey] = frozenset()
     """Fenced attempts: an administrator has confirmed that no process of them runs."""
     replicas: Mapping[AttemptKey, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class RowsSeen:
     trials: Sequence[AuditedTrial] = ()
     nodes: Sequence[NodeRow] = ()
     stamps: Mapping[int, int] = field(default_factory=dict)
-    """The stamp of each job's last event; a job without a story has none."""
+    """The time of each job's last event; jobs without events are left out."""
     leases: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
     buckets: frozenset[str] = frozenset()
@@ -92,7 +92,7 @@ class RowsSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSeen:
-    """The log of one attempt; ``wrong`` are sentences, each about one place of it."""
+    """The log of one attempt; ``wrong`` has one sentence for each fault in it."""
 
     first_ns: int | None = None
     last_ns: int | None = None

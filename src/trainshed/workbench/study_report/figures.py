@@ -22,10 +22,10 @@ from trainshed.workbench.study_view import StudyView
 
 ROW_PX: Final = 300
 _IN_ROW: Final = 3
-#: Between two plots: beside each other as a share of the width, and above each other in pixels.
+#: The space between two plots: horizontally as a share of the width, vertically in pixels.
 _GAP: Final = 0.05
 _GAP_PX: Final = 80
-#: Above this the marks of an axis would run into each other.
+#: With more marks than this the labels of an axis overlap.
 _TICKS_MAX: Final = 8
 
 
@@ -51,7 +51,7 @@ def _x_axis(place: int, columns: int) -> dict[str, Any]:
 
 
 def _y_axis(place: int, height: int, name: str) -> dict[str, Any]:
-    """From the top down; the first of each row says what all of them show."""
+    """The plots from top to bottom; the first of each row has the text for the row."""
     top = 1 - place // _IN_ROW * (ROW_PX + _GAP_PX) / height
     axis: dict[str, Any] = {"domain": [max(top - ROW_PX / height, 0.0), top]}
     is_first = place % _IN_ROW == 0
@@ -73,7 +73,7 @@ _IMPORTANCE_TRIALS_MIN: Final = 5
 _FRONT_MAX: Final = 3
 #: How many diagrams of parallel coordinates there are beside that of the common parameters.
 _BRANCHES_MAX: Final = 4
-#: How many learning curves a reader can tell apart; and a browser can draw.
+#: How many learning curves a reader can distinguish, and how many a browser can draw.
 _CURVES_MAX: Final = 100
 
 _HEIGHT_PX: Final = 460
@@ -82,7 +82,7 @@ _MARGIN_PX: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """One plot: plotly's JSON, or none where ``about`` says why there is nothing to see."""
+    """One plot as plotly's JSON; without JSON, ``about`` gives the reason."""
 
     title: str
     about: str
@@ -103,7 +103,7 @@ def plots(view: StudyView) -> Iterator[Plot]:
 def _metric_plots(
     study: Study, axes: Axes, metric: Metric, objectives: Sequence[Metric]
 ) -> Iterator[Plot]:
-    """The plots of one objective; with several each title says which."""
+    """Draw the plots of one objective; with several objectives each title has its name."""
     name = shown(metric.metric_id)
     suffix = f" of {metric.metric_id}" if len(objectives) > 1 else ""
     goal = f"{metric.metric_id} is to become {'larger' if _is_up(study) else 'smaller'}"

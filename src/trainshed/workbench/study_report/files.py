@@ -1,4 +1,4 @@
-"""Where a report goes: a page and a CSV file beside each other."""
+"""Names the files of a report: a page and a CSV file in the same folder."""
 
 import os
 import re

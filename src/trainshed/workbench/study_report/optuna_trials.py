@@ -159,7 +159,7 @@ def _curve(trial: TrialRecord, metric: Metric) -> dict[int, float]:
 def _distribution(
     specs: Sequence[ParameterSpec], trial_values: Sequence[Value]
 ) -> BaseDistribution | None:
-    """What holds all values of a parameter; None where none is known."""
+    """Return a distribution that contains all values of a parameter, or None without values."""
     spec_values = [value for spec in specs for value in (*spec.values, *(spec.bounds or ()))]
     values: list[Value] = [*spec_values, *trial_values]
     if not values:
