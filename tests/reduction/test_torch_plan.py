@@ -47,7 +47,7 @@ def test_the_environment_may_name_the_host_and_turn_local_sums_on_and_off():
     assert hostname_of({}) == socket.gethostname()
     assert local_setting({}) == "auto"
     assert local_setting({"TRAINSHED_REDUCTION_LOCAL": "1"}) == "1"
-    with pytest.raises(ReductionError, match="TRAINSHED_REDUCTION_LOCAL is 1, 0 or auto"):
+    with pytest.raises(ReductionError, match="TRAINSHED_REDUCTION_LOCAL must be 1, 0 or auto"):
         local_setting({"TRAINSHED_REDUCTION_LOCAL": "yes"})
 
 
@@ -172,5 +172,5 @@ def test_a_report_that_cannot_be_written_ends_nothing(tmp_path, capsys):
     meter, rates = Meter(), Rates(1.0, ())
     content = document(meter, rates, world=2, reducers=0)
     ReportWriter(tmp_path / "file" / "report", lambda: content).close()
-    assert "could not be written" in capsys.readouterr().err
+    assert "cannot write" in capsys.readouterr().err
     assert content["goodput_mbps"] == 0.0

@@ -143,5 +143,7 @@ def test_noise_in_single_rounds_changes_nothing(monkeypatch):
 def test_the_setting_is_one_of_two():
     assert route_setting({}) == route_setting({ROUTE: "measured"}) == "measured"
     assert route_setting({ROUTE: "always"}) == "always"
-    with pytest.raises(ReductionError, match=f"{ROUTE} is measured or always, not 'sometimes'"):
+    with pytest.raises(
+        ReductionError, match=f"{ROUTE} must be measured or always, got 'sometimes'"
+    ):
         route_setting({ROUTE: "sometimes"})

@@ -282,7 +282,7 @@ def test_a_device_that_breaks_fails_the_round_and_leaves_the_group(carrier, clie
     carrier.allreduce(work.result()[0], average=False, done=work.finish)
     device.broken = True
     device.go.set()
-    with pytest.raises(ReductionError, match="could not be copied: an illegal memory access"):
+    with pytest.raises(ReductionError, match="cannot copy a tensor: an illegal memory access"):
         work.wait()
     assert client.closed.wait(PATIENCE_S)
 
@@ -295,7 +295,7 @@ def test_a_device_that_breaks_before_the_sums_are_back_fails_the_round(carrier, 
     assert len(buffer) == 40
     device.broken = True
     done(None)
-    with pytest.raises(ReductionError, match="could not be copied: an illegal memory access"):
+    with pytest.raises(ReductionError, match="cannot copy a tensor: an illegal memory access"):
         work.wait()
     with pytest.raises(RuntimeError, match="illegal memory access"):
         work.get_future().wait()
@@ -310,7 +310,7 @@ def test_the_bound_is_a_setting(setting, most):
 
 
 def test_a_bound_that_is_no_size_is_refused():
-    with pytest.raises(ReductionError, match="TRAINSHED_REDUCTION_MAX_STAGING is a size: 'much'"):
+    with pytest.raises(ReductionError, match="MAX_STAGING must be bytes, .* got 'much'"):
         staging_max({"TRAINSHED_REDUCTION_MAX_STAGING": "much"})
 
 

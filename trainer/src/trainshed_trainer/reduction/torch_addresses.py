@@ -1,4 +1,4 @@
-"""Where a worker's own reducer listens: on the one address by which the other workers reach it."""
+"""Finds the address on which a worker's own reducer listens: the one that other workers reach."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from trainshed_trainer import contract
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.links import Address
 
-#: A port for asking the kernel for a route; nothing is sent there.
+#: A port for looking up a route in the kernel; no packet is sent.
 DISCARD = 9
 
 
 def own_address(environ: Mapping[str, str], reducers: Sequence[Address]) -> str:
-    """The address of this worker as it sees it alone.
+    """Find the address of this worker without knowing the other workers.
 
-    The one that TRAINSHED_REDUCTION_HOST names, or the local end of the route to the first reducer,
-    or else to torch's master, or else what the host's name stands for.
+    It is the value of TRAINSHED_REDUCTION_HOST, or the local address of the route to the first
+    reducer or to torch's master, or the address of the host's name.
     """
-    named = environ.get(contract.TRAINSHED_REDUCTION_HOST)
-    if named:
-        return named
-    towards = [host for host, _ in reducers[:1]]
+    host = environ.get(contract.TRAINSHED_REDUCTION_HOST)
+    if host:
+        return host
+    targets = [host for host, _ in reducers[:1]]
     if environ.get(contract.MASTER_ADDR):
-        towards.append(environ[contract.MASTER_ADDR])
-    ends = (_local_end(host) for host in towards)
-    return next((end for end in ends if end), None) or _by_name()
+        targets.append(environ[contract.MASTER_ADDR])
+    addresses = (_local_address(target) for target in targets)
+    return next((address for address in addresses if address), None) or _address_of_hostname()
 
 
 def reachable(mine: str, others: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The address of this worker for the others, who are at ``others``.
+    """Return the address of this worker for the workers at ``others``.
 
-    It is ``mine``, but where that is a loopback address and theirs is not: the master's own name
-    often leads to itself by loopback.
+    It is ``mine``, unless that is a loopback address and another worker's is not: the name of
+    torch's master often resolves to a loopback address on the master itself.
     """
     if environ.get(contract.TRAINSHED_REDUCTION_HOST) or not is_loopback(mine):
         return mine
     elsewhere = next((other for other in others if not is_loopback(other)), None)
-    return (_local_end(elsewhere) if elsewhere else None) or mine
+    return (_local_address(elsewhere) if elsewhere else None) or mine
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address leads nowhere but to its own host."""
+    """Return whether an address is a loopback address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -51,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listener_on(host: str) -> socket.socket:
-    """A socket on a free port of ``host`` only (docs/sources/reduction.md 6)."""
+    """Bind a socket to a free port of ``host`` only (docs/sources/reduction.md 6)."""
     try:
         family, kind, _, _, name = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind)
@@ -67,13 +67,13 @@ def listener_on(host: str) -> socket.socket:
 
 def _cannot(host: str, error: OSError) -> ReductionError:
     return ReductionError(
-        f"this worker cannot listen on {host} ({error}); {contract.TRAINSHED_REDUCTION_HOST} names"
-        " another of its addresses"
+        f"this worker cannot listen on {host} ({error}); set {contract.TRAINSHED_REDUCTION_HOST}"
+        " to another of its addresses"
     )
 
 
-def _local_end(host: str) -> str | None:
-    """The local address of a route; ``None`` where there is no route."""
+def _local_address(host: str) -> str | None:
+    """Return the local address of the route to ``host``; ``None`` if there is no route."""
     try:
         family, kind, _, _, name = socket.getaddrinfo(host, DISCARD, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:
@@ -83,7 +83,7 @@ def _local_end(host: str) -> str | None:
         return None
 
 
-def _by_name() -> str:
+def _address_of_hostname() -> str:
     try:
         return socket.gethostbyname(socket.gethostname())
     except OSError:

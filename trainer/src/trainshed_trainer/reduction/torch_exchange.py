@@ -1,6 +1,6 @@
-"""From a tensor to the client and back: at once on the CPU, through pinned memory from a device.
+"""Passes tensors to the client: directly on the CPU, through pinned memory from a device.
 
-The group, the DDP hook and the relay of a host all reduce through this.
+The group, the DDP hook and the relay of a host use it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MemoryOf = Callable[[torch.device], Optional[DeviceMemory]]
 
 
 class Reducing(Protocol):
-    """What is asked of a client; see :class:`trainshed_trainer.reduction.client.Client`."""
+    """The interface of a client; see :class:`trainshed_trainer.reduction.client.Client`."""
 
     def allreduce(self, buffer: memoryview, dtype: Dtype, *, average: bool, done: Done) -> None:
         """Sum ``buffer`` over all ranks, in place."""
@@ -43,7 +43,7 @@ class Exchange(Protocol):
     """Sums tensors over all ranks of a group, in place and in the order of calls."""
 
     def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
-        """Begin; ``done`` is called once when it is over, with the stream of the sums current."""
+        """Start; ``done`` is called once at the end, with the stream of the sums current."""
 
     def failed(self) -> ReductionError | None:
         """The error after which nothing is reduced any more."""
@@ -53,21 +53,21 @@ class Exchange(Protocol):
 
 
 class Carrier:
-    """Every rank is a worker of its own to the reducers."""
+    """An exchange in which every rank is a worker of the reducers."""
 
     def __init__(
         self, client: Reducing, memory: MemoryOf = memory_of, *, staging_max: int = STAGING_MAX
     ) -> None:
-        """Give tensors to ``client``; ``memory`` says how a device's is reached.
+        """Pass tensors to ``client``; ``memory`` returns the memory of a device.
 
-        ``staging_max`` is how many bytes of pinned memory a device's tensors may have.
+        ``staging_max`` limits the pinned memory for a device's tensors, in bytes.
         """
         self._client = client
         self._memory = memory
         self._staging_max = staging_max
         self._pools: dict[torch.device, PinnedPool] = {}
         self._submissions = Submissions()
-        #: Counts what is reduced, from when it is set.
+        #: Counts all-reduces if it is set.
         self.meter: Meter | None = None
 
     def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
@@ -90,7 +90,7 @@ class Carrier:
         return self._client.failed()
 
     def close(self) -> None:
-        """Leave; what is under way fails."""
+        """Leave the group; all-reduces that have not ended fail."""
         for pool in list(self._pools.values()):
             pool.close()
         self._submissions.close()

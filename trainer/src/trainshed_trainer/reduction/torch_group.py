@@ -1,9 +1,9 @@
-"""What ``backend="reduction"`` stands for: large all-reduces by reducers, the rest as ever.
+"""The group of ``backend="reduction"``: reducers perform large all-reduces, a plain group the rest.
 
-A Python ``ProcessGroup`` replaces torch's whole group object, so it holds a plain one inside.  Each
-collective that torch calls through its trampolines is passed on in Python, inherited or not: torch
-2.13 keeps the interpreter's lock while an inherited one runs, and gloo's threads need that lock to
-release tensors, which is a deadlock now and then.
+A Python ``ProcessGroup`` replaces torch's whole group object, so it contains a plain group.  Each
+collective that torch calls through its trampolines is passed on in Python, even if it could be
+inherited: torch 2.13 holds the interpreter's lock while an inherited collective runs, and gloo's
+threads need that lock to release tensors, which deadlocks at times.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trainshed_trainer.reduction.torch_route import Route
 from trainshed_trainer.reduction.torch_routing import Routing
 from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
 
-#: Bytes of a tensor whose time only links decide.
+#: Bytes of a tensor whose time depends only on the links.
 HUGE = 1 << 30
 #: Seconds in which gloo's threads release the last tensors before the interpreter ends.
 SETTLE_S = 0.05
@@ -59,9 +59,9 @@ PASSED_ON = (
 
 
 class ReductionGroup(ProcessGroup):
-    """All ranks of a job; ``lineup`` is ``None`` where there is nothing to reduce with.
+    """The group of all ranks of a job; ``lineup`` is ``None`` if reducers are not used.
 
-    After an error of the reducers every all-reduce raises it, and what was under way has no sum.
+    After an error of the reducers every all-reduce raises it, and running all-reduces fail.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ReductionGroup(ProcessGroup):
         timeout: timedelta,
         wish: BackendChoice = ANYTHING,
     ) -> None:
-        """Connect the ranks as torch would, with no reducers yet."""
+        """Connect the ranks as torch does, without reducers."""
         super().__init__(rank, world)  # type: ignore[call-arg]  # its oldest overload
         self._inner = inner_group(store, rank, world, timeout, wish)
         register(self, self._inner.backends)
@@ -82,14 +82,14 @@ class ReductionGroup(ProcessGroup):
         self._timeout = timeout
         self._control = RankChannel(self._inner.gloo, rank, world)
         self._closed = False
-        self._works: set[ReductionWork] = set()  # under way with reducers, waited for or not
+        self._works: set[ReductionWork] = set()  # running all-reduces of the reducers
         self._routing: Routing | None = None
         self.lineup: Lineup | None = None
 
     def form(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Find the reducers and measure what they are good for; all ranks call it.
+        """Connect to the reducers and measure them; all ranks must call it.
 
-        Where they are slower than a ring of the workers, these reduce a share too.
+        If the reducers are slower than a ring of the workers, the workers reduce a share too.
         """
         route = self._line_up(environ)
         plan = self.lineup.plan if self.lineup else None
@@ -114,9 +114,9 @@ class ReductionGroup(ProcessGroup):
         return self._routing.route(torch.device("cpu"))
 
     def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Work:  # type: ignore[override]
-        """Sum or average by reducers what is faster there; everything else by the inner group.
+        """Sum or average by reducers if that is faster, or else by the inner group.
 
-        Raises the error of the reducers, if there was one, whatever the tensor.
+        After an error of the reducers it is raised for every tensor.
         """
         lineup, operation = self.lineup, _operation(args, kwargs)
         error = lineup.exchange.failed() if lineup else None
@@ -136,31 +136,31 @@ class ReductionGroup(ProcessGroup):
         return self._inner.group.allreduce(tensors, *args, **kwargs)
 
     def confirm(self) -> None:
-        """Return when every rank has come here without an error; else raise it on all of them.
+        """Wait for the call on every rank; if a rank has an error, raise it on all ranks.
 
-        Before ``optimizer.step()`` it makes sure that no rank takes a step that another has lost
+        Before ``optimizer.step()`` it ensures that no rank takes a step that fails on another rank
         (docs/sources/reduction.md 5).
         """
         confirm_by(self._control, self.lineup)
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
-        """As it was registered."""
+        """Return the registered name."""
         return "reduction"
 
     def get_group_store(self) -> Store:
-        """The store that the ranks met through."""
+        """Return the store through which the ranks have connected."""
         return self._store
 
     def shutdown(self) -> None:
-        """Leave the reducers and the inner group; a second time does nothing.
+        """Leave the reducers and the inner group; further calls do nothing.
 
-        First it waits for all-reduces that the program has begun and not waited for, ``LINGER_S``
-        seconds at most, as nccl and gloo do: one that is cut off fails on the other ranks too.
+        First it waits for running all-reduces, ``LINGER_S`` seconds at most, as nccl and gloo do:
+        an all-reduce that is interrupted fails on the other ranks, too.
         """
         self._leave(LINGER_S)
 
     def abort(self) -> None:
-        """Leave at once; what is under way fails on every rank."""
+        """Leave at once; running all-reduces fail on every rank."""
         self._leave(0.0)
         with contextlib.suppress(RuntimeError):  # older gloo cannot
             self._inner.group.abort()
@@ -169,7 +169,7 @@ class ReductionGroup(ProcessGroup):
         work, works = ReductionWork([tensor], self._timeout), self._works
         works.add(work)
 
-        def done(error: ReductionError | None) -> None:  # must not hold the group: threads keep it
+        def done(error: ReductionError | None) -> None:  # threads keep it: no reference to self
             work.finish(error)
             works.discard(work)
 
@@ -177,13 +177,13 @@ class ReductionGroup(ProcessGroup):
         return work
 
     def _wait_for_works(self, linger: float) -> None:
-        """Wait until all-reduces of the reducers are over, ``linger`` seconds at most."""
+        """Wait for running all-reduces of the reducers, ``linger`` seconds at most."""
         until = time.monotonic() + linger
         for work in list(self._works):
             work.wait_over(until - time.monotonic())
 
     def _leave_at_exit(self) -> None:
-        """Leave a group that nobody destroyed; gloo's threads abort if they outlive Python."""
+        """Leave a group that was not destroyed; gloo's threads abort if they outlive Python."""
         self.shutdown()
         time.sleep(SETTLE_S)
 
@@ -198,9 +198,9 @@ class ReductionGroup(ProcessGroup):
 
 
 def create(options: Any, backend_options: Any = None) -> ReductionGroup:
-    """What torch calls for ``backend="reduction"``, with a group's store, ranks and timeout.
+    """Create a group; torch calls this for ``backend="reduction"``.
 
-    Groups of a part of the ranks have no reducers, which serve one group; they are plain inside.
+    Groups of a part of the ranks are plain, because reducers serve only the group of all ranks.
     """
     store, rank, world = options.store, options.group_rank, options.group_size
     is_choice = isinstance(backend_options, BackendChoice)
@@ -217,7 +217,7 @@ def create(options: Any, backend_options: Any = None) -> ReductionGroup:
     if error is None:
         return group
     group.shutdown()
-    # nobody else can destroy it, and gloo's threads must not outlive the interpreter
+    # this is the last reference, and gloo's threads must not outlive the interpreter
     del group
     raise error
 
@@ -244,7 +244,7 @@ for _name in PASSED_ON:
 
 
 def _operation(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """SUM, AVERAGE or another operation; ``None`` where a signature other than DDP's is used."""
+    """Return SUM or AVERAGE; ``None`` for other operations and other signatures than DDP's."""
     options = kwargs.get("opts", args[0] if args else AllreduceOptions())
     if not isinstance(options, AllreduceOptions):
         return None
@@ -253,7 +253,7 @@ def _operation(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _only(tensors: Any) -> torch.Tensor | None:
-    """The tensor of a call with one."""
+    """Return the tensor of a call with one tensor, or None."""
     if isinstance(tensors, (list, tuple)) and len(tensors) == 1:
         tensor: torch.Tensor = tensors[0]
         return tensor
@@ -261,7 +261,7 @@ def _only(tensors: Any) -> torch.Tensor | None:
 
 
 def _averaged(group: ProcessGroup, tensor: torch.Tensor, patience: timedelta) -> Work:
-    """An average by gloo, which only sums before torch 2.13."""
+    """Average by gloo, which only sums before torch 2.13."""
     work = ReductionWork([tensor], patience)
 
     def divide(future: Any) -> None:

@@ -1,9 +1,9 @@
-"""A communication hook of DistributedDataParallel, for those who keep gloo or nccl as their group.
+"""A communication hook of DistributedDataParallel for trainers with a gloo or nccl group.
 
     state = ReductionState.from_env()
     model.register_comm_hook(state, reduction_hook)
 
-Gradients go to the reducers, bucket by bucket while backward runs on, and come back averaged.
+Reducers average the gradients, bucket by bucket, while the backward pass continues.
 """
 
 # ruff: noqa: FA100 - DDP reads the hook's annotations, and wants the types themselves there
@@ -23,12 +23,12 @@ from trainshed_trainer.reduction.torch_inner import RankChannel, gloo_backend
 from trainshed_trainer.reduction.torch_lineup import Lineup, confirm_by, formed
 from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
 
-#: How long a wait for gradients lasts where the caller does not say.
+#: The default timeout of a wait for gradients.
 PATIENCE = timedelta(minutes=30)
 
 
 class ReductionState:
-    """What the hook needs: the way to the reducers, beside a group of the trainer's own."""
+    """The state of the hook: the trainer's group and the connections to the reducers."""
 
     def __init__(self, group: ProcessGroup, control: RankChannel, lineup: Optional[Lineup]) -> None:
         """Use :meth:`from_env`."""
@@ -46,10 +46,10 @@ class ReductionState:
         timeout: timedelta = PATIENCE,
         environ: Mapping[str, str] = os.environ,
     ) -> "ReductionState":
-        """Find the reducers that the environment names; all ranks of the group call it.
+        """Connect to the reducers that the environment names; all ranks of the group must call it.
 
-        Without reducers the workers reduce by themselves.  ``process_group`` is the group that DDP
-        uses, by default that of all ranks; one group of a job can have reducers.  Raises
+        Without reducers the workers reduce.  ``process_group`` is the group of DDP, by default the
+        group of all ranks; only one group of a job can use reducers.  Raises
         :class:`ReductionError` on all ranks.
         """
         group = process_group or c10d._get_default_group()  # noqa: SLF001 - torch has no other way
@@ -62,11 +62,11 @@ class ReductionState:
         return cls(group, control, lineup)
 
     def confirm(self) -> None:
-        """Return when every rank has come here without an error; else raise it on all of them."""
+        """Wait for the call on every rank; if a rank has an error, raise it on all ranks."""
         confirm_by(self._control, self.lineup)
 
     def close(self) -> None:
-        """Leave the reducers; a second time does nothing."""
+        """Disconnect from the reducers; further calls do nothing."""
         atexit.unregister(self.close)
         if not self._closed:
             self._closed = True
@@ -76,7 +76,7 @@ class ReductionState:
 
 
 def reduction_hook(state: ReductionState, bucket: GradBucket) -> Future[torch.Tensor]:
-    """Average a bucket of gradients over all ranks; the group sums what reducers cannot."""
+    """Average a bucket of gradients over all ranks; the group sums those that reducers cannot."""
     gradient: torch.Tensor = bucket.buffer()
     lineup = state.lineup
     if lineup is None or not can_go(gradient):

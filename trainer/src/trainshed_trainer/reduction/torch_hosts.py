@@ -1,7 +1,7 @@
-"""Ranks that share a host send its gradient once: they sum among themselves first.
+"""Groups the ranks of a host, which sum their gradients first, so that a host sends each only once.
 
-The host's first rank, its leader, is the worker that the reducers see; the others reach it through
-the host's own memory or its GPUs' links.
+The first rank of a host, its leader, is the worker of the reducers.  The other ranks exchange with
+the leader through the host's memory or the links between its GPUs.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from trainshed_trainer import contract
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_inner import inner_group
 
-#: Whether ranks of a host sum among themselves first: 1, 0, or auto, which is where CUDA is.
+#: Whether the ranks of a host sum first: 1, 0, or auto (only if every rank has CUDA).
 LOCAL = contract.TRAINSHED_REDUCTION_LOCAL
-#: The name of this rank's host, where the system's is not it.
+#: The name of this rank's host, if it is not the system's host name.
 HOSTNAME = contract.TRAINSHED_REDUCTION_HOSTNAME
 AUTO = "auto"
 
 
 class Layout(NamedTuple):
-    """The ranks of each host, ascending, in the order of their first; the first is the leader."""
+    """The ascending ranks of every host; the first rank of a host is its leader."""
 
     hosts: list[list[int]]
 
     def host_of(self, rank: int) -> int:
-        """The place of a rank's host among all."""
+        """Return the index of a rank's host."""
         return next(place for place, ranks in enumerate(self.hosts) if rank in ranks)
 
     @property
     def shared(self) -> bool:
-        """Whether any host has more than one rank."""
+        """Return whether any host has more than one rank."""
         return any(len(ranks) > 1 for ranks in self.hosts)
 
 
 class LocalGroups(NamedTuple):
     """The groups of one host's ranks; its leader has rank 0 in each.
 
-    There are three since each has an order of its own: sums are given in the order of calls, news
-    of rounds and their results in that of their ends.
+    The three groups have different orders of messages: sums are in the order of calls, the news of
+    rounds and their results in the order in which rounds end.
     """
 
     sums: ProcessGroup
@@ -51,28 +51,28 @@ class LocalGroups(NamedTuple):
     leads: bool
 
     def close(self) -> None:
-        """End them; gloo's connections end with the last reference, or with the process."""
+        """Shut the groups down; gloo closes connections with the last reference or the process."""
         for group in (self.sums, self.news, self.results):
             group.shutdown()
 
 
 def hostname_of(environ: Mapping[str, str]) -> str:
-    """The host of this rank."""
+    """Return the name of this rank's host."""
     return environ.get(HOSTNAME) or socket.gethostname()
 
 
 def local_setting(environ: Mapping[str, str]) -> str:
-    """``1``, ``0`` or ``auto``; :class:`ReductionError` for anything else."""
+    """Read ``1``, ``0`` or ``auto``; :class:`ReductionError` for any other value."""
     setting = environ.get(LOCAL) or AUTO
     if setting not in ("0", "1", AUTO):
-        raise ReductionError(f"{LOCAL} is 1, 0 or {AUTO}, not {setting!r}")
+        raise ReductionError(f"{LOCAL} must be 1, 0 or {AUTO}, got {setting!r}")
     return setting
 
 
 def layout_of(names: Sequence[str], setting: str, *, cuda: bool) -> Layout:
-    """Which ranks share a host, by their hosts' names; each is alone where they shall not sum.
+    """Group the ranks by host name; if the ranks of a host must not sum, every rank is alone.
 
-    ``cuda`` says whether every rank has it: only then does the host's own sum cost nothing.
+    ``cuda`` is whether every rank has CUDA: only then is the sum within a host fast.
     """
     if setting == "0" or (setting == AUTO and not cuda):
         return Layout([[rank] for rank in range(len(names))])
@@ -83,7 +83,7 @@ def layout_of(names: Sequence[str], setting: str, *, cuda: bool) -> Layout:
 
 
 def local_groups(store: Store, ranks: Sequence[int], rank: int, timeout: timedelta) -> LocalGroups:
-    """Connect the ranks of one host with each other."""
+    """Connect the ranks of one host."""
 
     def group(name: str) -> ProcessGroup:
         prefix = PrefixStore(f"host-of-{ranks[0]}/{name}", store)

@@ -1,8 +1,8 @@
-"""The plain group inside of a reduction group, and what its ranks agree on before they reduce.
+"""The plain group inside of a reduction group, and the messages between its ranks.
 
-Everything but large all-reduces goes through it, as it would without us: gloo, and nccl for CUDA
-where there is one.  Agreement goes through gloo and not through the store, since a store that
-outlives a group, as torchrun's does, still holds what the last group wrote.
+It performs every operation except large all-reduces: with gloo, and with nccl for CUDA if there is
+one.  Messages go through gloo and not through the store, because a store that outlives a group,
+such as torchrun's, still has the values of the last group.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Registered = Tuple[torch.device, BackendType, Any]
 
 
 class BackendChoice(NamedTuple):
-    """What a trainer asked of its group: nccl where there is CUDA, or gloo alone."""
+    """The backend that a trainer asked for: nccl for CUDA, or gloo alone."""
 
     nccl: bool
     options: Any
@@ -43,9 +43,9 @@ ANYTHING = BackendChoice(nccl=True, options=None)
 
 
 class Inner(NamedTuple):
-    """A plain group, its backends by device, and the gloo one among them.
+    """A plain group, its backends by device, and the gloo backend.
 
-    ``crowded``: ranks share a GPU, so that nccl cannot serve it.
+    ``crowded``: ranks share a GPU, so nccl cannot be used.
     """
 
     group: ProcessGroup
@@ -54,7 +54,7 @@ class Inner(NamedTuple):
     crowded: bool
 
     def by_gloo(self, device: torch.device) -> bool:
-        """Whether gloo serves the tensors of a device."""
+        """Return whether gloo is the backend for a device."""
         return any(
             at.type == device.type and served is self.gloo for at, _, served in self.backends
         )
@@ -63,10 +63,10 @@ class Inner(NamedTuple):
 def inner_group(
     store: Store, rank: int, world: int, timeout: timedelta, wish: BackendChoice = ANYTHING
 ) -> Inner:
-    """Connect ``world`` ranks through ``store``; nccl serves CUDA if it may, can and is there.
+    """Connect ``world`` ranks through ``store``; nccl is used for CUDA if possible.
 
-    It connects when it is first used, since only then is it known which device is this rank's.
-    Two ranks on one GPU it refuses then; where that can be seen before, gloo serves them.
+    nccl connects at its first use, because a rank's device is known only then.  It fails then if
+    two ranks share a GPU; if that is visible here, gloo is used for CUDA instead.
     """
     gloo = gloo_backend(store, rank, world, timeout)
     crowded = wish.nccl and share_a_gpu(RankChannel(gloo, rank, world).gather(only_gpu()))
@@ -82,7 +82,7 @@ def inner_group(
 
 
 def only_gpu() -> str | None:
-    """The UUID of the one GPU that this rank can use; ``None`` where it has none, or a choice."""
+    """Return the UUID of this rank's GPU; ``None`` if it can use no GPU or several."""
     if not torch.cuda.is_available() or torch.cuda.device_count() != 1:
         return None
     uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)  # since torch 2.4
@@ -90,13 +90,13 @@ def only_gpu() -> str | None:
 
 
 def share_a_gpu(uuids: Sequence[str | None]) -> bool:
-    """Whether two ranks have the same GPU, by what :func:`only_gpu` says on each."""
+    """Return whether two ranks have the same GPU, from :func:`only_gpu` of every rank."""
     present = [uuid for uuid in uuids if uuid]
     return len(set(present)) < len(present)
 
 
 def gloo_backend(store: Store, rank: int, world: int, timeout: timedelta) -> Any:
-    """Gloo alone, as torch makes it."""
+    """Create a gloo backend as torch does."""
     gloo = ProcessGroupGloo(PrefixStore("gloo", store), rank, world, timeout)
     gloo._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
     return gloo
@@ -105,7 +105,7 @@ def gloo_backend(store: Store, rank: int, world: int, timeout: timedelta) -> Any
 def nccl_backend(
     store: Store, rank: int, world: int, timeout: timedelta, options: Any = None
 ) -> Any:
-    """Nccl alone, as torch makes it; ``options`` are its own, if they are any's."""
+    """Create an nccl backend as torch does; other types of ``options`` are ignored."""
     from torch._C._distributed_c10d import (  # noqa: PLC0415 - not in every torch
         ProcessGroupNCCL,
     )
@@ -129,17 +129,19 @@ class RankChannel:
     """Messages between the ranks of a group; every call is made by all ranks."""
 
     def __init__(self, gloo: Any, rank: int, world: int) -> None:
-        """Talk through ``gloo``, a backend that connects ``world`` ranks."""
+        """Use ``gloo``, a backend that connects ``world`` ranks."""
         self.rank = rank
         self.world = world
         self._gloo = gloo
 
     def gather(self, value: Any) -> list[Any]:
-        """What every rank gave, by rank; JSON's own types, at most ``TEXT_MAX`` bytes."""
+        """Exchange a value of JSON types, at most ``TEXT_MAX`` bytes; return all ranks' values."""
         text = json.dumps(value).encode()
         longest = int(self.maxima([len(text)])[0])
         if longest > TEXT_MAX:
-            raise ReductionError(f"a rank tells {longest} bytes; {TEXT_MAX} are the most")
+            raise ReductionError(
+                f"a message between ranks must have at most {TEXT_MAX} bytes, got {longest}"
+            )
         mine = torch.frombuffer(bytearray(text.ljust(longest)), dtype=torch.uint8)
         theirs = [torch.empty_like(mine) for _ in range(self.world)]
         with as_reduction_error():
@@ -147,7 +149,7 @@ class RankChannel:
         return [json.loads(bytes(buffer.tolist())) for buffer in theirs]
 
     def maxima(self, values: Sequence[float]) -> list[float]:
-        """The largest value that any rank gave, place by place."""
+        """Return the maximum over all ranks for each element of ``values``."""
         options = AllreduceOptions()
         options.reduceOp = ReduceOp.MAX  # type: ignore[assignment]
         tensor = torch.tensor(values, dtype=torch.float64)
@@ -156,7 +158,7 @@ class RankChannel:
         return [float(value) for value in tensor.tolist()]
 
     def together(self, action: Callable[[], Any]) -> list[Any]:
-        """What ``action`` gave on every rank; if it fails on one, all raise what it raised."""
+        """Run ``action`` on every rank and return all results; an error is raised on all ranks."""
         error: ReductionError | None = None
         try:
             answer = {"value": action()}
@@ -175,13 +177,13 @@ class RankChannel:
         return [reply["value"] for reply in answers]
 
     def close(self) -> None:
-        """End it, when all ranks have sent what they had to."""
+        """Shut the backend down; all messages must have been sent."""
         self._gloo.shutdown()
 
 
 @contextmanager
 def as_reduction_error(culprit: Culprit | None = None) -> Iterator[None]:
-    """Turn what the inner group raises into a :class:`ReductionError`."""
+    """Convert errors of the inner group to :class:`ReductionError`."""
     try:
         yield
     except ReductionError:
@@ -191,7 +193,7 @@ def as_reduction_error(culprit: Culprit | None = None) -> Iterator[None]:
 
 
 def failure_of(action: Callable[[], None]) -> ReductionError | None:
-    """Why an action failed, without the frames that hold what it left."""
+    """Run an action and return its error, without the frames, which would keep objects alive."""
     try:
         action()
     except ReductionError as error:

@@ -1,7 +1,7 @@
-"""How the ranks of a group find their reducers, their own among them, and each other.
+"""Connects the ranks of a group to the reducers, to the ranks' own reducers, and to each other.
 
-Rank 0's environment decides for all, so that every rank forms the same group; every step that may
-fail on one rank fails on all.
+The settings of rank 0 apply to all ranks, so that every rank forms the same group.  A step that
+fails on one rank fails on all ranks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainshed_trainer.reduction.torch_plan import ExchangePlan, planned, word_o
 from trainshed_trainer.reduction.torch_rank_setup import RankSetup
 from trainshed_trainer.reduction.torch_report import Meter, ReportWriter, document, say
 
-#: Longest silence of a reducer or a worker, in seconds, where the group allows more.
+#: Longest silence of a reducer or a worker, in seconds, even if the group's timeout is longer.
 TIMEOUT_S = 60.0
 #: Seconds that a worker's own reducer waits for the others to leave.
 LINGER_S = 10.0
@@ -42,7 +42,7 @@ class Lineup:
     reports: list[ReportWriter] = field(default_factory=list)
 
     def report_to(self, path: str | None) -> None:
-        """Count from now on, and write what was achieved to ``path``; rank 0's part."""
+        """Start to count, and write the achieved rate to ``path``; only rank 0 does this."""
         client, carrier = self.client, self.carrier
         if path and client and carrier and client.group.rank == 0:
             meter = carrier.meter = Meter()
@@ -55,7 +55,7 @@ class Lineup:
             )
 
     def close(self, linger: float = LINGER_S) -> None:
-        """Leave; this rank's own reducer ends with the last worker, or after ``linger`` seconds."""
+        """Leave; this rank's reducer ends with the last worker, or after ``linger`` seconds."""
         self.exchange.close()
         for report in self.reports:
             report.close()
@@ -72,10 +72,10 @@ def formed(
     *,
     workers_reduce: bool = False,
 ) -> Lineup | None:
-    """Form the group, or say why there is nothing to reduce with; all ranks call it.
+    """Form the group, or return None if reducers are of no use; all ranks must call it.
 
-    ``timeout`` is the group's own; ``workers_reduce``: they do, however many reducers there are.
-    Raises :class:`ReductionError` on all ranks.
+    ``timeout`` is that of the group.  With ``workers_reduce``, workers reduce for any number of
+    reducers.  Raises :class:`ReductionError` on all ranks.
     """
     if control.world == 1:
         return None
@@ -84,7 +84,7 @@ def formed(
     plan = planned(words)
     if len(plan.layout.hosts) == 1:
         if control.rank == 0:
-            say("all ranks are on one host, which gains nothing by reducers")
+            say("reducers are not used, because all ranks are on one host")
         return None
     lineup = _joined(control, plan, store, timeout, environ)
     if control.rank == 0:
@@ -112,7 +112,7 @@ def _joined(
 
 
 def _compare(fingerprints: Sequence[str | None]) -> None:
-    """Raise where ranks hold different tokens; ``None`` is a rank that needs none."""
+    """Raise if ranks have different tokens; ``None`` is for a rank without a token."""
     for rank, fingerprint in enumerate(fingerprints):
         if fingerprint not in (None, fingerprints[0]):
             raise ReductionError(
@@ -122,7 +122,7 @@ def _compare(fingerprints: Sequence[str | None]) -> None:
 
 
 def confirm_by(control: RankChannel, lineup: Lineup | None) -> None:
-    """Raise on all ranks the error that any has; all ranks call it."""
+    """Raise the error of any rank on all ranks; all ranks must call it."""
 
     def checked() -> None:
         error = lineup.exchange.failed() if lineup else None

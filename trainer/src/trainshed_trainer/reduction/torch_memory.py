@@ -1,6 +1,6 @@
-"""How the memory of a device that sockets cannot read is reached.
+"""Copies between the host and the memory of a device that sockets cannot read.
 
-What is CUDA's own stands behind a protocol, so that the same path runs on a CPU in tests.
+The calls of CUDA are behind a protocol, so that tests can run the same code on a CPU.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class Mark(Protocol):
     """A point in a stream's order; ``torch.cuda.Event`` is one."""
 
     def synchronize(self) -> None:
-        """Wait, on the host, until the device has come here."""
+        """Wait, on the host, until the device has reached this point."""
 
     def query(self) -> bool:
-        """Whether the device has come here."""
+        """Return whether the device has reached this point."""
 
     def wait(self) -> None:
-        """Let the current stream wait for it; the host goes on."""
+        """Let the current stream wait for this point; the host continues."""
 
 
 class DeviceMemory(Protocol):
@@ -35,19 +35,19 @@ class DeviceMemory(Protocol):
         """Make the stream of copies to the device the current one."""
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Copy on the current stream; the host goes on."""
+        """Copy on the current stream; the host continues."""
 
     def mark(self) -> Mark:
-        """Mark the current stream's order here."""
+        """Return a mark at the current end of the current stream."""
 
     def keep(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor's memory from being given away before the current stream has come here."""
+        """Prevent reuse of a tensor's memory before the current stream has reached this point."""
 
     def host_memory(self, nbytes: int) -> torch.Tensor:
-        """Bytes on the host that the device copies to by itself; for a power of two."""
+        """Allocate host memory for asynchronous copies; ``nbytes`` is a power of two."""
 
     def trim(self) -> None:
-        """Give the system what nobody holds any more of the host's bytes."""
+        """Return unused host memory to the system."""
 
 
 class CudaMemory:
@@ -72,7 +72,7 @@ class CudaMemory:
         target.copy_(source, non_blocking=True)
 
     def mark(self) -> Mark:
-        """An event, recorded on the current stream; who waits for it sleeps, and burns no core."""
+        """Record an event on the current stream; a wait for it sleeps instead of polling."""
         event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(self._device))
         return cast("Mark", event)
@@ -82,11 +82,11 @@ class CudaMemory:
         tensor.record_stream(torch.cuda.current_stream(self._device))
 
     def host_memory(self, nbytes: int) -> torch.Tensor:
-        """Pinned memory; torch rounds up to a power of two."""
+        """Allocate pinned memory; torch rounds the size up to a power of two."""
         return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
 
     def trim(self) -> None:
-        """Unpin what torch would keep for ever; before torch 2.5 it cannot."""
+        """Unpin unused memory, which torch keeps otherwise; needs torch 2.5 or later."""
         unpin: Callable[[], None] | None = getattr(
             getattr(torch, "accelerator", None), "empty_host_cache", None
         ) or getattr(torch._C, "_host_emptyCache", None)  # noqa: SLF001 - its name before
@@ -95,20 +95,20 @@ class CudaMemory:
 
     @contextlib.contextmanager
     def _current(self, stream: Any) -> Iterator[None]:
-        """Make a stream and its device current, in threads whose device is another.
+        """Make a stream and its device current in this thread.
 
-        The end of ``torch.cuda.stream`` alone would make a context, half a gigabyte, on GPU 0.
+        ``torch.cuda.stream`` alone would create a context of half a gigabyte on GPU 0 at its end.
         """
         with torch.cuda.device(self._device), torch.cuda.stream(stream):
             yield
 
 
-#: How memory is reached, by the type of its device; what is not here is the host's own.
+#: The memory class for each device type; types that are missing use the host's memory.
 MEMORIES: dict[str, Callable[[torch.device], DeviceMemory]] = {"cuda": CudaMemory}
 
 
 @functools.lru_cache(maxsize=None)
 def memory_of(device: torch.device) -> DeviceMemory | None:
-    """How a device's memory is reached; ``None`` for the host's own."""
+    """Return the memory of a device; ``None`` for the host's memory."""
     reached = MEMORIES.get(device.type)
     return reached(device) if reached else None

@@ -1,4 +1,4 @@
-"""What a group looks like: rank 0's environment decides, and all ranks say where they are."""
+"""Plans a group from the settings of rank 0 and the addresses of all ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainshed_trainer.reduction.torch_staging import staging_max
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """What rank 0 decided, and what all ranks said of themselves."""
+    """The settings of rank 0, and the properties of all ranks."""
 
     epoch: int
     reducers: Sequence[Address]
@@ -33,16 +33,16 @@ class ExchangePlan:
 
     @property
     def hybrid(self) -> bool:
-        """Whether workers reduce too: reducers are few or slow (docs/sources/reduction.md 1)."""
+        """Whether workers reduce too: if reducers are few or slow (docs/sources/reduction.md 1)."""
         return self.workers_reduce or len(self.reducers) < len(self.layout.hosts)
 
     @property
     def one_machine(self) -> bool:
-        """Whether all ranks have one address, so that no link is saved whoever reduces."""
+        """Whether all ranks have the same address, so that reducers save no network traffic."""
         return len(set(self.addresses)) == 1
 
     def __str__(self) -> str:
-        """As the log says it."""
+        """Return the text for the log."""
         workers = f"{len(self.layout.hosts)} workers"
         if self.layout.shared:
             ranks = sum(len(host) for host in self.layout.hosts)
@@ -54,9 +54,9 @@ class ExchangePlan:
 def word_of(
     rank: int, environ: Mapping[str, str], *, workers_reduce: bool = False
 ) -> dict[str, Any]:
-    """What a rank says of itself; rank 0 also what it decides for all.
+    """Describe a rank for the other ranks; the description of rank 0 includes the settings.
 
-    ``workers_reduce``: they do, however many reducers there are.
+    With ``workers_reduce``, workers reduce for any number of reducers.
     """
     reducers = reducers_of(environ)
     word: dict[str, Any] = {
@@ -75,14 +75,14 @@ def word_of(
             route=route_setting(environ),
             asked=workers_reduce,
             local=local_setting(environ),
-            # without reducers all who need it are in this group, so it may come from here
+            # without reducers only ranks of this group need a token, so rank 0 may create it
             token=None if reducers or has_token else secrets.token_hex(32),
         )
     return word
 
 
 def planned(words: Sequence[Mapping[str, Any]]) -> ExchangePlan:
-    """What follows from the words of all ranks, the same on each."""
+    """Make the plan from the descriptions of all ranks; it is the same on every rank."""
     first = words[0]
     names = [word["host"] for word in words]
     cuda = all(word["cuda"] for word in words)

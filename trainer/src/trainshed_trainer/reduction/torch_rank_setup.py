@@ -1,4 +1,4 @@
-"""One rank's way into a group: its own reducer, its connections, the ranks of its host."""
+"""Sets up one rank of a group: its own reducer, its connections, and the group of its host."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from trainshed_trainer.reduction.torch_report import say
 
 
 class RankSetup:
-    """One rank's place in a plan, as far as it has been taken."""
+    """The parts of one rank that have been set up so far."""
 
     def __init__(
         self, plan: ExchangePlan, rank: int, silence: float, environ: Mapping[str, str]
     ) -> None:
-        """Take nothing yet; ``silence`` is how long, in seconds, a reducer may say nothing."""
+        """``silence`` is how many seconds a reducer may be silent."""
         self._plan = plan
         self._rank = rank
         self._silence = silence
@@ -40,13 +40,13 @@ class RankSetup:
         self._groups: LocalGroups | None = None
 
     def fingerprint(self) -> str | None:
-        """What the leaders' tokens are compared by; a difference would cost a minute later."""
+        """Return a fingerprint of a leader's token, to find different tokens before a timeout."""
         if not self._leads:
             return None
         return hmac.new(self._token(), b"fingerprint", "sha256").hexdigest()
 
     def start_own(self) -> Address | None:
-        """Let this rank reduce too, where workers do and it leads its host; where it listens."""
+        """Start this rank's reducer if workers reduce and it is a leader; return its address."""
         if not self._leads or not self._plan.hybrid:
             return None
         mine = self._plan.addresses[self._rank]
@@ -57,7 +57,7 @@ class RankSetup:
         return self.own.address
 
     def connect(self, own: Sequence[Address]) -> None:
-        """Reach all reducers, where this rank leads its host."""
+        """Connect to all reducers if this rank is the leader of its host."""
         if self._leads:
             self.client = Client.connect(
                 self._plan.reducers,
@@ -72,13 +72,13 @@ class RankSetup:
             self.carrier = Carrier(self.client, staging_max=self._plan.staging[self._rank])
 
     def meet_host(self, store: Store, timeout: timedelta) -> None:
-        """Connect to the ranks of this host, where a host's ranks sum first."""
+        """Connect to the ranks of this host if the ranks of a host sum first."""
         if self._plan.layout.shared:
             prefix = PrefixStore(f"{self._plan.epoch}", store)
             self._groups = local_groups(prefix, self._ranks, self._rank, timeout)
 
     def exchange(self) -> Exchange:
-        """What sums this rank's tensors, when all have connected."""
+        """Return the exchange that sums this rank's tensors; call it after the connections."""
         groups, leader, carrier = self._groups, self._ranks[0], self.carrier
         if carrier and groups:
             return Leader(groups, carrier, self._plan.layout)
@@ -86,10 +86,10 @@ class RankSetup:
             return Member(groups, leader)
         if carrier:
             return carrier
-        raise ReductionError(f"worker {self._rank} has neither reducers nor a host")
+        raise ReductionError(f"worker {self._rank} has neither reducers nor a leader")
 
     def close(self) -> None:
-        """Leave what was taken."""
+        """Close the parts that were set up."""
         for resource in (self._groups, self.client, self.own):
             if resource:
                 resource.close()

@@ -1,8 +1,8 @@
-"""A host's ranks as one worker: they sum among themselves, their leader reduces, all get it back.
+"""The ranks of a host as one worker: they sum on the host, the leader reduces, all get the result.
 
-Two threads of the leader take a round up and down, so that a host's own sum of one tensor goes on
-while the last one is with the reducers.  News go before each result: a leader that has failed says
-so, and nobody waits for sums that will not come.
+The leader has two threads, one that sends sums to the reducers and one that distributes results, so
+that the host sums the next tensor while the last one is at the reducers.  A news message precedes
+each result: it reports an error of the leader, so that the other ranks do not wait for a result.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from trainshed_trainer.reduction.torch_hosts import Layout, LocalGroups
 from trainshed_trainer.reduction.torch_inner import as_reduction_error
 from trainshed_trainer.reduction.torch_memory import Mark, memory_of
 
-#: Bytes of the news before each result: an error as JSON, or blanks.
+#: Bytes of the news message before each result: an error as JSON, padded with blanks.
 NEWS_SIZE = 2048
-#: Longest text of an error in the news; JSON may need six bytes for a character.
+#: Longest text of an error in a news message; JSON may need six bytes for a character.
 TEXT_MAX = 300
 #: Seconds that closing waits for each of the threads.
 JOIN_S = 5.0
 
 
 class Turn:
-    """A tensor on its way up and down."""
+    """One all-reduce of a tensor, from the host's sum to the result."""
 
     def __init__(self, tensor: torch.Tensor, done: Done, *, average: bool) -> None:
-        """Begin; ``done`` is called by the thread that takes it down."""
+        """``done`` is called by the thread that delivers results."""
         self.tensor = tensor
         self.done = done
         self.average = average
@@ -46,13 +46,13 @@ class Turn:
         self.over = threading.Event()
 
     def end(self, error: ReductionError | None, mark: Mark | None = None) -> None:
-        """Be over with the reducers; ``mark`` is where on the device the sums are there."""
+        """End the part of the reducers; at ``mark`` the sums are on the device."""
         self.error, self.mark = error, mark
         self.over.set()
 
 
 class Relay(abc.ABC):
-    """An exchange between the ranks of a host; what :class:`Leader` and :class:`Member` share."""
+    """The common part of :class:`Leader` and :class:`Member`, the exchanges of a host's ranks."""
 
     def __init__(self, groups: LocalGroups, memory: MemoryOf) -> None:
         """Serve one rank."""
@@ -74,7 +74,7 @@ class Relay(abc.ABC):
         self._begin(turn)
 
     def failed(self) -> ReductionError | None:
-        """The error of the first round that had one."""
+        """Return the error of the first round that failed."""
         return self._error
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Relay(abc.ABC):
         self._down.put(turn)
 
     def _take_down(self) -> None:
-        """Bring results to this rank, in the order of rounds; after an error, the error."""
+        """Deliver results to this rank in the order of rounds; after an error, only the error."""
         for turn in iter(self._down.get, None):
             error = self._error if self._reported else self._delivered(turn)
             if error:
@@ -96,7 +96,7 @@ class Relay(abc.ABC):
                 turn.done(error)
 
     def _delivered(self, turn: Turn) -> ReductionError | None:
-        """Deliver one result, or say why there is none."""
+        """Deliver one result, or return the error."""
         memory = self._memory(turn.tensor.device)
         try:
             self._hear(turn)
@@ -109,10 +109,10 @@ class Relay(abc.ABC):
 
     @abc.abstractmethod
     def _hear(self, turn: Turn) -> None:
-        """Return when the sums are there; raise the error of this round."""
+        """Wait for the sums of this round; raise its error."""
 
     def _receive(self, turn: Turn) -> None:
-        """Pass the sums on, from the leader to all, when the host's own sum has read the tensor."""
+        """Broadcast the leader's sums, after the host's own sum has read the tensor."""
         with as_reduction_error():
             if turn.summed:
                 turn.summed.wait()
@@ -164,9 +164,9 @@ class Leader(Relay):
             thread.start()
 
     def failed(self) -> ReductionError | None:
-        """The error of a round, or of the connections to the reducers between rounds.
+        """Return the error of a round, or of the connections to the reducers between rounds.
 
-        The host's ranks get the latter at once, since no round will bring it.
+        An error between rounds is sent to the host's ranks at once: no round would carry it.
         """
         error = self._upstream.failed()
         if error and not self._error:
@@ -186,7 +186,7 @@ class Leader(Relay):
         self._up.put(turn)
 
     def _take_up(self) -> None:
-        """Give the host's sums to the reducers, in the order of rounds."""
+        """Send the host's sums to the reducers in the order of rounds."""
         for turn in iter(self._up.get, None):
             self._down.put(turn)
             error = turn.error or self._send_up(turn)
@@ -195,7 +195,7 @@ class Leader(Relay):
                 self._upstream.close()  # the other hosts wait for this round
 
     def _send_up(self, turn: Turn) -> ReductionError | None:
-        """Give one sum to the reducers, or say why there is none."""
+        """Send one sum to the reducers, or return the error."""
         memory = self._memory(turn.tensor.device)
 
         def over(error: ReductionError | None) -> None:
@@ -214,7 +214,7 @@ class Leader(Relay):
         return None
 
     def _by_rank(self, error: ReductionError) -> ReductionError:
-        """The error of a host, laid to the rank that leads it."""
+        """Replace a host at fault with the rank of its leader."""
         blame = error.blame
         if blame is None or blame.kind is not Kind.WORKER:
             return error
@@ -240,4 +240,4 @@ def _no_stream() -> ContextManager[None]:
 
 
 def _nobody(_: ReductionError | None) -> None:
-    """Nobody waits for the end of a round that none began."""
+    """Ignore the end of a round that no caller has started."""

@@ -1,7 +1,7 @@
-"""What the reducers achieved, for the summary of the job: the client of rank 0 writes a file.
+"""Writes the achieved rate of the reducers to a file for the job's summary, on rank 0.
 
-It says what was reduced in the time in which anything was, and what a ring over the same links
-would have made of it.
+The rate counts only the time in which an all-reduce was running.  The file also has the rate that
+a ring would achieve over the same links.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ INTERVAL_S = 10.0
 
 
 def say(text: str) -> None:
-    """A line in the replica's log."""
+    """Write a line to the replica's log."""
     sys.stderr.write(f"trainshed reduction: {text}\n")
     sys.stderr.flush()
 
 
 class Meter:
-    """Counts all-reduces, their bytes, and the seconds in which at least one was under way."""
+    """Counts all-reduces, their bytes, and the seconds in which at least one was running."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin at nothing."""
         self._clock = clock
         self._lock = threading.Lock()
         self._under_way = 0
@@ -42,7 +41,7 @@ class Meter:
         self._bytes = 0
 
     def counted(self, nbytes: int, done: Done) -> Done:
-        """Count an all-reduce that begins now, and call ``done`` when it has ended."""
+        """Start to count an all-reduce; the returned function ends the count and calls ``done``."""
         with self._lock:
             if not self._under_way:
                 self._since = self._clock()
@@ -55,7 +54,7 @@ class Meter:
         return ended
 
     def totals(self) -> tuple[int, int, float]:
-        """Rounds, bytes and seconds so far."""
+        """Return the rounds, bytes and seconds so far."""
         with self._lock:
             running = self._clock() - self._since if self._under_way else 0.0
             return self._rounds, self._bytes, self._seconds + running
@@ -71,7 +70,7 @@ class Meter:
 
 
 def document(meter: Meter, rates: Rates, *, world: int, reducers: int) -> dict[str, Any]:
-    """What the file says; rates in Mbit/s, as links are sold."""
+    """Render the content of the file; rates are in Mbit/s."""
     rounds, nbytes, seconds = meter.totals()
     ring = world / (2 * (world - 1)) * rates.worker
     return {
@@ -92,7 +91,7 @@ class ReportWriter:
     """Writes the file every ten seconds in which something was reduced, and at the end."""
 
     def __init__(self, path: Path, content: Callable[[], dict[str, Any]]) -> None:
-        """Write ``content()`` to ``path`` from a thread of its own, away from the hot path."""
+        """Start a thread that writes ``content()`` to ``path``."""
         self._path = path
         self._content = content
         self._closed = threading.Event()
@@ -119,7 +118,7 @@ class ReportWriter:
         try:
             write_whole(self._path, lambda out: out.write(text), durable=False)
         except OSError as error:
-            say(f"{self._path} could not be written: {error}")
+            say(f"cannot write {self._path}: {error}")
 
 
 def _mbps(rate: float) -> float:

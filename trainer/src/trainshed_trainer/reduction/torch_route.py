@@ -1,8 +1,8 @@
-"""Which tensors go to the reducers: those that are faster there, by measurement.
+"""Selects the sizes of tensors that go to the reducers, by measurement.
 
-Two hops beat a ring for small tensors, fixed costs beat the reducers in the middle, and links
-decide for large ones (docs/sources/reduction.md 0): hence a choice for each class of sizes, and not
-one threshold.
+Two hops are faster than a ring for small tensors, fixed costs make reducers slower for medium ones,
+and the links decide for large ones (docs/sources/reduction.md 0).  Therefore each class of sizes
+has its own choice; one threshold would not be enough.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ALWAYS = "always"
 
 #: The sizes that are tried, in bytes.
 SIZES = (4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
-#: From this size on, reducers are what is wanted: they win ties, and what was not measured.
+#: From this size on, reducers are preferred: in ties, and for sizes that were not measured.
 LARGE = 1 << 20
 #: Times that differ by less than this factor are a tie.
 TIE = 1.05
-#: Seconds that all of it may take, and most pairs of a size.
+#: Seconds for all measurements, and the most pairs of measurements for a size.
 BUDGET_S = 2.0
 PAIRS_MAX = 15
 
@@ -35,7 +35,7 @@ Timed = Callable[[torch.Tensor], None]
 
 
 class RouteSample(NamedTuple):
-    """Seconds that tensors of ``nbytes`` take, through the inner group and through reducers."""
+    """The seconds for tensors of ``nbytes``, through the inner group and through reducers."""
 
     nbytes: int
     inner: float
@@ -43,19 +43,19 @@ class RouteSample(NamedTuple):
 
 
 class Route(NamedTuple):
-    """``(bytes, whether to reducers)``, ascending: each goes for tensors of up to so many bytes.
+    """Ascending ``(bytes, whether to reducers)``; each applies to tensors of up to these bytes.
 
-    Larger ones than all go to the reducers.
+    Larger tensors go to the reducers.
     """
 
     classes: tuple[tuple[float, bool], ...] = ()
 
     def to_reducers(self, nbytes: int) -> bool:
-        """Whether a tensor of this size goes to the reducers."""
+        """Return whether a tensor of this size goes to the reducers."""
         return next((there for limit, there in self.classes if nbytes <= limit), True)
 
     def __str__(self) -> str:
-        """As the log says it: ``up to 128 KB by gloo or nccl, above by reducers``."""
+        """Return the text for the log: ``up to 128 KB by gloo or nccl, above by reducers``."""
         words: list[tuple[float, bool]] = []
         for limit, there in [*self.classes, (inf, self.to_reducers(1 << 62))]:
             if words and words[-1][1] == there:
@@ -67,9 +67,9 @@ class Route(NamedTuple):
 
 
 def chosen(samples: Sequence[RouteSample]) -> Route:
-    """The route by what was measured; each size stands for all up to halfway to the next.
+    """Make the route from samples; a sample applies to sizes up to halfway to the next sample.
 
-    Beyond the largest that was measured its choice holds, if it was large at all.
+    The choice of the largest sample also applies to larger sizes if that sample is ``LARGE``.
     """
     classes: list[tuple[float, bool]] = []
     for sample, following in zip(samples, [*samples[1:], None]):
@@ -79,11 +79,11 @@ def chosen(samples: Sequence[RouteSample]) -> Route:
 
 
 def route_setting(environ: Mapping[str, str]) -> str:
-    """``measured`` or ``always``; :class:`ReductionError` for anything else."""
+    """Read ``measured`` or ``always``; :class:`ReductionError` for any other value."""
     setting = environ.get(contract.TRAINSHED_REDUCTION_ROUTE) or MEASURED
     if setting not in (MEASURED, ALWAYS):
         raise ReductionError(
-            f"{contract.TRAINSHED_REDUCTION_ROUTE} is {MEASURED} or {ALWAYS}, not {setting!r}"
+            f"{contract.TRAINSHED_REDUCTION_ROUTE} must be {MEASURED} or {ALWAYS}, got {setting!r}"
         )
     return setting
 
@@ -95,11 +95,10 @@ def measured(
     device: torch.device,
     budget: float = BUDGET_S,
 ) -> Route:
-    """Time both ways on all ranks, in turn; every rank gets the same route.
+    """Time both ways on all ranks, alternately; every rank gets the same route.
 
-    An all-reduce takes as long as it takes on the slowest rank; of several, the median counts,
-    since that is how long they will mostly take.  What does not fit into ``budget`` seconds is
-    left out, the largest sizes first.
+    The time of an all-reduce is that of the slowest rank; of several all-reduces, the median
+    counts.  Sizes that do not fit into ``budget`` seconds are left out, the largest first.
     """
     began, samples = time.monotonic(), []
     for place, size in enumerate(SIZES):
@@ -129,7 +128,7 @@ def _sample(
 
 
 def _slowest(control: RankChannel, tensor: torch.Tensor, ways: Sequence[Timed]) -> list[float]:
-    """Seconds of each of ``ways``, on the rank where it took longest."""
+    """Return the seconds of each of ``ways`` on its slowest rank."""
     seconds = []
     for way in ways:
         control.maxima([0.0])  # all begin together

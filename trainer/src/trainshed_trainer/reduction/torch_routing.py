@@ -1,4 +1,4 @@
-"""The routes of a group's tensors, by the kind of their device, each measured when it is needed."""
+"""Selects the route of tensors by device type; each route is measured at its first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainshed_trainer.reduction.torch_work import ReductionWork, size_of
 
 
 class Routing:
-    """Which tensors go to the reducers; every rank asks for the same tensors, in the same order."""
+    """Selects the tensors that go to the reducers; all ranks must ask in the same order."""
 
     def __init__(
         self,
@@ -34,14 +34,15 @@ class Routing:
         self._routes: dict[str, Route] = {}
 
     def to_reducers(self, tensor: torch.Tensor) -> bool:
-        """Whether this tensor goes to the reducers."""
+        """Return whether this tensor goes to the reducers."""
         route = self._routes.get(tensor.device.type)
         return (route or self.route(tensor.device)).to_reducers(size_of(tensor))
 
     def route(self, device: torch.device) -> Route:
-        """Measure the route of tensors on a kind of device.
+        """Measure the route of tensors on one type of device.
 
-        CUDA's is measured at the first all-reduce there, since only then has each rank its device.
+        The route for CUDA is measured at the first all-reduce on CUDA, because a rank's device is
+        known only then.
         """
         route = Route()
         if self._setting == MEASURED:
@@ -63,6 +64,6 @@ class Routing:
 
 
 def _settle(tensor: torch.Tensor) -> None:
-    """Wait for a device to do its work, so that its time counts."""
+    """Wait until the device has finished, so that its time is included."""
     if tensor.device.type == "cuda":
         torch.cuda.synchronize(tensor.device)

@@ -1,8 +1,8 @@
-"""How torch comes to know ``backend="reduction"``: ``import torch`` itself calls :func:`register`.
+"""Registers ``backend="reduction"`` with torch: ``import torch`` calls :func:`register`.
 
-It does so by the entry point group ``torch.backends``, so that installing this package is enough.
-Nothing heavy is imported until a group is made, and nothing that fails here may fail ``import
-torch``.  Elsewhere, ``import trainshed_trainer.reduction.torch_setup as setup; setup.register()``.
+torch finds it through the entry point group ``torch.backends``, so it is enough to install this
+package.  No large module is imported before a group is created, and an error here must not make
+``import torch`` fail.  If the package is not installed, call ``register()`` of this module.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Any, Callable
 from trainshed_trainer import contract
 
 NAME = "reduction"
-#: Backends that a trainer may ask for, and get reducers where the environment wants it.
+#: Backends that are replaced by this one if TRAINSHED_TORCH_BACKEND asks for it.
 REPLACED = ("gloo", "nccl", "undefined")
 
 LOGGER = logging.getLogger(__name__)
 
 
 def register() -> None:
-    """Make the backend known to torch; again does nothing.
+    """Register the backend with torch; further calls do nothing.
 
-    With ``TRAINSHED_TORCH_BACKEND=reduction``, ``init_process_group()`` then makes a group with
-    reducers for trainers that ask for gloo or nccl, or for nothing.
+    With ``TRAINSHED_TORCH_BACKEND=reduction``, ``init_process_group()`` then creates a group with
+    reducers for trainers that ask for gloo, for nccl or for no backend.
     """
     try:
         _register()
-    except Exception:  # whatever it is, torch works without us
-        LOGGER.warning("torch does not know the backend reduction", exc_info=True)
+    except Exception:  # torch works without this backend
+        LOGGER.warning("cannot register the backend reduction with torch", exc_info=True)
 
 
 def _register() -> None:
-    from torch import distributed as dist  # noqa: PLC0415 - whoever has no torch imports this too
+    from torch import distributed as dist  # noqa: PLC0415 - this module is imported without torch
 
     if not dist.is_available():
         return
@@ -55,7 +55,7 @@ def _create(options: Any, backend_options: Any = None) -> Any:
 
 
 def _wrap(dist: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any]) -> None:
-    """Replace a function of torch wherever it has it, once."""
+    """Replace a function in both of torch's modules, once."""
     original = getattr(dist, name)
     if not hasattr(original, "__trainshed__"):
         wrapped = wrapper(original)
@@ -65,7 +65,7 @@ def _wrap(dist: Any, name: str, wrapper: Callable[[Callable[..., Any]], Any]) ->
 
 
 def _initialized(original: Callable[..., None]) -> Callable[..., None]:
-    """``init_process_group`` that makes a group with reducers where gloo or nccl was asked for."""
+    """Wrap ``init_process_group`` to create a group with reducers instead of gloo or nccl."""
 
     @functools.wraps(original)
     def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
@@ -78,21 +78,21 @@ def _initialized(original: Callable[..., None]) -> Callable[..., None]:
         nccl = "nccl" in str(backend or "nccl").lower()
         call.arguments["pg_options"] = BackendChoice(nccl, call.arguments.get("pg_options"))
         original(*call.args, **call.kwargs)
-        _call_it(backend)
+        _rename_group(backend)
 
     return init_process_group
 
 
 def _replaceable(backend: str | None) -> bool:
-    """Whether a trainer asks for gloo, for nccl, for either by device, or for nothing."""
+    """Return whether a trainer asks for gloo, nccl, both by device, or no backend."""
     pairs = str(backend or REPLACED[-1]).lower().split(",")
     return all(pair.split(":")[-1] in REPLACED for pair in pairs)
 
 
-def _call_it(backend: str | None) -> None:
-    """Let torch call the group by the name that the trainer knows, for what depends on it.
+def _rename_group(backend: str | None) -> None:
+    """Make torch report the backend that the trainer asked for, because trainers compare it.
 
-    ``get_backend()`` then says what was asked for, and ``new_group()`` makes plain groups of it.
+    ``get_backend()`` then returns that name, and ``new_group()`` creates plain groups of it.
     """
     from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415 - as above
 
@@ -104,7 +104,7 @@ def _call_it(backend: str | None) -> None:
 
 
 def _monitored(original: Callable[..., None]) -> Callable[..., None]:
-    """``monitored_barrier`` that knows that there is gloo inside of our groups, too."""
+    """Wrap ``monitored_barrier`` to use the gloo backend inside of a reduction group."""
 
     @functools.wraps(original)
     def monitored_barrier(

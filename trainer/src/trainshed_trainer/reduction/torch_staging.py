@@ -1,7 +1,7 @@
-"""The way of a device's tensor to the host and back, while the device goes on computing.
+"""Copies a device's tensor to the host and back while the device continues to compute.
 
-Copies run on streams of their own, into pinned memory that is used again: one stream inwards and
-one outwards, since a copy back must never wait behind a copy that waits for what it releases.
+Copies use two separate streams, one to the host and one back, and pinned memory that is reused.
+With one stream, a copy back could wait behind a copy that needs the memory which it releases.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from trainshed_trainer.reduction.torch_memory import DeviceMemory, Mark
 from trainshed_trainer.reduction.torch_work import flat_bytes
 from trainshed_trainer.sizes import bytes_of
 
-#: The least pinned memory at once, in bytes, so that buckets of like sizes share it.
+#: The smallest pinned buffer, in bytes, so that buckets of similar sizes share buffers.
 GRAIN = 1 << 20
-#: Pinned memory of a device at most, in bytes: sixteen of DDP's usual buckets, of 25 MB.
+#: Most pinned memory for a device, in bytes: sixteen of DDP's default buckets of 25 MB.
 STAGING_MAX = 512 << 20
 
 
 def staging_max(environ: Mapping[str, str]) -> int:
-    """Bytes of pinned memory at most; :class:`ReductionError` for a setting that is no size."""
+    """Read the most bytes of pinned memory; :class:`ReductionError` for a malformed setting."""
     name = contract.TRAINSHED_REDUCTION_MAX_STAGING
     try:
         return bytes_of(environ[name]) if environ.get(name) else STAGING_MAX
@@ -37,8 +37,9 @@ def staging_max(environ: Mapping[str, str]) -> int:
 class PinnedPool:
     """Host memory for copies, in powers of two, which is what torch pins.
 
-    It holds ``limit`` bytes at most; a buffer that is larger is alone.  One thread takes, any may
-    give.  Whoever takes may wait for a round to end, and so must have no part in ending rounds.
+    It has ``limit`` bytes at most, or a single larger buffer.  Only one thread may call ``take``,
+    any thread ``give``.  ``take`` may wait for a round to end, so a thread that ends rounds must
+    not call it.
     """
 
     def __init__(self, memory: DeviceMemory, limit: int = STAGING_MAX) -> None:
@@ -51,7 +52,7 @@ class PinnedPool:
         self._changed = threading.Condition()
 
     def take(self, nbytes: int) -> torch.Tensor:
-        """At least ``nbytes`` bytes that nobody uses; waits for room, until :meth:`close`."""
+        """Return an unused buffer of ``nbytes`` or more; wait for space until :meth:`close`."""
         size = max(GRAIN, 1 << (nbytes - 1).bit_length())
         while True:
             buffer = self._next(size)
@@ -60,25 +61,25 @@ class PinnedPool:
             if buffer.numel() == size:
                 return buffer
             gone = buffer.numel()
-            del buffer  # nobody else holds it
+            del buffer  # the last reference
             self._memory.trim()
             with self._changed:
                 self._held -= gone
 
     def give(self, buffer: torch.Tensor, mark: Mark | None) -> None:
-        """Have back what :meth:`take` gave; it is free when the device has come to ``mark``."""
+        """Return a buffer to the pool; it is free when the device has reached ``mark``."""
         with self._changed:
             self._free.append((buffer, mark))
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait for room any more: :class:`ReductionError` instead."""
+        """Make waiting calls of :meth:`take` raise :class:`ReductionError`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def _next(self, size: int) -> torch.Tensor | None:
-        """A buffer of that size, or one that makes room by going; ``None`` where there is room."""
+        """Return a buffer of this size or one to free; ``None`` if there is space for a new one."""
         with self._changed:
             self._changed.wait_for(lambda: self._free or self._closed or self._fits(size))
             place = self._ready(size)
@@ -96,9 +97,9 @@ class PinnedPool:
         return buffer
 
     def _ready(self, size: int) -> int | None:
-        """The place of a free buffer of that size whose copy back is over.
+        """Return the index of a free buffer of that size whose copy back has ended.
 
-        One that is not would make the next copy inwards wait for a copy outwards.
+        With another one, the next copy to the host would wait for that copy back.
         """
         for place, (buffer, mark) in enumerate(self._free):
             if buffer.numel() == size and (mark is None or mark.query()):
@@ -110,10 +111,10 @@ class PinnedPool:
 
 
 class Staged:
-    """One tensor on its way to the host and back, behind what the device computes now."""
+    """Copies one tensor to the host and back, after the device's current computations."""
 
     def __init__(self, memory: DeviceMemory, pool: PinnedPool, tensor: torch.Tensor) -> None:
-        """Begin; the current stream is the one that computes it."""
+        """``tensor`` is computed on the current stream."""
         self._memory = memory
         self._pool = pool
         self._flat = flat_bytes(tensor)
@@ -122,12 +123,12 @@ class Staged:
 
     @property
     def host(self) -> torch.Tensor:
-        """The bytes on the host, once they have been fetched."""
+        """The bytes on the host; call :meth:`fetch` first."""
         assert self._buffer is not None  # noqa: S101 - fetched before
         return self._buffer[: self._flat.numel()]
 
     def fetch(self) -> None:
-        """Copy to the host; returns when the bytes are there."""
+        """Copy the tensor to the host and wait for the copy."""
         self._buffer = self._pool.take(self._flat.numel())
         with self._memory.inward():
             self._computed.wait()
@@ -137,9 +138,9 @@ class Staged:
 
     @contextlib.contextmanager
     def returned(self, error: ReductionError | None) -> Iterator[ReductionError | None]:
-        """Copy back, if there is no ``error``, with the stream of that current; the error, if any.
+        """Copy back unless there is an ``error``, with the copy's stream current; yield any error.
 
-        Without sums nothing is asked of the device, which may be what has failed.
+        After an error the device is not used, because it may have failed.
         """
         with contextlib.ExitStack() as current:
             mark = None
@@ -155,7 +156,7 @@ class Staged:
             yield error
 
     def _give_back(self, mark: Mark | None) -> None:
-        """Give the bytes back, and hold them no longer: they may have to go."""
+        """Return the buffer to the pool and drop the reference, so that the pool can free it."""
         buffer, self._buffer = self._buffer, None
         if buffer is not None:
             self._pool.give(buffer, mark)
@@ -164,7 +165,7 @@ class Staged:
 class Submission(NamedTuple):
     """An all-reduce that waits for the client.
 
-    ``prepare`` returns when its bytes are there; ``None`` where they are the caller's own.
+    ``prepare`` returns when the bytes are on the host; it is ``None`` if they already are.
     """
 
     prepare: Callable[[], None] | None
@@ -173,21 +174,21 @@ class Submission(NamedTuple):
 
 
 class Submissions:
-    """Hands all-reduces to the client in the order of calls, each when its bytes are there.
+    """Submits all-reduces to the client in the order of calls, when their bytes are on the host.
 
-    As long as no tensor came from a device that is at once, in the caller's thread.  Else a thread
-    of their own prepares them: callers may be those who end rounds, and never wait for room here.
+    Without tensors from a device, the caller's thread submits at once.  With the first tensor from
+    a device, a separate thread starts to prepare and submit, because the caller's thread may be one
+    that ends rounds and must not wait for space.
     """
 
     def __init__(self) -> None:
-        """Begin with no thread."""
         self._queue: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._lock = threading.Lock()
 
     def put(self, submission: Submission) -> None:
-        """Prepare and submit after all that came before; ``fail`` instead, where that fails."""
+        """Prepare and submit after all earlier submissions; on an error call ``fail`` instead."""
         if self._queued(submission):
             return
         if submission.prepare:
@@ -196,7 +197,7 @@ class Submissions:
             submission.submit()
 
     def close(self) -> None:
-        """Submit what was put, and end the thread."""
+        """Submit the rest of the queue, and end the thread."""
         with self._lock:
             self._closed = True
         if self._thread:
@@ -224,14 +225,14 @@ class Submissions:
 
 
 def not_copied(fault: RuntimeError) -> ReductionError:
-    """What a device says that failed, as the caller gets it."""
+    """Convert a device's error for the caller."""
     if isinstance(fault, ReductionError):
         return fault
-    return ReductionError(f"a tensor could not be copied: {fault}")
+    return ReductionError(f"cannot copy a tensor: {fault}")
 
 
 def _failure(submission: Submission) -> ReductionError | None:
-    """Prepare it; why that failed, if it did."""
+    """Prepare a submission; return the error, if any."""
     try:
         if submission.prepare:
             submission.prepare()

@@ -1,4 +1,4 @@
-"""A running all-reduce as torch sees it, and a tensor's memory as the client sees it."""
+"""A running all-reduce as torch's ``Work``, and a tensor's memory as bytes for the client."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch.futures import Future
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.frames import Dtype
 
-#: What goes over the wire; everything else stays with the inner group.
+#: The types that reducers can sum; the inner group sums all others.
 DTYPES = {
     torch.float32: Dtype.FLOAT32,
     torch.float16: Dtype.FLOAT16,
     torch.bfloat16: Dtype.BFLOAT16,
 }
-#: torch's word for "as long as the group says".
+#: torch's value for "the timeout of the group".
 NO_TIMEOUT = timedelta(0)
 
 Value = Union[torch.Tensor, List[torch.Tensor]]
 
 
 def can_go(tensor: torch.Tensor) -> bool:
-    """Whether reducers can sum this tensor: dense, contiguous, of a type that they know."""
+    """Return whether reducers can sum this tensor: dense, contiguous and of a supported type."""
     return (
         tensor.dtype in DTYPES
         and tensor.layout is torch.strided
@@ -37,31 +37,31 @@ def can_go(tensor: torch.Tensor) -> bool:
 
 
 def size_of(tensor: torch.Tensor) -> int:
-    """Bytes of a dense tensor."""
+    """Return the bytes of a dense tensor."""
     return tensor.numel() * tensor.element_size()
 
 
 def flat_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous tensor's own memory, as bytes: what is written there is written to it."""
+    """Return a view of a contiguous tensor's memory as bytes."""
     return tensor.detach().reshape(-1).view(torch.uint8)
 
 
 def view_of(flat: torch.Tensor) -> memoryview:
-    """Bytes in the host's memory as sockets take them; no copy, and it keeps them alive."""
+    """Return a view of bytes in host memory for sockets; it makes no copy and owns a reference."""
     return memoryview(flat.numpy())  # type: ignore[arg-type]  # NumPy does not say so on Python 3.11
 
 
 class ReductionWork(Work):
-    """An all-reduce that has been given to reducers; every call is safe from any thread.
+    """An all-reduce by reducers; every method may be called from any thread.
 
-    Its future, which DDP waits for, fails with torch's own RuntimeError, in whose text the
-    ReductionError stands; ``wait()`` raises the ReductionError itself.
+    Its future, which DDP waits for, fails with torch's RuntimeError, whose text contains the
+    ReductionError; ``wait()`` raises the ReductionError itself.
     """
 
     def __init__(self, value: Value, patience: timedelta) -> None:
-        """Run until :meth:`finish`; ``value`` is what the future then holds.
+        """Run until :meth:`finish`; ``value`` is the value of the future then.
 
-        ``patience`` is how long ``wait()`` waits where the caller does not say.
+        ``patience`` is the default timeout of ``wait()``.
         """
         super().__init__()
         self._value = value
@@ -72,16 +72,16 @@ class ReductionWork(Work):
         self._future = self._sums.then(self._checked)
 
     def finish(self, error: ReductionError | None) -> None:
-        """Be over.  For CUDA, call it with the stream current on which the sums arrive.
+        """End the work.  For CUDA, the stream on which the sums arrive must be current.
 
-        An error asks nothing of the device: it may be what has failed.
+        After an error the device is not used, because it may have failed.
         """
         self._error = error
         self._sums.set_result(None if error else self._value)
         self._over.set()
 
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
-        """Wait for the sums; :class:`ReductionError` if there are none or not in time."""
+        """Wait for the sums; :class:`ReductionError` after an error or the timeout."""
         patience = timeout or self._patience
         if not self._over.wait(patience.total_seconds()):
             raise ReductionError(f"an all-reduce has not ended within {patience}")
@@ -91,7 +91,7 @@ class ReductionWork(Work):
         return True
 
     def wait_over(self, seconds: float) -> None:
-        """Wait until it is over, well or not, ``seconds`` at most."""
+        """Wait for the end, successful or not, for ``seconds`` at most."""
         self._over.wait(max(0.0, seconds))
 
     def synchronize(self) -> None:
@@ -99,11 +99,11 @@ class ReductionWork(Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether it is over, well or not."""
+        """Return whether it has ended, successfully or not."""
         return self._over.is_set()
 
     def is_success(self) -> bool:
-        """Whether the sums are there."""
+        """Return whether it has ended with sums."""
         return self._over.is_set() and self._error is None
 
     def exception(self) -> ReductionError | None:
