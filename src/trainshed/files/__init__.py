@@ -1,1 +1,1 @@
-"""Files in folders that strangers write to."""
+"""Opens files below folders to which other users write."""

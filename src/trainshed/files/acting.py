@@ -1,8 +1,8 @@
-"""Lets one thread reach files as another user, with that user's rights and no others.
+"""Lets one thread open files as another user, with only that user's rights.
 
-The kernel keeps a user for files apart from the user of a process (``setfsuid``), for servers of
-files that answer many users.  It changes for the calling thread alone, and with it the thread loses
-the capabilities that pass over modes and owners.  A process per user would cost a start per call.
+For file servers, the kernel has a separate user for file access (``setfsuid``).  It applies to the
+calling thread only, and the thread loses the capabilities that override modes and owners.  A
+process for each user would have to start for each call.
 """
 
 import ctypes
@@ -14,15 +14,15 @@ from typing import Any, Final
 
 #: The number of ``setgroups`` by machine; libc's function would change the groups of all threads.
 _SETGROUPS: Final = {"x86_64": 116, "aarch64": 159, "riscv64": 159}
-#: No user has this number: with it ``setfsuid`` changes nothing and returns the present one.
+#: No user has this number: with it ``setfsuid`` changes nothing and returns the current one.
 _NO_USER: Final = -1
 
 
 @contextmanager
 def acting_as(user: int | None) -> Iterator[None]:
-    """Reach files as a user and the group of the same number, and no other group.
+    """Open files as a user and the group of the same number, and no other group.
 
-    None: as the process itself.  Raises PermissionError where the process may not.
+    With None, as the process itself.  Raises PermissionError if the process may not.
     """
     if user is None:
         yield
@@ -38,7 +38,7 @@ def acting_as(user: int | None) -> Iterator[None]:
 
 
 def _set(uid: int, gid: int) -> None:
-    """Set both; a refusal is only seen by asking again."""
+    """Set both, and read them again, because the calls report no failure."""
     libc = _libc()
     libc.setfsgid(gid)
     libc.setfsuid(uid)
@@ -48,7 +48,7 @@ def _set(uid: int, gid: int) -> None:
 
 def _set_groups(groups: list[int]) -> None:
     machine = os.uname().machine
-    if machine not in _SETGROUPS:  # another call may have the number there, and do nothing
+    if machine not in _SETGROUPS:  # the number may belong to another call there, which does nothing
         raise PermissionError(f"this process cannot reach files as another user on {machine}")
     array = (ctypes.c_uint32 * len(groups))(*groups)
     number = ctypes.c_long(_SETGROUPS[machine])

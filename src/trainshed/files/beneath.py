@@ -1,8 +1,8 @@
-"""Files below a folder that strangers write to: no name leads out of it, and no link is followed.
+"""Opens files below a folder to which other users write, without leaving it or following links.
 
-What is checked by its path may be another thing when it is opened.  So a name is resolved once, by
-the kernel in one call (``openat2``, Linux 5.6), or part by part where that call is missing or
-forbidden; and whatever is done is done to the descriptor that was found.
+A path may name another file between its check and its use.  So a name is resolved once, by the
+kernel in one call (``openat2``, Linux 5.6), or part by part if that call is missing or forbidden;
+all operations use the resulting descriptor.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from itertools import islice
 from types import TracebackType
 from typing import BinaryIO, Final, NamedTuple
 
-#: What the error numbers are where a name leads to no file: nothing, something else, or a link.
+#: The errors for a name without a regular file: missing, another kind, or a link.
 NOT_A_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
 
 #: A call that resolves (folder's descriptor, name, flags, mode) to a new descriptor.
@@ -32,19 +32,19 @@ _FOLDER_MODE: Final = 0o777
 # from linux/openat2.h
 _OPENAT2: Final = 437
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
-#: The kernel gives up while a program renames folders; then the path is walked part by part.
+#: The kernel gives up while a program renames folders; then the parts are opened one by one.
 _TRIES_MAX: Final = 16
 
 
 class PathBeneath(NamedTuple):
-    """A file or folder: of its path, the part below ``root`` is a stranger's: it has no links."""
+    """A file or folder; other users write below ``root``, so that part of its path has no links."""
 
     root: str | os.PathLike[str]
     name: str = ""
 
     @classmethod
     def of(cls, path: str, roots: Iterable[str]) -> "PathBeneath":
-        """A folder: below those that lie in ``roots`` all is a stranger's; others are their own."""
+        """Return a folder; users write below those in ``roots``, others are their own root."""
         for root in filter(None, roots):
             parts = [*filter(None, path[len(root) :].split("/"))]
             if parts and path.startswith(f"{root}/"):
@@ -53,7 +53,7 @@ class PathBeneath(NamedTuple):
 
     @classmethod
     def of_file(cls, path: str, roots: Iterable[str] = ()) -> "PathBeneath":
-        """A file; one elsewhere is a name in its folder."""
+        """Return a file; outside of ``roots`` it is a name in its folder."""
         folder, _, name = path.rpartition("/")
         return cls.of(folder, roots).below(name)
 
@@ -68,7 +68,7 @@ class PathBeneath(NamedTuple):
 
 
 class FileKind(enum.Enum):
-    """What lies in a folder."""
+    """The kinds of files in a folder."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -85,18 +85,18 @@ class _How(ctypes.Structure):
 
 
 class Beneath:
-    """A folder, held open; names below it are parts with slashes between them, "" is itself.
+    """An open folder; names below it are parts separated by slashes, "" is the folder itself.
 
     The folder's own path may have links, because its creator is trusted.  Every call raises
-    OSError; ELOOP where a part of the name is a link.
+    OSError, with ELOOP if a part of the name is a link.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        """Hold a folder.  Raises OSError where it is not there."""
+        """Open a folder.  Raises OSError if it does not exist."""
         self._root = os.open(root, _FOLDER | os.O_CLOEXEC)
 
     def __enter__(self) -> "Beneath":  # noqa: PYI034 - Python 3.9 has no Self
-        """Give it up at the end."""
+        """Close it at the end."""
         return self
 
     def __exit__(
@@ -108,7 +108,7 @@ class Beneath:
         os.close(self._root)
 
     def open(self, name: str, flags: int, mode: int = _FILE_MODE) -> int:
-        """The descriptor of a file or folder; not inherited."""
+        """Return the descriptor of a file or folder; child processes do not inherit it."""
         if name and not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise OSError(errno.EINVAL, "a name has no part that is empty, '.' or '..'", name)
         mode = mode if flags & os.O_CREAT else 0
@@ -116,7 +116,7 @@ class Beneath:
         return resolve(self._root, name or ".", flags | os.O_CLOEXEC, mode)
 
     def read(self, name: str) -> BinaryIO:
-        """A regular file's bytes.  EINVAL for what is something else."""
+        """Return a regular file's bytes; EINVAL for anything else."""
         descriptor = self.open(name, _READ)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return os.fdopen(descriptor, "rb")
@@ -124,13 +124,13 @@ class Beneath:
         raise OSError(errno.EINVAL, "no regular file", name)
 
     def stat(self, name: str) -> os.stat_result:
-        """What lies there, also if it is a link."""
+        """Return the status of a file, also of a link."""
         with self.parent(name) as (folder, leaf):
             return os.stat(leaf, dir_fd=folder, follow_symlinks=False)
 
     @contextlib.contextmanager
     def folder(self, name: str = "") -> Iterator[int]:
-        """A folder's descriptor, for calls that take one."""
+        """Return a folder's descriptor, for calls that need one."""
         descriptor = self.open(name, _FOLDER)
         try:
             yield descriptor
@@ -139,13 +139,13 @@ class Beneath:
 
     @contextlib.contextmanager
     def parent(self, name: str) -> Iterator[tuple[int, str]]:
-        """The folder that a name lies in, and its last part."""
+        """Yield the folder of a name, and its last part."""
         above, _, leaf = name.rpartition("/")
         with self.folder(above) as descriptor:
             yield descriptor, leaf or "."
 
     def entries(self, name: str = "", most: int | None = None) -> list[tuple[str, FileKind]]:
-        """What lies in a folder, in no order, or so many of it."""
+        """Return the entries of a folder in no order, at most so many."""
         descriptor = self.open(name, _READ | os.O_DIRECTORY)
         try:
             with os.scandir(descriptor) as entries:
@@ -156,9 +156,9 @@ class Beneath:
     def walk(
         self, name: str, entries_max: int, enters: Callable[[str], bool] = bool
     ) -> Iterator[tuple[str, list[str]]]:
-        """Each folder with the names in it that are no folders; ``enters`` judges folders' names.
+        """Yield each folder with the names in it that are not folders; ``enters`` selects folders.
 
-        What cannot be read is passed over.  Raises OSError (E2BIG) after so many entries.
+        It skips folders that cannot be read.  Raises OSError (E2BIG) after so many entries.
         """
         waiting, left = [name], entries_max
         while waiting:
@@ -176,10 +176,10 @@ class Beneath:
             yield folder, [entry for entry, kind in entries if kind is not FileKind.FOLDER]
 
     def make_folders(self, name: str, mode: int | None = None) -> None:
-        """Make a folder and those above it.  Nothing is made where a part is no folder.
+        """Make a folder and those above it, or none if a part is not a folder.
 
-        ``mode`` is theirs whatever the umask is, and the group is that of the folder above where
-        that hands it on.
+        They have ``mode`` independent of the umask, and the group of the folder above if that
+        passes it on.
         """
         parts = name.split("/") if name else []
         missing = len(parts)
@@ -193,7 +193,7 @@ class Beneath:
             try:
                 os.mkdir(leaf, _FOLDER_MODE if mode is None else mode, dir_fd=folder)
             except FileExistsError:
-                return  # another process was quicker
+                return  # another process made it first
         if mode is not None:
             descriptor = self.open(name, _READ | os.O_DIRECTORY)
             try:
@@ -202,7 +202,7 @@ class Beneath:
                 os.close(descriptor)
 
     def _is_folder(self, name: str) -> bool:
-        """Whether it is there.  Raises OSError where something else is."""
+        """Whether the folder exists.  Raises OSError if the name is something else."""
         try:
             with self.folder(name):
                 return True
@@ -211,7 +211,7 @@ class Beneath:
 
 
 def give_mode(descriptor: int, mode: int) -> None:
-    """Set the mode of a file or folder of ours; other users' files do not change."""
+    """Set the mode of a file or folder of the own user; other users' files do not change."""
     status = os.fstat(descriptor)
     if status.st_uid == os.geteuid():
         os.fchmod(descriptor, mode | status.st_mode & stat.S_ISGID)
@@ -225,7 +225,7 @@ def _kind(entry: os.DirEntry[str]) -> FileKind:
 
 @functools.cache
 def _resolve() -> Resolve:
-    """The kernel's call where it may be made: old kernels and strict containers have none."""
+    """Use the kernel's call if it is allowed; old kernels and strict containers have none."""
     root = os.open("/", _FOLDER | os.O_CLOEXEC)
     try:
         os.close(by_kernel(root, ".", _FOLDER | os.O_CLOEXEC, 0))
@@ -237,7 +237,7 @@ def _resolve() -> Resolve:
 
 
 def by_kernel(root: int, name: str, flags: int, mode: int) -> int:
-    """In one call, by openat2."""
+    """Resolve a name in one call, by openat2."""
     how = _How(flags, mode, _NO_MAGIC_LINKS | _NO_LINKS | _BENEATH)
     path = ctypes.c_char_p(os.fsencode(name))
     for _ in range(_TRIES_MAX):
@@ -261,7 +261,7 @@ def _syscall() -> Callable[..., int]:
 
 
 def by_parts(root: int, name: str, flags: int, mode: int) -> int:
-    """Folder after folder, each opened in the one before."""
+    """Open folder after folder, each in the one before."""
     *folders, leaf = name.split("/")
     with contextlib.ExitStack() as stack:
         folder = root
@@ -272,7 +272,7 @@ def by_parts(root: int, name: str, flags: int, mode: int) -> int:
 
 
 def _open_part(folder: int, part: str, flags: int, mode: int) -> int:
-    """One part needs no more than O_NOFOLLOW."""
+    """Open one part; O_NOFOLLOW is enough for it."""
     try:
         descriptor = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
     except NotADirectoryError:

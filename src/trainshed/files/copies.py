@@ -1,8 +1,8 @@
-"""Copies trees that programs may change meanwhile, and says what was copied and what was not.
+"""Copies trees that programs may change meanwhile, and reports what was and was not copied.
 
-Both trees are reached by descriptors alone, so that no link leads the copy out of either.  A link
-is copied as a link; sockets, pipes and devices are left out.  A file that grows is copied as long
-as it was when it was opened; one that goes is left out.  Holes of files stay holes.
+Both trees are opened by descriptors only, so that no link leads out of either.  A link is copied as
+a link; sockets, pipes and devices are left out.  A file that grows is copied with its size at
+opening; one that is removed is left out.  Holes of files stay holes.
 """
 
 import errno
@@ -17,15 +17,15 @@ from typing import BinaryIO, Final, NamedTuple
 from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 
 _PIECE_BYTES: Final = 1 << 20
-#: Holes are looked for in blocks of this size, which is the block of most file systems.
+#: The size of blocks in which holes are found: the block size of most file systems.
 _BLOCK_BYTES: Final = 4096
-#: What ``st_blocks`` counts in.
+#: The unit of ``st_blocks``.
 _DISK_BLOCK_BYTES: Final = 512
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
-#: What opening says of a socket.
+#: The error of opening a socket.
 _NO_FILE: Final = (*NOT_A_FILE, errno.ENXIO)
-#: Bits with which a file runs as its owner or group.
+#: The mode bits with which a file runs as its owner or group.
 _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
 #: Before the digest of a file with holes: its zeros are no part of the digest.
 _SPARSE: Final = "sparse-sha256:"
@@ -40,7 +40,7 @@ class Copied(NamedTuple):
 
 
 class Remark(Enum):
-    """What the copy of a tree lacks, in a plural that a count follows."""
+    """A kind of file that the copy of a tree lacks, in the plural, for a count."""
 
     SPECIAL = "pipes, sockets and devices that were left out"
     TOO_DEEP = "files and folders that were left out because their paths are too long"
@@ -54,14 +54,14 @@ class Remark(Enum):
 
 
 class Remarks(dict[Remark, tuple[int, str]]):
-    """How often each remark was made, and the name that it was made of first."""
+    """The count of each remark, and the first name that it applies to."""
 
     def add(self, remark: Remark, name: str) -> None:
         count, first = self.get(remark, (0, name))
         self[remark] = (count + 1, first)
 
     def sentences(self) -> list[str]:
-        """One line a kind of remark."""
+        """Return one line for each kind of remark."""
         return [
             f"{remark.value}: {count}, the first is {name}"
             for remark, (count, name) in self.items()
@@ -75,11 +75,12 @@ def copy_tree(
     remarks: Remarks | None = None,
     is_of_jobs: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[Copied]:
-    """Copy what is wanted, judged by its name below the root; what is there already stays.
+    """Copy the wanted files, selected by their names below the root; existing files stay.
 
-    Modes, times and, for root, owners are kept, and set-uid bits of files are not.  What else is
-    not copied is counted in ``remarks``.  Raises OSError, also for what cannot be read, but not for
-    names that ``is_of_jobs`` accepts: a job must not prevent a backup by the mode of a file.
+    The copy has the same modes, times and, for root, owners, but no set-uid bits of files.
+    ``remarks`` counts other files that are not copied.  Raises OSError, also for unreadable files,
+    but not for names that ``is_of_jobs`` accepts: a job must not prevent a backup by the mode of a
+    file.
     """
     target.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
     with Beneath(source) as there, Beneath(target) as here:
@@ -89,7 +90,7 @@ def copy_tree(
 
 
 class _Made(NamedTuple):
-    """A folder that was made, and what it is to look like when all is in it."""
+    """A folder that the copy made, and the mode, times and owner that it gets at the end."""
 
     name: str
     made: os.stat_result
@@ -134,7 +135,7 @@ class _Copy:
             return []
 
     def _pass_over(self, error: OSError, name: str) -> None:
-        """Go on without what is gone meanwhile, or a job's to forbid.  Raises what else it is."""
+        """Ignore that a file was removed or that a job closed it; raise other errors."""
         if error.errno == errno.EACCES and self._is_of_jobs(name):
             self._remarks.add(Remark.UNREADABLE, name)
             return
@@ -144,7 +145,7 @@ class _Copy:
             self._remarks.add(Remark.TOO_DEEP, _shorten(name))
 
     def _make_folder(self, name: str) -> bool:
-        """Whether it is there then: a folder, and no link to one."""
+        """Make a folder; return whether it exists then as a folder, not as a link."""
         try:
             original = self._there.stat(name)
             with self._here.parent(name) as (above, leaf):
@@ -158,14 +159,14 @@ class _Copy:
             return False
 
     def _miss(self, error: OSError, name: str) -> None:
-        """Count what cannot be put in its place.  Raises what else it is."""
+        """Count a file that cannot be placed; raise any other error."""
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
             self._remarks.add(Remark.IN_THE_WAY, name)
         else:
             self._pass_over(error, name)
 
     def _look_at_kept(self, name: str, kind: int) -> None:
-        """Count what stays in the place of another kind of file."""
+        """Count an existing file of another kind."""
         try:
             if stat.S_IFMT(self._here.stat(name).st_mode) != kind:
                 self._remarks.add(Remark.IN_THE_WAY, name)
@@ -210,7 +211,7 @@ class _Copy:
                 return None
 
     def _make_file(self, name: str) -> int | None:
-        """Make a file of the copy; None where something else has its place."""
+        """Make a file of the copy; None if the name exists as something else."""
         try:
             return self._here.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
         except FileExistsError:
@@ -220,7 +221,7 @@ class _Copy:
         return None
 
     def _remove_part(self, name: str) -> None:
-        """Remove what was copied of a file that the file system does not take whole."""
+        """Remove the part of a file that does not fit the file system."""
         self._remarks.add(Remark.TOO_LARGE, name)
         try:
             with self._here.parent(name) as (folder, leaf):
@@ -248,7 +249,7 @@ class _Copy:
             self._remarks.add(Remark.ATTRIBUTES, name)
 
     def _keep_folder(self, folder: _Made) -> None:
-        """Give a folder its mode and times, unless a program has put another in its place."""
+        """Give a folder its mode and times, unless a program has replaced it."""
         try:
             descriptor = self._here.open(folder.name, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
@@ -263,7 +264,7 @@ class _Copy:
 
 
 def copy_file(source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
-    """Copy as much as the file has now, holes as holes; its size and its digest.
+    """Copy the file's present content, holes as holes; return its size and its digest.
 
     The digest is that of ``measure_file``.
     """
@@ -274,10 +275,10 @@ def copy_file(source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
 
 
 def measure_file(source: BinaryIO, digest: str = "") -> tuple[int, str]:
-    """The size of a file, and its digest of the kind that another digest is of.
+    """Return the size of a file, and its digest of the same kind as another digest.
 
     The digest is the SHA-256 in hexadecimal.  Of a file with holes it is that of its blocks that
-    have a byte other than zero, each with its place: zeros cost no time, however many they are.
+    have a byte other than zero, each with its offset, so zeros take no time.
     """
     size = os.fstat(source.fileno()).st_size
     measure = _copy_data if digest.startswith(_SPARSE) else _copy_bytes
@@ -295,21 +296,21 @@ def _copy_bytes(source: BinaryIO, target: BinaryIO | None, left: int) -> tuple[i
 
 
 def _copy_data(source: BinaryIO, target: BinaryIO | None, size: int) -> tuple[int, str]:
-    """Blocks with data alone; the others are holes of the target."""
+    """Copy only blocks with data; the others become holes of the target."""
     digest = hashlib.sha256()
     for at, block in _data_blocks(source.fileno(), size):
         digest.update(at.to_bytes(8) + block)
         if target:
             target.seek(at)
             target.write(block)
-    size = min(size, os.fstat(source.fileno()).st_size)  # it may have shrunk
+    size = min(size, os.fstat(source.fileno()).st_size)  # the file may have shrunk
     if target:
         target.truncate(size)
     return size, _SPARSE + digest.hexdigest()
 
 
 def _data_blocks(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """Each block that is not all zeros, and where it begins."""
+    """Yield each block that is not all zeros, and its offset."""
     at = 0
     while at < size and (start := _next_data(descriptor, at)) is not None:
         at = start - start % _BLOCK_BYTES
@@ -324,7 +325,7 @@ def _data_blocks(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _next_data(descriptor: int, at: int) -> int | None:
-    """Where the next data of a file begins; None where a hole reaches to its end."""
+    """Return the offset of a file's next data; None if a hole extends to the end."""
     try:
         return os.lseek(descriptor, at, os.SEEK_DATA)
     except OSError as error:
@@ -334,7 +335,7 @@ def _next_data(descriptor: int, at: int) -> int | None:
 
 
 def _make(leaf: str, above: int) -> bool:
-    """Make a folder; False where something of the name is there."""
+    """Make a folder; return False if the name exists."""
     try:
         os.mkdir(leaf, _PRIVATE_FOLDER, dir_fd=above)
     except FileExistsError:
@@ -343,14 +344,14 @@ def _make(leaf: str, above: int) -> bool:
 
 
 def _is_rewritten(before: os.stat_result, after: os.stat_result) -> bool:
-    """Whether a file was written to, and not only at its end as logs are."""
+    """Whether a file was changed, other than by lines at its end, as in logs."""
     return after.st_mtime_ns != before.st_mtime_ns and after.st_size <= before.st_size
 
 
 def _has_attributes(descriptor: int) -> bool:
     try:
         return bool(os.listxattr(descriptor))
-    except OSError:  # the file system has none
+    except OSError:  # the file system has no holes
         return False
 
 
@@ -362,5 +363,5 @@ def _keep(descriptor: int, original: os.stat_result, mode: int) -> None:
 
 
 def _shorten(name: str) -> str:
-    """The first part of a name that is too long to be shown."""
+    """Return the first part of a name that is too long for a message."""
     return f"{name[:60]}..."

@@ -1,38 +1,38 @@
-"""Room on a disk that those leave alone who could fill it, for those who must still write.
+"""Reserves disk space for files that must still be written when logs have filled the disk.
 
-A log takes all there is; the end of a job, and an order to end it, need a few kilobytes.  So logs
-stop before the disk is full, and what must be written has room of its own, taken in advance.
+Logs may use all free space; the end of a job, and an order to end it, need a few kilobytes.  So
+logs stop before the disk is full, and the necessary files have space that was reserved in advance.
 """
 
-# supervisors import this, and pathlib costs them a megabyte
+# supervisors import this; pathlib would add a megabyte
 
 import os
 from contextlib import suppress
 from typing import Final
 
-#: So many bytes stay free, or so large a part of the disk where that is more, up to a bound.
+#: This many bytes stay free, or this part of the disk if it is more, up to a limit.
 KEPT_BYTES: Final = 64 << 20
 _KEPT_PART: Final = 100
 _KEPT_BYTES_MAX: Final = 1 << 30
-#: Of a small disk no larger part is kept.
+#: The largest part of a small disk that stays free.
 _KEPT_PART_MIN: Final = 4
 _PRIVATE_FILE: Final = 0o600
 
 
 def free_bytes(place: int | str | os.PathLike[str]) -> int:
-    """What is free on the disk of an open file, or of a path.  Raises OSError."""
+    """Return the free bytes on the disk of an open file or a path.  Raises OSError."""
     disk = os.statvfs(place)
     return disk.f_bavail * disk.f_frsize
 
 
 def total_bytes(place: int | str | os.PathLike[str]) -> int:
-    """The size of a disk.  Raises OSError."""
+    """Return the size of a disk.  Raises OSError."""
     disk = os.statvfs(place)
     return disk.f_blocks * disk.f_frsize
 
 
 def missing_bytes(place: int | str | os.PathLike[str]) -> int:
-    """How much less is free than logs must leave; 0 where there is enough.  Raises OSError."""
+    """Return how many bytes are missing of what logs must leave free.  Raises OSError."""
     disk = os.statvfs(place)
     total = disk.f_blocks * disk.f_frsize
     reserve = min(max(KEPT_BYTES, total // _KEPT_PART), _KEPT_BYTES_MAX, total // _KEPT_PART_MIN)
@@ -40,9 +40,9 @@ def missing_bytes(place: int | str | os.PathLike[str]) -> int:
 
 
 def hold(path: str, size: int, *, create: bool = True) -> None:
-    """Give a file so many bytes of the disk, to be written later; none where the disk is full.
+    """Reserve bytes of the disk for a file, to be written later; none if the disk is full.
 
-    Without ``create`` the file must exist: a missing one is not made.
+    Without ``create`` the file must exist.
     """
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Files of the data directory: secrets, and the note that says where the server is.
+"""Files of the data directory: secrets, and the address of the running server.
 
-Several servers may make them at once.  A file appears under its name only when it is complete, and
-its mode is right from the first byte: it is made under another name with O_EXCL and its mode set
-whatever the umask is, then renamed.
+Several servers may make them at once.  A file gets its name only when it is complete, and has its
+mode from the first byte: it is made under another name with O_EXCL and its mode, independent of the
+umask, and then renamed.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ _WORD = re.compile("[a-z0-9]{1,32}")
 
 
 def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
-    """Put a file in its place, durably, instead of what may be there."""
+    """Write a file durably; replaces an existing one."""
     with _draft(path, content, mode) as draft:
         draft.replace(path)
 
@@ -42,7 +42,7 @@ def write_first(path: Path, content: bytes, mode: int = PRIVATE) -> None:
 
 @contextmanager
 def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
-    """The complete file under another name, which is gone whatever happens."""
+    """Write the complete file under another name, which is removed in any case."""
     draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     try:
@@ -59,7 +59,7 @@ def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Be the only server that makes the first files of the folder; the folder is made."""
+    """Make the folder, and be the only server that makes its first files."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
     try:
@@ -90,12 +90,12 @@ class RunningServer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process is there.
+        """Whether its process exists.
 
-        No token is sent to the address of a dead server: another program may have its port.
+        Commands send no token to the address of an ended server: another program may have its port.
         """
         if self.pid <= 0:
-            return False  # to os.kill that would be a whole group
+            return False  # os.kill would signal a whole group
         try:
             os.kill(self.pid, 0)
         except PermissionError:
@@ -106,13 +106,13 @@ class RunningServer:
 
 
 def write_running(data_dir: Path, server: RunningServer) -> None:
-    """Tell commands where the server is.  The newest server of a data directory is the one."""
+    """Write the server's address for commands; the newest server of a data directory wins."""
     text = json.dumps(asdict(server), indent=2) + "\n"
     write_file(data_dir / FILE, text.encode(), PUBLIC)
 
 
 def read_running(data_dir: Path) -> RunningServer | None:
-    """The server that was started last, dead or alive; None where none was."""
+    """Return the server that was started last, running or not; None if there was none."""
     try:
         document = json.loads((data_dir / FILE).read_text("utf-8"))
         return RunningServer(
@@ -125,18 +125,18 @@ def read_running(data_dir: Path) -> RunningServer | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None  # not ours, or torn by a full disk: as if there were none
+        return None  # of another program, or incomplete because of a full disk: treated as missing
 
 
 def forget_running(data_dir: Path, pid: int) -> None:
-    """Take the note away when a server ends in order, unless a newer server wrote its own."""
+    """Remove the address when a server shuts down, unless a newer server wrote its own."""
     running = read_running(data_dir)
     if running is not None and running.pid == pid:
         (data_dir / FILE).unlink(missing_ok=True)
 
 
 def note_database(data_dir: Path, url: str | None) -> None:
-    """Tell commands which database the server of a data directory uses; None: its own file.
+    """Write the URL of the server's database for commands; None means its own file.
 
     The URL may hold a password.
     """
@@ -148,12 +148,12 @@ def note_database(data_dir: Path, url: str | None) -> None:
 
 
 def read_database(data_dir: Path) -> str | None:
-    """The URL of the database that the last server of a data directory was given; None: none."""
+    """Return the database URL that the last server of a data directory got; None if it got none."""
     return read_token(data_dir / DATABASE_FILE)
 
 
 def installation(data_dir: Path) -> str:
-    """A short word of letters and digits that no other data directory has; made once."""
+    """Return a short word of letters and digits that only this data directory has; made once."""
     path = data_dir / _INSTALLATION
     if not path.exists():
         with alone_in(data_dir):

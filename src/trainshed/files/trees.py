@@ -1,6 +1,6 @@
-"""Removes and walks trees that programs have made, however deep they are.
+"""Removes and walks trees that programs have made, of any depth.
 
-``shutil.rmtree`` and ``os.fwalk`` call themselves for each level; a thousand are too many for them.
+``shutil.rmtree`` and ``os.fwalk`` are recursive and fail with a thousand levels.
 """
 
 import errno
@@ -22,11 +22,11 @@ _READ: Final = os.O_RDONLY | os.O_DIRECTORY
 def opened_folders(
     root: str | os.PathLike[str], below: str = ""
 ) -> Iterator[tuple[str, list[str], int]]:
-    """Each folder of a tree: its name, the names in it that are no folders, its descriptor.
+    """Yield each folder of a tree: its name, the names in it that are not folders, its descriptor.
 
-    The top of the tree is the root, whose path may lead over links, or what is ``below`` it, whose
-    path may not.  Its name is "", and it comes last.  No link in the tree is followed; what is gone
-    meanwhile, or has a longer path than the system takes, is passed over.  Raises OSError.
+    The top of the tree is the root, whose path may have links, or a folder ``below`` it, whose path
+    may not.  Its name is "", and it comes last.  No link in the tree is followed; folders that were
+    removed meanwhile, or have too long paths for the system, are skipped.  Raises OSError.
     """
     with _open_tree(root, below) as tree:
         folders = tree.walk("", _ENTRIES_MAX)
@@ -57,7 +57,7 @@ def _open_tree(root: str | os.PathLike[str], below: str) -> Iterator[Beneath]:
 def remove_tree(path: str | os.PathLike[str]) -> None:
     """Remove a folder with all below it; links are removed and not followed.
 
-    Raises OSError where something cannot be removed, after all else has been.
+    Raises OSError if something cannot be removed, after it has removed the rest.
     """
     above, name = os.path.split(os.fspath(path))
     with Beneath(above or ".") as outside:
@@ -70,7 +70,7 @@ def remove_tree(path: str | os.PathLike[str]) -> None:
 
 
 def _level(top: int) -> bool:
-    """Remove the first level; what lies in its folders is the first level then.  False: none."""
+    """Remove the first level; the contents of its folders become the first level.  False: none."""
     with Beneath(f"/proc/self/fd/{top}") as tree:
         entries, errors = tree.entries(), []
         for name, kind in entries:
@@ -87,9 +87,9 @@ def _level(top: int) -> bool:
 
 
 def _open_to_owner(folder: int) -> None:
-    """Let its owner remove what is in a folder: a program may have closed it, mode 0 too."""
+    """Let the owner of a folder remove its contents: a program may have set any mode, also 0."""
     if stat.S_IMODE(os.fstat(folder).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
-        with suppress(OSError):  # another user's: what cannot be removed is said then
+        with suppress(OSError):  # another user's: the removal reports it
             os.chmod(f"/proc/self/fd/{folder}", stat.S_IRWXU)  # noqa: PTH101 - a descriptor
 
 

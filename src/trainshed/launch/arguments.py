@@ -1,8 +1,8 @@
 """The command line of a replica.
 
-The user's words come first and are never touched; the words that the service adds follow them, as
-gcloud's own local run appends ``--job-dir`` (docs/sources/gcloud.md 9.1) and Vertex AI appends the
-arguments of a trial (docs/sources/vertex.md 10).
+The user's words come first and never change; the words of the service follow them, as gcloud's own
+local run appends ``--job-dir`` (docs/sources/gcloud.md 9.1) and Vertex AI appends the arguments of
+a trial (docs/sources/vertex.md 10).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +17,10 @@ from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.launch_plan import PYTHON_WORD
 from trainshed.model.roles import Dialect, Role
 
-#: Where the service hands its job directory to the program; Vertex has AIP_* instead.
+#: The argument with the job directory; Vertex has AIP_* instead.
 TAKES_JOB_DIR: Final = frozenset({Dialect.ML_V1})
 
-#: What the dialects call the field that says how a container starts.
+#: The dialects' names of the field with a container's command.
 COMMAND_FIELD: Final[Mapping[Dialect, str]] = {
     Dialect.ML_V1: "containerCommand",
     Dialect.AIPLATFORM_V1: "containerSpec.command",
@@ -33,7 +33,7 @@ EntryPoints = Mapping[Role, tuple[str, ...]]
 
 
 def argv_of(context: Context, group: ReplicaGroup, entrypoints: EntryPoints) -> tuple[str, ...]:
-    """Give the command line of every replica of a group that ``violations`` had nothing against."""
+    """Return the command line of every replica of a group without ``violations``."""
     program = program_of(context.spec, group)
     if group.role is Role.REDUCER:  # runs our program, whatever its container says
         return reduction_env.argv_of(group.program)
@@ -61,7 +61,7 @@ def job_dir(context: Context) -> tuple[str, ...]:
 
 
 def violations(spec: JobSpec, group: ReplicaGroup, entrypoints: EntryPoints) -> Iterator[Violation]:
-    """Find what keeps a group from having a command line."""
+    """Yield the reasons why a group cannot have a command line."""
     program = program_of(spec, group)
     if group.role is Role.REDUCER:
         return

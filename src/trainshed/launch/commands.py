@@ -7,8 +7,8 @@ from trainshed.launch.site import ProgramSite
 from trainshed.model.launch_plan import PYTHON_WORD
 from trainshed.model.roles import Role
 
-#: Follows the interpreter in the place of the name of the reducer's program.  With -P it looks for
-#: modules among its own packages, and not in the folder of the job.
+#: Follows the interpreter in the place of the name of the reducer's program.  With -P it searches
+#: modules in its own packages, and not in the folder of the job.
 _REDUCER: Final = ("-P", "-m", "trainshed.reduction")
 
 
@@ -17,8 +17,8 @@ def with_interpreter(
 ) -> tuple[str, ...]:
     """Name the interpreter in a command: the word ``python`` stands for that of the job.
 
-    Images call their interpreter python3 or by its path; here it is the replica's.  A reducer is
-    our own program and starts with ours.
+    Images name their interpreter python3 or give its path; here it is the replica's.  A reducer is
+    Trainshed's program and starts with Trainshed's interpreter.
     """
     first, *rest = argv
     if role is Role.REDUCER:

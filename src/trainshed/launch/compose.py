@@ -57,7 +57,7 @@ TRAINS: Final = frozenset({Role.PRIMARY, Role.WORKER})
 
 
 def compose(spec: JobSpec, site: LaunchSite, *, job_id: str, attempt: int) -> LaunchPlan:
-    """Say all that an engine needs to start one attempt of an admitted job.
+    """Return all that an engine needs to start one attempt of an admitted job.
 
     Raises Fault with every violation when a group has nothing to run or a variable has a name that
     no environment can hold.
@@ -170,14 +170,14 @@ def _gpus(site: LaunchSite, group: ReplicaGroup, index: int) -> tuple[int, str |
 
 
 def _environment(environment: Environment, replicas: Sequence[ReplicaPlan]) -> Environment:
-    """The packages to install on the machine: none where all replicas run in containers."""
+    """Return the packages to install on the machine: none if all replicas run in containers."""
     if all(replica.container or replica.role is Role.REDUCER for replica in replicas):
         return replace(environment, packages=())
     return environment
 
 
 def _list_notes(context: Context, spec: JobSpec, replicas: Sequence[ReplicaPlan]) -> Iterator[str]:
-    """List sentences on what the job asks for and will not get."""
+    """List sentences about requests of the job that are not met."""
     yield from step_hooks.notes_of(context, replicas)
     yield from tpu_worker_notes(spec.groups)
     for group in context.spec.groups:

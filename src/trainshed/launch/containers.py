@@ -1,7 +1,7 @@
-"""What starts a replica in its own image: command and args as Docker defines them.
+"""Builds the command of a replica in its own image: command and args as Docker defines them.
 
-A container's command replaces the image's ENTRYPOINT and its args replace CMD; where the job gives
-neither, the image's own are kept (docs/sources/vertex.md 7.1 and 8).  What the service adds is
+A container's command replaces the image's ENTRYPOINT and its args replace CMD; if the job has
+neither, the image's own are kept (docs/sources/vertex.md 7.1 and 8).  The service adds its words to
 args.
 """
 
@@ -35,7 +35,7 @@ def container_of(context: Context, group: ReplicaGroup, packages: Sequence[str])
 
 
 def words_of(plan: ContainerPlan) -> Words:
-    """Give the words that are known without the image, for people."""
+    """Return the words that are known without the image, for display."""
     return (*(plan.command or ()), *(plan.args or ()))
 
 
@@ -44,7 +44,7 @@ def _own(program: Program, _packages: Sequence[str]) -> Words:
 
 
 def _module(program: Program, packages: Sequence[str]) -> Words:
-    """Start a module as Google's executor images do: pip installs for the user, then it runs."""
+    """Start a module as Google's executor images do: pip installs, then it runs."""
     module = program.module or ""
     if not packages:
         return ("python3", "-m", module)
@@ -55,10 +55,10 @@ def _module(program: Program, packages: Sequence[str]) -> Words:
 
 PIP_FLAGS: Final = ("--user", "--quiet", "--disable-pip-version-check", "--no-warn-script-location")
 
-#: Replicas share the home of their job, and two installations into one folder spoil each other.
+#: Replicas share the home of their job, and two installations into one folder break each other.
 PRIVATE_BASE: Final = 'export PYTHONUSERBASE="${TMPDIR:-/tmp}/trainshed-packages"'
 
-#: A program that came with no image writes where it stands, and an image's own files are closed.
+#: A program without its own image writes to its folder, and an image's own files are read-only.
 WRITABLE: Final = "{ [ -w . ] || cd || :; }"
 
 COMMAND: Final[Mapping[ProgramKind, Callable[[Program, Sequence[str]], Words]]] = {

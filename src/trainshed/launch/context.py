@@ -1,7 +1,7 @@
-"""What the variables of every replica of one attempt are derived from.
+"""The value from which the variables of every replica of an attempt are derived.
 
-One value, so that each module that gives variables has the same shape: a function of
-``(context, role, index)`` that returns the variables it answers for, or none.
+With one value, every module of variables has the same form: a function of ``(context, role,
+index)`` that returns its variables, or none.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Context:
 
     @property
     def trial(self) -> TrialSpec | None:
-        """The trial that the job is, if it is one."""
+        """The job's trial, if it is one."""
         return self.spec.trial
 
     @property
@@ -46,7 +46,7 @@ class Context:
 
 
 def in_role_order(spec: JobSpec) -> JobSpec:
-    """Drop the groups of no replicas and the TPU workers, and put the rest in role order."""
+    """Drop groups without replicas and TPU workers, and sort the others by role."""
     groups = [
         group
         for group in spec.groups

@@ -1,6 +1,6 @@
-"""The accelerators of a replica, as an engine is asked for them.
+"""The accelerators that a replica requests of an engine.
 
-Engines here give NVIDIA GPUs.  A TPU is a machine that only Google has: the replica runs without.
+Engines provide NVIDIA GPUs.  Only Google has TPUs: the replica runs without one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,7 +46,7 @@ def tpu_worker_notes(groups: Iterable[ReplicaGroup]) -> Iterator[str]:
 
 
 def missing_devices(group: ReplicaGroup) -> Iterator[str]:
-    """Say which devices of a group no engine here can give."""
+    """Return the note on devices of a group that no engine here has."""
     count, kind = _devices_of(group)
     if count and kind and not kind.startswith(GPU_PREFIX):
         yield (

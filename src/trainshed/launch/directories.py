@@ -1,4 +1,4 @@
-"""Which job and trial this is, and where its results go: CLOUD_ML_* and AIP_*.
+"""The variables CLOUD_ML_* and AIP_*: the job, its trial, and the folders for results.
 
 Source: docs/sources/vertex.md 10.
 """
@@ -19,10 +19,10 @@ FOLDER: Final[Mapping[str, str]] = {
     names_of.AIP_TENSORBOARD_LOG_DIR: "logs",
 }
 
-#: The folders below the base directory, for those who make them.
+#: The folders below the base directory, which the server or the local run makes.
 AIP_FOLDERS: Final = tuple(FOLDER.values())
 
-#: CLOUD_ML_PROJECT_ID is the project's number on Vertex, whatever its name says.
+#: CLOUD_ML_PROJECT_ID is the project's number on Vertex, in spite of its name.
 PROJECT: Final[Mapping[Dialect, Callable[[Context], str]]] = {
     Dialect.ML_V1: lambda context: context.site.project,
     Dialect.AIPLATFORM_V1: lambda context: context.site.project_number,
@@ -44,7 +44,7 @@ def under(base: str, *names: str) -> str:
 
 
 def trial_folder(context: Context) -> tuple[str, ...]:
-    """Give the folder that a trial's results have to themselves, or none outside tuning."""
+    """Return the folder of a trial's results; nothing outside tuning."""
     return (context.trial.trial_id,) if context.trial else ()
 
 
@@ -70,10 +70,10 @@ def _trial(context: Context, role: Role, index: int) -> Variables:
 
 
 def _metric_file(context: Context, role: Role, index: int) -> str:
-    """Give the primary the file itself, and each other replica one of its own beside it.
+    """Return the file for the primary, and another one next to it for each other replica.
 
     Each report rewrites the whole file (docs/sources/vertex.md 10.1), and replicas that share a
-    machine would wipe out each other's lines.
+    machine would overwrite each other's lines.
     """
     if role is Role.PRIMARY:
         return context.site.metric_file or ""

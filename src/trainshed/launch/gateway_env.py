@@ -1,8 +1,8 @@
-"""What tells a program of the gateway, so that gs:// is there without a word of its own.
+"""The variables that connect a program to the gateway, so that gs:// works without changes.
 
-Every variable here is one that some client of Google's, or a library below it, reads by itself.
-Each reads another: requests, curl, aiohttp, httplib2 and gRPC look for certificates in five places.
-What each client needs was tried, one by one (docs/decisions/0041).
+Google's clients, or libraries below them, read these variables by themselves, each of them others:
+requests, curl, aiohttp, httplib2 and gRPC look for certificates in five places.  The needs of each
+client were found by experiment (docs/decisions/0041).
 """
 
 import json
@@ -24,22 +24,22 @@ CERTIFICATES: Final = (
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
 )
 
-#: TensorFlow opens a connection for each object, and for each it reads all of this file:
-#: 170 authorities cost it 7 ms, three times all the rest (benchmarks/service/storage.py).
+#: TensorFlow opens a connection for each object, and reads this whole file for each: 170
+#: authorities take 7 ms, three times the rest of the call (benchmarks/service/storage.py).
 _TENSORFLOW: Final = "CURL_CA_BUNDLE"
 
-#: Where every bucket here says that it is.
+#: The location that every bucket has.
 BUCKET_LOCATION: Final = "us"
 
-#: Hosts that are reached without a proxy, besides those of the job.
+#: Hosts that need no proxy, in addition to those of the job.
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1", "metadata.google.internal")
 
-#: gcsfs asks a proxy only where settings of its session say so: fsspec reads this name.
+#: gcsfs uses a proxy only if settings of its session say so: fsspec reads this variable.
 _FSSPEC: Final = {"FSSPEC_GS": json.dumps({"session_kwargs": {"trust_env": True}})}
 
 
 def variables(context: Context, role: Role, _index: int) -> Variables:
-    """Give a replica what its clients look for; a reducer is our own program, and has none."""
+    """Give a replica the variables of its clients; a reducer is our own program and needs none."""
     sight = context.site.gateway
     if sight is None or role is Role.REDUCER:
         return {}
@@ -47,26 +47,26 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         **dict.fromkeys(METADATA, sight.address),
         **dict.fromkeys(CERTIFICATES, f"{sight.folder}/{BUNDLE}"),
         **_of_curl(context, role, sight),
-        "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the last word is the user's
-        # google-auth gives up on a machine that is busy: 3 s by default
+        "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the user's file wins
+        # by default google-auth gives up after 3 s, which is too short on a busy machine
         "GCE_METADATA_TIMEOUT": "30",
         "GOOGLE_CLOUD_PROJECT": context.site.project,
-        # TensorFlow then asks for a bucket before it opens a file, and says what is wrong: its
-        # GFile.readline tells of no error, and takes what cannot be read for empty
+        # with it, TensorFlow requests the bucket before it opens a file, and reports errors:
+        # GFile.readline reports none, and returns an empty text if it cannot read
         "GCS_ALLOWED_BUCKET_LOCATIONS": BUCKET_LOCATION,
-        # TensorFlow clears so much memory for each piece that it reads: 64 by default, which costs
+        # TensorFlow clears this much memory for each block that it reads; the default, 64 MB, takes
         # 50 ms for a file of a few bytes
         "GCS_READ_CACHE_BLOCK_SIZE_MB": "16",
-        # it would ask by gRPC for a kind of bucket that is not here
+        # otherwise gcsfs asks by gRPC for a kind of bucket that Trainshed does not have
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         **({} if sight.hosts else _proxy_variables(context, sight)),
     }
 
 
 def _of_curl(context: Context, role: Role, sight: GatewaySight) -> Variables:
-    """TensorFlow trusts ours alone; the command curl reads the same name, and gets all by a file.
+    """TensorFlow trusts only our authority; curl reads the variable too, and gets all from a file.
 
-    A user who sets the name means both.
+    If a user sets the variable, the value applies to both.
     """
     group = context.spec.group(role)
     program = program_of(context.spec, group) if group else None
@@ -76,9 +76,9 @@ def _of_curl(context: Context, role: Role, sight: GatewaySight) -> Variables:
 
 
 def _proxy_variables(context: Context, sight: GatewaySight) -> Variables:
-    """Where Google's names lead elsewhere, https:// goes through the gateway.
+    """If Google's names resolve to other addresses, https:// goes through the gateway.
 
-    gRPC obeys these too, and replicas of one job must meet without it.
+    gRPC uses these too, and replicas of one job must connect without the proxy.
     """
     peers = dict.fromkeys(address.host for address in context.site.addresses.values())
     without = ",".join(dict.fromkeys((*_LOCAL, *peers, *sight.without_proxy)))

@@ -1,4 +1,4 @@
-"""What ``jax.distributed.initialize`` needs to find its coordinator.
+"""The variables with which ``jax.distributed.initialize`` finds its coordinator.
 
 JAX 0.10 reads the address by itself.  It does not read the two numbers: the program passes them,
 ``initialize(num_processes=int(os.environ["JAX_NUM_PROCESSES"]), process_id=...)``.

@@ -1,8 +1,7 @@
 """The ``job`` entry of TF_CONFIG and CLUSTER_SPEC: the caller's own document, as JSON.
 
-Vertex shows the CustomJobSpec as it was sent.  AI Platform Training shows the TrainingInput with
-its keys in snake case and one mark of its own, ``run_on_raw_vm``; programs read it under those
-names.
+Vertex has the CustomJobSpec as submitted.  AI Platform Training has the TrainingInput with snake
+case keys and its own key ``run_on_raw_vm``; programs read these keys.
 """
 
 import json
@@ -22,7 +21,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def job_document(spec: JobSpec) -> Any:
-    """Give the ``job`` entry of a spec's cluster descriptions, as a JSON value."""
+    """Return the ``job`` entry of a spec's cluster descriptions, as a JSON value."""
     return FORM[spec.dialect](json.loads(spec.request))
 
 
@@ -34,7 +33,7 @@ def variables(context: Context, _role: Role, _index: int) -> Variables:
 
 
 def snake_keys(value: Any) -> Any:
-    """Put the keys of a JSON value into snake case, all the way down, the user's maps apart."""
+    """Convert the keys of a JSON value to snake case at every level, except in the user's maps."""
     if isinstance(value, list):
         return [snake_keys(item) for item in value]
     if not isinstance(value, dict):
@@ -58,7 +57,7 @@ def _as_sent(job_spec: Any) -> Any:
     return job_spec
 
 
-#: What each dialect makes of the caller's document.
+#: How each dialect converts the caller's document.
 FORM: Final[Mapping[Dialect, Callable[[Any], Any]]] = {
     Dialect.ML_V1: _training_input,
     Dialect.AIPLATFORM_V1: _as_sent,

@@ -1,8 +1,8 @@
-"""What replicas are called: in logs, in CLUSTER_SPEC, and as hosts.
+"""The names of replicas: in logs, in CLUSTER_SPEC, and as hosts.
 
 Each dialect has one word for a role, and three names are formed from it: the task name of the logs
-(docs/sources/gcloud.md 7.5), the key of CLUSTER_SPEC, and the host name.  One table holds the
-words, so that the three can never disagree.
+(docs/sources/gcloud.md 7.5), the key of CLUSTER_SPEC, and the host name.  One table has the words,
+so that the three names always agree.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from trainshed.model.launch_plan import Address
 from trainshed.model.network import CLUSTER_PORT, RENDEZVOUS_PORT
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
 
-#: The dialects' words for a role.  Two of ml v1 are ours: it has no reducers, and
+#: The dialects' words for a role.  We chose two of ml v1: it has no reducers, and
 #: docs/sources/gcloud.md 7.5 has no task name of an evaluator.
 TASK_WORD: Final[Mapping[Dialect, Mapping[Role, str]]] = {
     Dialect.ML_V1: {
@@ -47,7 +47,7 @@ def host_name(dialect: Dialect, job_id: str, role: Role, index: int) -> str:
 
 
 def short_id(job_id: str) -> str:
-    """Shorten a job id to ten hexadecimal digits, always the same ones: a host name is short."""
+    """Return ten hexadecimal digits for a job id, always the same ones: a host name is short."""
     return _digest(job_id)[:10]
 
 

@@ -1,6 +1,6 @@
-"""Which network the replicas of a job have, and what their names and addresses are.
+"""The network of a job's replicas, and their names and addresses in it.
 
-Where each job has a network of its own its replicas share it, or have one each (decision 0087).
+If each job has its own network, its replicas share one namespace or have one each (decision 0087).
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ def layout_of(spec: JobSpec) -> NetworkLayout:
     """Choose the layout by the job's label, else by whether its replicas may share GPU memory.
 
     NCCL's shared memory and peer-to-peer copies need one network namespace for both replicas, so a
-    job of which any replica has a GPU has one.  Without GPUs each replica has one for itself, as on
-    machines of their own.
+    job of which any replica has a GPU has one.  Without GPUs each replica has its own one, as on
+    separate machines.
     """
     if (label := spec.labels.get(NETWORK_LABEL)) in LAYOUTS:
         return NetworkLayout(label)

@@ -1,11 +1,11 @@
 """The variables of a job with a Reduction Server, and how its reducers are started.
 
-Primary, workers and reducers get the address of every reducer process.  What proves that they
-belong to one job, and where the achieved rates are written, are files of one attempt: whoever
-starts it adds their paths, so that no plan that is printed or stored holds a secret.
+Primary, workers and reducers get the address of every reducer process.  The secret of the job and
+the file for the achieved rates belong to one attempt: the starter of the attempt adds their paths,
+so that no printed or stored plan has a secret.
 
-The program of a reducer is ours, so its container's command and args say nothing to it; its
-env may set what the program is started with (``SETTINGS``).
+A reducer runs Trainshed's program, so its container's command and args are not used; the
+container's env may change settings of the program (``SETTINGS``).
 """
 
 import re
@@ -19,28 +19,28 @@ from trainshed.model.job import JobSpec, Program
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
 
-#: Who takes part in a reduction; an evaluator never does.
+#: The roles that take part in a reduction; evaluators never do.
 TAKES_PART: Final = frozenset({Role.PRIMARY, Role.WORKER, Role.REDUCER})
 
 #: The program of a reducer, by the name of its console script.
 PROGRAM: Final = "trainshed-reducer"
-#: A reducer of ours ends with its job, however long its workers load data before they reduce.
+#: A reducer ends with its job, so it waits without a limit while workers load data.
 _ARGV: Final = (PROGRAM, "--idle-timeout", "0")
 
 PROCS: Final = "TRAINSHED_REDUCER_PROCS"
 
 
 class ReducerSetting(NamedTuple):
-    """What a variable of the reducers' container becomes, and which values it may have."""
+    """The option for a variable of the reducers' container, and its accepted values."""
 
     flag: str
     pattern: str
     accepted: str
 
 
-#: Variables in the env of the third pool's container that a reducer is started with.  One process
-#: a reducer unless the job says otherwise: its threads sum on several cores, and on a machine that
-#: it shares with workers more processes would take the cores from them.
+#: Variables in the env of the third pool's container that set a reducer's options.  A reducer has
+#: one process by default: its threads sum on several cores, and on a machine with workers more
+#: processes would take the workers' cores.
 SETTINGS: Final[Mapping[str, ReducerSetting]] = {
     PROCS: ReducerSetting("--procs", r"[1-9]|[12][0-9]|3[0-2]", "1 to 32"),
     "TRAINSHED_REDUCER_MAX_MEMORY": ReducerSetting(
@@ -51,14 +51,14 @@ SETTINGS: Final[Mapping[str, ReducerSetting]] = {
 
 
 def variables(context: Context, role: Role, _index: int) -> Variables:
-    """Give TRAINSHED_REDUCERS to those who take part, where a job has reducers."""
+    """Give TRAINSHED_REDUCERS to the replicas that take part, if the job has reducers."""
     if role not in TAKES_PART or context.spec.group(Role.REDUCER) is None:
         return {}
     return {trainer_contract.REDUCERS: ",".join(addresses(context))}
 
 
 def addresses(context: Context) -> Iterator[str]:
-    """List ``host:port`` of every process of every reducer: ports count up from a reducer's own."""
+    """List ``host:port`` of every process of every reducer; ports count up from its own."""
     procs = procs_of(context.spec)
     group = context.spec.group(Role.REDUCER)
     for index in range(group.count if group else 0):
@@ -67,19 +67,19 @@ def addresses(context: Context) -> Iterator[str]:
 
 
 def procs_of(spec: JobSpec) -> int:
-    """Give the number of processes of each reducer: each needs a port of its own."""
+    """Return the number of processes of each reducer; each needs its own port."""
     group = spec.group(Role.REDUCER)
     return int(_settings(group.program if group else None).get(PROCS, "1"))
 
 
 def argv_of(program: Program | None) -> tuple[str, ...]:
-    """Give the command line of a reducer: no secret and no address is in it."""
+    """Return the command line of a reducer, without secrets and addresses."""
     settings = _settings(program).items()
     return (*_ARGV, *(word for name, value in settings for word in (SETTINGS[name].flag, value)))
 
 
 def notes_of(spec: JobSpec) -> Iterator[str]:
-    """Say what of the reducers' container is not used, and how workers come to use reducers."""
+    """Return notes on unused parts of the reducers' container, and how workers use reducers."""
     group = spec.group(Role.REDUCER)
     if group is None:
         return
@@ -92,7 +92,7 @@ def notes_of(spec: JobSpec) -> Iterator[str]:
 
 
 def with_token_file(plan: LaunchPlan, path: str) -> LaunchPlan:
-    """Give the path of the attempt's secret to those who take part."""
+    """Give the path of the attempt's secret to the replicas that take part."""
     added = {trainer_contract.REDUCTION_TOKEN_FILE: path}
     replicas = tuple(
         replace(replica, env={**replica.env, **added}) if replica.role in TAKES_PART else replica
@@ -102,13 +102,13 @@ def with_token_file(plan: LaunchPlan, path: str) -> LaunchPlan:
 
 
 def has_reducers(spec: JobSpec) -> bool:
-    """Whether an attempt needs a secret at all."""
+    """Whether an attempt needs a secret."""
     group = spec.group(Role.REDUCER)
     return group is not None and group.count > 0
 
 
 def _settings(program: Program | None) -> dict[str, str]:
-    """The settings of a reducer that can be read; the last of one name counts."""
+    """Return the valid settings of a reducer; the last one of a name counts."""
     env = program.env if program else ()
     return {
         name: value

@@ -1,4 +1,4 @@
-"""Where an attempt finds checkpoints of earlier attempts, and where a trial reports its metrics."""
+"""The folders with checkpoints of earlier attempts, and the files of a trial's metrics."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ _CHECKPOINTS: Final = FOLDER[AIP_CHECKPOINT_DIR]
 def list_checkpoint_folders(context: Context, attempt: int) -> Iterator[str]:
     """List the folders in which earlier attempts may have left checkpoints.
 
-    A program that gets no directory may keep them where it starts: the next attempt starts
-    elsewhere, and its log is to say what it does not see.
+    A program without an output directory may write them to its working directory.  The next attempt
+    has another one, and its log names the checkpoints that it cannot read.
     """
     for work in context.site.earlier:
         yield f"{work}/{_CHECKPOINTS}"
@@ -33,10 +33,10 @@ def list_checkpoint_folders(context: Context, attempt: int) -> Iterator[str]:
 
 
 def metrics_of(context: Context, replicas: Sequence[ReplicaPlan]) -> MetricsPlan | None:
-    """Give the files and the folders that the supervisor reads for a trial; None outside tuning.
+    """Return the files and folders that the supervisor reads for a trial; None outside tuning.
 
-    AI Platform read TensorFlow's summaries too.  A program may name another file to itself: the
-    supervisor makes and reads no file outside the site's own folders.
+    AI Platform read TensorFlow's summaries too.  A program may choose another file: the supervisor
+    makes and reads no file outside the site's own folders.
     """
     spec, site = context.spec, context.site
     if context.trial is None or spec.study is None:

@@ -1,4 +1,4 @@
-"""The place where an attempt will run, as far as ``compose`` must know it.
+"""The place where an attempt will run, as an argument of ``compose``.
 
 The server and a local run each make one ``LaunchSite`` for an attempt.  Every path in it is a path
 that the replicas see.

@@ -1,4 +1,4 @@
-"""A job that asks to be measured by its label has its steps seen by hooks."""
+"""Switches on hooks that measure the steps of a job, by its label or a variable."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,14 +17,14 @@ def asks_for_hooks(spec: JobSpec) -> bool:
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:  # noqa: ARG001 - as all blocks
-    """Give TRAINSHED_STEPS to all that train."""
+    """Give TRAINSHED_STEPS to all replicas that train."""
     if role is Role.REDUCER or not is_measured(context.spec.labels):
         return {}
     return {STEPS: "hooks"}
 
 
 def notes_of(context: Context, replicas: Sequence[ReplicaPlan]) -> Iterator[str]:
-    """Say that hooks do not reach a program in its own image: they are files of the server's."""
+    """Return the note that hooks cannot run in an image: they are files of the server."""
     is_measured_by_hooks = any(STEPS in replica.env for replica in replicas)
     if is_measured_by_hooks and Role.PRIMARY in context.site.in_containers:
         yield (

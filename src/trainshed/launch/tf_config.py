@@ -1,8 +1,8 @@
-"""TF_CONFIG: what TensorFlow's distribution strategies read.
+"""TF_CONFIG, which TensorFlow's distribution strategies read.
 
 The cluster is the same text on every replica; only ``task`` differs.  Evaluators have a task but no
-place in the cluster.  Reducers have neither: they run our own program, and calling them parameter
-servers would make user code look for one.
+place in the cluster.  Reducers have neither: they run Trainshed's program, and user code would
+connect to them if they were listed as parameter servers.
 """
 
 import json
@@ -19,7 +19,8 @@ from trainshed.model.roles import Dialect, Role
 #: The least number of replicas with which a job has TF_CONFIG (docs/sources/vertex.md 10).
 REPLICAS_MIN: Final[Mapping[Dialect, int]] = {Dialect.ML_V1: 1, Dialect.AIPLATFORM_V1: 2}
 
-#: What TensorFlow calls a role; None has no TF_CONFIG.  Some jobs call their chief ``master``.
+#: TensorFlow's names of roles; a role with None has no TF_CONFIG.  Some jobs call their chief
+#: ``master``.
 TASK_TYPE: Final[Mapping[Role, str | None]] = {
     Role.PRIMARY: "chief",
     Role.WORKER: "worker",
@@ -36,7 +37,7 @@ CHIEF_SINCE: Final = (2, 1)
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:
-    """Give TF_CONFIG to a replica, where its dialect and its role have one."""
+    """Give TF_CONFIG to a replica, if its dialect and its role have one."""
     task_type = task_type_of(context.spec, role)
     if task_type is None or context.spec.replica_count < REPLICAS_MIN[context.spec.dialect]:
         return {}
@@ -66,8 +67,8 @@ def primary_word(spec: JobSpec) -> str:
     """Choose between ``chief`` and ``master`` for a job's primary.
 
     Vertex says chief.  AI Platform Training says chief from runtime version 2.1 on and master
-    before, and master for an image unless ``useChiefInTfConfig`` is true; that field means nothing
-    to a runtime version.  A package with neither is a local run: chief.
+    before, and master for an image unless ``useChiefInTfConfig`` is true; a runtime version ignores
+    that field.  A package with neither is a local run: chief.
     """
     program = primary_program(spec)
     if spec.dialect is Dialect.AIPLATFORM_V1 or program is None:
@@ -79,6 +80,6 @@ def primary_word(spec: JobSpec) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Read ``2.11`` as (2, 11), which is more than (2, 2); what is no version is ()."""
+    """Read ``2.11`` as (2, 11), which is more than (2, 2); return () for any other text."""
     words = version.split(".")
     return tuple(int(word) for word in words) if all(map(str.isdecimal, words)) else ()

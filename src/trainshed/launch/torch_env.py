@@ -1,7 +1,7 @@
-"""What ``torch.distributed`` needs to find its peers with ``env://``.
+"""The variables with which ``torch.distributed`` finds its peers (``env://``).
 
 WORLD_SIZE counts replicas, and the primary has rank 0 (docs/sources/vertex.md 10).  A trainer that
-starts several processes on its machine multiplies for itself, as it does at Google.
+starts several processes on its machine computes its own world size, as at Google.
 """
 
 from trainshed.launch import variables as names_of

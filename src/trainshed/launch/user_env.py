@@ -1,7 +1,7 @@
-"""The variables that the user asked for: set last, in their order (docs/sources/vertex.md 8, 10).
+"""Sets the user's variables, last and in their order (docs/sources/vertex.md 8, 10).
 
-``$(NAME)`` in a value stands for an earlier variable, the service's or the user's; a name that
-nobody has set is left as it is written, and ``$$(NAME)`` writes ``$(NAME)`` itself.
+``$(NAME)`` in a value stands for an earlier variable, the service's or the user's; a reference to a
+name without a value stays unchanged, and ``$$(NAME)`` writes ``$(NAME)`` itself.
 """
 
 import re
@@ -20,7 +20,7 @@ _REFERENCE: Final = re.compile(rf"(?P<escape>\$?)(?P<reference>\$\((?P<name>{_NA
 
 
 def merged(service: Variables, program: Program | None) -> Variables:
-    """Add a program's variables to the service's; the user's value wins, AIP_* names apart."""
+    """Add a program's variables to the service's; the user's value wins, except for AIP_* names."""
     env = dict(service)
     for name, value in program.env if program else ():
         if not is_kept_by_service(name, service):
@@ -29,7 +29,7 @@ def merged(service: Variables, program: Program | None) -> Variables:
 
 
 def expanded(value: str, env: Variables) -> str:
-    """Replace the references in a value, once: what is put in is not read again."""
+    """Replace the references in a value once: inserted text is not expanded again."""
 
     def replacement(match: re.Match[str]) -> str:
         if match["escape"]:
@@ -40,12 +40,12 @@ def expanded(value: str, env: Variables) -> str:
 
 
 def is_kept_by_service(name: str, service: Variables) -> bool:
-    """Whether a user's variable gives way: the prefix is reserved and the service has a value."""
+    """Whether the service's value wins: the prefix is reserved and the service has a value."""
     return name.startswith(RESERVED_PREFIX) and name in service
 
 
 def violations(role: Role, program: Program) -> Iterator[Violation]:
-    """Find the variables whose name is no C identifier (docs/sources/vertex.md 8)."""
+    """Find the variables whose name is not a C identifier (docs/sources/vertex.md 8)."""
     for name, _ in program.env:
         if not _IDENTIFIER.fullmatch(name):
             yield Violation(

@@ -1,8 +1,8 @@
-"""The environment variables that a replica may get, each name written down once.
+"""The names of the environment variables that a replica may get, each defined once.
 
 A variable that one program sets for itself must not reach another: a launcher started by torchrun
-has a RANK of its own, and a trainer that saw it would wait for peers that do not exist.  So every
-name here is taken out of the launcher's environment before a replica's own variables are set.
+has its own RANK, and a trainer with this RANK would wait for peers that do not exist.  So every
+name here is removed from the launcher's environment before a replica's own variables are set.
 """
 
 from typing import Final
