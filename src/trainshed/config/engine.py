@@ -100,7 +100,7 @@ def _create_engine(settings: Settings, table: EngineSettings) -> Engine:
 
 
 def _options(settings: Settings, table: EngineSettings) -> Mapping[str, Any]:
-    """Return the kind's own keys; the local engine has tables of its own."""
+    """Return the kind's own keys; the local engine has its own tables."""
     if table.kind != LOCAL.name:
         return table.options
     if table.options:

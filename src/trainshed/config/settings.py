@@ -17,7 +17,7 @@ from trainshed.storage.buckets import GsPaths, RemoteBucket
 
 #: ``other_apis`` and ``public`` of ``[gateway]``.
 REFUSE, PASS = "refuse", "pass"
-#: ``telemetry`` of ``[gateway]``; ``PASS`` besides.
+#: ``telemetry`` of ``[gateway]``; ``PASS`` is accepted too.
 DROP, LOG = "drop", "log"
 
 

@@ -17,7 +17,7 @@ from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
 from trainshed.storage.buckets import GsPaths
 
-#: In place of a port for gRPC.
+#: The word instead of a port that switches off gRPC.
 NO_GRPC = "none"
 
 
@@ -27,35 +27,35 @@ _USER = re.compile(rf"[0-9]{{1,10}}(:[0-9]{{1,10}})?|{USER_OF_IMAGE}")
 _ORIGIN = re.compile(r"https?://[^/\s?#]+/?")
 
 
-#: Ids below are users of the machine; the one above means no user.
+#: Lower ids are users of the machine; the id above the maximum means no user.
 _UID_MIN, _UID_MAX = 1000, (1 << 32) - 3
 _UIDS = f"[FIRST, LAST], two whole numbers from {_UID_MIN} to {_UID_MAX}"
 _VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 
 
 class WrongValue(Exception):
-    """Says what would be accepted."""
+    """A wrong value; the message describes accepted values."""
 
 
 Reader = Callable[[Any], Any]
 
 
 def text(value: Any) -> str:
-    """A text that is not empty."""
+    """Read a text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise WrongValue("a text that is not empty")
     return value
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """A list of such texts."""
+    """Read a list of such texts."""
     if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
         raise WrongValue("a list of texts")
     return tuple(value)
 
 
 def hosts(value: Any) -> tuple[str, ...]:
-    """Names and addresses, with or without a port."""
+    """Read names and addresses, with or without a port."""
     names = texts(value)
     if not all(map(_HOST.fullmatch, names)):
         raise WrongValue("a list of host names or addresses, without http://")
@@ -63,7 +63,7 @@ def hosts(value: Any) -> tuple[str, ...]:
 
 
 def origins(value: Any) -> tuple[str, ...]:
-    """Origins as browsers send them."""
+    """Read origins as browsers send them."""
     urls = texts(value)
     if not all(map(_ORIGIN.fullmatch, urls)):
         raise WrongValue("a list of origins such as https://console.example")
@@ -71,21 +71,21 @@ def origins(value: Any) -> tuple[str, ...]:
 
 
 def aliases(value: Any) -> dict[str, str]:
-    """Which accelerator stands in for which; ``any`` is every one."""
+    """Read a map of accelerators to their replacements; ``any`` means every one."""
     if not isinstance(value, dict) or not all(isinstance(v, str) and v for v in value.values()):
         raise WrongValue('a table from one accelerator to another, or to "any"')
     return value
 
 
 def table(value: Any) -> dict[str, Any]:
-    """A table that an engine reads itself."""
+    """Read a table that an engine parses itself."""
     if not isinstance(value, dict):
         raise WrongValue("a table")
     return value
 
 
 def whole(least: int, most: int | None = None) -> Reader:
-    """Reads whole numbers; true and false are none."""
+    """Return a reader of whole numbers; refuses true and false."""
 
     def read(value: Any) -> int:
         is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -98,12 +98,12 @@ def whole(least: int, most: int | None = None) -> Reader:
 
 
 def most(value: Any) -> int | None:
-    """A limit; 0 is none."""
+    """Read a limit; 0 means no limit."""
     return int(whole(0)(value)) or None
 
 
 def number(value: Any) -> float:
-    """A number from 0; infinity is none."""
+    """Read a number from 0; refuses infinity."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < 0:
         raise WrongValue("a number from 0")
@@ -111,7 +111,7 @@ def number(value: Any) -> float:
 
 
 def duration(value: Any) -> float:
-    """Seconds, written as a duration or as a number of them."""
+    """Read a duration, also as a number of seconds; return seconds."""
     if not isinstance(value, str):
         try:
             return number(value)
@@ -124,7 +124,7 @@ def duration(value: Any) -> float:
 
 
 def duration_or_never(value: Any) -> float | None:
-    """The same; 0 is never."""
+    """Read a duration; 0 means never."""
     return duration(value) or None
 
 
@@ -135,7 +135,7 @@ def switch(value: Any) -> bool:
 
 
 def switch_or_auto(value: Any) -> bool | None:
-    """Yes, no, or what the server finds right."""
+    """Read true, false or ``auto``, with which the server decides."""
     if value == AUTO:
         return None
     try:
@@ -145,7 +145,7 @@ def switch_or_auto(value: Any) -> bool | None:
 
 
 def container_runtime(value: Any) -> str:
-    """Which container runtime is used."""
+    """Read the container runtime."""
     if value not in CHOICES:
         raise WrongValue(" or ".join(f'"{choice}"' for choice in CHOICES))
     return str(value)
@@ -159,7 +159,7 @@ def container_user(value: Any) -> str:
 
 
 def policy(value: Any) -> FleetPolicy:
-    """A fleet policy by its name."""
+    """Read a fleet policy by its name."""
     try:
         return FleetPolicy(value)
     except ValueError:
@@ -167,7 +167,7 @@ def policy(value: Any) -> FleetPolicy:
 
 
 def gs_paths(value: Any) -> GsPaths:
-    """What programs see of a gs:// directory."""
+    """Read how programs see a gs:// directory."""
     try:
         return GsPaths(value)
     except ValueError:
@@ -175,21 +175,21 @@ def gs_paths(value: Any) -> GsPaths:
 
 
 def isolation_mode(value: Any) -> str:
-    """A mode, or the word for the strongest that works."""
+    """Read an isolation mode, or the word for the strongest mode that works."""
     if value not in (AUTO_MODE, *MODES):
         raise WrongValue(" or ".join(f'"{mode}"' for mode in (AUTO_MODE, *MODES)))
     return str(value)
 
 
 def job_network(value: Any) -> str:
-    """Which network jobs have."""
+    """Read the network of jobs."""
     if value not in NETWORKS:
         raise WrongValue(" or ".join(f'"{name}"' for name in NETWORKS))
     return str(value)
 
 
 def required_modes(value: Any) -> tuple[str, ...]:
-    """The weakest mode that is accepted, or a list of those that are."""
+    """Read the weakest accepted mode, or a list of the accepted modes."""
     requested = value if isinstance(value, list) and value else [value]
     if not all(isinstance(mode, str) and mode in MODES for mode in requested):
         modes = ", ".join(f'"{mode}"' for mode in MODES)
@@ -198,14 +198,14 @@ def required_modes(value: Any) -> tuple[str, ...]:
 
 
 def seccomp(value: Any) -> str:
-    """Whether system calls of jobs are filtered."""
+    """Read whether to filter system calls of jobs."""
     if value not in {DEFAULT, NONE}:
         raise WrongValue(f'"{DEFAULT}" or "{NONE}"')
     return str(value)
 
 
 def call_families(value: Any) -> tuple[str, ...]:
-    """Families of system calls that jobs may make."""
+    """Read families of system calls that jobs may make."""
     if not isinstance(value, list) or not all(name in CALL_FAMILIES for name in value):
         families = ", ".join(f'"{name}"' for name in CALL_FAMILIES)
         raise WrongValue(f"a list of families of system calls, of {families}")
@@ -213,21 +213,21 @@ def call_families(value: Any) -> tuple[str, ...]:
 
 
 def refuse_or_pass(value: Any) -> str:
-    """Read what happens to requests to Google that the gateway does not answer."""
+    """Read whether the gateway refuses or forwards requests to Google that it does not answer."""
     if value not in {REFUSE, PASS}:
         raise WrongValue(f'"{REFUSE}" or "{PASS}"')
     return str(value)
 
 
 def telemetry(value: Any) -> str:
-    """Read what happens to writes of programs to Cloud Logging and Cloud Monitoring."""
+    """Read how the gateway treats writes to Cloud Logging and Cloud Monitoring."""
     if value not in {DROP, LOG, PASS}:
         raise WrongValue(f'"{DROP}", "{LOG}" or "{PASS}"')
     return str(value)
 
 
 def uid_range(value: Any) -> tuple[int, int]:
-    """The first and the last number of users; root and those of the machine are none."""
+    """Read the first and the last user id; refuses root and users of the machine."""
     is_pair = isinstance(value, list) and len(value) == 2  # noqa: PLR2004 - first and last
     if not is_pair or not all(type(uid) is int for uid in value):
         raise WrongValue(_UIDS)
@@ -238,7 +238,7 @@ def uid_range(value: Any) -> tuple[int, int]:
 
 
 def variable_names(value: Any) -> tuple[str, ...]:
-    """Names of variables, in which * stands for anything."""
+    """Read names of variables, in which * matches any text."""
     names = texts(value)
     if not all(map(_VARIABLE.fullmatch, names)):
         raise WrongValue('a list of names of variables, such as "HTTPS_PROXY" or "AWS_*"')
@@ -247,12 +247,12 @@ def variable_names(value: Any) -> tuple[str, ...]:
 
 port = whole(0, 65_535)
 
-#: As many as one attempt can hold (engines/local/devices/find.py).
+#: The maximum of one attempt (engines/local/devices/find.py).
 fake_gpus = whole(0, 253)
 
 
 def grpc_port(value: Any) -> int | None:
-    """A port, or the word for none."""
+    """Read a port, or the word for none."""
     if value == NO_GRPC:
         return None
     try:

@@ -27,7 +27,7 @@ def admitting_change(
 ) -> Change | None:
     """Return the smallest change of the first kind that admits the job; None if none does.
 
-    ``so`` begins the sentence: ``would start now``.
+    ``so`` begins the message: ``would start now``.
     """
     search = _ChangeSearch(demand, topology, admits, so)
     for kind in (search.replicas, search.gpus, search.regions, search.types):

@@ -30,7 +30,7 @@ class EngineChoice:
 
     @property
     def refusal(self) -> Explanation | None:
-        """Why no engine can hold it; None where one can."""
+        """Why no engine can run the job; None if one can."""
         if self.engine is not None:
             return None
         if len(self.passed) == 1:

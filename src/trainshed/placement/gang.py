@@ -147,7 +147,7 @@ def _settle(
 
 
 def _tiers(totals: Sequence[int], count: int) -> range | list[int]:
-    """Return the best tier that is enough alone, because mixed replicas train badly together.
+    """Return the best tier that is enough alone, because mixed replicas train slowly together.
 
     Else all tiers in order.
     """

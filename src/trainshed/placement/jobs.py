@@ -28,7 +28,7 @@ class QueuedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenEngine:
-    """The engine that is to run a job."""
+    """The engine that will run a job."""
 
     name: str
     places: bool = False

@@ -1,4 +1,4 @@
-"""Seeks changes with which waiting jobs would start.
+"""Finds changes with which waiting jobs would start.
 
 A changed job is submitted again, as the youngest of its priority: less urgent jobs come after it,
 all others before.  So changes are sought when the pass has decided about all jobs of one priority.

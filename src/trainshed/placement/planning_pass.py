@@ -1,17 +1,17 @@
-"""One pass over the queue: which jobs start now, and for what the others wait.
+"""One pass over the queue: which jobs start now, and why the others wait.
 
 The rules, in the order in which each job is checked (more urgent first, then older):
 
 1. Quota.  A job over its quota waits, and reserves no room.  Until it has started, no job after it
-   uses any quota that it needs, even if there is some left: a stream of small jobs would keep
-   a large one waiting for ever.  Jobs of other projects, regions or accelerators are not concerned.
-   A job that exceeds a quota all by itself can wait for ever, and blocks no other job.
+   uses any quota that it needs, even if there is some left: otherwise a stream of small jobs would
+   keep a large one waiting forever.  This does not affect jobs of other projects, regions or
+   accelerators.  A job that exceeds a quota by itself may wait forever, and blocks no other job.
 2. Room.  The first job that has its quota and does not fit gets a reserved start (``reservation``),
    and keeps its quota for it.  Jobs after it start if they do not delay that start.
 3. A demand that did not fit is not tried again for the jobs after it in the same pass.
 
-A reservation lasts from pass to pass until the job starts: only a job that is more urgent, or an
-older one that comes (back) into the queue, may go before it.
+A reservation lasts from pass to pass until the job starts: only a more urgent job, or an older one
+that enters the queue (again), may start before it.
 """
 
 from bisect import insort
@@ -33,9 +33,9 @@ from trainshed.placement.reservation import Backfill, Reservation, reserve
 class Wait:
     """One job that waits: facts, which ``explain`` turns into sentences.
 
-    ``behind`` is the job that goes first where the reason is BEHIND_QUEUE; ``exceeded`` the quotas
-    that are in use where it is QUOTA, or those that ``behind`` waits for; ``reserved`` the job's
-    own reservation if it is the one that has it.
+    ``behind`` is the job that starts first if the reason is BEHIND_QUEUE; ``exceeded`` the quotas
+    in use if it is QUOTA, or those for which ``behind`` waits; ``reserved`` the job's own
+    reservation, if it has it.
     """
 
     job: QueuedJob
@@ -76,9 +76,9 @@ class PlanningPass:
     def run(
         self, queue: Sequence[QueuedJob], before: Reservation | None
     ) -> Iterator["PlanningPass"]:
-        """Decide about every job; ``before`` is the reservation that the last pass ended with.
+        """Decide about every job; ``before`` is the last pass's final reservation.
 
-        Yields after all jobs of one priority, where a changed job would be the last of them.
+        It yields after all jobs of one priority; a changed job would be the last of them.
         """
         self._before = before
         for _, alike in groupby(in_order(queue, before), key=lambda job: job.priority):
@@ -97,9 +97,9 @@ class PlanningPass:
             self.quotas.release(self.reservation.job.uid)
 
     def admits(self, job: QueuedJob, demand: JobDemand) -> bool:
-        """Whether the job would start as the last of those decided so far, if it asked so.
+        """Whether the job would start with this demand, as the last of the decided ones.
 
-        Quotas that only the job itself keeps closed count as open.
+        Quotas that only the job itself blocks count as open.
         """
         if self.quotas.exceeded(job.project, demand):
             return False
@@ -110,12 +110,12 @@ class PlanningPass:
         return seats is not None
 
     def same_demand(self, job: QueuedJob, other: QueuedJob) -> bool:
-        """Whether two jobs ask for the same, as the fleet sees it."""
+        """Whether two jobs have the same demand on this fleet."""
         shape = self.fleet.topology.shape
         return shape(job.demand).key == shape(other.demand).key
 
     def _consider(self, job: QueuedJob) -> Wait | None:
-        """Place a job, or say why not."""
+        """Place a job, or record why it waits."""
         wait = self._await_quota(job) or (None if job.seatless else self._await_known(job))
         if wait is not None:
             return wait
@@ -146,12 +146,12 @@ class PlanningPass:
         return Wait(job=job, reason=Reason.QUOTA, exceeded=exceeded)
 
     def _closers(self, project: str, demand: JobDemand) -> list[QueuedJob]:
-        """List the jobs that wait for a quota that this one needs too."""
+        """List waiting jobs that need a quota of this one."""
         claims = self.quotas.claims(project, demand) if self._closed else ()
         return [self._closed[claim.bucket] for claim in claims if claim.bucket in self._closed]
 
     def _await_known(self, job: QueuedJob) -> Wait | None:
-        """The wait of a job whose demand has failed in this pass already."""
+        """Return the wait of a job whose demand has already failed in this pass."""
         free, key = self._attempt(job)
         first = self._failed.get((True, key)) or self._failed.get((free, key))
         return Wait(job=job, reason=Reason.BEHIND_QUEUE, behind=first) if first else None

@@ -2,8 +2,8 @@
 
 A rule with ``*`` for its project or region counts each project or region separately.  Of several
 matching rules the most specific applies: one that names the project before one that names the
-region before one that names neither.  So an administrator writes the usual limit once, and
-exceptions beside it.
+region before one that names neither.  So an administrator writes the usual limit once, and adds
+exceptions.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -107,7 +107,7 @@ class Quotas:
             del self._users[claim.bucket][uid]
 
     def users(self, bucket: QuotaBucket) -> Collection[int]:
-        """The jobs that have taken of a bucket, in the order of taking."""
+        """Return the jobs that use a bucket, in the order in which they started to."""
         return self._users.get(bucket, {})
 
     def _claimed(self, project: str, demand: JobDemand) -> Iterator[QuotaClaim]:
@@ -119,7 +119,7 @@ class Quotas:
 
 
 def limit_of(rules: Iterable[QuotaRule], project: str, region: str, accelerator: str) -> int | None:
-    """The limit of the most special rule that counts an accelerator there; None without one."""
+    """Return the limit of the most specific rule for an accelerator there; None without one."""
     matching = [
         rule
         for rule in rules

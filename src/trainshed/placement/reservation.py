@@ -1,8 +1,8 @@
 """Reserves the start of the first job that waits for room, and backfills jobs beside it.
 
 EASY backfill: jobs with places have a latest end, so there is an earliest time at which the waiting
-job fits for certain.  Its seats at that time are reserved.  A later job
-may start at once if it ends by then, or if what it takes is free beside the reserved seats.
+job fits for certain.  Its seats at that time are reserved.  A later job may start at once if it
+ends by then, or if its resources are free beside the reserved seats.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Reservation:
     """A job's start at ``start_s`` at the latest, on these seats.
 
     ``passed_over`` are the older jobs of its priority that waited for something else (a quota, a
-    drained node) when it was granted: they may not take it away once they wait for room.
+    drained node) when it was granted: they may not replace it when they wait for room.
     """
 
     job: QueuedJob
@@ -35,11 +35,11 @@ def reserve(
     now_s: float,
     before: Reservation | None = None,
 ) -> tuple[Reservation, FleetUsage] | None:
-    """The earliest certain start of a job, and the fleet as it will then be, the job on it.
+    """Return the earliest certain start of a job, and the fleet at that time, with the job.
 
-    ``ends`` are (latest end, uid) of every job on the fleet, ascending.  With the reservation that
-    the job had before, the start is never later than that one.  None when the job does not fit even
-    where all others have ended.
+    ``ends`` are (latest end, uid) of every job on the fleet, ascending.  With the job's earlier
+    reservation, the start is never later than that one.  None if the job does not fit even after
+    all others have ended.
     """
     forecast = _Forecast(fleet.copy(candidates=False), ends)
     search = _StartSearch(forecast, job, before)
@@ -88,7 +88,7 @@ class _Forecast:
 
 
 class _StartSearch:
-    """Looks for the earliest step at which a job fits; at the end the job is on the fleet."""
+    """Finds the earliest step at which a job fits; at the end the job is on the fleet."""
 
     def __init__(self, forecast: _Forecast, job: QueuedJob, before: Reservation | None) -> None:
         self._forecast = forecast
@@ -97,7 +97,7 @@ class _StartSearch:
         self._before = before.seats if before and same else ()
 
     def earliest(self, most: int) -> tuple[Seat, ...]:
-        """The seats at the earliest step up to ``most``, where the job is known to fit.
+        """Return the seats at the earliest step up to ``most``, at which the job fits.
 
         Room only grows from step to step, so halving finds it.
         """

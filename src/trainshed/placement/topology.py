@@ -1,4 +1,4 @@
-"""The nodes of a fleet without their jobs: sizes, kinds, and what a replica needs of a kind.
+"""The nodes of a fleet without their jobs: sizes, kinds, and a replica's needs of a kind.
 
 A node's room is a list of whole numbers: slots, vCPUs, memory (MiB), then GPUs by type in the order
 of their names.  Whole numbers make taking and releasing exact.  Nodes that differ in size only are
@@ -36,9 +36,9 @@ _REMEMBERED_MAX = 8192
 class ReplicaRequest:
     """What one replica requests of a node of one kind.
 
-    ``common`` are (place in the room, amount).  ``pools`` are the places of the GPU types that may
-    serve; where they are several, each replica takes ``per_replica`` of one of them, so that
-    hardware is never mixed inside a replica.  A single one is among ``common``.
+    ``common`` are (place in the room, amount).  ``pools`` are the places of the usable GPU types;
+    if there are several, each replica takes ``per_replica`` of one of them, so that a replica never
+    has mixed hardware.  A single one is in ``common``.
     """
 
     common: tuple[tuple[int, int], ...]
@@ -80,15 +80,15 @@ class Where(NamedTuple):
     engine: str | None = None
 
 
-#: No restriction, for seats that are taken already.
+#: No restriction, for seats that are already in use.
 ANYWHERE: Final = Where()
 
 
 @dataclass(frozen=True, slots=True)
 class DemandShape:
-    """A job's demand as this fleet sees it, largest replicas first.
+    """A job's demand on this fleet, largest replicas first.
 
-    ``key`` is equal for jobs that fit exactly where the other fits.
+    ``key`` is equal for jobs that fit on exactly the same nodes.
     """
 
     where: Where

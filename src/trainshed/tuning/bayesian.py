@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 START_MAX: Final = 10
 START_RESULTS: Final = 2
 
-#: The distance from the best safe trial that is searched while too few trials are safe.
+#: The distance from the best safe trial to which the search is limited while too few trials are
+#: safe.
 SAFE_WIDTH: Final = 0.1
 
 
@@ -45,7 +46,7 @@ class Bayesian:
         self._limits = [metric.safety for metric in study.metrics if metric.safety]
 
     def wanted(self, history: History) -> Iterator[Values]:
-        """The best point first, and then what lies around it."""
+        """Yield the best point, and then points around it."""
         draw = random_of(self._seed, history.number, "around")
         yield from around(self._space, self._best(history), draw)
 

@@ -1,4 +1,4 @@
-"""Where the Gaussian process looks for its next point: everywhere, and around the best.
+"""Searches the Gaussian process's next point: everywhere, and around the best points.
 
 In many dimensions a random point is far from everything; half of the candidates are therefore
 small changes of the best points, in all or only a few coordinates.  From the best candidates the
@@ -28,7 +28,7 @@ _FAR_TAIL: Final = -100.0
 
 STARTS: Final = 4
 
-#: How many known points are changed a little, and how often it is the very best of them.
+#: The number of known points that are changed slightly, and the share of the best one.
 _BEST: Final = 5
 _FROM_BEST: Final = 0.6
 
@@ -44,7 +44,7 @@ _FEW: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long is searched for one point."""
+    """The effort of the search for one point."""
 
     drawn: int
     """Candidates everywhere, and as many around the best points."""
@@ -54,7 +54,7 @@ class Effort:
 
 
 THOROUGH: Final = Effort(drawn=256, climb_steps=20, rounds=2)
-#: For one of many that are tried at the same time: none of them knows what the others find out.
+#: The effort for one of many points that are tried at the same time.
 QUICK: Final = Effort(drawn=96, climb_steps=8, rounds=1)
 
 
@@ -78,7 +78,7 @@ class Search:
     effort: Effort = THOROUGH
 
     def ranked(self, points: Array) -> Array:
-        """Allowed points, the best first, found from known ``points`` (complete, best first)."""
+        """Return allowed points, the best first, from known ``points`` (complete, best first)."""
         everywhere = self._sorted(self._inside(self.cube.drawn(self.effort.drawn, self.rng)))
         nearby = self._sorted(self._inside(self._around(points)))
         half = STARTS // 2
@@ -157,7 +157,7 @@ def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
 def log_improvement_slopes(
     mean: Array, deviation: Array, best: float
 ) -> tuple[Array, Array, Array]:
-    """The same with its derivatives by mean and deviation."""
+    """Return it with its derivatives by mean and deviation."""
     u = (best - mean) / deviation
     log_h = _log_h(u)
     # d EI / d mean = -Phi(u), d EI / d deviation = phi(u)

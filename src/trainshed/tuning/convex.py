@@ -23,10 +23,10 @@ Array = NDArray[np.float64]
 
 MEASUREMENTS_MIN: Final = 5
 STEPS_MIN_SHARE: Final = 0.1
-#: The share of a curve, its latest part, that says its present slope, and the points at the least.
+#: The latest share of a curve that gives its present slope, and the minimum of points.
 SLOPE_SHARE: Final = 0.5
 SLOPE_POINTS_MIN: Final = 3
-#: How much the regression of a prediction leans on no difference between curves.
+#: The ridge penalty of a prediction's regression.
 RIDGE: Final = 1.0
 
 
@@ -46,7 +46,7 @@ class _Baseline:
 def stopped_by_convex(
     study: StudySpec, metric: Metric, rule: ConvexRule, trials: Sequence[TrialRecord]
 ) -> Mapping[int, str]:
-    """Each ACTIVE trial that the rule stops, and why."""
+    """Return each ACTIVE trial that the rule stops, and why."""
     baseline = _baseline(study, metric, rule, trials)
     if baseline is None:
         return {}
@@ -119,10 +119,10 @@ def _slope(curve: TrialCurve) -> float:
 def predictions(
     study: StudySpec, metric: Metric, rule: ConvexRule, trials: Sequence[TrialRecord]
 ) -> Mapping[int, Measurement]:
-    """The predicted last measurement of each trial that was stopped early, by number.
+    """Return the predicted last measurement of each early stopped trial, by number.
 
-    Only of those that are STOPPING; with ``update_all_stopped_trials`` of SUCCEEDED ones too.  A
-    trial whose own best measurement counts (BEST) and beats its prediction is left out.
+    Only for STOPPING trials; with ``update_all_stopped_trials`` of SUCCEEDED ones too.  A trial
+    whose own best measurement counts (BEST) and beats its prediction is left out.
     """
     baseline = _baseline(study, metric, rule, trials)
     if baseline is None:
@@ -142,7 +142,7 @@ def predictions(
 
 
 def _rates(rule: ConvexRule, trials: Sequence[TrialRecord]) -> Mapping[int, float]:
-    """The logarithm of each trial's learning rate, where it has one."""
+    """Return the logarithm of each trial's learning rate, if it has one."""
     values = {trial.number: dict(trial.values) for trial in trials}
     rates = {
         n: parameters.get(rule.learning_rate_parameter or "") for n, parameters in values.items()
@@ -153,8 +153,8 @@ def _rates(rule: ConvexRule, trials: Sequence[TrialRecord]) -> Mapping[int, floa
 def _predicted_end(curve: TrialCurve, baseline: _Baseline, rates: Mapping[int, float]) -> float:
     """Predict the end of a curve from completed ones; never better than the best.
 
-    What they gained behind the same step is regressed on where they stood, on their slope there,
-    and on their learning rate: by least squares, with a little weight on no difference at all.
+    Their gain after the same step is regressed on their value and slope there and on their learning
+    rate, by least squares with a small ridge penalty.
     """
     cuts = [cut for past_curve in baseline.done if (cut := _cut(past_curve, curve.end))]
     if not cuts:
@@ -170,7 +170,7 @@ def _predicted_end(curve: TrialCurve, baseline: _Baseline, rates: Mapping[int, f
 
 
 def _cut(curve: TrialCurve, end: float) -> TrialCurve | None:
-    """A curve as it was at a step; None where it had not begun."""
+    """Return a curve up to a step; None if it had not begun."""
     count = curve.until(end)
     return replace(curve, at=curve.at[:count], values=curve.values[:count]) if count else None
 
@@ -192,7 +192,7 @@ def _regressed(rows: Array, gains: Array, own: Sequence[float]) -> float:
 def _measurement(
     trial: TrialRecord, metric: Metric, rule: ConvexRule, end: tuple[float, float]
 ) -> Measurement:
-    """A trial's last measurement: the predicted value where the trial would have ended."""
+    """Return a trial's last measurement: the predicted value at the trial's expected end."""
     place, value = end
     values = {name: reading for one in trial.measurements for name, reading in one.metrics}
     values[metric.metric_id] = upward(metric.goal, value)

@@ -1,4 +1,4 @@
-"""The unit cube as the Gaussian process sees it: axes, allowed points, and their features.
+"""The unit cube of the Gaussian process: axes, allowed points, and their features.
 
 A category becomes one feature for each of its words, so that all words are equally far apart.  An
 inactive coordinate becomes a constant: two points in which it is inactive do not differ by it.
@@ -29,7 +29,7 @@ class CubeAxis:
     """One dimension of the unit cube that is searched.
 
     Without ``positions`` every coordinate in 0..1 is allowed; with them only those (ascending).
-    The coordinates of a category say which one and nothing about nearness.
+    The coordinates of categories have no distance.
     """
 
     positions: tuple[float, ...] = ()
@@ -44,7 +44,7 @@ class Cube:
     """All axes together; matrices have one row per point, and NaN for what is inactive."""
 
     def __init__(self, axes: Sequence[CubeAxis]) -> None:
-        """Look at the axes once."""
+        """Derive the features of the axes."""
         self.axes = tuple(axes)
         self._positions = [np.array(axis.positions) for axis in axes]
         self._parents = {axis.parent for axis in axes if axis.parent is not None}
@@ -66,7 +66,7 @@ class Cube:
         return np.searchsorted(self.groups, self.columns)
 
     def drawn(self, count: int, rng: np.random.Generator) -> Array:
-        """Random rows, each position of an axis with the same chance; complete, without NaN."""
+        """Return random complete rows; each position of an axis has the same chance."""
         rows = rng.random((count, len(self.axes)))
         for i, positions in enumerate(self._positions):
             if len(positions):
@@ -74,7 +74,7 @@ class Cube:
         return rows
 
     def snapped(self, rows: Array) -> Array:
-        """The nearest allowed points of complete rows; NaN where that leaves axes inactive."""
+        """Return the nearest allowed points of complete rows; NaN for inactive axes."""
         out = np.clip(rows, 0.0, 1.0)
         for i, axis in enumerate(self.axes):
             positions = self._positions[i]
@@ -87,7 +87,7 @@ class Cube:
         return out
 
     def features(self, points: Array) -> Array:
-        """What distances are measured between."""
+        """Return the features, between which distances are measured."""
         parts: list[Array] = []
         for i, axis in enumerate(self.axes):
             column = points[:, i : i + 1]
@@ -98,7 +98,7 @@ class Cube:
         return np.hstack(parts)
 
     def neighbours(self, row: Array, rng: np.random.Generator) -> Array:
-        """Complete rows that differ from one in a single listed axis."""
+        """Return complete rows that differ from one in a single listed axis."""
         rows = [
             np.concatenate([row[:i], [position], row[i + 1 :]])
             for i in range(len(self.axes))

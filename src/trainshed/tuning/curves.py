@@ -1,4 +1,4 @@
-"""Learning curves as the stopping rules compare them: more is better, and time or steps ascend."""
+"""Learning curves for the stopping rules: more is better, and time or steps ascend."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ from trainshed.tuning.ranking import upward
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialCurve:
-    """What one trial has measured of one metric; ``at`` strictly ascends, and is never empty.
+    """The measurements of one trial for one metric; ``at`` strictly ascends, and is never empty.
 
-    ``at`` are steps or seconds.  ``values`` have the sign by which more is better.
+    ``at`` are steps or seconds.  ``values`` have the sign with which more is better.
     """
 
     number: int
@@ -32,20 +32,20 @@ class TrialCurve:
         return self.at[-1]
 
     def until(self, at: float) -> int:
-        """How many values there are up to a step or second, it included."""
+        """Return the number of values up to a step or second, inclusive."""
         return bisect_right(self.at, at)
 
 
 class RunningAverages:
-    """The running average of one curve, asked for at many places."""
+    """The running average of one curve at any place."""
 
     def __init__(self, curve: TrialCurve) -> None:
-        """Add the values up once."""
+        """Compute the sums once."""
         self._curve = curve
         self._sums = tuple(accumulate(curve.values))
 
     def up_to(self, at: float) -> float | None:
-        """The average of all values up to a step or second; None where there is none yet."""
+        """Return the average of all values up to a step or second; None if there are none."""
         count = self._curve.until(at)
         return self._sums[count - 1] / count if count else None
 
@@ -53,16 +53,16 @@ class RunningAverages:
 def curves(
     metric: Metric, trials: Iterable[TrialRecord], *, by_time: bool
 ) -> tuple[TrialCurve, ...]:
-    """The curves of those trials that have measured the metric, by number."""
+    """Return the curves of trials with measurements of the metric, by number."""
     trial_curves = (curve_of(metric, trial, by_time=by_time) for trial in trials)
     return tuple(sorted((one for one in trial_curves if one), key=lambda curve: curve.number))
 
 
 def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> TrialCurve | None:
-    """A trial's curve; None where it has measured nothing.
+    """Return a trial's curve; None without measurements.
 
-    Of several values at one step the last one counts.  A program that never says a step (all are
-    the same) has its measurements counted instead: 1, 2, 3.
+    Of several values at one step the last one counts.  If a program never reports a step (all are
+    the same), its measurements are counted: 1, 2, 3.
     """
     points = [
         (measurement.elapsed_s if by_time else float(measurement.step), value)
@@ -79,5 +79,5 @@ def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> TrialCurve
 
 
 def ended_by_itself(trial: TrialRecord) -> bool:
-    """Whether a trial has succeeded and ran as long as it wanted to."""
+    """Whether a trial has succeeded and was not stopped early."""
     return trial.state is TrialState.SUCCEEDED and not trial.stopped_early

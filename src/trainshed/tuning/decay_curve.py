@@ -3,14 +3,14 @@
 A Gaussian process predicts the final value from past curves and from the trial's own measurements
 (docs/sources/vertex.md 8).  A curve is the mean of the past ones, plus a constant of its own, plus
 a part that decays like a sum of many exponentials (the freeze-thaw kernel of Swersky, Snoek and
-Adams, 2014), plus noise; how much of each is the most likely mix for the past curves, from a short
-list.  Full regression over all trials at once was turned down: it says little more, and costs a
-matrix as large as the study.
+Adams, 2014), plus noise; the weights are the most likely mix for the past curves, from a short
+list.  Full regression over all trials at once was rejected: it gives little more information, and
+needs a matrix as large as the study.
 
-Values are seen by their distance to the best one, on a scale that is logarithmic far from it and
-linear near it; how near is what makes the past curves likeliest too.  Often they differ by much
-where they are bad and by little where they are good, and it is the good ones that a trial has to
-beat (decision 0024 has the figures).
+The rule uses the distance of values to the best one, on a scale that is logarithmic far from it and
+linear near it; the width of the linear part is also the most likely one for the past curves.  Bad
+curves often differ much and good ones little, and a trial has to beat the good ones (decision 0024
+has the figures).
 """
 
 import math
@@ -31,13 +31,13 @@ from trainshed.tuning.ranking import best, upward
 
 Array = NDArray[np.float64]
 
-#: The least trials that ended by themselves, for the rule to apply.
+#: The minimum of trials that ended by themselves for the rule to apply.
 COMPLETED_MIN: Final = 3
-#: Measurements of a trial before it is judged.
+#: The minimum of measurements before the rule checks a trial.
 MEASUREMENTS_MIN: Final = 3
-#: A smaller chance of beating the best is very unlikely.
+#: The rule stops a trial with a smaller chance to beat the best one.
 CHANCE_MIN: Final = 0.01
-#: How many past curves are learned from, the latest ones, and at how many places each is looked at.
+#: The number of past curves that are used, the latest ones, and of the places of each.
 PAST_MAX: Final = 100
 PLACES: Final = 16
 
@@ -56,14 +56,14 @@ MIXES: Final = np.array(
         )
     )
 )
-#: The scales that are tried: so near to the best value they are linear, in deviations of the ends.
+#: The scales that are tried: the width of their linear part, in deviations of the ends.
 NEARS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1e6)
 
 
 def stopped_by_decay_curve(
     study: StudySpec, metric: Metric, rule: DecayCurveRule, trials: Sequence[TrialRecord]
 ) -> Mapping[int, str]:
-    """Each ACTIVE trial that the rule stops, and why."""
+    """Return each ACTIVE trial that the rule stops, and why."""
     leader = best(study, trials)
     done = curves(metric, filter(ended_by_itself, trials), by_time=rule.by_time)[-PAST_MAX:]
     if leader is None or leader.final is None or len(done) < COMPLETED_MIN:
@@ -86,24 +86,24 @@ def stopped_by_decay_curve(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scale:
-    """Values as their distance to the best one: of either sign, and 0 for the best one itself."""
+    """A scale for distances to the best value, of either sign; the best value is 0."""
 
     top: float
     near: float
 
     def drawn(self, values: Array) -> Array:
-        """The values on this scale."""
+        """Return the values on this scale."""
         drawn: Array = np.arcsinh((values - self.top) / self.near)
         return drawn
 
     def stretch(self, values: Array) -> float:
-        """The logarithm of how much wider it is where the values lie, of all together."""
+        """Return the sum of the log-derivatives of the scale at the values."""
         return -float(np.log(np.hypot(values - self.top, self.near)).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fit:
-    """The best mix on one scale, and the logarithm of how likely it makes the past curves."""
+    """The best mix on one scale, and the log-likelihood of the past curves with it."""
 
     scale: _Scale
     mean: Array
@@ -114,14 +114,14 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Past:
-    """The fit of past curves; places are shares of the longest one."""
+    """The fit of past curves; places are shares of the longest curve."""
 
     longest: float
     count: int
     fit: _Fit
 
     def chance(self, curve: TrialCurve) -> float:
-        """The chance that a curve ends above the best value."""
+        """Return the chance that a curve ends above the best value."""
         if curve.best >= self.fit.scale.top:
             return 1.0
         mix, deviation = self.fit.mix, self.fit.deviation
@@ -130,14 +130,14 @@ class _Past:
         cross = _kernel(mix, end, at)[0]
         weights = np.linalg.solve(_covariance(mix, at), cross)
         variance = _covariance(mix, end)[0, 0] - weights @ cross
-        variance *= 1.0 + 1.0 / self.count  # the mean is known from these few curves only
+        variance *= 1.0 + 1.0 / self.count  # the mean comes from these few curves only
         expected = float(np.interp(end, _PLACES, self.fit.mean)[0])
         expected += deviation * float(weights @ residuals)
         spread = deviation * math.sqrt(max(float(variance), 1e-12))
         return float(stdtr(self.count - 1, expected / spread))
 
     def _standard(self, curve: TrialCurve) -> tuple[Array, Array]:
-        """Places and how far a curve is off the mean there; of a long curve not every point."""
+        """Return places and deviations from the mean there; a long curve loses points."""
         step = np.unique(np.linspace(0, len(curve.at) - 1, PLACES).round().astype(int))
         at = np.array(curve.at)[step] / self.longest
         values = self.fit.scale.drawn(np.array(curve.values)[step])
@@ -146,7 +146,7 @@ class _Past:
 
 @lru_cache(maxsize=8)
 def _learn(done: tuple[TrialCurve, ...], top: float) -> _Past:
-    """The likeliest scale and mix for these curves; one that ended sooner goes on as it ended."""
+    """Return the most likely scale and mix; shorter curves continue with their last value."""
     longest = max(curve.end for curve in done) or 1.0
     rows = np.array([np.interp(_PLACES * longest, curve.at, curve.values) for curve in done])
     unit = float(np.std(rows[:, -1])) or 1.0
@@ -174,19 +174,19 @@ def _fit(rows: Array, scale: _Scale) -> _Fit:
 
 @lru_cache(maxsize=1)
 def _mixes() -> tuple[Array, Array]:
-    """Of each mix the inverse covariance of a curve, and the logarithm of its determinant."""
+    """Return, for each mix, the inverse covariance of a curve and its log-determinant."""
     covariances = np.array([_covariance(mix, _PLACES) for mix in MIXES])
     return np.linalg.inv(covariances), np.linalg.slogdet(covariances)[1]
 
 
 def _covariance(mix: Array, at: Array) -> Array:
-    """The covariance of what one curve measures at some places, its noise included."""
+    """Return the covariance of one curve's measurements at some places, with noise."""
     covariance: Array = _kernel(mix, at, at) + mix[4] * np.eye(len(at))
     return covariance
 
 
 def _kernel(mix: Array, a: Array, b: Array) -> Array:
-    """The covariance of one curve at two sets of places, without noise."""
+    """Return the covariance of one curve at two sets of places, without noise."""
     constant, decaying, half, power, _ = mix
     sums = a[:, None] + b[None, :]
     covariance: Array = constant + decaying * (half / (sums + half)) ** power

@@ -1,7 +1,7 @@
-"""When a study makes no further trials, and whether it has failed (docs/sources/vertex.md 8).
+"""Decides when a study makes no further trials, and whether it failed (docs/sources/vertex.md 8).
 
-It is decided on every pass from the trials alone, and may be reverted: a running trial may still
-bring progress, and then the study goes on.
+Every pass decides from the trials alone, and may revert the decision: if a running trial brings
+progress, the study continues.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,13 +40,13 @@ class _Snapshot:
 
     @property
     def over(self) -> list[TrialRecord]:
-        """Trials that have ended, in the order in which they did."""
+        """Return trials that have ended, in that order."""
         over = [trial for trial in self.trials if trial.state.is_final]
         return sorted(over, key=lambda trial: (trial.end_time or self.now, trial.number))
 
     @property
     def failed(self) -> list[TrialRecord]:
-        """Trials that have failed, in the order in which they did; those we stopped have not."""
+        """Return trials that failed, in order of their ends, without trials that were stopped."""
         return [trial for trial in self.over if has_failed(trial)]
 
 
@@ -58,16 +58,16 @@ def ended(
     now: datetime,
     exhausted: bool,
 ) -> StudyEnding | None:
-    """Return why a study makes no further trials; None if it goes on.
+    """Return why a study makes no further trials; None if it continues.
 
-    ``began`` is when the study began, None: it has not.  ``exhausted``: there is nothing left to
-    try in its space.  A study whose trials have all ended without a success has failed.
+    ``began`` is when the study began, None: it has not.  ``exhausted``: its space has no new
+    points.  A study whose trials have all ended without a success has failed.
     """
     in_order = tuple(sorted(trials, key=lambda trial: trial.number))
     snapshot = _Snapshot(study=study, trials=in_order, began=began, now=now)
     ending = _by_rules(snapshot)
     failure = _failure(snapshot)
-    if failure and not (ending and ending.asap):  # what an asap ending stops has not failed
+    if failure and not (ending and ending.asap):  # trials that an asap ending stops have not failed
         return StudyEnding(reason=failure, asap=True, failed=True)
     ending = ending or _by_count(snapshot, exhausted=exhausted)
     if ending and in_order and _none_succeeded(in_order):
@@ -132,7 +132,7 @@ def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:
     for rule in RULES:
         reason = rule(snapshot)
         if reason:
-            # a count that is full is no reason to stop the trials that fill it
+            # a full count does not stop the trials that fill it
             asap = snapshot.study.ending.stop_asap and rule is not _full
             return StudyEnding(reason=reason, asap=asap)
     return None
@@ -148,7 +148,7 @@ def _waits(snapshot: _Snapshot) -> bool:
 
 
 def _overdue(snapshot: _Snapshot) -> str | None:
-    """The longest time: whichever of its parts has passed first ends the study."""
+    """Check the maximum time; its first part that has passed ends the study."""
     limit = snapshot.study.ending.runtime_max
     if limit is None or not any(_passed(limit, snapshot)):
         return None
@@ -166,13 +166,13 @@ def _passed(limit: TimeLimit, snapshot: _Snapshot) -> Iterator[bool]:
 
 
 def _full(snapshot: _Snapshot) -> str | None:
-    """The study's own count of trials; whatever their state, they have been made."""
+    """Check the study's own count of trials, in any state."""
     most = snapshot.study.ending.trial_count_max
     return _count_reason(snapshot, most) if most is not None else None
 
 
 def _no_better_trial(snapshot: _Snapshot) -> str | None:
-    """Trials that succeeded since the best one did; failed ones say nothing about progress."""
+    """Check the trials that succeeded after the best one; failed ones do not count."""
     most = snapshot.study.ending.trials_without_progress_max
     succeeded = [trial for trial in snapshot.over if trial.state is TrialState.SUCCEEDED]
     since = len(succeeded) - _progress(snapshot, succeeded)[0]
@@ -182,7 +182,7 @@ def _no_better_trial(snapshot: _Snapshot) -> str | None:
 
 
 def _no_better_time(snapshot: _Snapshot) -> str | None:
-    """The time since the best trial ended, or where none is safe since the first that succeeded."""
+    """Check the time since the best trial ended or, if none is safe, since the first success."""
     most = snapshot.study.ending.seconds_without_progress_max
     succeeded = [trial for trial in snapshot.over if trial.state is TrialState.SUCCEEDED]
     if most is None or not _single(snapshot.study) or not succeeded:
@@ -203,7 +203,7 @@ RULES: Final[tuple[Callable[[_Snapshot], str | None], ...]] = (
 
 
 def _progress(snapshot: _Snapshot, succeeded: Sequence[TrialRecord]) -> tuple[int, datetime]:
-    """How many trials had succeeded when the last progress was made, and when that was."""
+    """Return the number of successes at the last progress, and its time."""
     name, goal = _objective(snapshot.study)
     count, top = 0, None
     for number, trial in enumerate(succeeded, start=1):
@@ -215,7 +215,7 @@ def _progress(snapshot: _Snapshot, succeeded: Sequence[TrialRecord]) -> tuple[in
 
 
 def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
-    """What ends every study: its trials are all made, or nothing is left to try."""
+    """Check what ends every study: all trials are made, or there are no new points."""
     reason = _count_reason(snapshot, snapshot.study.trial_count_max)
     if reason is None and exhausted:
         count = _trials(len(snapshot.trials))
@@ -258,7 +258,7 @@ def _seconds(since: datetime, now: datetime) -> float:
 
 
 def time_of(text: str) -> datetime:
-    """An RFC 3339 time; one without a zone is UTC.  Raises ValueError for what is none."""
+    """Return an RFC 3339 time, UTC by default.  Raises ValueError for any other text."""
     try:
         time = datetime.fromisoformat(text.strip().upper())
     except ValueError:

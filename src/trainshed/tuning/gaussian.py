@@ -1,9 +1,9 @@
 """Proposes the default algorithm's next point by a Gaussian process (decision 0022).
 
 Matern 5/2 with a length per axis, expected improvement, and a region around the best point that
-shrinks while nothing better is found.  Pending points count as if they had the value that is
-expected of them, so that no two trials look for the same improvement.  It knows only the unit cube;
-``Surrogate`` stands between that and a study's space.
+shrinks while nothing better is found.  Pending points count with their expected value, so that no
+two trials search the same improvement.  The module uses only the unit cube; ``Surrogate`` connects
+it to a study's space.
 """
 
 import math
@@ -24,13 +24,13 @@ from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, posterior
 from trainshed.tuning.random_search import random_of, random_point
 from trainshed.tuning.space import Dimension, Space
 
-#: An INTEGER of more values is as good as continuous.
+#: An INTEGER with more values counts as continuous.
 POSITIONS_MAX: Final = 1000
 
-#: Where losses are larger, only their shares of the largest are looked at.
+#: Larger losses are divided by the largest one.
 LOSS_MAX: Final = 1e100
 
-#: More dimensions have no Sobol sequence.
+#: There is no Sobol sequence with more dimensions.
 _SOBOL_MAX: Final = 21_201
 
 
@@ -38,7 +38,7 @@ class Surrogate:
     """A space as a cube, searched by the Gaussian process or filled evenly."""
 
     def __init__(self, space: Space, seed: int, noise: Noise) -> None:
-        """Lay out the cube: one axis for each dimension, in the same order."""
+        """Make the cube: one axis for each dimension, in the same order."""
         self._space = space
         self._seed = seed
         self._noise = noise
@@ -54,7 +54,7 @@ class Surrogate:
         return all(_is_listed(self._space.dimensions[parent]) for parent in parents)
 
     def point(self, history: History) -> Values:
-        """Where the objective may be best; only for studies with one objective."""
+        """Return the point where the objective may be best; only for one objective."""
         coordinates = propose(
             [self._coordinates(tried.values, tried.chosen) for tried in history.finished],
             _losses(history),
@@ -68,7 +68,7 @@ class Surrogate:
         )
 
     def filling(self, history: History) -> Values:
-        """The next point of a sequence that leaves no large hole, however long it goes on."""
+        """Return the next point of a sequence that fills the space evenly at any length."""
         from scipy.stats import qmc  # noqa: PLC0415 - it takes a second and much memory
 
         if len(self._axes) > _SOBOL_MAX:
@@ -110,7 +110,7 @@ def _axis(space: Space, dimension: Dimension) -> CubeAxis:
 
 
 def _is_listed(dimension: Dimension) -> bool:
-    """Words are, however many."""
+    """Whether a dimension has listed positions; words always have."""
     count = dimension.axis.count
     is_word = isinstance(dimension.axis.value(0.5), str)
     return count is not None and (is_word or count <= POSITIONS_MAX)
@@ -118,42 +118,42 @@ def _is_listed(dimension: Dimension) -> bool:
 
 __all__ = ["CubeAxis", "Point", "forget", "propose"]
 
-#: So many trials fill the space before the model is believed.
+#: The number of trials that fill the space before the model is used.
 START: Final = 10
 
-#: The model is fitted to at most so many points, and believes at most so many: cost is bounded.
+#: The maximum of points for the fit and for the predictions, which limits the time.
 FITTED_MAX: Final = 100
 BELIEVED_MAX: Final = 200
 
-#: With more pending than this, each point is searched for less long.
+#: With more pending trials than this, the search for each point is shorter.
 _FEW_PENDING: Final = 8
 
-#: The fit is looked up again until the number of results has grown by this share.
+#: The cached fit is used until the number of results has grown by this share.
 _REFIT: Final = 20
 
-#: Believed variance of the noise beside that of the values, and the deviation of its logarithm.
+#: The prior variance of the noise relative to the values, and the deviation of its logarithm.
 _NOISE: Final[Mapping[Noise, tuple[float, float]]] = {
     Noise.LOW: (math.log(1e-6), 1.0),
     Noise.DEFAULT: (-6.0, 2.0),
     Noise.HIGH: (math.log(0.1), 1.0),
 }
 
-#: Points that are drawn while the space is filled, and how many of them are compared.
+#: The points that are drawn while the space is filled, and the number that is compared.
 _DRAWN_START: Final = 512
 _FEW: Final = 8
 
-#: The region's width: at first, at most, and below which it begins anew.
+#: The region's width: the first, the largest, and the one below which it restarts.
 _WIDTH_FIRST: Final = 0.8
 _WIDTH_MAX: Final = 1.6
 _WIDTH_MIN: Final = 2.0**-7
 
-#: So many better values in a row widen the region.
+#: The number of better values in a row that widens the region.
 _SUCCESSES: Final = 3
 
-#: A smaller part of the largest value is no spread: what is divided by it might overflow.
+#: A smaller share of the largest value counts as no spread: a division by it might overflow.
 _SPREAD_MIN: Final = 1e-100
 
-#: Steps of less than this share of the way from the median value are no progress.
+#: Improvements below this share of the distance from the median are no progress.
 _PROGRESS: Final = 1e-3
 
 
@@ -166,12 +166,12 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     seed: int,
     noise: Noise = Noise.DEFAULT,
 ) -> Point:
-    """The point to try next, to minimise; a pure function of its arguments.
+    """Return the next point to try, to minimise; a pure function of its arguments.
 
     ``values`` belong to ``points``, in the order in which they began; NaN or infinity: the trial
-    failed.  ``pending`` are points without a value yet.  Coordinates in the answer are taken from
-    ``positions`` exactly, and NaN where an axis is inactive.  A known or pending point is answered
-    again only where no other was found; the caller looks whether a finite space is used up.
+    failed.  ``pending`` are points without a value yet.  Coordinates of the result are exactly from
+    ``positions``, and NaN if an axis is inactive.  The result is a known or pending point only if
+    there is no other; the caller checks whether a finite space is used up.
     """
     # With one thread the sums are the same on every machine, and small ones are not slower.
     with _controller().limit(limits=1):
@@ -191,9 +191,9 @@ def forget() -> None:
 
 
 def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array:
-    """Random points; of the first few the farthest from all that is taken comes first.
+    """Yield random points; of the first few, the farthest from all used ones comes first.
 
-    Of few only: the farthest of many would be the corners of the cube.
+    Only of a few, because the farthest of many would be the corners of the cube.
     """
     drawn = cube.snapped(cube.drawn(_DRAWN_START, rng))
     if not len(trial_points):
@@ -207,7 +207,7 @@ def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array
 def _improving(
     cube: Cube, trial_points: Array, values: Array, noise: Noise, rng: np.random.Generator
 ) -> Array:
-    """Points by what they may improve."""
+    """Yield points by their expected improvement."""
     even = standardize(values)
     indexes = _select_indexes(even, BELIEVED_MAX)
     points = trial_points[: len(values)][indexes]
@@ -245,20 +245,20 @@ def _hyper(cube: Cube, trial_points: Array, values: Array, noise: Noise) -> Hype
 def _fitted(
     axes: tuple[CubeAxis, ...], points: bytes, values: bytes, noise: Noise
 ) -> Hyperparameters:
-    """Remembered only to be quick: the same arguments are answered the same."""
+    """Fit, with a cache only for speed: equal arguments give equal results."""
     cube = _cube(axes)
     even = standardize(np.frombuffer(values))
     indexes = _select_indexes(even, FITTED_MAX)
     x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[indexes])
-    # distances grow with the root of the dimensions, and so do the lengths that are believed in
+    # distances grow with the root of the dimensions, and so do the prior lengths
     length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
     return fitted(x, even[indexes], cube.groups, Priors(length=length, noise=_NOISE[noise]))
 
 
 def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:
-    """Around the best point, wider along axes that matter less.
+    """Return the region around the best point, wider along axes that matter less.
 
-    Whole where there is no slope, and along axes that the best point does not have.
+    It is the whole range of axes without a slope, and of axes that the best point does not have.
     """
     reach = 0.5 * size * hyper.lengths / np.exp(np.log(hyper.lengths).mean())
     low, high = np.zeros(len(best)), np.ones(len(best))
@@ -270,7 +270,7 @@ def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> Tru
 
 
 def _first_new(ranked: Array, trial_points: Array) -> Point:
-    """The best that is not taken yet, or the best of all."""
+    """Return the best unused point, or the best of all."""
     trial_keys = _comparable(trial_points)
     rows = zip(ranked, _comparable(ranked), strict=True)
     new = next((row for row, key in rows if not (trial_keys == key).all(axis=1).any()), ranked[0])
@@ -289,20 +289,20 @@ def _cube(axes: tuple[CubeAxis, ...]) -> Cube:
 
 @lru_cache(maxsize=1)
 def _controller() -> ThreadpoolController:
-    """Looks for libraries once; those of this module are loaded by now."""
+    """Finds libraries once; those of this module are loaded by now."""
     return ThreadpoolController()
 
 
 def standardize(values: Array) -> Array:
-    """Values of mean 0 and deviation 1, in the same order; failed ones as bad as the worst.
+    """Return values of mean 0 and deviation 1, in the same order; failed ones get the worst value.
 
-    What is worse than the median is compressed: how bad a bad trial is says little about where
-    the good ones are, and a divergent one must not drown the others.
+    Values worse than the median are compressed: the size of a bad value says little about the place
+    of good ones, and a divergent one must not dominate the others.
     """
     finite = values[np.isfinite(values)]
     if not len(finite):
         return np.zeros(len(values))
-    largest = float(np.abs(finite).max()) or 1.0  # squares of what is left cannot overflow
+    largest = float(np.abs(finite).max()) or 1.0  # squares of the remaining values cannot overflow
     finite = finite / largest
     filled = np.where(np.isfinite(values), values / largest, finite.max())
     middle = float(np.median(finite))
@@ -315,11 +315,11 @@ def standardize(values: Array) -> Array:
 
 
 def trust_region_width(values: Array, start: int, axes: int) -> float:
-    """How wide the region around the best point is, after all that was found so far.
+    """Return the width of the region around the best point, from all results so far.
 
     After Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization" (NeurIPS
-    2019): luck doubles it, patience halves it.  It follows from the values alone, so that nothing
-    is to be remembered.
+    2019): successes double it, failures halve it.  It follows from the values alone, so no state is
+    stored.
     """
     size, successes, failures = _WIDTH_FIRST, 0, 0
     best = float(np.min(values[:start], initial=np.inf, where=np.isfinite(values[:start])))

@@ -14,8 +14,8 @@ from trainshed.tuning.space import Space
 class TriedPoint:
     """A point and its result.
 
-    ``losses`` are its objectives, less is better; None: the trial was infeasible.  ``excesses``
-    say for each metric with a limit by how much it is broken: above 0 it is.
+    ``losses`` are its objectives, less is better; None: the trial was infeasible.  ``excesses`` has
+    the amount by which each limit is exceeded; above 0 it is broken.
     """
 
     chosen: Mapping[int, Value]
@@ -27,7 +27,7 @@ class TriedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """All that a suggestion is made from.  ``finished`` and ``pending`` are in order of trials."""
+    """The inputs of a suggestion.  ``finished`` and ``pending`` are in order of trials."""
 
     finished: tuple[TriedPoint, ...]
     pending: tuple[TriedPoint, ...]
@@ -38,12 +38,12 @@ class History:
 
     @property
     def points(self) -> frozenset[Values]:
-        """Every point that is not to be tried again."""
+        """Every point that must not be tried again."""
         return frozenset(tried.values for tried in (*self.finished, *self.pending))
 
     @property
     def succeeded(self) -> tuple[TriedPoint, ...]:
-        """The finished ones that have a result."""
+        """The finished points with a result."""
         return tuple(tried for tried in self.finished if tried.losses is not None)
 
 
@@ -52,7 +52,7 @@ def history_of(
 ) -> History:
     """Return the present results.
 
-    Of an earlier study only successes count: its other trials may have ended with it, and the cause
+    Only successes of an earlier study count: its other trials may have ended with it, and the cause
     of failures may have been corrected.
     """
     own = sorted((t for t in trials if t.state is not TrialState.REQUESTED), key=_number)
@@ -67,7 +67,7 @@ def history_of(
 
 
 def pending_at(space: Space, values: Values) -> TriedPoint:
-    """A point that has just been chosen.  Raises ValueError for one outside of the space."""
+    """Return a newly chosen point.  Raises ValueError for one outside of the space."""
     chosen = space.chosen(values)
     if chosen is None:
         raise ValueError(f"{values} is not a point of the space")

@@ -1,7 +1,7 @@
 """A small Gaussian process: Matern 5/2, a length scale per axis, fitted with analytic gradients.
 
-Our own, since the samplers at hand bring a deep-learning library along for this; NumPy and SciPy
-do it in a few milliseconds at the sizes of a study.
+It is our own because available samplers need a deep-learning library for this; NumPy and SciPy take
+a few milliseconds at the sizes of a study.
 """
 
 import math
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 ROOT5: Final = math.sqrt(5.0)
 JITTER: Final = 1e-8
 
-#: Fits stop here; the last digits of a length change nothing.
+#: The tolerance at which fits stop; the last digits of a length do not matter.
 STEPS: Final = 20
 
 _LENGTHS: Final = (5e-3, 1e3)
@@ -29,7 +29,7 @@ _NOISES: Final = (1e-7, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priors:
-    """Normal beliefs about the logarithms: (mean, deviation)."""
+    """Normal priors of the logarithms: (mean, deviation)."""
 
     length: tuple[float, float]
     noise: tuple[float, float]
@@ -38,7 +38,7 @@ class Priors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hyperparameters:
-    """What was fitted: a length per axis, the variances of the signal and of the noise."""
+    """The fitted values: a length per axis, the variances of the signal and of the noise."""
 
     lengths: Array
     scale: float
@@ -47,7 +47,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPosterior:
-    """What is believed after ``x`` (features) was seen."""
+    """The posterior after observations at ``x`` (features)."""
 
     hyper: Hyperparameters
     groups: NDArray[np.intp]
@@ -58,14 +58,14 @@ class KernelPosterior:
     mean: float
 
     def at(self, z: Array) -> tuple[Array, Array]:
-        """Means and deviations (without noise) at some points."""
+        """Return means and deviations (without noise) at some points."""
         k, _ = self._cross(z)
         half = solve_triangular(self.lower, k.T, lower=True, check_finite=False)
         variance = self.hyper.scale - np.sum(half * half, axis=0)
         return self.mean + k @ self.weights, np.sqrt(np.maximum(variance, 1e-12))
 
     def slopes(self, z: Array) -> tuple[Array, Array, Array, Array]:
-        """Means and deviations at some points, and the gradients of both."""
+        """Return means and deviations at some points, and the gradients of both."""
         k, steep = self._cross(z)
         pulled = cho_solve((self.lower, True), k.T, check_finite=False).T
         variance = np.maximum(self.hyper.scale - np.sum(pulled * k, axis=1), 1e-12)
@@ -83,7 +83,7 @@ class KernelPosterior:
         )
 
     def given(self, z: Array, y: Array | None = None) -> "KernelPosterior":
-        """The belief if ``z`` had been seen too, with what is expected there or ``y``."""
+        """Return the posterior with ``z`` observed too, at its expected values or ``y``."""
         expected = self.at(z)[0] if y is None else y
         values = np.append(self._restore_values(), expected)
         return posterior(self.hyper, self.groups, np.vstack([self.x, z]), values)
@@ -92,7 +92,7 @@ class KernelPosterior:
         return np.asarray(self.lower @ (self.lower.T @ self.weights) + self.mean)
 
     def _cross(self, z: Array) -> tuple[Array, Array]:
-        """The covariances with what was seen, and their derivative by the squared distance."""
+        """Return covariances with the data, and their derivative by the squared distance."""
         scaled = self.hyper.lengths[self.groups]
         return matern(squares(z / scaled, self.x / scaled), self.hyper.scale)
 
@@ -119,7 +119,7 @@ def matern(square: Array, scale: float) -> tuple[Array, Array]:
 def posterior(
     hyper: Hyperparameters, groups: NDArray[np.intp], x: Array, y: Array
 ) -> KernelPosterior:
-    """The belief after ``y`` was seen at ``x``."""
+    """Return the posterior after observing ``y`` at ``x``."""
     scaled = x / hyper.lengths[groups]
     k, _ = matern(squares(scaled, scaled), hyper.scale)
     k[np.diag_indices_from(k)] = hyper.scale + hyper.noise + JITTER
@@ -131,7 +131,7 @@ def posterior(
 
 
 def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hyperparameters:
-    """The most probable parameters, from two beginnings."""
+    """Return the most probable parameters, from two starting points."""
     axes = int(groups.max()) + 1
     bounds = [*[_LENGTHS] * axes, _SCALES, _NOISES]
     fits = [
@@ -155,7 +155,7 @@ def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hype
 def loss(
     theta: Array, x: Array, y: Array, groups: NDArray[np.intp], priors: Priors
 ) -> tuple[float, Array]:
-    """Minus the logarithm of the posterior density, and its gradient."""
+    """Return minus the logarithm of the posterior density, and its gradient."""
     axes = len(theta) - 2
     lengths, scale, noise = np.exp(theta[:axes]), math.exp(theta[axes]), math.exp(theta[-1])
     scaled = x / lengths[groups]
@@ -195,6 +195,6 @@ def _with_priors(
 
 
 def _inverse(lower: Array) -> Array:
-    """Of the matrix whose Cholesky factor is given."""
+    """Return the inverse of the matrix with this Cholesky factor."""
     inverse, _ = dpotri(lower, lower=1)
     return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)

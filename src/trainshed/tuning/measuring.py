@@ -15,21 +15,21 @@ from trainshed.model.study import Metric, Selection, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord
 from trainshed.tuning.ranking import objectives, upward
 
-#: What keeps measurements of one step apart where the clock does not, in seconds.
+#: The least time between measurements of one step, in seconds, if the clock has none.
 TICK_S: Final = 1e-6
 
 
 def measurements(reports: Sequence[Report], metric_ids: Collection[str]) -> tuple[Measurement, ...]:
     """The measurements of a trial, strictly ascending by (step, elapsed time).
 
-    ``reports`` are in the order in which they came.  Different metrics of one step are one
-    measurement; the same metric again, with the step unchanged, begins another one.  A program that
-    never gives a step has them all at step 0, distinguished by time.
+    ``reports`` are in order of arrival.  Different metrics of one step are one measurement; the
+    same metric again, with the step unchanged, begins another one.  A program that never gives a
+    step has them all at step 0, distinguished by time.
 
     A metric whose step has gone back comes from a program that was restarted.  From then on a later
-    report of a step replaces the earlier ones of that step: it is of the model that lives on.
-    Steps that are not reported again stay.  They are not cut off, because a program may well report
-    one metric step by step, and then another, and because what was measured was true when it was.
+    report of a step replaces the earlier ones of that step, because it belongs to the restarted
+    model.  Steps that are not reported again stay, because a program may report one metric step by
+    step, and then another, and because those values were correct when they were measured.
     """
     by_step = _PointsByStep()
     for report in reports:
@@ -44,12 +44,12 @@ def final(
     reports: Sequence[Report],
     search_note: str,
 ) -> Measurement | str:
-    """The measurement that counts, with every metric of the study; or why there is none.
+    """Return the final measurement, with every metric of the study; or why there is none.
 
-    LAST is what was reported last of each metric, at the step of the first objective.  BEST is the
-    measurement with the best first objective, among those with all metrics where there are any;
-    what it lacks is taken from the nearest one before it, or else behind it.  ``search_note`` is
-    what the engine says it has found where reports were looked for (``engines.base.Measured``).
+    LAST has the last value of each metric, at the step of the first objective.  BEST is the
+    measurement with the best first objective, among those with all metrics if there are any;
+    missing metrics come from the nearest one before it, or else after it.  ``search_note`` is the
+    engine's note on the places where it looked for reports (``engines.base.Measured``).
     """
     trouble = _missing(study, reports, search_note) or _not_finite(
         study, trial_measurements, reports
@@ -65,7 +65,7 @@ def final(
 def measured(
     study: StudySpec, trial: TrialRecord, reports: Sequence[Report]
 ) -> tuple[Measurement, ...]:
-    """What the reports come to; behind them what a stopping rule has predicted for the trial."""
+    """Return the measurements of the reports, then a stopping rule's prediction."""
     observations = measurements(reports, [metric.metric_id for metric in study.metrics])
     predicted = trial.final if trial.stopped_early else None
     if predicted is None or predicted in observations:
@@ -75,7 +75,7 @@ def measured(
 
 @dataclass(slots=True)
 class _Point:
-    """A measurement in the making: per metric the pass it was reported in, its value and time."""
+    """An incomplete measurement: for each metric the pass of its report, its value and time."""
 
     values: dict[str, tuple[int, float, float]] = field(default_factory=dict)
 
@@ -93,12 +93,12 @@ class _PointsByStep:
     latest: dict[str, Report] = field(default_factory=dict)
 
     def add(self, report: Report) -> None:
-        """Enter one report; one that is not finite still shows where the program is."""
+        """Add one report; one that is not finite still shows the program's step."""
         before = self.latest.get(report.tag, report)
         self.latest[report.tag] = report
         self.passes[report.tag] += report.step < before.step
         points = self.points[report.step]
-        # a clock that has gone back is a restart too, of a program that never gives a step
+        # a time that went back is a restart too, of a program that never reports a step
         if self.passes[report.tag] or report.elapsed_s < before.elapsed_s:
             _forget(points, report, self.passes[report.tag])
         if math.isfinite(report.value):
@@ -111,7 +111,7 @@ class _PointsByStep:
         points[-1].values[report.tag] = value
 
     def measurements(self) -> tuple[Measurement, ...]:
-        """All of them in order."""
+        """Return all of them in order."""
         measurements: list[Measurement] = []
         for step in sorted(self.points):
             before_s = -math.inf
@@ -123,7 +123,7 @@ class _PointsByStep:
 
 
 def _forget(points: list[_Point], report: Report, since: int) -> None:
-    """Take out what a metric had here in an earlier pass, or at a later time."""
+    """Remove a metric's value of an earlier pass, or of a later time."""
     for point in points:
         since_then, _, elapsed_s = point.values.get(report.tag, (since, 0.0, report.elapsed_s))
         if since_then < since or elapsed_s > report.elapsed_s:
@@ -208,7 +208,7 @@ def _best(
 
 
 def _find_nearest(trial_measurements: Sequence[Measurement], at: int, name: str) -> float:
-    """A metric at a measurement, else the nearest before it, else the nearest behind it."""
+    """Return a metric at a measurement, else the nearest before it, else the nearest after it."""
     near = (*trial_measurements[at::-1], *trial_measurements[at + 1 :])
     return next(value for measurement in near if (value := measurement.value(name)) is not None)
 

@@ -1,9 +1,9 @@
 """The median rule: stops a trial that is worse than the median.
 
 A trial is stopped when its best value is strictly worse than the median of the running averages of
-the completed trials, up to the same step or time (docs/sources/vertex.md 8).  Two numbers are
-chosen here: the least trials of a median, and the least measurements of a judged trial.  Stopped
-trials are left out of the median, because each would make the rule milder.
+the completed trials, up to the same step or time (docs/sources/vertex.md 8).  Two numbers are our
+choice: the minimum of trials for a median, and the minimum of measurements of a checked trial.
+Stopped trials are left out of the median, because each would make the rule milder.
 """
 
 import statistics
@@ -15,16 +15,16 @@ from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.tuning.curves import RunningAverages, TrialCurve, curves, ended_by_itself
 from trainshed.tuning.ranking import upward
 
-#: Trials that must have ended by themselves before there is a median of them.
+#: The minimum of trials that ended by themselves for a median.
 COMPLETED_MIN: Final = 3
-#: Measurements of a trial before it is judged: the first ones say little.
+#: The minimum of measurements before a trial is checked: the first ones say little.
 MEASUREMENTS_MIN: Final = 3
 
 
 def stopped_by_median(
     study: StudySpec, metric: Metric, rule: MedianRule, trials: Sequence[TrialRecord]
 ) -> Mapping[int, str]:
-    """Each ACTIVE trial that the rule stops, and why."""
+    """Return each ACTIVE trial that the rule stops, and why."""
     del study
     done = curves(metric, filter(ended_by_itself, trials), by_time=rule.by_time)
     if len(done) < COMPLETED_MIN:

@@ -1,6 +1,6 @@
-"""RANDOM_SEARCH, and drawing by chance where another algorithm needs it.
+"""RANDOM_SEARCH, and random points for other algorithms.
 
-Chance comes from the study's seed and the trial's number alone, never from a clock.
+Random numbers depend on the study's seed and the trial's number only, never on a clock.
 """
 
 import random
@@ -11,30 +11,30 @@ from typing import Final
 from trainshed.model.trials import Value, Values
 from trainshed.tuning.space import Dimension, Space
 
-#: How often it is drawn again before points are looked for one by one.
+#: The number of draws before points are searched one by one.
 DRAWS_MAX: Final = 100
 
-#: Some places of a range of DOUBLE beside its ends, where points are looked for one by one.
+#: The number of places in a DOUBLE range, besides its ends, in the search one by one.
 _PLACES: Final = 8
 
 
 def random_of(seed: int, number: int, purpose: str) -> random.Random:
-    """Random numbers for one purpose in making one trial, the same in every process."""
+    """Return random numbers for one purpose of one trial, the same in every process."""
     return random.Random(f"{seed}/{number}/{purpose}")  # noqa: S311  # no secret is made of it
 
 
 def random_point(space: Space, draw: random.Random) -> Values:
-    """A point by chance, each parameter by its scale."""
+    """Return a random point, each parameter by its scale."""
     return space.walk(lambda dimension: dimension.axis.value(draw.random()))
 
 
 def random_points(space: Space, draw: random.Random) -> Iterator[Values]:
-    """Points by chance, one after the other, though not for ever."""
+    """Yield random points, a limited number."""
     return (random_point(space, draw) for _ in range(DRAWS_MAX))
 
 
 def first_point(space: Space, draw: random.Random) -> Values:
-    """The defaults where there are any, and chance elsewhere."""
+    """Return the defaults, with random values for parameters without one."""
 
     def choose(dimension: Dimension) -> Value:
         chosen = dimension.axis.value(draw.random())
@@ -44,7 +44,7 @@ def first_point(space: Space, draw: random.Random) -> Values:
 
 
 def point_near(space: Space, around: Values, width: float, draw: random.Random) -> Values:
-    """A point about as far from another as ``width``, a share of each parameter's scale."""
+    """Return a point at a distance of about ``width``, a share of each parameter's scale."""
     chosen = space.chosen(around) or {}
 
     def choose(dimension: Dimension) -> Value:
@@ -62,12 +62,12 @@ def point_near(space: Space, around: Values, width: float, draw: random.Random) 
 
 
 def _moves(width: float, count: int) -> float:
-    """The share of parameters that change: nearby few at once, as the others' values are good."""
+    """Return the share of parameters that change: few for near points, to keep good values."""
     return max(width, 1 / count)
 
 
 def some_values(dimension: Dimension, draw: random.Random) -> Iterator[Value]:
-    """All values of a finite axis from anywhere on; some of a range."""
+    """Yield all values of a finite axis from a random one on; some values of a range."""
     axis = dimension.axis
     if axis.count is not None:
         return axis.after(axis.value(draw.random()))

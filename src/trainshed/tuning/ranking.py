@@ -1,4 +1,4 @@
-"""Which trial is better: goals, safety and the Pareto front (docs/sources/vertex.md 8).
+"""Ranks trials: goals, safety and the Pareto front (docs/sources/vertex.md 8).
 
 A metric with a safety limit is a limit, not an objective.  A trial that breaks a limit, or whose
 value is unknown, is never the best: without a safe trial there is no best one.
@@ -28,7 +28,7 @@ def is_safe(study: StudySpec, trial: TrialRecord) -> bool:
 def best(study: StudySpec, trials: Sequence[TrialRecord]) -> TrialRecord | None:
     """The safe trial with the best final value, of equal ones the first.
 
-    None where no safe trial has succeeded, and for several objectives: these have a ``pareto``.
+    None if no safe trial has succeeded, and for several objectives, which have a ``pareto``.
     """
     goals = objectives(study)
     if len(goals) != 1:
@@ -54,7 +54,7 @@ def pareto(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[TrialRecord
 
 
 def upward(goal: Goal, value: float) -> float:
-    """The value with the sign by which more is better."""
+    """Return the value with the sign with which more is better."""
     return value if goal is Goal.MAXIMIZE else -value
 
 
@@ -68,7 +68,7 @@ def _keeps(metric: Metric, trial: TrialRecord) -> bool:
 def _rating(
     study: StudySpec, goals: Sequence[Metric], trial: TrialRecord
 ) -> tuple[float, ...] | None:
-    """All objectives of a trial that counts; None for one that does not."""
+    """Return all objectives of a trial; None if the trial does not count."""
     if trial.state is not TrialState.SUCCEEDED or trial.final is None or not is_safe(study, trial):
         return None
     values = [(goal.goal, trial.final.value(goal.metric_id)) for goal in goals]

@@ -22,7 +22,7 @@ _EXPONENT_MAX: Final = 700.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledRange:
-    """A range, as offsets from ``low``, that is stretched to 0..1 by a scale."""
+    """A range, as offsets from ``low``, that a scale maps to 0..1."""
 
     low: float
     span: float
@@ -31,7 +31,7 @@ class ScaledRange:
     """The logarithm of the range's end over its beginning; used by logarithmic scales."""
 
     def position(self, offset: float) -> float:
-        """Where an offset lies."""
+        """Return the position of an offset."""
         if self.span <= 0:
             return 0.5
         if self.scale is Scale.LOG:
@@ -41,7 +41,7 @@ class ScaledRange:
         return _clipped(offset / self.span)
 
     def offset(self, position: float) -> float:
-        """What lies at a position, not below 0 nor above the span."""
+        """Return the offset at a position, not below 0 nor above the span."""
         if self.scale is Scale.LOG:
             offset = self._grown(position)
         elif self.scale is Scale.REVERSE_LOG:
@@ -67,7 +67,7 @@ class Doubles:
 
     @property
     def count(self) -> int | None:
-        """One, or no end of them."""
+        """One, or infinitely many."""
         return 1 if self.low == self.high else None
 
     @property
@@ -76,7 +76,7 @@ class Doubles:
         return self.low == self.high
 
     def position(self, value: Value) -> float:
-        """Halves are compared where the range is wider than a float."""
+        """Compares halves if the range is wider than a float."""
         number = float(value)
         if self.scaled.span == math.inf:
             return (number / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
@@ -113,7 +113,7 @@ class Integers:
 
     @property
     def is_even(self) -> bool:
-        """On a logarithm some numbers have more of it."""
+        """Whether all numbers have equal shares; not on a logarithmic scale."""
         return self.scaled.scale not in LOGS or self.count == 1
 
     def position(self, value: Value) -> float:
@@ -179,16 +179,16 @@ class Listed:
         return iter(self.values[start:] + self.values[:start])
 
 
-#: The values of one parameter and their positions.
-#: ``count`` is how many there are, None: no end of them; ``is_even``: finitely many, each with an
-#: equal share of 0..1.  ``position`` is where a value lies, ``value`` what lies at any position in
-#: 0..1, or nearest to it.  ``same`` are the values that are meant by a number or word: most often
-#: one, or none.  ``after`` lists a finite axis once: upwards from ``first``, and those before it.
+#: The values of one parameter and their positions.  ``count`` is their number, None if infinite;
+#: ``is_even``: finitely many, each with an equal share of 0..1.  ``position`` returns a value's
+#: position, ``value`` the value at or nearest to a position in 0..1.  ``same`` returns the values
+#: equal to a number or word: mostly one or none.  ``after`` lists a finite axis once: upwards from
+#: ``first``, and those before it.
 Axis = Doubles | Integers | Listed
 
 
 def axis_of(spec: ParameterSpec) -> Axis:
-    """The values of a parameter that admission has let pass."""
+    """Return the values of a parameter that admission has accepted."""
     if spec.kind is ParameterKind.CATEGORICAL:
         return _ranked(tuple(str(value) for value in spec.values))
     if spec.kind is ParameterKind.DISCRETE:

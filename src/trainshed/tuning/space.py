@@ -1,7 +1,7 @@
 """The search space of a study: its parameters at every depth, and its points.
 
-The tree of conditional parameters is kept as a list in which a parent comes before its children.
-A point is walked along it, and what is inactive is left out: no value is made up for it.
+The tree of conditional parameters is kept as a list in which a parent comes before its children.  A
+point is built along this list without the inactive parameters, which get no value.
 """
 
 import math
@@ -28,7 +28,7 @@ class Dimension:
     """It is active while the parent is, and has one of these values."""
 
     def is_active(self, chosen: Mapping[int, Value]) -> bool:
-        """Whether it exists beside the values that were chosen, by index."""
+        """Whether it exists with the chosen values, by index."""
         if self.parent is None:
             return True
         return self.parent in chosen and chosen[self.parent] in self.parent_values
@@ -55,7 +55,7 @@ class Space:
         return tuple((self.dimensions[index].name, chosen[index]) for index in sorted(chosen))
 
     def chosen(self, values: Values) -> dict[int, Value] | None:
-        """The values of a trial by index; None where they are no point of this space.
+        """Return the values of a trial by index; None if they are not a point of this space.
 
         A trial of an earlier study may have other parameters, or values outside these ranges.
         """
@@ -71,12 +71,12 @@ class Space:
 
     @property
     def has_defaults(self) -> bool:
-        """Whether any parameter says where to begin."""
+        """Whether any parameter has a default."""
         return any(dimension.default is not None for dimension in self.dimensions)
 
 
 def space_of(study: StudySpec) -> Space:
-    """The space of a study that admission has let pass."""
+    """Return the space of a study that admission has accepted."""
     dimensions: list[Dimension] = []
     for parameter in study.parameters:
         _add(dimensions, parameter, None, frozenset())
@@ -86,7 +86,7 @@ def space_of(study: StudySpec) -> Space:
 def points(space: Space, choices: Callable[[Dimension], Iterator[Value]]) -> Iterator[Values]:
     """Every point that can be made of the choices, once; the last parameter varies fastest.
 
-    Lazily, since ranges may be huge, and without recursion, since trees may be deep.
+    It is lazy, because ranges may be huge, and not recursive, because trees may be deep.
     """
     chosen: dict[int, Value] = {}
     levels: list[tuple[int, Iterator[Value]]] = []
@@ -105,7 +105,7 @@ _OVER: Final = object()
 
 
 def _turned(chosen: dict[int, Value], levels: list[tuple[int, Iterator[Value]]]) -> int | None:
-    """Give the last dimension that has a further value that one; the place behind it, or None."""
+    """Advance the last dimension with a further value; return the index after it, or None."""
     while levels:
         index, values = levels[-1]
         value = next(values, _OVER)

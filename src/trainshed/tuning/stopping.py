@@ -1,8 +1,8 @@
 """Selects trials to be stopped early, and predicts the results of stopped ones.
 
 The rules are those of docs/sources/vertex.md 8, one file each.  They judge ACTIVE trials only, by
-one objective: a study with several is never stopped early.  Whatever a rule says, the trial that
-has measured the best value of all is never stopped.
+one objective: a study with several is never stopped early.  No rule stops the trial with the best
+value of all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from trainshed.tuning.ranking import objectives
 
 Judge = Callable[[StudySpec, Metric, Any, Sequence[TrialRecord]], Mapping[int, str]]
 
-#: How each rule judges.
+#: The function of each rule.
 JUDGES: Final[Mapping[type, Judge]] = {
     MedianRule: stopped_by_median,
     DecayCurveRule: stopped_by_decay_curve,
@@ -27,7 +27,7 @@ JUDGES: Final[Mapping[type, Judge]] = {
 
 
 def to_stop(study: StudySpec, trials: Sequence[TrialRecord]) -> Mapping[int, str]:
-    """The number of each ACTIVE trial to be stopped, and why; by number."""
+    """Return the number of each ACTIVE trial to stop, and why; by number."""
     metric = _objective(study)
     if study.stopping is None or metric is None:
         return {}
@@ -37,11 +37,11 @@ def to_stop(study: StudySpec, trials: Sequence[TrialRecord]) -> Mapping[int, str
 
 
 def predicted(study: StudySpec, trials: Sequence[TrialRecord]) -> Mapping[int, Measurement]:
-    """What becomes the final measurement of trials that were stopped early, by number.
+    """Return the final measurements of trials that were stopped early, by number.
 
-    Only ``ConvexRule`` predicts.  Of each trial that is STOPPING it says what to store as ``final``
-    when it ends, and with ``update_all_stopped_trials`` also what to replace that of SUCCEEDED
-    ones with.  A trial that is absent keeps what it has measured itself.
+    Only ``ConvexRule`` predicts.  For each STOPPING trial it returns the ``final`` value to store
+    at its end, and with ``update_all_stopped_trials`` also the new value of SUCCEEDED ones.  Trials
+    that are absent keep their own measurements.
     """
     metric = _objective(study)
     if metric is None or not isinstance(study.stopping, ConvexRule):

@@ -1,8 +1,8 @@
 """Suggests a study's next points by its algorithm.
 
 A pure function of the study, its trials and its seed: a restarted server suggests the same points.
-Each point of a batch is chosen as if those before it were running, so that a batch is what one call
-after the other would have been.
+Each point of a batch is chosen as if those before it were running, so that a batch equals single
+calls one after the other.
 """
 
 import random
@@ -33,7 +33,7 @@ class Suggestions:
     """Whether these are the last untried points of a finite space."""
 
 
-#: From what is known to the points that are wanted next, the best first.
+#: A function from the history to the next wanted points, the best first.
 Wanted = Callable[[History], Iterator[Values]]
 
 
@@ -47,9 +47,9 @@ def suggest(
 ) -> Suggestions:
     """``count`` new points; fewer only when the space is exhausted.
 
-    Trials that are not final are pending.  ``prior`` are trials of an earlier study; what they
-    found is known, and not tried again.  The order of trials does not matter.  Raises ValueError
-    for a grid over a range of DOUBLE.
+    Trials that are not final are pending.  ``prior`` are trials of an earlier study; their results
+    are used, and their points are not tried again.  The order of trials does not matter.  Raises
+    ValueError for a grid over a range of DOUBLE.
     """
     space = space_of(study)
     history = history_of(study, space, trials, prior)
@@ -97,7 +97,7 @@ def first_untried(
 ) -> Values | None:
     """Return the first proposed point that is new, else any new point; None if there is none.
 
-    The last resort goes through the space one by one, and so passes each tried point but once.
+    As a last resort it enumerates the space, and so visits each tried point only once.
     """
     if space.size is not None and len(tried) >= space.size:
         return None

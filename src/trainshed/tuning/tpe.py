@@ -1,8 +1,8 @@
 """Optuna's TPE over a study that is rebuilt in memory from the trials.
 
-Optuna would keep a study of its own, in step with ours; rebuilt, there is only one truth.  The
-conditions of a parameter are known here, so parameters that exist together are drawn together,
-where Optuna would have to find that out from the trials.
+A persistent Optuna study could differ from ours; a rebuilt one cannot.  The conditions of
+parameters are known here, so parameters that exist together are drawn together; Optuna would have
+to infer that from the trials.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from trainshed.tuning.space import Dimension, Space
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
-#: A longer list of steps is drawn from like a range.
+#: A longer list of steps is sampled like a range.
 STEPS_MAX: Final = 1 << 20
 
 _STUDY: Final = "study"
 
-#: Optuna wants a time for every trial, and does not look at it.
+#: Optuna requires a time for every trial, and does not use it.
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -42,10 +42,10 @@ class _Record(FrozenTrial):
 
 
 class ParzenTrees:
-    """A space as Optuna has it, and the finished trials of one batch in it."""
+    """A space in Optuna's form, with the finished trials of one batch."""
 
     def __init__(self, space: Space, seed: int) -> None:
-        """Trials come with the first question."""
+        """Trials come with the first call."""
         self._space = space
         self._seed = seed
         self._distributions = {
@@ -58,7 +58,10 @@ class ParzenTrees:
         self._pending = 0
 
     def point(self, history: History) -> Values:
-        """The point that looks best.  In a batch ``finished`` stays, and ``pending`` grows."""
+        """Return the most promising point.
+
+        In a batch ``finished`` stays, and ``pending`` grows.
+        """
         if self._study_id < 0:
             self._rebuild(history)
         for tried in history.pending[self._pending :]:
@@ -74,7 +77,7 @@ class ParzenTrees:
     def _sampled(
         self, study: optuna.Study, sampler: optuna.samplers.BaseSampler
     ) -> dict[int, Value]:
-        """Parameters under the same condition at once, those above before those below."""
+        """Sample parameters under the same condition together, parents before children."""
         asking = self._storage.get_trial(self._asking)
         chosen: dict[int, Value] = {}
         for group in _groups(self._space):
@@ -94,7 +97,7 @@ class ParzenTrees:
         self._asking = self._storage.create_new_trial(self._study_id)
         scales = _scales(history.finished)
         for tried in history.finished:
-            # Optuna takes a trial without a value for worse than any with one
+            # Optuna ranks a trial without a value below every other one
             self._tell(tried, TrialState.COMPLETE if tried.losses else TrialState.PRUNED, scales)
 
     def _tell(self, tried: TriedPoint, state: TrialState, scales: Sequence[float] = ()) -> None:
@@ -124,7 +127,7 @@ class ParzenTrees:
 
 
 def _scales(finished: Sequence[TriedPoint]) -> tuple[float, ...]:
-    """The largest excess of each limit, so that no unit outweighs another's."""
+    """Return the largest excess of each limit, which makes their units comparable."""
     columns = zip(*(tried.excesses for tried in finished), strict=True)
     return tuple(max(map(abs, column)) or 1.0 for column in columns)
 
