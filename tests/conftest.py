@@ -1,4 +1,4 @@
-"""For all tests: how much is tried, what may be left behind, who runs beside whom."""
+"""Settings of all tests: the number of examples, allowed leftovers, and the order of files."""
 
 import gc
 import os
@@ -10,12 +10,13 @@ from hypothesis import settings
 
 pytest_plugins = ["leftovers", "forked"]
 
-# gRPC would take part in every fork of this process, and end the local engine's supervisor, which
-# is one.  No process of ours forks beside a gRPC server but this one: a runner has none.
+# With fork support, gRPC would act in every fork of this process and end the local engine's
+# supervisor, which is a fork.  No other process of Trainshed forks next to a gRPC server: a runner
+# has none.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
-# What a shell has started with `&` ignores SIGINT, with `nohup` SIGHUP; the programs that tests
-# start must not.
+# Programs that a shell starts with `&` ignore SIGINT, with `nohup` SIGHUP; programs that tests
+# start must not ignore them.
 for signum, handler in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGHUP, signal.SIG_DFL),
@@ -23,24 +24,26 @@ for signum, handler in (
     if signal.getsignal(signum) is signal.SIG_IGN:
         signal.signal(signum, handler)
 
-# Collecting makes a million objects that stay: to look through them again and again takes a quarter
-# of the time of collecting, and afterwards the collector would walk them for every test.
+# Collection makes a million objects that stay.  The garbage collector would spend a quarter of the
+# time of collection on them, and would walk them again for every test.
 gc.disable()
 
 #: ``make test-full``: every test, at full length.
 FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
 
-# No test is about time, and the machine may be busy.  What is drawn is the same everywhere, so that
-# a change is judged by what it changes; `make test-full` draws at random, and more.
+# No test has a deadline, because the machine may be busy.  Examples are the same on every machine,
+# so that only a change of the code changes results; `make test-full` draws more examples, at
+# random.
 settings.register_profile("short", deadline=None, derandomize=True)
 settings.register_profile("full", deadline=None, derandomize=False)
 settings.load_profile("full" if FULL else "short")
-#: How many examples are drawn of 100 that a property asks for, which is the default.
+#: The percentage of a property's examples that are drawn; the default of a property is 100
+#: examples.
 EXAMPLES_PERCENT = 1000 if FULL else 12
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is marked ``full``, unless it is asked for by its own name."""
+    """Deselect tests marked ``full``, unless the command line names them."""
     if hasattr(config, "workerinput"):
         take_turns(config, items)
     for item in items:
@@ -54,15 +57,14 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Let the collector look at what the tests make, and not at the tests."""
+    """Let the garbage collector walk objects that the tests make, and not the tests."""
     gc.freeze()
     gc.enable()
 
 
 def take_turns(config, items):
-    """The longest files, then a file of each folder, the second of each: some wait, some compute.
-
-    A file that is begun last is waited for.
+    """Order files: the longest ones, then the first of each folder, the second of each, and so on.
+    So files that wait run beside files that compute, and no long file starts last.
     """
     names = (config.rootpath / "tests" / "longest.txt").read_text().split()
     longest = {config.rootpath / "tests" / name: place for place, name in enumerate(names)}
@@ -75,7 +77,7 @@ def take_turns(config, items):
 
 
 def scale_examples(function):
-    """Draw fewer examples, or more; each function is met once for each of its parameters."""
+    """Draw fewer examples, or more; this is called once for each parameter set of a function."""
     requested = function._hypothesis_internal_use_settings
     count = max(1, requested.max_examples * EXAMPLES_PERCENT // 100)
     if not hasattr(function, "scaled"):
@@ -84,7 +86,8 @@ def scale_examples(function):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """The time of each part; parts run beside each other, so that the sum is more than the wall."""
+    """Print the time of each part; parts run in parallel, so the sum is more than the elapsed
+    time."""
     seconds, counts = Counter(), Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:

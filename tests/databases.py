@@ -1,4 +1,5 @@
-"""Databases of tests: a copy of one that has its tables, which take longer than most tests."""
+"""Databases of tests: copies of one with tables, because making tables takes longer than most
+tests."""
 
 import functools
 import tempfile
@@ -9,7 +10,7 @@ from trainshed.store.opening import open_store
 
 @functools.cache
 def empty_database() -> bytes:
-    """What a store makes of a new file."""
+    """Return the bytes of a database file that has the store's tables and no rows."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "empty.db")
         open_store(f"sqlite:///{path}").close()
@@ -17,7 +18,7 @@ def empty_database() -> bytes:
 
 
 def new_database(folder: Path) -> str:
-    """The URL of a store of its own."""
+    """Return the URL of a new database."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trainshed.db"
     path.write_bytes(empty_database())

@@ -1,9 +1,10 @@
-"""Forks programs of what it has imported: a program for tests, started by path.
+"""Forks programs from a process that has imported their modules; tests start it by its path.
 
     python fork_server.py LISTENER MODULE ...
 
-LISTENER is the descriptor of a socket.  Whoever connects sends a request and is told the pid, and
-later the exit status.  A program ends with who has asked for it, and all end with standard input.
+LISTENER is the descriptor of a socket.  A client connects, sends a request and receives the pid,
+and later the exit status.  A program ends with its client, and all programs end with standard
+input.
 """
 
 import atexit
@@ -19,12 +20,12 @@ import socket
 import sys
 import tempfile
 
-#: A request has all variables of its program.
+#: The size of a request, which has all variables of its program.
 REQUEST_BYTES = 1 << 20
 
 
 def serve(listener):
-    """Fork; returns in each fork, with what was asked of it."""
+    """Fork; return in each fork, with its request."""
     woken, wakes = socket.socketpair()
     wakes.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -54,7 +55,7 @@ def serve(listener):
 
 
 def _tell(running):
-    """Tell each asker how its program has ended."""
+    """Send each client the exit status of its program."""
     for asker, pid in list(running.items()):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -64,7 +65,7 @@ def _tell(running):
 
 
 def become(request):
-    """What an executed program finds: its own session, output, variables and words."""
+    """Set up what an executed program has: its own session, output, variables and arguments."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
@@ -96,9 +97,8 @@ def run(argv):
 
 
 def leave(status):
-    """End without the interpreter's own end: it would write to all the pages that forks share.
-
-    The first to be registered is the last to be called: threads and other handlers have ended.
+    """End without the interpreter's shutdown, which would write to all pages that forks share.  The
+    first registered handler is called last: threads and other handlers have ended.
     """
     sys.stdout.flush()
     sys.stderr.flush()

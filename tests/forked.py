@@ -1,8 +1,8 @@
-"""Programs that start at once: a process imports what they need, and each is a fork of it.
+"""Starts programs quickly: a process imports their modules, and each program is a fork of it.
 
-A server imports for longer than most tests of it take.  One that is forked has its own process,
-session, variables and log, as one that is executed; /proc alone shows the words of the fork server.
-Workers beside each other share the fork servers of the process that has started them.
+Imports of a server take longer than most of its tests.  A forked server has its own process,
+session, variables and log, like an executed one; only /proc shows the arguments of the fork server.
+Parallel workers share the fork servers of the process that started them.
 """
 
 import contextlib
@@ -22,20 +22,20 @@ import leftovers
 from fork_server import REQUEST_BYTES
 
 PROGRAM = Path(__file__).with_name("fork_server.py")
-#: Where the process that has started the workers begins fork servers for them.
+#: The address at which the process that started the workers starts fork servers for them.
 SHARED = "TRAINSHED_TEST_FORK_SERVERS"
 ANSWER_BYTES = 4096
 _begun = []
 
 
 def pytest_configure(config):
-    """Only a process that starts workers offers fork servers to them."""
+    """Offer fork servers to workers, in a process that starts workers."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         config.stash[_OFFER] = Offer()
 
 
 def pytest_unconfigure(config):
-    """Workers have ended."""
+    """End the fork servers; workers have ended."""
     if offer := config.stash.get(_OFFER, None):
         offer.close()
 
@@ -48,14 +48,14 @@ def _fork_servers_end():
 
 
 class ForkServer:
-    """Begins when it is first asked; ``variables`` are for what the imports read."""
+    """A fork server that starts at its first request; its imports see ``variables``."""
 
     def __init__(self, *modules, python=sys.executable, **variables):
         self._begins = [[str(python), *modules], variables]
         self._address = None
 
     def start(self, argv, *, env, output, errors=None):
-        """Start ``trainshed`` or a Python file; what it prints is appended to ``output``."""
+        """Start ``trainshed`` or a Python file; its output is appended to ``output``."""
         if self._address is None:
             self._address = self._begin()
         request = {
@@ -105,7 +105,7 @@ class Begun:
 
 
 class Offer:
-    """Begins each fork server that a worker asks for, and tells the others where it is."""
+    """Starts each fork server that a worker requests, and gives others its address."""
 
     def __init__(self):
         self._begun = {}
@@ -142,7 +142,7 @@ _OFFER = pytest.StashKey[Offer]()
 
 
 class Forked:
-    """A program that was forked, as ``subprocess.Popen`` has it."""
+    """A forked program, with the interface of ``subprocess.Popen``."""
 
     def __init__(self, address, request):
         self.returncode = None

@@ -1,6 +1,6 @@
-"""Golden files: texts that a person would diff, compared whole.
+"""Compares whole texts with golden files.
 
-``UPDATE_GOLDEN=1 pytest`` rewrites them; the review reads the diff.
+``UPDATE_GOLDEN=1 pytest`` rewrites them; reviewers read the diff.
 """
 
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def check_golden(path: Path, text: str) -> None:
-    """Compare ``text`` with the file at ``path``, or rewrite the file when asked to."""
+    """Compare ``text`` with the file at ``path``, or rewrite the file with UPDATE_GOLDEN=1."""
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

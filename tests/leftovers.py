@@ -1,7 +1,7 @@
-"""A test that leaves something behind is named: a process, a thread, a descriptor or a file.
+"""Fails tests that leave a process, a thread, a descriptor or a file behind.
 
-What a fixture of a module or session starts is the fixture's own: it must be gone when the fixture
-ends.  In this process no socket reaches further than this machine.
+A fixture of a module or session must end its own processes and close its own files.  In this
+process sockets connect only to this machine.
 """
 
 import gc
@@ -19,18 +19,18 @@ from pathlib import Path
 import pytest
 import uvloop
 
-#: ``fail`` lets a test fail; any other word is the path of a file that lists them.
+#: ``fail`` makes a test fail; any other value is the path of a file that lists them.
 SAID = os.environ.get("TRAINSHED_LEFTOVERS", "")
-#: What ends by itself, as a program that was told to, has so long.
+#: The time that things have to end by themselves.
 WAIT_S_MAX = 10.0 if SAID else 0.0
 POLL_S = 0.02
-#: Locks and caches that are there for the next who comes: ours for devices, torch's and uv's, and
-#: the compiled form of what TensorFlow's autograph generates.
+#: Locks and caches that stay for later programs: ours for devices, torch's and uv's, and the
+#: compiled code of TensorFlow's autograph.
 KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock|__pycache__")
 #: Threads that end with their process: those of a server's calls, and of a command's input.
 KEPT_THREADS = frozenset({"api", "tail", "reading"})
 OWNER = "PYTEST_CURRENT_TEST"
-#: Who runs the test: another suite may be at the same one.
+#: The owner of a test run: another suite may run the same test.
 RUNNER = "PYTEST_RUNNER_PID"
 
 _added = {}
@@ -51,7 +51,7 @@ def pytest_sessionstart():
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_temporary_folder(tmp_path_factory):
-    """Tests beside this one must not see each other's; every user may reach what is in it."""
+    """Make a temporary folder that parallel tests do not share; every user may access it."""
     tmp_path_factory.getbasetemp()  # it outlives the session
     folder = tempfile.mkdtemp(prefix="t-")  # short: a socket's path has 107 bytes at most
     Path(folder).chmod(0o711)
@@ -69,7 +69,7 @@ def _own_temporary_folder(tmp_path_factory):
 
 @contextmanager
 def outliving_the_test():
-    """What is begun here serves later tests too."""
+    """Exempt things that later tests use too."""
     before = _held("")
     yield
     _for_all_tests.update(_held("") - before)
@@ -96,7 +96,7 @@ def _keep_for_servers(fixtures, left):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef):
-    """What is there after a long-lived fixture and was not before is its own."""
+    """Assign new things after the setup of a long-lived fixture to the fixture."""
     if fixturedef.scope == "function":
         return (yield)
     owner = f"{fixturedef.scope} {fixturedef.baseid}::{fixturedef.argname}"
@@ -115,7 +115,7 @@ def pytest_fixture_setup(fixturedef):
 
 
 def _check_fixture(name, added, owner):
-    """It has ended, and so has what it started."""
+    """Check that a fixture and everything that it started have ended."""
     left = _wait(lambda: added & _held(owner)) if added else set()
     _expected.difference_update(added)
     _added.pop(name, None)
@@ -139,12 +139,12 @@ def _wait(look):
 
 
 def _is_of_grpc(kind, name, *_):
-    """The library keeps what it waits with, once it has been used."""
+    """Whether gRPC keeps it after its first use."""
     return kind == "descriptor" and "grpc" in sys.modules and "[event" in _more(kind, name)
 
 
 def _is_of_a_font(kind, name, *_):
-    """Matplotlib keeps the fonts open that it has drawn with."""
+    """Whether it is a font that Matplotlib keeps open."""
     return kind == "descriptor" and "matplotlib" in sys.modules and ".ttf" in _more(kind, name)
 
 
@@ -170,7 +170,7 @@ def _more(kind, name):
 
 
 def _held(owner):
-    """All that this process and programs of ``owner`` hold now."""
+    """Return all that this process and programs of ``owner`` hold now."""
     resources = {*_descriptors(), *_threads(), *_processes(owner), *_files()}
     return resources - _for_all_tests
 
@@ -199,7 +199,7 @@ def _files():
 
 
 def _processes(owner):
-    """Children of this process, and what carries the owner's name in its variables."""
+    """Return children of this process, and processes with the owner's name in their variables."""
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - the same
         for pid in _read(f"/proc/self/task/{thread}/children").split():
             if _read(f"/proc/{int(pid)}/cmdline"):  # else it has ended, and is reaped later
@@ -227,7 +227,7 @@ def _read(path):
 
 @pytest.fixture(scope="session", autouse=True)
 def _only_loopback():
-    """A test that reaches for another machine fails."""
+    """Fail a test that connects to another machine."""
     patched = pytest.MonkeyPatch()
     for name in ("connect", "connect_ex", "sendto"):
         patched.setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))

@@ -1,4 +1,4 @@
-"""Parses what each server reads at its start: forks of the process that imports this have it."""
+"""Parses the catalogs that each server reads at its start, for forks of the importing process."""
 
 from trainshed.catalog.open import catalog_for
 from trainshed.model.roles import Dialect

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: Debian's package, a cluster of its own, reached by a Unix socket."""
+"""A real PostgreSQL for tests: Debian's package, its own cluster, a Unix socket."""
 
 import contextlib
 import itertools
@@ -24,7 +24,7 @@ TABLES_OF_SHARED = (
 
 
 class PostgresServer:
-    """One running server; every test takes a schema of its own, cheaper than a database."""
+    """One running server; every test has its own schema, which is cheaper than a database."""
 
     def __init__(self, folder: Path, command: Sequence[str | Path]) -> None:
         self._folder = folder
@@ -44,19 +44,19 @@ class PostgresServer:
             raise
 
     def stop(self) -> None:
-        """Stop it at once, as a crash would: what is committed is there when it starts again."""
+        """Stop it at once, like a crash: committed data exists when it starts again."""
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
 
     def new_database(self) -> str:
-        """The SQLAlchemy URL of what looks like an empty database."""
+        """Return the SQLAlchemy URL of a new schema, which looks like an empty database."""
         name = f"test{next(self._numbers)}"
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA {name}")
         return self._url(name)
 
     def ascii_database(self) -> str:
-        """The SQLAlchemy URL of a database as ``createdb`` makes one in the locale C."""
+        """Return the SQLAlchemy URL of a database as ``createdb`` makes one in the locale C."""
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             connection.execute(
                 "CREATE DATABASE old ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' "
@@ -65,7 +65,7 @@ class PostgresServer:
         return f"postgresql+psycopg://postgres@/old?host={self._folder}"
 
     def emptied_database(self) -> str:
-        """One that earlier users may have made tables in; only one at a time may use it."""
+        """Return a database whose tables are emptied; only one test at a time may use it."""
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             connection.execute("CREATE SCHEMA IF NOT EXISTS shared")
             connection.execute("SET session_replication_role = replica")  # in any order
@@ -96,7 +96,7 @@ class PostgresServer:
 
 
 def bin_folder() -> Path | None:
-    """Where the newest installed server is; None where there is none."""
+    """Return the folder of the newest installed server; None if there is none."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     return programs[-1].parent if programs else None
 
@@ -125,7 +125,8 @@ def running_postgres():
 
 
 def _as_postgres(folder: Path) -> list[str]:
-    """The words that make a command the package's user's: the server refuses to be root's."""
+    """Return the prefix that runs a command as the package's user: the server refuses to run as
+    root."""
     if os.geteuid() != 0:
         return []
     user = pwd.getpwnam("postgres")

@@ -19,14 +19,14 @@ from forked import ForkServer
 from trainshed.workbench.client_settings import ClientTarget, certificate_variables
 
 TRAINSHED = Path(sys.executable).parent / "trainshed"
-#: Deadlines cost time only where something is broken: a busy machine may need long.
+#: A long deadline costs time only if a test fails; a busy machine may need long.
 READY_S_MAX = 180
 END_S_MAX = 120
-#: The states after which nothing else comes.
+#: The final states.
 OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
-#: In place of the mode that the machine gives: TRAINSHED_TEST_ISOLATION=landlock make test.
+#: The isolation mode instead of the machine's: TRAINSHED_TEST_ISOLATION=landlock make test.
 ISOLATION = os.environ.get("TRAINSHED_TEST_ISOLATION", "")
-#: With what a server and the doctor import when they first need it.
+#: The modules of a server and the doctor, with the ones that they import later.
 _FORKS = ForkServer(
     *(
         "trainshed.cli.main",
@@ -45,7 +45,7 @@ _FORKS = ForkServer(
 
 
 def finished(argv, *, env=None, timeout_s=END_S_MAX):
-    """Run a command of ours without its imports; what ``subprocess.run`` returns of it."""
+    """Run a trainshed command in a fork; return the result of ``subprocess.run``."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("output", "errors")]
         output, errors = files
@@ -57,7 +57,7 @@ def finished(argv, *, env=None, timeout_s=END_S_MAX):
 
 
 class Waiting:
-    """Looks often at first and then less: who waits long does not keep the machine busy."""
+    """Polls often at first and then less, so that a long wait does not keep the machine busy."""
 
     def __init__(self, timeout_s):
         self._began = time.monotonic()
@@ -73,7 +73,7 @@ class Waiting:
 
 
 class ServerProcess:
-    """Start it, talk to it, kill it; a second one may be started on the same data directory."""
+    """A server process; a second one may be started on the same data directory."""
 
     program = (TRAINSHED,)
     """A command, or a Python file and words, which is forked."""
@@ -102,7 +102,7 @@ class ServerProcess:
         return self
 
     def _prepare(self):
-        """Spare each start what takes as long as the rest of it, and what the machine decides."""
+        """Switch off parts of the start that are slow or depend on the machine."""
         file = self.data_dir / "config.toml"
         text = file.read_text() if file.exists() else ""
         settings = self._isolated(self._without_runtime(text))
@@ -114,7 +114,7 @@ class ServerProcess:
             database.chmod(0o600)
 
     def _without_runtime(self, settings):
-        """No container runtime, whatever the machine has: its clients take longer than a server."""
+        """Use no container runtime: its clients take longer to start than a server."""
         if "DOCKER_HOST" in self._environ or "container" in settings:
             return settings
         none = 'container_runtime = "none"\n'
@@ -129,7 +129,7 @@ class ServerProcess:
 
     @property
     def _is_fork(self):
-        """Others may be of another user, or of another release."""
+        """Whether the server can be a fork; others have another user or release."""
         return self.program == (TRAINSHED,) or str(self.program[0]).endswith(".py")
 
     def _begun(self, argv):
@@ -159,16 +159,16 @@ class ServerProcess:
             return False
 
     def is_healthy(self, timeout_s=60):
-        """Whether it says so; raises OSError where it says nothing."""
+        """Whether the server reports itself healthy; raises OSError if it does not answer."""
         with self.opened(f"{self.url}/healthz", timeout_s) as answer:
             return answer.status == 200
 
     def opened(self, request, timeout_s=60):
-        """What urllib opens."""
+        """Open a request with urllib."""
         return urllib.request.urlopen(request, timeout=timeout_s, context=self._trusting)
 
     def connection(self):
-        """A connection that many requests may go over."""
+        """Return a connection for many requests."""
         place = urlsplit(self.url).netloc
         if self._trusting is None:
             return http.client.HTTPConnection(place, timeout=60)
@@ -176,14 +176,14 @@ class ServerProcess:
 
     @property
     def _trusting(self):
-        """Over TLS the server's own authority is trusted, and no other."""
+        """Return a TLS context that trusts only the server's own authority."""
         if self.url.startswith("http:"):
             return None
         return ssl.create_default_context(cafile=self.data_dir / "tls" / "ca.pem")
 
     @property
     def certificates(self):
-        """What ``trainshed env`` tells clients about whom to trust."""
+        """Return the CA variables of ``trainshed env``."""
         target = ClientTarget(
             url=self.url, grpc=self.grpc, bundle=self.address["ca"], project="p", region="r"
         )
@@ -213,18 +213,18 @@ class ServerProcess:
         return (self.data_dir / "serve.log").read_text(errors="replace")
 
     def body(self, document):
-        """The bytes of a request."""
+        """Return the bytes of a request."""
         return None if document is None else json.dumps(document).encode()
 
     def headers(self, token=None):
-        """Those of a request, with the administrator's token or another."""
+        """Return the headers of a request, with the administrator's token or another."""
         return {
             "Authorization": f"Bearer {token or self.token}",
             "Content-Type": "application/json",
         }
 
     def call(self, verb, path, document=None, *, token=None, headers=None):
-        """One request; the status and the JSON of the answer."""
+        """Send a request; return the status and the JSON of the response."""
         request = urllib.request.Request(
             self.url + path,
             method=verb,
@@ -239,7 +239,7 @@ class ServerProcess:
                 return error.code, json.loads(error.read() or b"{}")
 
     def log_of(self, name):
-        """The messages of a job's whole log, by the job's full name."""
+        """Return the messages of a job's whole log, by the job's full name."""
         project, job = name.split("/")[1], name.rpartition("/")[2]
         request = urllib.request.Request(
             f"{self.url}/trainshed/v1/projects/{project}/jobs/{job}/logs",
@@ -262,11 +262,11 @@ class ServerProcess:
             waiting.pause()
 
     def kill(self):
-        """SIGKILL: the server has no last word."""
+        """Kill it with SIGKILL, without a shutdown."""
         self._end(signal.SIGKILL)
 
     def stop(self):
-        """SIGTERM, as a service manager stops it."""
+        """Stop it with SIGTERM, like a service manager."""
         self._end(signal.SIGTERM)
 
     def _end(self, signum):
