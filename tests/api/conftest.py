@@ -1,4 +1,4 @@
-"""Everything that the tests of the edge log can be read, whoever set up logging before."""
+"""Makes all log records of the API tests readable, also if other tests set up logging before."""
 
 import logging
 

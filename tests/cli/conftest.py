@@ -1,4 +1,4 @@
-"""Runs the command line in this process: the real way in, without the price of a new Python."""
+"""Runs the real command line in this process, without the cost of a new Python."""
 
 import json
 import os
@@ -59,7 +59,7 @@ class Answer:
 
 @pytest.fixture
 def home(tmp_path_factory):
-    """The user's own folders: data and cache, outside the folder of the job."""
+    """Set the user's own folders: data and cache, outside the folder of the job."""
     return tmp_path_factory.mktemp("home")
 
 
@@ -124,7 +124,7 @@ def server(tmp_path_factory):
 
 
 def end_jobs(server):
-    """Jobs outlive their server; those of tests must not, nor hold the places of others."""
+    """End the jobs of a test: jobs outlive their server and would keep places of other jobs."""
     for parent, word in (
         ("projects/local", "jobs"),
         (PARENT, "customJobs"),
@@ -138,7 +138,7 @@ def end_jobs(server):
 
 
 def listed(server, path, word):
-    """Everything of a collection."""
+    """Return all items of a collection."""
     token = ""
     while token is not None:
         _, page = server.call("GET", f"{path}?pageSize=100&pageToken={quote(token)}")
@@ -157,7 +157,7 @@ def client(trainshed, server, monkeypatch):
 
 @pytest.fixture
 def environ(server):
-    """The variables of such a command as a process of its own."""
+    """Return the variables of such a command in a separate process."""
     variables = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     return {**variables, "TRAINSHED_DATA_DIR": str(server.data_dir)}
 
@@ -177,7 +177,7 @@ print("trained", flush=True)
 
 @pytest.fixture
 def package(trainer):
-    """A package that says what it was told, then fails or waits if it was told to."""
+    """A package that prints its arguments, then fails or waits if they say so."""
     trainer(TASK)
     return "trainer"
 
@@ -197,7 +197,7 @@ def pool(code, replicas=1):
 
 @pytest.fixture
 def created(server):
-    """Creates a custom job past the command line; gives its full name."""
+    """Create a custom job without the command line; return its full name."""
 
     def create(code="print('hello')", *more_pools, wait=None):
         spec = {"workerPoolSpecs": [pool(code), *more_pools]}
@@ -213,7 +213,7 @@ def created(server):
 
 @pytest.fixture
 def plan(trainshed, written):
-    """``trainshed plan`` of four hosts of eight V100, which were measured up to two."""
+    """``trainshed plan`` of four hosts with eight V100 each, measured with up to two."""
     written("job.json", job_document())
     written("calibration.toml", calibration_text(CALIBRATION))
 

@@ -37,7 +37,7 @@ BUCKETS = ("stage-bkt", "out-bkt")
 
 
 def pytest_generate_tests(metafunc):
-    """Whatever asks the server asks it over both; `make test` over HTTPS only what is marked."""
+    """Run marked tests over HTTPS and others over HTTP; `make test-full` runs all over HTTPS."""
     if "server" in metafunc.fixturenames:
         is_marked = metafunc.definition.get_closest_marker("over_https") is not None
         https = pytest.param("https", marks=() if is_marked else pytest.mark.full)
@@ -62,7 +62,7 @@ def server(request, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def gcloud_at(tmp_path_factory):
-    """What ``trainshed env`` would print for a server at some address, as variables."""
+    """Return the variables of ``trainshed env`` for a server at some address."""
     folder = tmp_path_factory.mktemp("tokens")
 
     def variables(url, text="some-token"):
@@ -85,7 +85,7 @@ def gcloud_at(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gcloud_env(server, gcloud_at):
-    """gcloud, pointed at the server."""
+    """Return the variables with which gcloud uses the server."""
     return gcloud_at(server.url, server.token) | server.certificates
 
 
@@ -111,7 +111,7 @@ def real_gcloud(gcloud_env, tmp_path):
 
 @pytest.fixture
 def create_study(tmp_path):
-    """Create a study as the file says it; the command's answer."""
+    """Create a study from the file; return the command's output."""
 
     def creating(gcloud, document, *flags, name="hp", track=()):
         (tmp_path / "hpt.yaml").write_text(yaml.safe_dump(document))
@@ -126,7 +126,7 @@ def create_study(tmp_path):
 
 @pytest.fixture
 def trial_arguments(server):
-    """What the program of each trial of a study was told, by trial."""
+    """Return the arguments of each trial's program, by trial."""
 
     def telling(name):
         lines = [line for line in log_lines(server, name) if line["message"].startswith("told ")]
@@ -137,7 +137,7 @@ def trial_arguments(server):
 
 @pytest.fixture
 def trainer(tmp_path, met):
-    """A small trainer package that says what it was told."""
+    """A small trainer package that prints its arguments."""
     package = tmp_path / "proj" / "trainer"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -147,7 +147,7 @@ def trainer(tmp_path, met):
 
 @pytest.fixture
 def own_folder(server):
-    """A folder in a bucket: what a job's programs and a test both see."""
+    """A folder in a bucket, which a job's programs and a test can access."""
     folder = server.data_dir / "buckets" / BUCKETS[-1] / secrets.token_hex(8)
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
@@ -157,7 +157,7 @@ def own_folder(server):
 
 @pytest.fixture
 def met(own_folder):
-    """Code that lets a primary go on when all replicas have come here: a job ends with it."""
+    """Return code in which a primary waits for all replicas: a job ends with its primary."""
     return MET.replace("FOLDER", repr(str(own_folder / "met")))
 
 

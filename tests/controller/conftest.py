@@ -1,4 +1,4 @@
-"""Worlds on real SQLite files; each is asked at its end whether what must never happen did."""
+"""Worlds on real SQLite files; at its end, each checks the invariants."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def make_world(tmp_path):
 
 @pytest.fixture
 def queue_world(make_world):
-    """A world whose engine has a queue of its own."""
+    """A world whose engine has its own queue."""
 
     def make(fleet=None, script=None, **traits):
         script = script or runs()

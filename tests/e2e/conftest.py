@@ -22,7 +22,7 @@ __all__ = ["gcloud", "gcloud_at", "gcloud_env", "met", "own_folder", "server", "
 
 @pytest.fixture(autouse=True, scope="module")
 def _walls(request):
-    """Jobs that tell a test by files of the machine are served without walls, and no others."""
+    """Serve without isolation only the jobs that exchange files of the machine with a test."""
     tells = getattr(request.module, "JOBS_TELL_BY_FILES", False)
     support.WALLS["settings"] = support.WITHOUT_WALLS if tells else ""
     yield
@@ -39,7 +39,7 @@ def postgres():
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """Two projects; whatever the tests try, bravo keeps what it had, and alpha gets none of it."""
+    """Two projects; in every test, bravo keeps its data, and alpha gets none of it."""
     never_too_many = "[server]\nfailed_sign_ins_a_minute = 0\n"
     folder = tmp_path_factory.mktemp("isolation") / "data"
     with serving(folder, config=never_too_many) as started:

@@ -13,7 +13,8 @@ from trainshed.model.attempt import AttemptKey, Phase
 
 @pytest.fixture
 def mark():
-    """A name for the processes of one test; what does not end by itself fails the test."""
+    """A name for the processes of one test; a process that does not end by itself fails the
+    test."""
     name = uuid.uuid4().hex
     yield name
     try:
@@ -37,13 +38,13 @@ def _close_engines():
 
 @pytest.fixture
 def patience(monkeypatch):
-    """A server tries again what takes longer; a test that launches has nobody who would."""
+    """Wait longer: a server would retry later, a test does not."""
     monkeypatch.setattr(fencing, "_GONE_S_MAX", DEADLINE_S)
 
 
 @pytest.fixture
 def root(request, tmp_path):
-    """A folder of attempts; every one that is left at the end is stopped, then looked for."""
+    """A folder of attempts; stops each remaining one at the end and checks that it ended."""
     request.getfixturevalue("mark")
     path = tmp_path / "jobs"
     yield path

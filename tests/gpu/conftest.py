@@ -49,7 +49,7 @@ def pytest_runtest_logreport(report):
 
 @pytest.fixture(scope="session")
 def card(tmp_path_factory):
-    """The machine's own GPUs in ``make test-gpu``, those of our own driver everywhere else."""
+    """The machine's own GPUs in ``make test-gpu``, elsewhere those of our simulated driver."""
     how = cards.real() if cards.IS_REAL else cards.fake(tmp_path_factory.mktemp("card"))
     with how as machine:
         machine.pids()  # what this starts is for all of them
@@ -58,14 +58,14 @@ def card(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def gpu_server(card, tmp_path_factory):
-    """A server of that machine, for all tests that leave it as it was."""
+    """A server of that machine, for all tests that do not change it."""
     with jobs.serving(card, tmp_path_factory.mktemp("gpus") / "data") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def torch_device():
-    """What torch's own tests run on: ``cuda``, or ``cpu`` in the place of it."""
+    """The device of torch's own tests: ``cuda``, or ``cpu`` instead."""
     if not cards.IS_REAL:
         return "cpu"
     if find_spec("torch") is None:

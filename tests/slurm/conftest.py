@@ -7,7 +7,7 @@ __all__ = ["gcloud", "gcloud_at", "gcloud_env", "own_folder", "real_gcloud", "wa
 
 
 def pytest_itemcollected(item):
-    """Of the contract only a class's own choice runs in ``make test``."""
+    """Run only a class's own selection of the contract in ``make test``."""
     quick = getattr(item.cls, "QUICK", None)
     if quick is not None and item.originalname not in quick:
         item.add_marker(pytest.mark.full)
@@ -27,7 +27,7 @@ def session_cluster():
 
 @pytest.fixture
 def cluster(session_cluster):
-    """Six nodes with four GPUs each; what a test leaves there is ended after it."""
+    """Six nodes with four GPUs each; jobs that a test leaves there end after it."""
     yield session_cluster
     session_cluster.empty()
 

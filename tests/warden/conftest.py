@@ -1,4 +1,4 @@
-"""Launchers of one test, and the proof that nothing of them is left."""
+"""Launchers of one test, and a check that no process of them is left."""
 
 import pytest
 

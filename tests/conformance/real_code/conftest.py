@@ -1,4 +1,4 @@
-"""What stands around the trainers: their data, their package, and a server with their packages."""
+"""Fixtures of the trainers: their data, their package, and a server with their packages."""
 
 import contextlib
 import io
@@ -37,7 +37,7 @@ environment = "gs"
 
 
 def iris():
-    """A table of 150 rows in three kinds that any model can tell apart."""
+    """A table of 150 rows of three kinds that any model can distinguish."""
     draw = random.Random(1)  # noqa: S311
     rows = ["sepal_length,sepal_width,petal_length,petal_width,species"]
     for n in range(150):
