@@ -89,7 +89,12 @@ def test_a_signal_that_nobody_of_ours_sent_is_explained_by_slurm(
 
 
 @pytest.mark.parametrize(
-    ("message", "loss"), [("n1 is ending its processes", Loss.MAINTENANCE), ("", Loss.INFRA)]
+    ("message", "loss"),
+    [
+        ("n1 is ending its processes", Loss.MAINTENANCE),
+        ("n1 is to be left", Loss.MAINTENANCE),  # as launchers of an earlier version say it
+        ("", Loss.INFRA),
+    ],
 )
 def test_what_ends_within_the_grace_of_a_preemption_is_maintenance(world, message, loss):
     engine = begun(world)

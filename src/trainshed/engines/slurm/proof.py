@@ -25,6 +25,8 @@ from trainshed.model.explanation import Explanation, Reason
 
 #: A job that so many answers in a row do not have is gone.
 _MISSES: Final = 2
+#: What ``IS_LEFT`` was in launchers that an earlier version started.
+_IS_LEFT_EARLIER: Final = "is to be left"
 QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
 #: The end that the records tell is the end.
 STANDS: Final = EndInSlurm(stands=True)
@@ -320,7 +322,7 @@ def _is_doubtful(outcome: Outcome) -> bool:
 
 def _interrupted(outcome: Outcome) -> EndInSlurm:
     """Explain an attempt that ended within its grace; Slurm reports no reason for such a job."""
-    if outcome.message.endswith(IS_LEFT):
+    if outcome.message.endswith((IS_LEFT, _IS_LEFT_EARLIER)):
         return EndInSlurm(f"the cluster reclaims its nodes: {outcome.message}", Loss.MAINTENANCE)
     return EndInSlurm("its launcher was stopped from outside Trainshed", Loss.INFRA)
 

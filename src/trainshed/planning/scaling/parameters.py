@@ -23,7 +23,7 @@ class Parameters:
     priors: Mapping[str, float]
     """Widths, of logarithms."""
     reach: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """By kind of question (``reach.Reach``): spreads below and above that hold 80 of 100."""
+    """By kind (``reach.Extrapolation``): spreads below and above that hold 80 of 100."""
     unprinted: Mapping[str, float] = field(default_factory=dict)
     """Of published curves without a batch, for benchmarks: their first step's seconds."""
 
