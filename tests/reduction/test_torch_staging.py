@@ -310,7 +310,7 @@ def test_the_bound_is_a_setting(setting, most):
 
 
 def test_a_bound_that_is_no_size_is_refused():
-    with pytest.raises(ReductionError, match="MAX_STAGING must be bytes, .* got 'much'"):
+    with pytest.raises(ReductionError, match=r"MAX_STAGING must be bytes, .* got 'much'"):
         staging_max({"TRAINSHED_REDUCTION_MAX_STAGING": "much"})
 
 
