@@ -91,8 +91,8 @@ def run(request: flags.Request) -> int:
         _renew_token(place, args.renew, args.expires, args.format)
     else:
         lifetime = {"expires": args.expires} if args.expires else {}
-        request = {"bucket": ALL_BUCKETS if args.all else name, "readOnly": args.read_only}
-        _make_token(place, {**request, **lifetime}, args.format)
+        body = {"bucket": ALL_BUCKETS if args.all else name, "readOnly": args.read_only}
+        _make_token(place, {**body, **lifetime}, args.format)
     return 0
 
 
