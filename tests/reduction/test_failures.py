@@ -107,7 +107,7 @@ def test_one_that_is_killed_while_the_group_is_formed_is_no_reason_to_hang(fork,
         victim.signal(signal.SIGKILL)
         for end in stage.ends(but=[victim]).values():
             assert end["wrong"] == 0
-            assert end["culprit"] == name or "not every worker has come" in end["error"]
+            assert end["culprit"] == name or "not every worker has connected" in end["error"]
 
 
 @pytest.mark.parametrize("cut", [1, pytest.param(4, marks=pytest.mark.full)])
