@@ -3,14 +3,17 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, pool
+from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.several import Engines
 from trainshed.files.server_files import write_first
+from trainshed.model.faults import Fault
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.starts.interpreters import LIBRARY
@@ -105,6 +108,27 @@ def test_an_attempt_that_is_planned_again_keeps_its_secret_and_the_next_has_anot
     launch(record, 1, [])
     assert path.read_text() == secret != other.read_text()
     assert list(path.parent.iterdir()) == [path], "no drafts are left"
+
+
+def test_a_job_that_cannot_be_composed_leaves_no_secret_library_or_folder(
+    store, tmp_path, monkeypatch
+):
+    """Rules of variables may be stricter than when the job was submitted."""
+    bare = LocalEnvironment(name="bare", python="/nowhere/bin/python3")
+    table = images(
+        ImageMapping(environment="bare", image="REG/*", entrypoint=("python", "-c", "pass")),
+        environments=(bare,),
+    )
+    record = reduced(Desk(store, table), reducers())
+    spec, notes = store.to_launch(record.uid)
+    primary = spec.groups[0]
+    program = replace(primary.program, env=(("NOT A NAME", "1"),))
+    refused = replace(spec, groups=(replace(primary, program=program), *spec.groups[1:]))
+    monkeypatch.setattr(store, "to_launch", lambda _uid: (refused, notes))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(Fault, match="NOT A NAME"):
+        launching(store, tmp_path, table)(record, 1, [])
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_job_without_reducers_has_no_secret(desk, launch):

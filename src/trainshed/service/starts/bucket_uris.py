@@ -10,7 +10,7 @@ machine allows it, so their arguments name the bucket's folder instead.
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from trainshed.model.faults import Field, FieldPath, UsageFault, Violation
@@ -191,10 +191,19 @@ def with_real_paths(
     return replace(spec, groups=groups), tuple(notes)
 
 
-def mounted(project: str, buckets: Buckets, store: "Store") -> tuple[tuple[str, str], ...]:
-    """Yield (folder, mount) of the project's existing buckets; a job sees no others."""
+def mounted(
+    project: str, buckets: Buckets, store: "Store", made: Collection[Path] = ()
+) -> tuple[tuple[str, str], ...]:
+    """Return (folder, mount) of the project's buckets that have a folder; a job sees no others.
+
+    ``made`` are folders that will exist when the job starts.
+    """
     folders = {name: buckets.path_of(f"{SCHEME}{name}") for name in sorted(store.buckets(project))}
-    return tuple((str(path), f"{GCS}/{name}") for name, path in folders.items() if path.is_dir())
+    return tuple(
+        (str(path), f"{GCS}/{name}")
+        for name, path in folders.items()
+        if path in made or path.is_dir()
+    )
 
 
 def named(spec: JobSpec) -> set[str]:

@@ -49,7 +49,7 @@ from trainshed.service.starts.placing import (
 )
 from trainshed.service.starts.program_sites import ProgramSites
 from trainshed.service.starts.programs import Source, environment_of
-from trainshed.service.starts.reducers import make_secret
+from trainshed.service.starts.reducers import make_secret, secret_path
 from trainshed.service.starts.shape import shape_of
 from trainshed.service.starts.stand_ins import entry_points, in_containers, notes_of, stand_ins
 from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets, GsPaths
@@ -172,9 +172,11 @@ class Launching:
         try:
             spec, site = self._prepare(record, seats, there)
             job_id = spec.trial.study_job_id if spec.trial else record.job.job_id
-            return compose(spec, site, job_id=job_id, attempt=attempt)
+            plan = compose(spec, site, job_id=job_id, attempt=attempt)
+            self._make_files(spec, site, there)
         except UsageFault as fault:
             raise EngineFault(str(fault)) from fault
+        return plan
 
     def startable(self, uid: int, engine: str) -> Explanation | None:
         """Why the programs of a job cannot be started by an engine; None: they can."""
@@ -201,7 +203,7 @@ class Launching:
     def _prepare(
         self, record: JobRecord, seats: Sequence[Seat], there: _AttemptEngine
     ) -> tuple[JobSpec, LaunchSite]:
-        """Make the folders, and describe where the attempt will run."""
+        """Describe where the attempt will run; changes no file."""
         stored_spec, stored_notes = self._store.to_launch(record.uid)
         has_bucket = buckets_of_project(self._store, record.job.project)
         check_buckets(stored_spec, has_bucket)
@@ -214,9 +216,7 @@ class Launching:
         nodes = self._nodes(seats)
         work = there.here(view.work)
         python = programs.stand_ins[Role.PRIMARY].python
-        # a job whose package is refused leaves no folder
         environment = environment_of(spec, Source(folder=work), python, self._buckets, work)
-        make_all([PathBeneath(work), *_folders(spec, self._buckets)], FOLDER_MODE)
         inputs = _SiteInputs(programs, layout, view, buckets, nodes, environment)
         site = self._site(record, spec, there, inputs)
         notes = (
@@ -227,6 +227,18 @@ class Launching:
             *placing_notes(spec, seats, nodes),
         )
         return spec, replace(site, notes=notes)
+
+    def _make_files(self, spec: JobSpec, site: LaunchSite, there: _AttemptEngine) -> None:
+        """Make what a composed plan names: folders, the trainer library, the reducers' secret.
+
+        Raises OSError.
+        """
+        work = there.here(site.cwd or "")
+        make_all([PathBeneath(work), *_folders(spec, self._buckets)], FOLDER_MODE)
+        self._program_sites.show_library(site.programs, there.traits)
+        if site.token_file is not None:
+            is_public = bool(site.in_containers)
+            make_secret(there.here(site.token_file), is_public=is_public)
 
     def _site(
         self, record: JobRecord, spec: JobSpec, there: _AttemptEngine, inputs: _SiteInputs
@@ -239,6 +251,7 @@ class Launching:
         gateway = self._find_gateway(spec, inputs, there)
         is_uri = gateway is not None and self._gs_paths is GsPaths.URI
         path_of = partial(_path_of, buckets=inputs.buckets)
+        result_buckets = {Path(folder.root) for folder in _folders(spec, self._buckets)}
         pythons = dict.fromkeys(stand_in.python for stand_in in programs.stand_ins.values())
         return LaunchSite(
             project=project,
@@ -256,13 +269,11 @@ class Launching:
             layout=inputs.layout,
             has_names=True,
             metric_file=f"{view.metrics}/{METRIC_FILE}",
-            token_file=make_secret(
-                spec, there.here(view.exchange), view.exchange, is_public=bool(programs.contained)
-            ),
+            token_file=secret_path(spec, view.exchange),
             earlier=view.earlier,
             emulated=list_emulated(inputs.nodes),
             limits=exact_limits(spec, inputs.nodes),
-            binds=paths.binds(mounted(job.project, self._buckets, self._store)),
+            binds=paths.binds(mounted(job.project, self._buckets, self._store, result_buckets)),
             reads=(self._program_sites.library(there.traits), *pythons),
             shown=(gateway.folder,) if gateway else (),
             owner=Owner(project=job.project, number=self._store.owner_number(job.project)),

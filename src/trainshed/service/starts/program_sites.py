@@ -29,7 +29,7 @@ class ProgramSites:
     def find(
         self, spec: JobSpec, by_role: Mapping[Role, StandIn], traits: Traits, images: Images
     ) -> dict[Role, ProgramSite]:
-        """Give the site of each role's program, and that of reducers.  Raises OSError."""
+        """Give the site of each role's program, and that of reducers; changes no file."""
         has_hooks = asks_for_hooks(spec)
         sites = {
             role: self._find(stand_in.python, traits, images, has_hooks=has_hooks)
@@ -38,15 +38,23 @@ class ProgramSites:
         }
         return {**sites, Role.REDUCER: ProgramSite(python=traits.python, library=traits.library)}
 
+    def show_library(self, sites: Mapping[Role, ProgramSite], traits: Traits) -> None:
+        """Make the folder of the trainer library if a program of this machine needs it.
+
+        Raises OSError.
+        """
+        if traits.library is None and any(site.library or site.hooks for site in sites.values()):
+            self._library.shown()
+
     def library(self, traits: Traits) -> str:
         """The folder in which replicas of an engine find the trainer library."""
         return traits.library or str(self._library.folder)
 
     def _find(self, python: str, traits: Traits, images: Images, *, has_hooks: bool) -> ProgramSite:
         if traits.library is None:
-            library = self._library.folder_for(python)
+            library = self._library.path_for(python)
             python_path = self._environ.get("PYTHONPATH", "")
-            root = str(self._library.shown()) if has_hooks else ""
+            root = str(self._library.folder)
         else:
             library = None if images.has_trainer(python) else traits.library
             python_path, root = "", traits.library

@@ -22,20 +22,21 @@ _TOKEN_FILE: Final = "reduction-token"  # noqa: S105  # a name, no secret
 _FOLDER_MODE: Final = 0o700
 
 
-def make_secret(spec: JobSpec, folder: Path, replica_folder: str, *, is_public: bool) -> str | None:
-    """Make the secret of an attempt in ``folder``; None for a job that has no reducers.
+def secret_path(spec: JobSpec, folder: str) -> str | None:
+    """Give the path of the secret in a folder; None for a job that has no reducers."""
+    return f"{folder}/{_TOKEN_FILE}" if has_reducers(spec) else None
 
-    Gives the path of the file as replicas see it, below ``replica_folder``.  An attempt that is
-    planned again keeps its secret: its replicas may run already.  Containers run as other users, so
-    that the file ``is_public`` for them: only the attempt's own folders lead to it.  Raises
-    OSError.
+
+def make_secret(path: Path, *, is_public: bool) -> None:
+    """Make the secret of an attempt.  Raises OSError.
+
+    An attempt that is planned again keeps its secret: its replicas may run already.  Containers run
+    as other users, so that the file ``is_public`` for them: only the attempt's own folders lead to
+    it.
     """
-    if not has_reducers(spec):
-        return None
-    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     secret = os.urandom(_TOKEN_BYTES).hex().encode()
-    write_first(folder / _TOKEN_FILE, secret, PUBLIC if is_public else PRIVATE)
-    return f"{replica_folder}/{_TOKEN_FILE}"
+    write_first(path, secret, PUBLIC if is_public else PRIVATE)
 
 
 @contextmanager
@@ -43,6 +44,8 @@ def secret_in_run(spec: JobSpec, plan: LaunchPlan) -> Iterator[LaunchPlan]:
     """Yield the plan of a local run with a secret, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="trainshed-") as folder:
         is_contained = any(replica.container for replica in plan.replicas)
-        path = make_secret(spec, Path(folder), folder, is_public=is_contained)
+        path = secret_path(spec, folder)
+        if path is not None:
+            make_secret(Path(path), is_public=is_contained)
         binds = ((folder, folder),) if is_contained else ()
         yield with_token_file(replace(plan, binds=(*plan.binds, *binds)), path or "")
