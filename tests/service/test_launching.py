@@ -281,6 +281,24 @@ def test_a_container_whose_steps_hooks_should_see_is_told_that_none_do(with_dock
     assert any("No hooks see the steps" in note for note in plan.notes) is is_told
 
 
+def test_only_processes_whose_env_asks_for_hooks_get_the_library_of_the_hooks(
+    with_docker, tmp_path
+):
+    """Hooks do not reach a container, so a container that asks for them needs no library."""
+    desk, launch = with_docker
+    container = pool(["python3"], OWN)
+    container["containerSpec"]["env"] = [{"name": "TRAINSHED_STEPS", "value": "hooks"}]
+    launch(desk.custom(custom_job(pool(), container)), 1, [])
+    assert not (tmp_path / LIBRARY).exists()
+    process = pool()
+    process["containerSpec"]["env"] = container["containerSpec"]["env"]
+    plan = launch(desk.custom(custom_job(process, pool())), 1, [])
+    primary, worker = plan.replicas
+    assert primary.env["PYTHONPATH"] == f"{tmp_path}/{LIBRARY}/trainshed_trainer/hooks/site"
+    assert "PYTHONPATH" not in worker.env
+    assert (tmp_path / LIBRARY).is_dir()
+
+
 def test_pools_may_be_processes_and_containers_side_by_side(with_docker, tmp_path):
     desk, launch = with_docker
     words = ["sh", "-c", "cat /gcs/stage/x"]

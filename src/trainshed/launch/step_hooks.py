@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from trainshed.launch.context import Context, Variables
+from trainshed.launch.context import Context, Variables, program_of
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.plan_wishes import is_measured
@@ -10,10 +10,14 @@ from trainshed.model.roles import Role
 from trainshed.model.trainer_contract import STEPS
 
 
-def asks_for_hooks(spec: JobSpec) -> bool:
-    """Whether a label of the job, or a variable in the env of a program, asks for hooks."""
-    programs = (group.program for group in spec.groups)
-    return is_measured(spec.labels) or any(STEPS in dict(p.env) for p in programs if p)
+def asks_for_hooks(spec: JobSpec, role: Role) -> bool:
+    """Whether a label of the job, or a variable in the env of the role's program, asks for hooks.
+
+    A replica gets the folder of the hooks under the same condition (``interpreter_env``).
+    """
+    group = spec.group(role)
+    program = program_of(spec, group) if group else None
+    return is_measured(spec.labels) or (program is not None and STEPS in dict(program.env))
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:  # noqa: ARG001 - as all blocks

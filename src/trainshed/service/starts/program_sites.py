@@ -30,9 +30,8 @@ class ProgramSites:
         self, spec: JobSpec, by_role: Mapping[Role, StandIn], traits: Traits, images: Images
     ) -> dict[Role, ProgramSite]:
         """Give the site of each role's program, and that of reducers; changes no file."""
-        has_hooks = asks_for_hooks(spec)
         sites = {
-            role: self._find(stand_in.python, traits, images, has_hooks=has_hooks)
+            role: self._find(stand_in.python, traits, images, has_hooks=asks_for_hooks(spec, role))
             for role, stand_in in by_role.items()
             if not stand_in.is_container
         }
