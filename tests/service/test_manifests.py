@@ -24,6 +24,17 @@ def test_variables_that_are_named_like_secrets(name):
     assert blot_plan({"env": {name: "s3cr3t"}}) == {"env": {name: BLOT}}
 
 
+def test_variables_in_the_document_of_the_job_that_a_variable_holds():
+    """CLUSTER_SPEC holds the worker pools, and so the variables of all replicas."""
+    env = [{"name": "HF_TOKEN", "value": "s3cr3t"}, {"name": "WORD", "value": "a"}]
+    document = {"cluster": {}, "job": json.dumps({"containerSpec": {"env": env}})}
+    blotted = blot_plan({"env": {"CLUSTER_SPEC": json.dumps(document)}})
+    spec = json.loads(json.loads(blotted["env"]["CLUSTER_SPEC"])["job"])
+    assert spec["containerSpec"]["env"] == [{"name": "HF_TOKEN", "value": BLOT}, env[1]]
+    plain = {"env": {"TF_CONFIG": '{"a":  [1]}', "DEEP": "[" * 100_000}}
+    assert blot_plan(plain) == plain
+
+
 def test_the_name_of_a_secrets_file_is_none():
     env = {"TRAINSHED_REDUCTION_TOKEN_FILE": "/shared/progress/token"}
     assert blot_plan({"env": env}) == {"env": env}

@@ -6,7 +6,7 @@ like secrets, and passwords in addresses.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,8 +74,13 @@ class Manifests:
             raise Refusal(Code.UNAVAILABLE, message) from error
         if not texts:
             raise Refusal(Code.FAILED_PRECONDITION, _explain_missing(record, key.attempt, name))
-        parts = [SentPart(name=part, text=mask_secrets(part, text)) for part, text in texts.items()]
+        parts = render_parts(texts)
         return Manifest(job=record.name, attempt=key.attempt, engine=name, parts=parts)
+
+
+def render_parts(texts: Mapping[str, str]) -> Sequence[SentPart]:
+    """Render the parts of a manifest, by name, with their secrets masked."""
+    return [SentPart(name=name, text=mask_secrets(name, text)) for name, text in texts.items()]
 
 
 def _number(record: JobRecord, attempt: int | None) -> int:
@@ -106,10 +111,25 @@ def mask_secrets(name: str, text: str) -> str:
 
 def _blot(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _value(name, child) for name, child in value.items()}
+        blotted = {name: _value(name, child) for name, child in value.items()}
+        if isinstance(name := value.get("name"), str) and "value" in value:
+            blotted["value"] = _value(name, value["value"])
+        return blotted
     if isinstance(value, list):
         return [_blot(child) for child in value]
-    return _USER_OF_ADDRESS.sub(BLOT, value) if isinstance(value, str) else value
+    return _blot_text(value) if isinstance(value, str) else value
+
+
+def _blot_text(text: str) -> str:
+    """Mask the secrets of a variable's value; some variables, such as CLUSTER_SPEC, hold JSON."""
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            document = json.loads(text)
+            blotted = _blot(document)
+        except (ValueError, RecursionError):
+            return _USER_OF_ADDRESS.sub(BLOT, text)
+        return text if blotted == document else json.dumps(blotted, ensure_ascii=False)
+    return _USER_OF_ADDRESS.sub(BLOT, text)
 
 
 def _value(name: str, value: Any) -> Any:
