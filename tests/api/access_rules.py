@@ -111,6 +111,7 @@ GET    /projects/{project}/jobs                               viewer
 GET    /projects/{project}/jobs/{job}                         viewer
 GET    /projects/{project}/jobs/{job}/explain                 viewer
 GET    /projects/{project}/jobs/{job}/manifest                viewer
+POST   /projects/{project}/jobs:dryRun                        submitter
 GET    /projects/{project}/jobs/{job}/events                  viewer
 GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer

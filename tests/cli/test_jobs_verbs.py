@@ -274,6 +274,34 @@ def test_the_log_is_streamed_whole_and_by_task(client, created):
     assert one[0].endswith(" workerpool0-0    │ one")
 
 
+def test_a_dry_run_prints_the_plan_of_the_server_and_creates_no_job(client, written):
+    spec = {"workerPoolSpecs": [pool("print('hello')")]}
+    spec["workerPoolSpecs"][0]["containerSpec"]["env"] = [{"name": "API_KEY", "value": "s3cr3t"}]
+    config = written("dry.json", json.dumps(spec))
+    words = ("ai", "custom-jobs", "create", "--display-name", "dry", "--config", str(config))
+    before = client("ai", "custom-jobs", "list", "--format", "json").json
+    run = client(*words, "--dry-run", "--format", "json")
+    assert run.code == 0, run.err
+    [part] = run.json["parts"]
+    plan = json.loads(part["text"])
+    assert plan["replicas"][0]["argv"][-1] == "print('hello')"
+    assert "s3cr3t" not in run.out
+    text = client(*words, "--dry-run")
+    assert "--- plan.json" in text.out
+    assert client("ai", "custom-jobs", "list", "--format", "json").json == before
+    refused = client(*words, "--dry-run", "--stream-logs")
+    assert (refused.code, "--dry-run starts no job" in refused.err) == (2, True)
+
+
+def test_a_dry_run_uploads_no_package(client, tmp_path):
+    words = ("ai-platform", "jobs", "submit", "training", "dry_1", "--module-name", "m")
+    run = client(*words, "--package-path", str(tmp_path), "--dry-run")
+    assert run.code == 2
+    assert "--package-path: --dry-run uploads nothing" in run.err
+    run = client(*words, "--packages", "gs://dry/none.whl", "--dry-run", "--no-plan")
+    assert run.code == 1
+
+
 def test_a_job_tells_its_story(client, created):
     name = created("raise SystemExit(5)", wait=FINAL)
     kinds = [e["kind"] for e in client("jobs", "events", name, "--format", "json").json]

@@ -20,18 +20,20 @@ from starlette.types import Receive, Scope, Send
 from trainshed.api import native_models as models
 from trainshed.api.chain import database_away
 from trainshed.api.documents import refusal_response
-from trainshed.api.native_callers import Known, Readable, administrator
+from trainshed.api.native_callers import Known, Readable, Submittable, administrator
 from trainshed.api.native_lists import job_list_router, quota_router
 from trainshed.api.permissions import Permissions
 from trainshed.api.threads import LOG_THREADS
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import ProjectId
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth import bucket_tokens, signing_keys, tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.bucket_tokens import BucketToken, MadeBucketToken
 from trainshed.service.auth.signing_keys import Keys, KeySummary
 from trainshed.service.auth.tokens import MadeToken, Nothing, Tokens
+from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.job_lists import JobLists
 from trainshed.service.jobs.manifests import Manifest, Manifests
 from trainshed.service.jobs.story import Stories
@@ -52,6 +54,7 @@ from trainshed.service.upkeep.audit_log import AuditLog, AuditPage
 from trainshed.service.upkeep.buckets import AdoptedBucket, BucketService
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
+from trainshed.store.records.jobs import JobKind
 from trainshed.wire.native_v1 import line_json
 from trainshed.wire.times import seconds
 
@@ -95,6 +98,7 @@ class Native:
     streams: Streams
     access: Access
     audit_log: AuditLog
+    dry_runs: DryRuns
     quotas: Sequence[QuotaRule] = ()
 
 
@@ -131,6 +135,15 @@ def _jobs(native: Native) -> APIRouter:
     router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
     stories = native.stories
     manifests = Manifests(stories, native.attempts.engines)
+
+    @router.post("/jobs:dryRun")
+    def dry_run(project: Submittable, call: models.DryRun) -> Manifest:
+        """Return what the server would send to the engine for a job; nothing is stored or started.
+
+        The job is checked as at its creation.  The fleet counts as empty.
+        """
+        kind = JobKind(call.collection)
+        return native.dry_runs.manifest(kind, ProjectId(project), call.location, call.job)
 
     @router.get("/jobs/{job}", response_model_exclude_none=True)
     def describe(project: Readable, job: str) -> JobSummary:

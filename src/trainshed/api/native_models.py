@@ -1,6 +1,6 @@
 """The request documents of the native routes, and two response documents."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,14 @@ class NodeOrder(Strict):
     """How a node is taken out of service: ``notice`` is a duration such as ``120s``."""
 
     notice: str | None = Field(default=None, pattern=r"^[0-9]{1,5}(\.[0-9]{1,9})?s$")
+
+
+class DryRun(Strict):
+    """A job as a create takes it.  ``location`` is the region of Vertex jobs; ml v1 has none."""
+
+    collection: Literal["jobs", "customJobs", "hyperparameterTuningJobs"]
+    location: str = Field(default="", pattern=r"^[a-z0-9-]{0,63}$")
+    job: dict[str, Any]
 
 
 class Adopter(Strict):

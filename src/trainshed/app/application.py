@@ -47,6 +47,7 @@ from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
 from trainshed.service.gateway.listening import GatewayListener
 from trainshed.service.gateway.places import NO_GATEWAY
+from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.job_service import JobService, OperationService
 from trainshed.service.jobs.models import ModelService
 from trainshed.service.jobs.pipelines import PipelineService
@@ -252,6 +253,7 @@ def build(
             access=access,
             audit_log=audit_log,
             quotas=settings.quotas,
+            dry_runs=DryRuns(jobs=jobs, engines=engines, preview=launching.preview),
         )
     )
     http = make_app(
@@ -357,6 +359,7 @@ def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
     access: Access,
     audit_log: AuditLog,
     quotas: Sequence[QuotaRule],
+    dry_runs: DryRuns,
 ) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
@@ -374,5 +377,6 @@ def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
         access=access,
         audit_log=audit_log,
         quotas=quotas,
+        dry_runs=dry_runs,
     )
     return native_app(native, __version__)

@@ -312,6 +312,16 @@ def add_spec_flags(parser: argparse.ArgumentParser, *, vertex: bool) -> None:
         group.add_argument(flag, metavar="NAME", help=argparse.SUPPRESS)
 
 
+def add_server_dry_run(parser: argparse.ArgumentParser) -> None:
+    """``--dry-run`` of a command that creates a job on a server."""
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="Print the launch plan that the server composes for the job, without secrets; the "
+        "server checks the job as at its creation, and stores and starts nothing",
+    )
+
+
 def add_stream_flag(parser: argparse.ArgumentParser) -> None:
     """Add ``--stream-logs``."""
     parser.add_argument(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trainshed.model.explanation import Explanation, Reason
-from trainshed.model.resources import JobDemand, Node, NodeState
+from trainshed.model.resources import JobDemand, Node, NodeState, Seat
 from trainshed.placement import messages
 from trainshed.placement.change import admitting_change
 from trainshed.placement.fleet import FleetUsage
@@ -52,6 +52,10 @@ class Feasibility:
         why = self.too_large(project, demand)
         return why and replace(why, change=change)
 
+    def seats(self, demand: JobDemand) -> Sequence[Seat]:
+        """Place a job on the empty fleet; no seats if no nodes can hold it."""
+        return _place(self._ready, demand) or _place(self._all, demand) or ()
+
     def too_large(self, project: str, demand: JobDemand) -> Explanation | None:
         """Return why a job can never run on any nodes: it exceeds a quota by itself."""
         claims = self._quotas.too_large(project, demand)
@@ -75,12 +79,13 @@ class Feasibility:
         return self._blocking_reasons[shape.key]
 
     def _look(self, demand: JobDemand, shape: DemandShape) -> Reason | None:
-        if not shape.batches or _holds(self._ready, demand):
+        if not shape.batches or _place(self._ready, demand) is not None:
             return None
-        return Reason.DRAINED if _holds(self._all, demand) else Reason.NO_SUCH_NODE
+        is_drained = _place(self._all, demand) is not None
+        return Reason.DRAINED if is_drained else Reason.NO_SUCH_NODE
 
 
-def _holds(fleet: FleetUsage, demand: JobDemand) -> bool:
+def _place(fleet: FleetUsage, demand: JobDemand) -> tuple[Seat, ...] | None:
     seats = place(fleet, _UID, demand)
     fleet.release(_UID)
-    return seats is not None
+    return seats

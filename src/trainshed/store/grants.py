@@ -192,6 +192,14 @@ class Places:
             add = insert(OWNERS).values(project=project, number=next_one)
             self._db.put(add.on_conflict_do_nothing())
 
+    def next_owner_number(self, project: str) -> int:
+        """Return a project's number, or the one that its first job would get; writes nothing."""
+        row = self._db.row(_OWNER, of_project=project)
+        if row is not None:
+            return int(row.number)
+        next_one = select(func.coalesce(func.max(OWNERS.c.number) + 1, 0))
+        return int(self._db.read(lambda c: c.execute(next_one).scalar_one()))
+
     def add_bucket(self, name: str, project: str) -> str:
         """Give a bucket without a project to a project; return the bucket's project."""
 

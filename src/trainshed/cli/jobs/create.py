@@ -29,8 +29,11 @@ EXAMPLE = f"""\
       --worker-pool-spec {_POOL} \\
       --worker-pool-spec {_POOL},replica-count=2 \\
       --command python,-c --args "print('hello')" --stream-logs
-  {{prog}} --display-name census --config job.yaml"""
-TUNING_EXAMPLE = "  {prog} --display-name tuned --config study.yaml --max-trial-count 6"
+  {{prog}} --display-name census --config job.yaml
+  {{prog}} --display-name census --config job.yaml --dry-run"""
+TUNING_EXAMPLE = """\
+  {prog} --display-name tuned --config study.yaml --max-trial-count 6
+  {prog} --display-name tuned --config study.yaml --dry-run"""
 
 
 def parser(prog: str) -> flags.Parser:
@@ -41,6 +44,7 @@ def parser(prog: str) -> flags.Parser:
     parser = _tuning_parser(prog) if is_tuning else _custom_parser(prog)
     flags.add_spec_flags(parser, vertex=True)
     flags.add_no_plan(parser)
+    flags.add_server_dry_run(parser)
     flags.add_client_flags(parser, located=True)
     return parser
 
@@ -86,7 +90,10 @@ TRAINING_EXAMPLE = """\
       --stream-logs -- --epochs 3
   {prog} census_2 --config config.yaml --module-name trainer.task \\
       --package-path trainer --job-dir gs://staging/census_2 \\
-      --runtime-version 2.11 --python-version 3.7"""
+      --runtime-version 2.11 --python-version 3.7
+  {prog} census_3 --config config.yaml --module-name trainer.task \\
+      --packages gs://staging/trainer-0.1.tar.gz \\
+      --runtime-version 2.11 --python-version 3.7 --dry-run"""
 
 
 def _training_parser(prog: str) -> flags.Parser:
@@ -114,6 +121,7 @@ def _training_parser(prog: str) -> flags.Parser:
     job_flags.add_cluster_flags(parser, "they override the file")
     flags.add_spec_flags(parser, vertex=False)
     flags.add_no_plan(parser)
+    flags.add_server_dry_run(parser)
     flags.add_client_flags(parser)
     flags.add_idle(parser, words=("--tpu-tf-version",), switches=("--async",))
     parser.add_argument_group("-- USER_ARGS", "Everything after a bare -- goes to the trainer.")
@@ -128,24 +136,38 @@ _KMS_PARTS = {
 
 
 def run(request: flags.Request) -> int:
-    """Create a job; return 0, or with ``--stream-logs`` the job's exit code."""
+    """Create a job; return 0, or with ``--stream-logs`` the job's exit code.
+
+    With ``--dry-run`` the job is not created, and its launch plan is printed.
+    """
+    from trainshed.cli.jobs.job_story import list_manifest_lines
     from trainshed.cli.jobs.submitted import follow_created, report_created
-    from trainshed.cli.terminal import out_json
-    from trainshed.client.collections import collection_of
+    from trainshed.cli.terminal import out_json, print_result
+    from trainshed.client.collections import collection_of, path_of
     from trainshed.client.faults import ServerRefusal
     from trainshed.model.plan_wishes import OFF, PLAN_LABEL
     from trainshed.workbench.merging import put
 
     args = request.args
+    if args.dry_run:
+        _check_dry_run(args)
     place, collection = place_of(args), collection_of(args.group)
     merged = _merge(request, place)
     if args.no_plan:
         put(merged.content, ("labels", PLAN_LABEL), OFF)
     path = collection.parent(place.project, place.region)
+    content: Any = merged.content
+    if args.dry_run:
+        path = path_of("trainshed", "v1", "projects", place.project, "jobs:dryRun")
+        location = {"location": place.region} if collection.located else {}
+        content = {"collection": collection.word, **location, "job": merged.content}
     try:
-        job = place.server.call("POST", path, merged.content)
+        job = place.server.call("POST", path, content)
     except ServerRefusal as refusal:  # name the flags that set the wrong fields
         raise refusal.in_words(merged.words) from refusal
+    if args.dry_run:
+        print_result(args.format, job, "\n".join(list_manifest_lines(job)))
+        return 0
     name = job["name"] if collection.located else args.job
     if args.stream_logs:
         return follow_created(place, args.group, name, as_json=args.format == "json")
@@ -154,6 +176,20 @@ def run(request: flags.Request) -> int:
     else:
         report_created(place, args.group, name, job)
     return 0
+
+
+def _check_dry_run(args: argparse.Namespace) -> None:
+    """Raises UsageFault for flags that need a job, or an upload."""
+    if args.stream_logs:
+        raise UsageFault("--stream-logs: --dry-run starts no job; leave out one of the two flags")
+    packages = job_flags.words_of(args).get("packages", "").split(",")
+    local = [package for package in packages if package and "://" not in package]
+    if getattr(args, "package_path", None) or local:
+        flag = "--packages" if local else "--package-path"
+        raise UsageFault(
+            f"{flag}: --dry-run uploads nothing; name packages that lie in a bucket: "
+            "--packages gs://BUCKET/FILE"
+        )
 
 
 def _merge(request: flags.Request, place: ServerPlace) -> "Merged":

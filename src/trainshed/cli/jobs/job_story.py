@@ -48,7 +48,7 @@ def run(request: flags.Request) -> int:
     elif args.action == "manifest":
         query = {} if args.attempt is None else {"attempt": args.attempt}
         document = place.server.call("GET", f"{path}/manifest", query=query)
-        print_result(args.format, document, "\n".join(_manifest(document)))
+        print_result(args.format, document, "\n".join(list_manifest_lines(document)))
     else:
         document = place.server.call("GET", f"{path}/explain")
         print_result(args.format, document, "\n".join(_explanation(document)))
@@ -62,7 +62,8 @@ def _events(place: ServerPlace, path: str) -> Iterator[Json]:
         last_seq = events[-1]["seq"]
 
 
-def _manifest(document: Json) -> Iterator[str]:
+def list_manifest_lines(document: Json) -> Iterator[str]:
+    """What was sent for an attempt, or would be, for people."""
     yield f"{document['job']}: attempt {document['attempt']}, engine {document['engine']}"
     for part in document["parts"]:
         yield f"--- {part['name']}"

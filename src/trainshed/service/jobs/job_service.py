@@ -18,6 +18,7 @@ from trainshed.model.resource_names import (
     ProjectId,
     resource_name,
 )
+from trainshed.model.resources import SeatsOrClaim
 from trainshed.model.trials import TrialView
 from trainshed.service.jobs.open_jobs import OpenJobs
 from trainshed.service.jobs.paging import ListCall, one_page
@@ -99,25 +100,41 @@ class JobService:
         retry_key: str | None = None,
     ) -> JobRecord:
         """Store a queued job durably; a repeated call returns the job of the first one."""
-        is_ml = kind is JobKind.ML_JOB
-        has_bucket = buckets_of_project(self._store, project)
-        region = None if is_ml else location
-        parse = partial(parse_resumed, PARSE[kind], self._store, project) if is_ml else PARSE[kind]
-        admitted = admit(document, region, self._rules, parse, has_bucket)
-        if admitted.spec.study:
-            admitted = as_study(self._store, project, admitted)
-        place = GLOBAL if is_ml else location
+        admitted = self._admit(kind, project, location, document)
+        place = GLOBAL if kind is JobKind.ML_JOB else location
         new = admitted.as_new(kind, project, place, creator, retry_key)
         self.check_place(project, admitted)
         try:
             record, is_new = self._store.add_job(new)
         except AlreadyThere:
-            name = resource_name(kind.value, project, location, new.job_id)
-            raise Refusal(Code.ALREADY_EXISTS, f"{name} already exists") from None
+            raise _already_exists(kind, project, location, new.job_id) from None
         self._submitted()
         if is_new:
             self._rules.noted(record.uid, project, admitted.expanded)
         return record
+
+    def admit(
+        self, kind: JobKind, project: ProjectId, location: str, document: Any
+    ) -> tuple[AdmittedJob, SeatsOrClaim]:
+        """Check a job as ``create`` does, and say where it would run; stores nothing."""
+        admitted = self._admit(kind, project, location, document)
+        place = self._fleet.place(admitted.needs(project), lacks_of(admitted.expanded, self._rules))
+        self._bytes.check(project)
+        self._open_jobs.admit(project)
+        job_id = admitted.spec.job_id
+        if job_id and self._store.job(project, kind, JobId(job_id)) is not None:
+            raise _already_exists(kind, project, location, job_id)
+        return admitted, place
+
+    def _admit(
+        self, kind: JobKind, project: ProjectId, location: str, document: Any
+    ) -> AdmittedJob:
+        is_ml = kind is JobKind.ML_JOB
+        has_bucket = buckets_of_project(self._store, project)
+        region = None if is_ml else location
+        parse = partial(parse_resumed, PARSE[kind], self._store, project) if is_ml else PARSE[kind]
+        admitted = admit(document, region, self._rules, parse, has_bucket)
+        return as_study(self._store, project, admitted) if admitted.spec.study else admitted
 
     def check_place(self, project: ProjectId, admitted: AdmittedJob) -> None:
         """Raise Refusal for a job that can never run here or exceeds a limit of its project."""
@@ -196,6 +213,11 @@ class JobService:
         if record is None or (kind not in ML_KINDS and record.job.location != location):
             raise not_found(resource_name(kind.value, project, location, job_id))
         return record
+
+
+def _already_exists(kind: JobKind, project: ProjectId, location: str, job_id: str) -> Refusal:
+    name = resource_name(kind.value, project, location, JobId(job_id))
+    return Refusal(Code.ALREADY_EXISTS, f"{name} already exists")
 
 
 def _add_request_event(step: Step, requester: str) -> Step:

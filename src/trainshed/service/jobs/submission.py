@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,16 @@ from trainshed.model.plan_wishes import wants_no_plan
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobUid, ProjectId
-from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
+from trainshed.model.resources import (
+    Claim,
+    Demand,
+    GroupDemand,
+    JobDemand,
+    Node,
+    SeatsOrClaim,
+)
 from trainshed.model.roles import Dialect
-from trainshed.placement.engine_choice import choose
+from trainshed.placement.engine_choice import EngineChoice, choose
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.jobs.first_causes import first_causes
@@ -119,14 +127,35 @@ class SeenFleet:
             code = Code.RESOURCE_EXHAUSTED if is_quota else Code.FAILED_PRECONDITION
             raise Refusal(code, waiting(explanation).rstrip("."))
 
-    def _judge(self, needs: JobNeeds, lacks: Lacks) -> Explanation | None:
-        def never(demand: JobDemand) -> Explanation | None:
-            return self._feasibility.judge(needs.project, demand) if self._nodes else None
+    def place(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> SeatsOrClaim:
+        """Return where a job would run on the empty fleet; no seats where the fleet is unknown.
 
+        Raises Refusal as ``check`` does.
+        """
+        self.check(needs, lacks)
         engines = self._engines
-        if engines is None:
-            return never(needs.demand)
-        judge = engines.judging(needs, never)
+        with self._lock:
+            engine = self._choose(needs, lacks, engines).engine if engines else None
+            if engines is None or engine is None or engines.places(engine) is PlacedBy.SERVER:
+                return self._feasibility.seats(replace(needs.demand, engine=engine))
+        return Claim(
+            engine=engine,
+            demand=replace(needs.demand, engine=engine),
+            project=needs.project,
+            running_s_max=needs.running_s_max,
+            wants=engines.wishes(engine, needs.wants),
+        )
+
+    def _judge(self, needs: JobNeeds, lacks: Lacks) -> Explanation | None:
+        if self._engines is None:
+            return self._judge_by_nodes(needs.project, needs.demand)
+        return self._choose(needs, lacks, self._engines).refusal
+
+    def _judge_by_nodes(self, project: str, demand: JobDemand) -> Explanation | None:
+        return self._feasibility.judge(project, demand) if self._nodes else None
+
+    def _choose(self, needs: JobNeeds, lacks: Lacks, engines: Engines) -> EngineChoice:
+        judge = engines.judging(needs, partial(self._judge_by_nodes, needs.project))
 
         def whole(name: str) -> Explanation | None:
             too_large = self._feasibility.too_large(needs.project, needs.demand)
@@ -134,7 +163,7 @@ class SeenFleet:
             return judge(name) or (too_large if places else None) or lacks(name)
 
         engine_name = needs.wants.get(ENGINE_LABEL)
-        return choose(engine_name, needs.demand.region, engines.offered(), whole).refusal
+        return choose(engine_name, needs.demand.region, engines.offered(), whole)
 
     def _look(self) -> None:
         if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:

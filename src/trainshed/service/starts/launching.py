@@ -27,7 +27,7 @@ from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, Owner
 from trainshed.model.network import NetworkLayout
-from trainshed.model.resources import Claim, Seat, SeatsOrClaim
+from trainshed.model.resources import Claim, JobDemand, Seat, SeatsOrClaim
 from trainshed.model.roles import Role
 from trainshed.service.gateway.places import NO_GATEWAY, NO_PROXIES, OpenGateway
 from trainshed.service.starts.bucket_uris import (
@@ -63,10 +63,33 @@ METRIC_FILE = "output.metrics"
 #: Jobs of which it is remembered whether their images can be run.
 _REMEMBERED_MAX: Final = 4096
 
+#: The first attempt of a job that is not stored; stored jobs have numbers from 1.
+UNSTORED_KEY: Final = AttemptKey(0, 1)
+
 _NAMESPACE_OF: Final = {
     NetworkLayout.JOB: "all replicas",
     NetworkLayout.REPLICA: "each replica",
 }
+
+
+class UnstoredJob(NamedTuple):
+    """An admitted job whose launch plan is composed though the job is not stored."""
+
+    project: str
+    job_id: str
+    spec: JobSpec
+    notes: tuple[str, ...]
+    demand: JobDemand
+
+
+class _LaunchedJob(NamedTuple):
+    """What a launch plan takes from a job."""
+
+    project: str
+    spec: JobSpec
+    notes: Sequence[str]
+    demand: JobDemand
+    find_owner_number: Callable[[str], int]
 
 
 class _AttemptEngine(NamedTuple):
@@ -168,15 +191,41 @@ class Launching:
         there, a folder that cannot be written to, or no free port.
         """
         there = self._engine_of(AttemptKey(record.uid, attempt), place)
-        seats = () if isinstance(place, Claim) else place
+        spec, notes = self._store.to_launch(record.uid)
+        job = _LaunchedJob(
+            project=record.job.project,
+            spec=spec,
+            notes=notes,
+            demand=self._store.demand(record.uid),
+            find_owner_number=self._store.owner_number,
+        )
         try:
-            spec, site = self._prepare(record, seats, there)
+            spec, site = self._prepare(job, place, there)
             job_id = spec.trial.study_job_id if spec.trial else record.job.job_id
             plan = compose(spec, site, job_id=job_id, attempt=attempt)
             self._make_files(spec, site, there)
         except UsageFault as fault:
             raise EngineFault(str(fault)) from fault
         return plan
+
+    def preview(self, job: UnstoredJob, place: SeatsOrClaim) -> LaunchPlan:
+        """Compose the plan of a job's first attempt; stores nothing and makes no file.
+
+        The plan has ``UNSTORED_KEY`` in the place of the number that the store gives a job.
+        Raises as a call does.
+        """
+        launched = _LaunchedJob(
+            project=job.project,
+            spec=job.spec,
+            notes=job.notes,
+            demand=job.demand,
+            find_owner_number=self._store.next_owner_number,
+        )
+        try:
+            spec, site = self._prepare(launched, place, self._engine_of(UNSTORED_KEY, place))
+            return compose(spec, site, job_id=job.job_id, attempt=UNSTORED_KEY.attempt)
+        except UsageFault as fault:
+            raise EngineFault(str(fault)) from fault
 
     def startable(self, uid: int, engine: str) -> Explanation | None:
         """Why the programs of a job cannot be started by an engine; None: they can."""
@@ -201,27 +250,27 @@ class Launching:
         return _AttemptEngine(key, name, engine, engine.traits, self._images.of(name))
 
     def _prepare(
-        self, record: JobRecord, seats: Sequence[Seat], there: _AttemptEngine
+        self, job: _LaunchedJob, place: SeatsOrClaim, there: _AttemptEngine
     ) -> tuple[JobSpec, LaunchSite]:
         """Describe where the attempt will run; changes no file."""
-        stored_spec, stored_notes = self._store.to_launch(record.uid)
-        has_bucket = buckets_of_project(self._store, record.job.project)
-        check_buckets(stored_spec, has_bucket)
-        programs = _find_programs(stored_spec, there.images)
-        layout = _layout(stored_spec, programs.contained, there.traits)
+        seats = () if isinstance(place, Claim) else place
+        has_bucket = buckets_of_project(self._store, job.project)
+        check_buckets(job.spec, has_bucket)
+        programs = _find_programs(job.spec, there.images)
+        layout = _layout(job.spec, programs.contained, there.traits)
         layouts = () if layout is None else (layout,)  # engines of others may take none
-        view = there.engine.sight(there.key, shape_of(stored_spec), *layouts)
-        buckets = _find_buckets(view, stored_spec, there)
-        spec, mount_notes = with_real_paths(stored_spec, buckets, has_bucket, programs.contained)
+        view = there.engine.sight(there.key, shape_of(job.spec), *layouts)
+        buckets = _find_buckets(view, job.spec, there)
+        spec, mount_notes = with_real_paths(job.spec, buckets, has_bucket, programs.contained)
         nodes = self._nodes(seats)
         work = there.here(view.work)
         python = programs.stand_ins[Role.PRIMARY].python
         environment = environment_of(spec, Source(folder=work), python, self._buckets, work)
         inputs = _SiteInputs(programs, layout, view, buckets, nodes, environment)
-        site = self._site(record, spec, there, inputs)
+        site = self._site(job, spec, there, inputs)
         notes = (
-            *stored_notes,
-            *(notes_of(stored_spec, there.images) if self._engines.are_several else ()),
+            *job.notes,
+            *(notes_of(job.spec, there.images) if self._engines.are_several else ()),
             *mount_notes,
             *_network_notes(layout, there.traits),
             *placing_notes(spec, seats, nodes),
@@ -241,10 +290,10 @@ class Launching:
             make_secret(there.here(site.token_file), is_public=is_public)
 
     def _site(
-        self, record: JobRecord, spec: JobSpec, there: _AttemptEngine, inputs: _SiteInputs
+        self, job: _LaunchedJob, spec: JobSpec, there: _AttemptEngine, inputs: _SiteInputs
     ) -> LaunchSite:
         """Describe where the attempt will run, without the notes for its log."""
-        job, view, programs = record.job, inputs.view, inputs.programs
+        view, programs = inputs.view, inputs.programs
         project, number = self._store.project(job.project)
         work = there.here(view.work)
         paths = _ReplicaPaths(((self._buckets.root, inputs.buckets.root), (work, Path(view.work))))
@@ -276,9 +325,9 @@ class Launching:
             binds=paths.binds(mounted(job.project, self._buckets, self._store, result_buckets)),
             reads=(self._program_sites.library(there.traits), *pythons),
             shown=(gateway.folder,) if gateway else (),
-            owner=Owner(project=job.project, number=self._store.owner_number(job.project)),
+            owner=Owner(project=job.project, number=job.find_owner_number(job.project)),
             server_ports=self._server_ports(),
-            warnings=cpu_warnings(self._store.demand(record.uid), inputs.nodes),
+            warnings=cpu_warnings(job.demand, inputs.nodes),
         )
 
     def _find_gateway(

@@ -1,0 +1,77 @@
+"""Composes the launch plan of a job that a caller could create; stores and starts nothing.
+
+The job passes the checks of a create.  Its plan is composed and rendered by the code that a start
+and ``jobs manifest`` use, so that it does not differ from them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from trainshed.engines.several import Engines, engine_of
+from trainshed.model.faults import EngineFault, Fault
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import JobId, ProjectId, resource_name
+from trainshed.model.resources import Claim, SeatsOrClaim
+from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.manifests import Manifest, render_parts
+from trainshed.service.jobs.refusing import invalid
+from trainshed.service.starts.launching import UNSTORED_KEY, UnstoredJob
+from trainshed.store.records.jobs import JobKind
+
+#: The place of the number that the store gives a Vertex job.
+_NO_NUMBER: Final = "0"
+_NOTE: Final = (
+    "This is a dry run: ports, job numbers and nodes may be others when the job starts, and the "
+    "fleet counts as empty."
+)
+_TRIAL_NOTE: Final = (
+    "This is the plan of one trial without its parameters: the server chooses them when the trial "
+    "starts."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRuns:
+    """Makes the manifests of jobs that are not stored."""
+
+    jobs: JobService
+    engines: Engines
+    preview: Callable[[UnstoredJob, SeatsOrClaim], LaunchPlan]
+
+    def manifest(self, kind: JobKind, project: ProjectId, location: str, document: Any) -> Manifest:
+        """Compose what the server would send for the first attempt.
+
+        Raises Refusal: those of a create, FAILED_PRECONDITION for a job that could not be started,
+        and UNAVAILABLE where the engine gives no answer.
+        """
+        admitted, place = self.jobs.admit(kind, project, location, document)
+        if isinstance(place, Claim):
+            place = replace(place, priority=admitted.spec.scheduling.priority or 0)
+        spec = admitted.expanded
+        job_id = admitted.spec.job_id or _NO_NUMBER
+        notes = (*((_TRIAL_NOTE,) if spec.study else ()), _NOTE)
+        unstored = UnstoredJob(
+            project=project,
+            job_id=job_id,
+            spec=spec,
+            notes=(*admitted.notes, *notes),
+            demand=admitted.demand,
+        )
+        try:
+            plan = self.preview(unstored, place)
+            texts = self.engines.manifest(UNSTORED_KEY, plan, place)
+        except Fault as fault:
+            raise invalid(fault.violations) from None
+        except EngineFault as fault:
+            raise Refusal(Code.FAILED_PRECONDITION, f"the job cannot be started: {fault}") from None
+        except OSError as error:
+            message = f"the launch plan cannot be composed now ({error}); ask again later"
+            raise Refusal(Code.UNAVAILABLE, message) from error
+        return Manifest(
+            job=resource_name(kind.value, project, location, JobId(job_id)),
+            attempt=UNSTORED_KEY.attempt,
+            engine=engine_of(place) or self.engines.first,
+            parts=render_parts(texts),
+        )
