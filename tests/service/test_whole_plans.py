@@ -149,23 +149,39 @@ LOCAL_JOBS = {
         {"has_network": True},
     ),
     "reducers": lambda: ({"spec": vertex_spec({**SHAPES, Role.REDUCER: 2})}, {}),
+    "reducers-bare": lambda: (
+        {"spec": vertex_spec({**SHAPES, Role.REDUCER: 2})},
+        {"python": BARE},
+    ),
+    "python3": lambda: ({"spec": vertex_spec(ONE, container(command=("python3", "-u")))}, {}),
+    "no-command": lambda: (
+        {"spec": vertex_spec(ONE, container(command=(), args=("--x", "1")))},
+        {"runtime": DOCKER.runtime},
+    ),
+    "measured": lambda: (
+        {"spec": replace(vertex_spec(ONE, container()), labels={"trainshed-plan": "measure"})},
+        {"runtime": DOCKER.runtime},
+    ),
     "gateway": lambda: (
         {"spec": vertex_spec(SHAPES)},
         {"gs_paths": GsPaths.URI, "gateway": GATEWAY},
     ),
 }
 SHAPES = {Role.PRIMARY: 1, Role.WORKER: 2}
+ONE = {Role.PRIMARY: 1}
 GATEWAY = GatewaySight(address="127.0.0.1:4443", folder="/srv/gateway")
 
 
 @pytest.mark.parametrize("name", LOCAL_JOBS)
 def test_a_local_run_composes_the_plan(name, tmp_path, monkeypatch):
     monkeypatch.setattr(addresses, "free_runs", list_ports)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     job, machine = LOCAL_JOBS[name]()
     path = tmp_path / "buckets/bkt/pkg/trainer-0.1.tar.gz"
     path.parent.mkdir(parents=True)
     path.touch()
-    host = Host(python=sys.executable, buckets=Buckets(root=tmp_path / "buckets"), **machine)
+    machine = {"python": sys.executable, **machine}
+    host = Host(buckets=Buckets(root=tmp_path / "buckets"), **machine)
     job = LocalJob(
         job_id="digits",
         source=Source(folder=tmp_path),
