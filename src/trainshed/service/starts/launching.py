@@ -209,8 +209,9 @@ class Launching:
         return plan
 
     def preview(self, job: UnstoredJob, place: SeatsOrClaim) -> LaunchPlan:
-        """Compose the plan of a job's first attempt; stores nothing and makes no file.
+        """Compose the plan of a job's first attempt; stores nothing and makes no file of the job.
 
+        The server's gateway opens if it is not open yet, because the plan names its port.
         The plan has ``UNSTORED_KEY`` in the place of the number that the store gives a job.
         Raises as a call does.
         """
