@@ -48,6 +48,7 @@ class Desk:
     quotas: tuple = ()
     project_jobs_max: int | None = None
     project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
+    engines: object = None
     now: datetime = NOW
     woken: int = 0
 
@@ -56,6 +57,7 @@ class Desk:
             self.store.add_bucket(bucket, PROJECT)
         rules = SubmitRules(
             images=self.table,
+            engines=self.engines,
             quotas=self.quotas,
             project_jobs_max=self.project_jobs_max,
             project_bytes=self.project_bytes,

@@ -6,6 +6,7 @@ import pytest
 
 from service.submitting import PLACE, PROJECT, Desk, custom_job, images, ml_job, pool, refusal
 from trainshed.config import ImageMapping, LocalEnvironment
+from trainshed.engines.base import PlacedBy
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.several import Engines
 from trainshed.model.refusals import Code
@@ -134,3 +135,34 @@ def test_an_id_that_is_taken_and_a_missing_package(dry_run, desk):
     assert dry_run(ml_job(), JobKind.ML_JOB, "").job == "projects/demo/jobs/job_1"
     desk.ml(ml_job())
     assert refusal(dry_run, ml_job(), JobKind.ML_JOB, "").code is Code.ALREADY_EXISTS
+
+
+def test_a_tuning_job_has_the_plan_of_one_trial(dry_run):
+    study = {
+        "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+        "parameters": [
+            {"parameterId": "lr", "doubleValueSpec": {"minValue": 0.1, "maxValue": 1.0}}
+        ],
+    }
+    trial = custom_job()["jobSpec"]
+    document = {"displayName": "tuned", "studySpec": study, "trialJobSpec": trial}
+    document |= {"maxTrialCount": 2, "parallelTrialCount": 1}
+    plan = plan_in(dry_run(document, JobKind.TUNING_JOB))
+    assert any(note.startswith("This is the plan of one trial") for note in plan["notes"])
+    assert len(plan["replicas"]) == 1
+
+
+def test_an_engine_with_a_queue_of_its_own_renders_the_plan(store, launching, engine, monkeypatch):
+    """Such an engine gets a claim, as at a start."""
+    claims = []
+    engines = Engines.of(engine)
+    monkeypatch.setattr(type(engines), "places", lambda *_: PlacedBy.ENGINE)
+    monkeypatch.setattr(
+        type(engine), "manifest", lambda _self, _key, _plan, place: claims.append(place) or {}
+    )
+    desk = Desk(store, images(*TABLE, environments=(BARE,)), engines=engines)
+    runs = DryRuns(jobs=desk.jobs, engines=engines, preview=launching.preview)
+    manifest = runs.manifest(JobKind.CUSTOM_JOB, PROJECT, PLACE, custom_job())
+    [claim] = claims
+    assert (claim.engine, claim.project) == (manifest.engine, PROJECT)
+    assert claim.demand.engine == manifest.engine
