@@ -1,7 +1,8 @@
 """The replicas of an attempt as its launcher has them: each behind a warden on its own node.
 
-The commands of the plan start the wardens.  When all are there and have what their replicas need,
-their addresses take the places of the marks, and all get the word to start: together or not at all.
+The commands of the plan start the wardens.  When all wardens have connected and have what their
+replicas need, the launcher puts their addresses in the places of the marks and tells all of them to
+start: all replicas start, or none does.  ``launcher_steps`` decides what the launcher does next.
 """
 
 import os
@@ -21,6 +22,15 @@ from trainshed.engines.supervise.record.spec import RemoteRule, ReplicaSpec, Ste
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.warden import protocol
 from trainshed.engines.warden.arrivals import LOOPBACK, Arrival, fill_marks, resolve_marks
+from trainshed.engines.warden.launcher_steps import (
+    Consequence,
+    Event,
+    GangFacts,
+    LauncherStep,
+    WardenState,
+    decide_step,
+    judge_event,
+)
 from trainshed.engines.warden.listening import WardenListener, own_addresses
 from trainshed.engines.warden.protocol import Channel
 from trainshed.engines.warden.steps import SrunSteps
@@ -28,22 +38,23 @@ from trainshed.model.attempt import ReplicaExit
 from trainshed.model.codec import decode, encode
 
 _PRIVATE_FILE: Final = 0o600
-_LOOK_S_MAX: Final = 5.0
-_SIGNS_PER_LOOK: Final = 20
-_LOOK_S_MIN: Final = 0.1
-#: A warden that sends nothing for this long is taken for gone, though its machine answers.  It may
-#: wait for a file system that is unavailable, so this is long.
+_PING_S_MAX: Final = 5.0
+#: The launcher pings so often while a replica may be silent before it counts as hung.
+_PINGS_PER_HANG: Final = 20
+_PING_S_MIN: Final = 0.1
+#: The launcher counts a warden as gone that sends nothing for this long, though its machine
+#: answers.  The warden may wait for a file system that is unavailable, so this is long.
 _SILENT_S: Final = 600.0
 #: A machine that acknowledges nothing for this long is gone.
 _UNTAKEN_S: Final = 60.0
-#: How long wardens may take to say that they have ended, after their command has.
+#: How long wardens may take to close their connections after their command has ended.
 _LEAVE_S: Final = 10.0
 _NAMED_MAX: Final = 5
 _MAINTENANCE: Final = "maintenance"
 
 
 class _Warden:
-    """The connection to one warden, and what it has said about its replica."""
+    """The connection to one warden, and what the warden has said about its replica."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -53,9 +64,10 @@ class _Warden:
         self.prepared: Mapping[str, Any] | None = None
         self.has_started = False
         self.is_empty = False
-        """Whether nothing lives there, and nothing more will come from it."""
+        """Whether the warden has said that no process is left, and so sends no more output."""
         self.is_gone = False
-        self.silent = 0
+        self.unanswered = 0
+        """How many pings in a row the warden has not answered."""
         self.beat_ns = 0
         self.usage = Usage()
         self.inlets: dict[int, StreamInput] = {}
@@ -64,6 +76,10 @@ class _Warden:
     def say(self, do: str, **more: Any) -> None:
         if self.channel is not None:
             self.channel.say({"do": do, **more})
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_empty or self.is_gone
 
 
 class RemoteGang(Gang):
@@ -83,8 +99,10 @@ class RemoteGang(Gang):
         self._outside = ""
         self._order: Order | None = None
         self._hows: dict[str, str] = {}
+        self._is_late = False
+        self._is_start_sent = False
         self._is_held = False
-        self._look_s = _look_s(context.spec.hang.after_s)
+        self._ping_s = _choose_ping_s(context.spec.hang.after_s)
         self.changed: Callable[[], object] = lambda: None
         self._takes: Mapping[str, Callable[[_Warden, Mapping[str, Any]], object]] = {
             "note": self._take_note,
@@ -100,30 +118,31 @@ class RemoteGang(Gang):
         context.output.on_hold(self._hold)
 
     def gather(self) -> bool:
-        """Have a warden for each, with what its replica needs; to be called until it is True."""
-        if self._listener is None and self.fault is None:
-            self._begin()
-        return all(warden.prepared for warden in self.wardens)
+        """Get a warden for each replica, with what that needs; to be called until it is True."""
+        if self._decide_step() is LauncherStep.RUN_COMMANDS:
+            self._run_commands()
+        return self._decide_step() is LauncherStep.START_REPLICAS
 
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
-        """Tell every warden to start its replica; those of no warden were not started at all."""
+        """Send every warden the addresses of all, and the order to start its replica."""
         del folder
-        if self.fault is not None:
+        if self._decide_step() is not LauncherStep.START_REPLICAS:
             return
+        self._is_start_sent = True
         replacements = self._resolve_marks()
         for warden, replica in zip(self.wardens, replicas):
             warden.say("start", replica=encode(fill_marks(replica, replacements)))
 
     def end_words(self, task_name: str) -> str:
-        """How a replica ended, with the memory that it used; empty while it lives."""
+        """Say how a replica ended, with the memory that it used; empty while it lives."""
         return self._hows.get(task_name, "")
 
     def usage(self, index: int) -> Usage:
-        """What one of them has used when its warden said it last."""
+        """Return what a replica had used when its warden last reported it."""
         return self.wardens[index].usage
 
     def look(self, index: int, tell: Callable[[str], object]) -> bool:
-        """Have its warden tell what one of them does."""
+        """Ask the warden of a replica for the stacks of the replica's processes."""
         if index not in self.living:
             return False
         self.wardens[index].tell = tell
@@ -136,19 +155,19 @@ class RemoteGang(Gang):
             warden.tell = None
 
     def stop(self, order: Order) -> None:
-        """Have all wardens obey an order, also those that come later."""
+        """Send an order to all wardens, also to those that connect later."""
         self._order = order
         for warden in self.wardens:
             warden.say("stop", order=order._asdict())
 
     def kill(self) -> None:
-        """Have all wardens kill what they have."""
+        """Tell all wardens to kill their replicas."""
         for warden in self.wardens:
             warden.say("kill")
 
     def leave(self) -> bool:
-        """Have all wardens end, if nothing lives at any; False: something may."""
-        if not all(warden.is_empty or warden.is_gone for warden in self.wardens):
+        """Tell all wardens to exit, unless one may still have a process (False)."""
+        if self._decide_step() is not LauncherStep.DISMISS:
             return False
         for warden in self.wardens:
             warden.say("leave")
@@ -159,14 +178,33 @@ class RemoteGang(Gang):
         if self._listener is not None:
             self._listener.close()
         for warden in self.wardens:
-            self._forget(warden)
+            if warden.channel is not None:
+                warden.channel.close()
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether there may be a warden."""
-        return self._listener is not None
+    def _decide_step(self) -> LauncherStep:
+        facts = GangFacts(
+            is_listening=self._listener is not None,
+            are_connected=all(warden.channel is not None for warden in self.wardens),
+            is_late=self._is_late,
+            are_prepared=all(warden.prepared is not None for warden in self.wardens),
+            is_start_sent=self._is_start_sent,
+            have_started=self.have_started,
+            has_fault=self.fault is not None,
+            is_ending=self._order is not None,
+            are_over=all(warden.is_over for warden in self.wardens),
+        )
+        return decide_step(facts)
 
-    def _begin(self) -> None:
+    def _judge(self, event: Event, warden: _Warden) -> Consequence:
+        state = WardenState(
+            has_connected=warden.channel is not None,
+            is_over=warden.is_over,
+            has_exit=warden.index in self.exits,
+            is_ending=self._order is not None,
+        )
+        return judge_event(event, state)
+
+    def _run_commands(self) -> None:
         secret = new_secret()
         try:
             self._listener = WardenListener(self._loop, secret, self._await_index)
@@ -176,12 +214,14 @@ class RemoteGang(Gang):
             return
         env = {protocol.LAUNCHER: place, protocol.SECRET: secret}
         self.steps.start(self._rule.steps, env, self._context.folder.path)
-        self._loop.after(self._rule.start_timeout_s, self._have_come)
-        self._loop.after(self._look_s, self._look_again)
+        self._loop.after(self._rule.start_timeout_s, self._end_start_time)
+        self._loop.after(self._ping_s, self._ping)
 
-    def _have_come(self) -> None:
-        missing = [warden.index for warden in self.wardens if warden.channel is None]
-        if missing and not self.have_started and self._order is None:
+    def _end_start_time(self) -> None:
+        """Give up if a warden has not connected in time."""
+        self._is_late = True
+        if self._decide_step() is LauncherStep.GIVE_UP:
+            missing = [warden.index for warden in self.wardens if warden.channel is None]
             self._fail(
                 f"{self._join_names(missing)} did not come up "
                 f"within {self._rule.start_timeout_s:g} s"
@@ -202,7 +242,7 @@ class RemoteGang(Gang):
         waiting: Timer = self._loop.after(protocol.PROVE_S, channel.close)
 
     def _admit(self, channel: Channel, end: socket.socket, message: Mapping[str, Any]) -> None:
-        """Take a warden in; a second one for the same replica is sent away."""
+        """Accept a warden; a second one for the same replica gets the order to exit."""
         index = int(message["index"])
         if not 0 <= index < len(self.wardens) or self.wardens[index].channel is not None:
             channel.say({"do": "leave"})
@@ -239,7 +279,7 @@ class RemoteGang(Gang):
         }
 
     def _hear(self, warden: _Warden, kind: int, data: bytes) -> None:
-        warden.silent = 0
+        warden.unanswered = 0
         if kind != protocol.JSON:
             self._feed_output(warden, kind, data)
             return
@@ -273,7 +313,7 @@ class RemoteGang(Gang):
             tell(str(message["text"]))
 
     def _take_ending(self, warden: _Warden, message: Mapping[str, Any]) -> None:
-        """Its machine wants it to end: the cluster preempts, or its time is over."""
+        """Stop all replicas: the cluster preempts a warden's node, or the time is over."""
         text = f"{message['signal']} on {warden.host}: stopping all replicas"
         order = Order(self._context.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.IS_LEFT}")
         self._context.obey(order, text)
@@ -303,15 +343,13 @@ class RemoteGang(Gang):
 
     def _ended(self, warden: _Warden, why: str) -> None:
         """Handle a closed connection: the exit of the replica may be in the shared folder."""
-        if warden.is_empty or warden.is_gone:
-            warden.is_gone = True
-            self.changed()
-            return
+        if not warden.is_over:
+            for inlet in warden.inlets.values():
+                inlet.close()
+            self._read_exit(warden)
+        consequence = self._judge(Event.CLOSED, warden)
         warden.is_gone = True
-        for inlet in warden.inlets.values():
-            inlet.close()
-        self._read_exit(warden)
-        if warden.index not in self.exits:
+        if consequence is Consequence.LOST:
             self.living.pop(warden.index, None)
             self._lose(f"{self._names[warden.index]} is lost: its warden on {warden.host} {why}")
         self.changed()
@@ -323,21 +361,32 @@ class RemoteGang(Gang):
                 self._learn_exit(warden, read_json(path))
 
     def _step_ended(self, step: StepRule) -> None:
-        """Handle the end of a command: wardens that never connected are lost with it."""
-        own = self.wardens[step.first : step.first + step.tasks]
-        missing = [warden.index for warden in own if warden.channel is None]
-        for index in missing:
-            self.wardens[index].is_gone = True
-        if missing and self._order is None:
-            self._lose(f"{self._join_names(missing)} did not come up: {self.steps.end_words(step)}")
+        """Handle the end of a command: its wardens that have not connected never will."""
+        lost = []
+        for warden in self._list_wardens(step):
+            consequence = self._judge(Event.COMMAND_ENDED, warden)
+            if consequence is not Consequence.NONE:
+                warden.is_gone = True
+            if consequence is Consequence.NEVER_CONNECTED:
+                lost.append(warden.index)
+        if lost:
+            self._lose(f"{self._join_names(lost)} did not come up: {self.steps.end_words(step)}")
         self._loop.after(_LEAVE_S, partial(self._give_up, step))
         self.changed()
 
     def _give_up(self, step: StepRule) -> None:
-        for warden in self.wardens[step.first : step.first + step.tasks]:
-            if warden.channel is not None and not warden.is_gone and not warden.is_empty:
-                warden.channel.close()
-                self._ended(warden, f"is gone: {self.steps.end_words(step)}")
+        for warden in self._list_wardens(step):
+            why = f"is gone: {self.steps.end_words(step)}"
+            self._hang_up_on(Event.COMMAND_LONG_ENDED, warden, why)
+
+    def _list_wardens(self, step: StepRule) -> Sequence[_Warden]:
+        return self.wardens[step.first : step.first + step.tasks]
+
+    def _hang_up_on(self, event: Event, warden: _Warden, why: str) -> None:
+        is_due = self._judge(event, warden) is Consequence.HANG_UP
+        if is_due and warden.channel is not None:
+            warden.channel.close()
+            self._ended(warden, why)
 
     def _lose(self, why: str) -> None:
         if self.have_started:
@@ -360,30 +409,25 @@ class RemoteGang(Gang):
     def _find_outside_address(self) -> str:
         return self._outside or next(iter(own_addresses()), "")
 
-    def _look_again(self) -> None:
+    def _ping(self) -> None:
         """Ping all wardens and count unanswered pings: a clock may have stood still."""
-        silent_max = max(2, round(_SILENT_S / self._look_s))
+        unanswered_max = max(2, round(_SILENT_S / self._ping_s))
         for warden in self.wardens:
             if warden.channel is None or warden.is_gone or self._is_held:
                 continue
-            warden.silent += 1
-            if warden.silent > silent_max and not warden.is_empty:
-                warden.channel.close()
-                self._ended(warden, "says nothing any more")
+            warden.unanswered += 1
+            if warden.unanswered > unanswered_max:
+                self._hang_up_on(Event.SILENT, warden, "says nothing any more")
         for warden in self.wardens:
             warden.say("ping")
-        self._loop.after(self._look_s, self._look_again)
+        self._loop.after(self._ping_s, self._ping)
 
     def _hold(self, on: bool) -> None:  # noqa: FBT001 - as Output.on_hold has it
         self._is_held = on
         for warden in self.wardens:
-            warden.silent = 0
+            warden.unanswered = 0
             if warden.channel is not None:
                 warden.channel.pause(on)
-
-    def _forget(self, warden: _Warden) -> None:
-        if warden.channel is not None:
-            warden.channel.close()
 
     def _join_names(self, indexes: Sequence[int]) -> str:
         names = [self._names[index] for index in indexes[:_NAMED_MAX]]
@@ -391,10 +435,10 @@ class RemoteGang(Gang):
         return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-def _look_s(hang_s: float | None) -> float:
+def _choose_ping_s(hang_s: float | None) -> float:
     if hang_s is None:
-        return _LOOK_S_MAX
-    return max(_LOOK_S_MIN, min(_LOOK_S_MAX, hang_s / _SIGNS_PER_LOOK))
+        return _PING_S_MAX
+    return max(_PING_S_MIN, min(_PING_S_MAX, hang_s / _PINGS_PER_HANG))
 
 
 def _touch(path: str, at_ns: int) -> None:
