@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from trainshed.engines.several import Engines, engine_of
+from trainshed.engines.several import Engines
 from trainshed.model.faults import EngineFault, Fault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.refusals import Code, Refusal
@@ -59,9 +59,10 @@ class DryRuns:
             notes=(*admitted.notes, *notes),
             demand=admitted.demand,
         )
+        engine = self.engines.name_at(place)
         try:
             plan = self.preview(unstored, place)
-            texts = self.engines.manifest(UNSTORED_KEY, plan, place)
+            texts = self.engines.serving(engine).manifest(UNSTORED_KEY, plan, place)
         except Fault as fault:
             raise invalid(fault.violations) from None
         except EngineFault as fault:
@@ -72,6 +73,6 @@ class DryRuns:
         return Manifest(
             job=resource_name(kind.value, project, location, JobId(job_id)),
             attempt=UNSTORED_KEY.attempt,
-            engine=engine_of(place) or self.engines.first,
+            engine=engine,
             parts=render_parts(texts),
         )

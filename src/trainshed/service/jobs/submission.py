@@ -136,7 +136,11 @@ class SeenFleet:
         engines = self._engines
         with self._lock:
             engine = self._choose(needs, lacks, engines).engine if engines else None
-            if engines is None or engine is None or engines.places(engine) is PlacedBy.SERVER:
+            if (
+                engines is None
+                or engine is None
+                or engines.traits_of(engine).places is PlacedBy.SERVER
+            ):
                 return self._feasibility.seats(replace(needs.demand, engine=engine))
         return Claim(
             engine=engine,
