@@ -9,14 +9,12 @@ from __future__ import annotations
 import array
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import Callable, Protocol, Sequence
 
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.frames import Dtype
+from trainshed_trainer.reduction.joining import Group
 from trainshed_trainer.reduction.shares import Rates
-
-if TYPE_CHECKING:
-    from trainshed_trainer.reduction.client import Client
 
 #: Bytes of the first probe, which warms the connections up, and of the probe that is timed.
 SMALL = 256 << 10
@@ -28,7 +26,27 @@ LARGEST = 16 << 20
 REPEATS = 2
 
 
-def measured(client: Client, *, workers_reduce: bool) -> Rates:
+class ProbedClient(Protocol):
+    """What the measurement uses of a client."""
+
+    group: Group
+    reducers: int
+
+    def reshare(self, shares: Sequence[float]) -> None:
+        """Cut all later tensors by ``shares``."""
+
+    def allreduce(
+        self,
+        buffer: memoryview,
+        dtype: Dtype,
+        *,
+        average: bool,
+        done: Callable[[ReductionError | None], None],
+    ) -> None:
+        """Sum ``buffer`` over all ranks, and call ``done`` at the end."""
+
+
+def measured(client: ProbedClient, *, workers_reduce: bool) -> Rates:
     """Measure the rate of a worker's link and of each reducer, in bytes a second one way."""
     world, reducers = client.group.world, client.reducers
     if not workers_reduce:
@@ -46,7 +64,7 @@ def measured(client: Client, *, workers_reduce: bool) -> Rates:
     return Rates(worker, tuple(rates))
 
 
-def _time_allreduce(client: Client) -> tuple[float, int]:
+def _time_allreduce(client: ProbedClient) -> tuple[float, int]:
     """Return the seconds and the bytes of an all-reduce.
 
     The shortest of several times counts, because other load only adds to the time of the link.
@@ -60,18 +78,20 @@ def _time_allreduce(client: Client) -> tuple[float, int]:
     return min(seconds, *(_time_once(client, nbytes) for _ in range(REPEATS))), nbytes
 
 
-def _time_once(client: Client, nbytes: int) -> float:
+def _time_once(client: ProbedClient, nbytes: int) -> float:
     return _average_over_ranks(client, _run(client, bytearray(nbytes)))
 
 
-def _average_over_ranks(client: Client, seconds: float) -> float:
+def _average_over_ranks(client: ProbedClient, seconds: float) -> float:
     """Return the mean of all ranks' seconds, which is the same on every rank."""
     value = array.array("f", [seconds])
     _run(client, value, average=True)
     return max(float(value[0]), 1e-6)
 
 
-def _run(client: Client, data: bytearray | array.array[float], *, average: bool = False) -> float:
+def _run(
+    client: ProbedClient, data: bytearray | array.array[float], *, average: bool = False
+) -> float:
     """Reduce ``data``, wait for the sums and return the seconds that it took."""
     over = threading.Event()
     errors: list[ReductionError | None] = []
