@@ -1,6 +1,7 @@
-"""No definition has a name that says nothing of its value."""
+"""No definition has a name that says nothing of its value, and no class the name of another."""
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,3 +63,23 @@ def test_no_definition_has_a_vague_name(folder):
 def test_every_exception_is_needed(name):
     names = {name for name, _ in list_definitions(ast.parse((ROOT / name).read_text("utf-8")))}
     assert WRITTEN[name] <= names
+
+
+def list_classes_twice(texts: dict[str, str]) -> dict[str, list[str]]:
+    """The public classes that several modules define, with those modules."""
+    modules = defaultdict(list)
+    for module, text in texts.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules[node.name].append(module)
+    return {name: places for name, places in modules.items() if len(places) > 1}
+
+
+def test_no_two_public_classes_have_one_name():
+    assert list_classes_twice({"a": "class Job: pass", "b": "class Job: pass"}) == {
+        "Job": ["a", "b"]
+    }
+    assert not list_classes_twice({"a": "class _Job: pass", "b": "class _Job: pass"})
+    paths = (ROOT / "src").rglob("*.py")
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
+    assert not list_classes_twice(texts), "name each class after what it is"

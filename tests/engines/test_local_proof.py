@@ -7,8 +7,8 @@ import pytest
 from trainshed.engines.local.attempts.proof import (
     BEGIN_S_MAX,
     STILL_S_MAX,
-    Decision,
-    Facts,
+    LocalDecision,
+    LocalFacts,
     what_is_proven,
 )
 from trainshed.engines.supervise.record.folder import Order
@@ -22,43 +22,46 @@ LATE = BEGIN_S_MAX
     ("facts", "decision"),
     [
         # it is launched, runs and ends
-        ({"has_plan": True, "waited_s": LATE - 1}, Decision.RECORDED),
-        ({"lives": True}, Decision.RECORDED),
-        ({"has_ended": True}, Decision.RECORDED),
+        ({"has_plan": True, "waited_s": LATE - 1}, LocalDecision.RECORDED),
+        ({"lives": True}, LocalDecision.RECORDED),
+        ({"has_ended": True}, LocalDecision.RECORDED),
         # it was never launched, as far as this machine can tell
-        ({}, Decision.UNKNOWN),
-        ({"was_ours": True}, Decision.UNKNOWN),
+        ({}, LocalDecision.UNKNOWN),
+        ({"was_ours": True}, LocalDecision.UNKNOWN),
         # its supervisor never began
-        ({"has_plan": True, "waited_s": LATE}, Decision.GIVE_UP),
-        ({"has_plan": True, "was_ours": True}, Decision.GIVE_UP),
-        ({"has_plan": True, "order": FENCED}, Decision.NEVER_BEGAN),
-        ({"has_plan": True, "order": ORDER}, Decision.STOPPED_EARLY),
-        ({"order": ORDER}, Decision.STOPPED_EARLY),
+        ({"has_plan": True, "waited_s": LATE}, LocalDecision.GIVE_UP),
+        ({"has_plan": True, "was_ours": True}, LocalDecision.GIVE_UP),
+        ({"has_plan": True, "order": FENCED}, LocalDecision.NEVER_BEGAN),
+        ({"has_plan": True, "order": ORDER}, LocalDecision.STOPPED_EARLY),
+        ({"order": ORDER}, LocalDecision.STOPPED_EARLY),
         # its supervisor is suspended
-        ({"lives": True, "still_s": 600.0}, Decision.RECORDED),
-        ({"lives": True, "order": ORDER}, Decision.RECORDED),
-        ({"lives": True, "order": ORDER, "still_s": STILL_S_MAX + 4.9}, Decision.RECORDED),
-        ({"lives": True, "order": ORDER, "still_s": STILL_S_MAX + 5.0}, Decision.KILL),
+        ({"lives": True, "still_s": 600.0}, LocalDecision.RECORDED),
+        ({"lives": True, "order": ORDER}, LocalDecision.RECORDED),
+        ({"lives": True, "order": ORDER, "still_s": STILL_S_MAX + 4.9}, LocalDecision.RECORDED),
+        ({"lives": True, "order": ORDER, "still_s": STILL_S_MAX + 5.0}, LocalDecision.KILL),
         # its supervisor was killed
-        ({"was_begun": True}, Decision.SWEEP),
-        ({"was_begun": True, "has_decided": True}, Decision.SWEEP),
-        ({"was_begun": True, "order": ORDER}, Decision.SWEEP),
-        ({"was_begun": True, "is_clean": False}, Decision.UNKNOWN),
-        ({"was_begun": True, "is_clean": False, "has_decided": True}, Decision.UNKNOWN),
-        ({"was_begun": True, "is_clean": True}, Decision.LOST),
-        ({"was_begun": True, "is_clean": True, "order": ORDER}, Decision.LOST),
-        ({"was_begun": True, "is_clean": True, "has_decided": True}, Decision.ENDED_AS_DECIDED),
+        ({"was_begun": True}, LocalDecision.SWEEP),
+        ({"was_begun": True, "has_decided": True}, LocalDecision.SWEEP),
+        ({"was_begun": True, "order": ORDER}, LocalDecision.SWEEP),
+        ({"was_begun": True, "is_clean": False}, LocalDecision.UNKNOWN),
+        ({"was_begun": True, "is_clean": False, "has_decided": True}, LocalDecision.UNKNOWN),
+        ({"was_begun": True, "is_clean": True}, LocalDecision.LOST),
+        ({"was_begun": True, "is_clean": True, "order": ORDER}, LocalDecision.LOST),
+        (
+            {"was_begun": True, "is_clean": True, "has_decided": True},
+            LocalDecision.ENDED_AS_DECIDED,
+        ),
     ],
 )
 def test_the_decision_follows_from_the_facts(facts, decision):
-    assert what_is_proven(Facts(**facts)) is decision
+    assert what_is_proven(LocalFacts(**facts)) is decision
 
 
 OVER = {
-    Decision.ENDED_AS_DECIDED,
-    Decision.LOST,
-    Decision.NEVER_BEGAN,
-    Decision.STOPPED_EARLY,
+    LocalDecision.ENDED_AS_DECIDED,
+    LocalDecision.LOST,
+    LocalDecision.NEVER_BEGAN,
+    LocalDecision.STOPPED_EARLY,
 }
 
 
@@ -72,6 +75,6 @@ def test_nothing_is_over_while_its_supervisor_or_what_that_left_may_live():
     }
     for values in product(*choices.values()):
         more = dict(zip(choices, values, strict=True))
-        assert what_is_proven(Facts(lives=True, **more)) not in OVER
+        assert what_is_proven(LocalFacts(lives=True, **more)) not in OVER
         for is_clean in (None, False):
-            assert what_is_proven(Facts(was_begun=True, is_clean=is_clean, **more)) not in OVER
+            assert what_is_proven(LocalFacts(was_begun=True, is_clean=is_clean, **more)) not in OVER

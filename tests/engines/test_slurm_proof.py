@@ -6,12 +6,12 @@ from trainshed.engines.slurm import states
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.proof import (
     STANDS,
-    Facts,
     GiveUp,
     Memory,
     Over,
     Recorded,
     Runs,
+    SlurmFacts,
     TakeClaim,
     Unknown,
     Waits,
@@ -48,7 +48,9 @@ def outcome(code=0, signal=None, *, interrupted=False, message="it ended"):
 def facts(word=None, **more):
     """What is read of an attempt that was submitted, as Slurm says of its job."""
     shown = {"rows": rows(word)} if word else {}
-    return Facts(**{"key": KEY, "job": "7", "number": 9, "lost_after_s": LATE_S, **shown, **more})
+    return SlurmFacts(
+        **{"key": KEY, "job": "7", "number": 9, "lost_after_s": LATE_S, **shown, **more}
+    )
 
 
 BEGUN = {"has_begun": True}

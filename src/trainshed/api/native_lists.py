@@ -17,7 +17,7 @@ from trainshed.service.jobs.job_lists import (
     JobListCall,
     JobLists,
 )
-from trainshed.service.jobs.quotas import Quotas, list_quotas
+from trainshed.service.jobs.quotas import QuotaUses, list_quotas
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.opening import Store
 
@@ -69,8 +69,8 @@ def quota_router(store: Store, rules: Sequence[QuotaRule]) -> APIRouter:
     router = APIRouter(prefix="/projects/{project}", tags=["fleet"])
 
     @router.get("/quotas", response_model_exclude_none=True)
-    def quotas(project: Annotated[str | None, Depends(project_or_all)]) -> Quotas:
+    def quotas(project: Annotated[str | None, Depends(project_or_all)]) -> QuotaUses:
         """List the limits of accelerators in use at once, and the current use."""
-        return Quotas(quotas=list_quotas(store, rules, project))
+        return QuotaUses(quotas=list_quotas(store, rules, project))
 
     return router

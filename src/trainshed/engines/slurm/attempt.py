@@ -17,12 +17,12 @@ from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer
 from trainshed.engines.slurm.proof import (
     Decision,
-    Facts,
     GiveUp,
     Memory,
     Over,
     Recorded,
     Runs,
+    SlurmFacts,
     TakeClaim,
     Unknown,
     Waits,
@@ -165,13 +165,15 @@ class SlurmAttempt:
             decision = self._give_up(decision.why)
         return self._perform(decision, facts.rows)
 
-    def _read_facts(self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]) -> Facts:
+    def _read_facts(
+        self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]
+    ) -> SlurmFacts:
         end = spool.end_in_slurm(self.folder)
         order = None if end else self.folder.stop_order()
         rows = () if end else self.rows(answer)
         nodes = proof.nodes_of(rows)
         outcome = self.records.ended.outcome if self.records.ended else None
-        return Facts(
+        return SlurmFacts(
             key=self.key,
             now_s=time.monotonic(),
             lost_after_s=self.lost_after_s,

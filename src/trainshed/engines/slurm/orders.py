@@ -31,7 +31,7 @@ _TICKS_OF_ALL: Final = 5
 _CANCEL_S: Final = 10.0
 
 
-class Step(enum.Enum):
+class OrderStep(enum.Enum):
     """The next step for an order."""
 
     DONE = "DONE"
@@ -68,21 +68,21 @@ class OrderFacts(NamedTuple):
     is_reminded: bool = False
 
 
-def next_step(facts: OrderFacts) -> Step:
+def next_step(facts: OrderFacts) -> OrderStep:
     """Decide what an order needs now; Slurm is not away."""
     if facts.is_final and facts.is_kept:
-        return Step.SHOW_KEPT if facts.state is not None else Step.DONE
+        return OrderStep.SHOW_KEPT if facts.state is not None else OrderStep.DONE
     if not facts.job:
         is_over = not facts.is_submitted or (facts.is_final and facts.is_settled)
-        return Step.DONE if is_over else Step.WAIT
+        return OrderStep.DONE if is_over else OrderStep.WAIT
     if facts.state in OVER:
-        return Step.DONE
+        return OrderStep.DONE
     if facts.state is None and facts.is_final and facts.is_answered:
-        return Step.DONE if facts.is_settled else Step.WAIT
+        return OrderStep.DONE if facts.is_settled else OrderStep.WAIT
     is_dead = facts.is_final or facts.has_end
     if is_dead or not facts.has_begun or facts.is_overdue or facts.is_requeued:
-        return Step.WAIT if facts.is_leaving else Step.CANCEL
-    return Step.WAIT if facts.is_reminded else Step.REMIND
+        return OrderStep.WAIT if facts.is_leaving else OrderStep.CANCEL
+    return OrderStep.WAIT if facts.is_reminded else OrderStep.REMIND
 
 
 class Orders:
@@ -186,15 +186,15 @@ class Orders:
             return False
         self._attempts.observe(attempt.key)
         step = next_step(self._read_facts(attempt, answer))
-        if step is Step.SHOW_KEPT:
+        if step is OrderStep.SHOW_KEPT:
             return self._holding.name(attempt.key, attempt.rows(answer)[0])
-        if step is Step.REMIND:
+        if step is OrderStep.REMIND:
             self._queue.look_now(attempt.job)
             attempt.is_reminded = True
-        if step is Step.CANCEL and time.monotonic() - attempt.cancelled_s >= _CANCEL_S:
+        if step is OrderStep.CANCEL and time.monotonic() - attempt.cancelled_s >= _CANCEL_S:
             attempt.cancelled_s = time.monotonic()
             self._queue.cancel(attempt.job)
-        return step is Step.DONE
+        return step is OrderStep.DONE
 
     def _read_facts(self, attempt: SlurmAttempt, answer: LastAnswer) -> OrderFacts:
         """Read what an order depends on.  Raises OSError or ValueError."""

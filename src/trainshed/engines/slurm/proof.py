@@ -1,6 +1,6 @@
 """Decides the state of one attempt: pure functions from facts to a decision.
 
-``Facts`` are what one look has read of the attempt's folder and of Slurm's last answer.  Some
+``SlurmFacts`` are what one look has read of the attempt's folder and of Slurm's last answer.  Some
 proofs need several looks, such as that Slurm does not know a job any more: ``Memory`` is what
 earlier looks have left, and ``follow`` makes the next one.  ``what_is_proven`` decides from both.
 ``attempt.SlurmAttempt`` reads the facts and performs the decision.
@@ -33,7 +33,7 @@ STANDS: Final = EndInSlurm(stands=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class SlurmFacts:
     """The facts that one look has read."""
 
     key: AttemptKey
@@ -135,7 +135,7 @@ class GiveUp(NamedTuple):
 Decision = Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp
 
 
-def follow(memory: Memory, facts: Facts) -> Memory:
+def follow(memory: Memory, facts: SlurmFacts) -> Memory:
     """Return the memory for the next look."""
     state = facts.state
     memory = _count_miss(memory, facts)
@@ -149,7 +149,7 @@ def follow(memory: Memory, facts: Facts) -> Memory:
     return _follow_queue(memory, facts)
 
 
-def _count_miss(memory: Memory, facts: Facts) -> Memory:
+def _count_miss(memory: Memory, facts: SlurmFacts) -> Memory:
     """Count answers of a working controller that do not have a job that was submitted."""
     is_counted = not facts.number or facts.number == memory.counted_at
     if facts.is_away or not facts.is_up or is_counted:
@@ -162,7 +162,7 @@ def _count_miss(memory: Memory, facts: Facts) -> Memory:
     return memory._replace(missed=memory.missed + 1, counted_at=facts.number)
 
 
-def _follow_queue(memory: Memory, facts: Facts) -> Memory:
+def _follow_queue(memory: Memory, facts: SlurmFacts) -> Memory:
     """Tell an answer that is older than its start from a job that is to start again."""
     state = facts.state
     if state in QUEUED and (facts.has_begun or state is SlurmState.REQUEUED):
@@ -174,7 +174,7 @@ def _follow_queue(memory: Memory, facts: Facts) -> Memory:
     return memory._replace(queued_at=None) if is_elsewhere else memory
 
 
-def what_is_proven(facts: Facts, memory: Memory) -> Decision:
+def what_is_proven(facts: SlurmFacts, memory: Memory) -> Decision:
     """Decide the state of an attempt; ``memory`` has followed these facts."""
     if facts.end is not None:
         return Over(facts.end, is_written=True)
@@ -197,7 +197,7 @@ def give_up(why: str, last_words: str, *, has_ended: bool, has_decided: bool) ->
     return Over(EndInSlurm(fault=fault, loss=Loss.INFRA), takes_claim=True)
 
 
-def _judge_recorded_end(facts: Facts, memory: Memory, outcome: Outcome) -> Decision:
+def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> Decision:
     """Its records tell an end; Slurm may have to say what caused it."""
     if facts.order is not None or not _is_doubtful(outcome):
         return Recorded()
@@ -213,7 +213,7 @@ def _judge_recorded_end(facts: Facts, memory: Memory, outcome: Outcome) -> Decis
     return Over(_end_by(facts, memory), takes_claim=True) if state in OVER else Runs()
 
 
-def _judge_without_end(facts: Facts, memory: Memory) -> Decision:
+def _judge_without_end(facts: SlurmFacts, memory: Memory) -> Decision:
     """No end is recorded."""
     state = facts.state
     if facts.is_away:
@@ -227,7 +227,7 @@ def _judge_without_end(facts: Facts, memory: Memory) -> Decision:
     return _judge_started(facts)
 
 
-def _judge_started(facts: Facts) -> Decision:
+def _judge_started(facts: SlurmFacts) -> Decision:
     """Its job has nodes, of which Slurm may not reach some."""
     if facts.silent:
         return Unknown(states.unreachable(facts.key, facts.silent))
@@ -236,7 +236,7 @@ def _judge_started(facts: Facts) -> Decision:
     return Runs(states.suspended(facts.rows) if facts.state is SlurmState.SUSPENDED else None)
 
 
-def _judge_missing(facts: Facts, memory: Memory) -> Decision:
+def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:
     """Wait: an answer without its job proves nothing, since the job may not be listed yet."""
     if not facts.job:
         return Unknown()
@@ -250,7 +250,7 @@ def _judge_missing(facts: Facts, memory: Memory) -> Decision:
     return GiveUp("Slurm does not know its job any more, and it recorded no end")
 
 
-def _judge_over(facts: Facts, memory: Memory) -> Decision:
+def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
     """Slurm says that nothing of it runs, and its end is not recorded."""
     is_by_us = facts.state is SlurmState.STOPPED and facts.order is not None
     if facts.state is not SlurmState.DONE and not is_by_us:
@@ -258,7 +258,7 @@ def _judge_over(facts: Facts, memory: Memory) -> Decision:
     return GiveUp("its launcher was killed") if _has_waited(facts, memory) else Runs()
 
 
-def _judge_queued(facts: Facts, memory: Memory) -> Decision:
+def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
     """In the queue, unless the answer is older than its start, or its job was requeued."""
     if facts.has_begun or facts.state is not SlurmState.PENDING:
         return Unknown() if memory.is_requeued else Runs()
@@ -268,26 +268,26 @@ def _judge_queued(facts: Facts, memory: Memory) -> Decision:
     return TakeClaim() if facts.claim is None else Over(EndInSlurm(fault=why, never=True))
 
 
-def _is_gone(facts: Facts, memory: Memory) -> bool:
+def _is_gone(facts: SlurmFacts, memory: Memory) -> bool:
     """Whether so many answers in a row have not had its job, of a controller that works."""
     is_counted = not facts.is_away and facts.is_up and facts.number > 0
     return is_counted and not facts.rows and memory.missed >= _MISSES
 
 
-def _has_waited(facts: Facts, memory: Memory) -> bool:
+def _has_waited(facts: SlurmFacts, memory: Memory) -> bool:
     """Whether records that are only late would be there by now."""
     since_s = memory.over_since_s
     return since_s is not None and facts.now_s - since_s >= facts.lost_after_s
 
 
-def _is_kept(facts: Facts, memory: Memory) -> bool:
+def _is_kept(facts: SlurmFacts, memory: Memory) -> bool:
     """Whether its job ran on after its end, by Slurm's answers: then no other user has ended it."""
     if not facts.is_held or memory.held_at is None:
         return False
     return facts.number > memory.held_at + 1  # one answer may have been under way
 
 
-def _end_by(facts: Facts, memory: Memory) -> EndInSlurm:
+def _end_by(facts: SlurmFacts, memory: Memory) -> EndInSlurm:
     """Explain the end of a job that Slurm or another user has ended."""
     job, nodes = facts.rows[0].id, nodes_of(facts.rows)
     if facts.state is SlurmState.PREEMPTED:

@@ -14,7 +14,7 @@ from trainshed.model.launch_plan import PYTHON_WORD, ReplicaPlan
 from trainshed.model.roles import Role
 
 
-class Command(NamedTuple):
+class ReplicaCommand(NamedTuple):
     """The arguments that start a program, and its whole environment."""
 
     argv: tuple[str, ...]
@@ -28,7 +28,7 @@ def compose_command(
     packages: Sequence[str] = (),
     base: Mapping[str, str] = {},
     devices: Mapping[str, str] = {},
-) -> Command:
+) -> ReplicaCommand:
     """Complete the command and the variables of a replica.
 
     ``python`` is the interpreter of the job, and ``packages`` are the folders with its installed
@@ -41,4 +41,4 @@ def compose_command(
     if python_path := os.pathsep.join(filter(None, (*entries, env.get("PYTHONPATH", "")))):
         env["PYTHONPATH"] = python_path
     runs_python = replica.argv[:1] == (PYTHON_WORD,)
-    return Command((python, *replica.argv[1:]) if runs_python else replica.argv, env)
+    return ReplicaCommand((python, *replica.argv[1:]) if runs_python else replica.argv, env)

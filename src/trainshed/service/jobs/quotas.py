@@ -27,7 +27,7 @@ class QuotaUse(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quotas(Answer):
+class QuotaUses(Answer):
     """The quotas of a project, or of all, by project, region and accelerator."""
 
     quotas: Sequence[QuotaUse]

@@ -25,7 +25,7 @@ from trainshed.service.jobs.story_answers import (
     JobEvents,
     JobExplanation,
     JobSummary,
-    StudyEnding,
+    StudyForecast,
     Trials,
 )
 from trainshed.service.jobs.studies import trial_views
@@ -98,7 +98,7 @@ class Stories:
             ending=self._study_end(record),
         )
 
-    def _study_end(self, record: JobRecord) -> StudyEnding | None:
+    def _study_end(self, record: JobRecord) -> StudyForecast | None:
         """When a study will be over, in numbers."""
         study = record.job.spec.study
         if study is None or record.job.status.state.is_final:
@@ -272,12 +272,12 @@ def _forecast_end(
     yield f"{text}."
 
 
-def _ending(store: Store, record: JobRecord, end: StudyEnd | None) -> StudyEnding | None:
+def _ending(store: Store, record: JobRecord, end: StudyEnd | None) -> StudyForecast | None:
     """The cost is there where a price is known."""
     if end is None:
         return None
     price = PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid)))
-    return StudyEnding(
+    return StudyForecast(
         left_s=_ends(end.left_s),
         cost=_ends(end.machine_s.times(price.amount / _HOUR_S)) if price else None,
         currency=price.currency if price else None,

@@ -10,7 +10,7 @@ from trainshed.wire.native_v1 import Answer, PredictionScore, TrialSummary, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StudyEnding(Answer):
+class StudyForecast(Answer):
     """When a study will be over, and what it will have cost; 80 % intervals: low, point, high."""
 
     left_s: Sequence[float]
@@ -40,7 +40,7 @@ class JobSummary(Answer):
     waiting: Waiting | None = None
     outcome: PredictionScore | None = None
     """How its newest attempt compares with what was predicted of it, where something was."""
-    ending: StudyEnding | None = None
+    ending: StudyForecast | None = None
     """When a study that is not over will be, from three finished trials on."""
 
 

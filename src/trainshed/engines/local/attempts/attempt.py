@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainshed.engines.local.attempts import fence as fencing
-from trainshed.engines.local.attempts.proof import Decision, Facts, what_is_proven
+from trainshed.engines.local.attempts.proof import LocalDecision, LocalFacts, what_is_proven
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
@@ -37,7 +37,7 @@ _LINE_LENGTH: Final = 32
 #: Time between two checks whether a supervisor is suspended: there may be thousands of them.
 _LOOK_S: Final = 2.0
 #: Decisions after which the records of the attempt are reported.
-_REPORTED: Final = frozenset({Decision.RECORDED, Decision.KILL, Decision.GIVE_UP})
+_REPORTED: Final = frozenset({LocalDecision.RECORDED, LocalDecision.KILL, LocalDecision.GIVE_UP})
 
 
 def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
@@ -132,45 +132,45 @@ class TrackedAttempt:
         """What is proven now.  Raises what reading a folder can raise."""
         facts = self._read_facts()
         decision = what_is_proven(facts)
-        if decision is Decision.SWEEP:
+        if decision is LocalDecision.SWEEP:
             facts = replace(facts, is_clean=self._is_clean(sweeper))
             decision = what_is_proven(facts)
         return observe.with_report(self._perform(decision), self.folder)
 
-    def _read_facts(self) -> Facts:
+    def _read_facts(self) -> LocalFacts:
         self.records.read(self.folder.records)
         if self.records.ended is not None:
-            return Facts(has_ended=True)
+            return LocalFacts(has_ended=True)
         if self.is_running() or fencing.lives(self.folder, self.records.began):
             return self._read_facts_of_living()
         # its lock is free, so its records are complete now
         self.records.read(self.folder.records)
         if self.records.ended is not None:
-            return Facts(has_ended=True)
+            return LocalFacts(has_ended=True)
         if fencing.begun(self.folder, self.records) is not None:
-            return Facts(was_begun=True, has_decided=self.records.decided is not None)
+            return LocalFacts(was_begun=True, has_decided=self.records.decided is not None)
         order = self.folder.stop_order()
         has_plan = order is None and Path(self.folder.plan).exists()
         waited_s = self._waited_s() if has_plan and not self.was_ours else 0.0
-        return Facts(order=order, has_plan=has_plan, was_ours=self.was_ours, waited_s=waited_s)
+        return LocalFacts(order=order, has_plan=has_plan, was_ours=self.was_ours, waited_s=waited_s)
 
-    def _read_facts_of_living(self) -> Facts:
+    def _read_facts_of_living(self) -> LocalFacts:
         """Read whether the supervisor is suspended though it was ordered to end.
 
         The time counts from the first such reading, by the monotonic clock.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s < _LOOK_S:
-            return Facts(lives=True)
+            return LocalFacts(lives=True)
         self._looked_s = now_s
         is_suspended = fencing.suspended(self.folder, self.records.began) is not None
         order = self.folder.stop_order() if is_suspended else None
         if order is None:
             self._still_since_s = None
-            return Facts(lives=True)
+            return LocalFacts(lives=True)
         if self._still_since_s is None:
             self._still_since_s = now_s
-        return Facts(lives=True, order=order, still_s=now_s - self._still_since_s)
+        return LocalFacts(lives=True, order=order, still_s=now_s - self._still_since_s)
 
     def _waited_s(self) -> float:
         """How long this process has waited for a supervisor that another server started."""
@@ -184,24 +184,24 @@ class TrackedAttempt:
             self._give_up()
         return sweeper.is_clean(self.key, began, self.folder)
 
-    def _perform(self, decision: Decision) -> Observation:
+    def _perform(self, decision: LocalDecision) -> Observation:
         """Perform a decision; return what to report."""
-        if decision is Decision.KILL:
+        if decision is LocalDecision.KILL:
             self._kill()
-        if decision is Decision.GIVE_UP:
+        if decision is LocalDecision.GIVE_UP:
             self._give_up()
-        if decision is Decision.UNKNOWN:
+        if decision is LocalDecision.UNKNOWN:
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         if decision in _REPORTED:
             return observe.recorded(self.key, self.records)
         return self._report_end(decision)
 
-    def _report_end(self, decision: Decision) -> Observation:
+    def _report_end(self, decision: LocalDecision) -> Observation:
         """Report an end that the records do not contain, and remove what the supervisor left."""
         remove_short_name(self.folder.tmp)
-        if decision is Decision.STOPPED_EARLY:
+        if decision is LocalDecision.STOPPED_EARLY:
             return observe.ended(self.key, self.records, STOPPED_EARLY)
-        if decision is Decision.NEVER_BEGAN:
+        if decision is LocalDecision.NEVER_BEGAN:
             why = self._last_words("its supervisor never began")
             return observe.lost(self.key, self.records, why)
         room.release(self.folder.spare)

@@ -16,7 +16,7 @@ STILL_S_MAX: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class LocalFacts:
     """What one observation has read, as far as it is needed."""
 
     has_ended: bool = False
@@ -39,7 +39,7 @@ class Facts:
     """Seconds since this process first read a plan that no supervisor has taken."""
 
 
-class Decision(enum.Enum):
+class LocalDecision(enum.Enum):
     """What to report of an attempt, or what to do first."""
 
     RECORDED = "RECORDED"
@@ -59,34 +59,34 @@ class Decision(enum.Enum):
     """Forbid its supervisor to begin; the next observation reports that it never began."""
 
 
-def what_is_proven(facts: Facts) -> Decision:
+def what_is_proven(facts: LocalFacts) -> LocalDecision:
     """Decide what to report of an attempt now."""
     if facts.has_ended:
-        return Decision.RECORDED
+        return LocalDecision.RECORDED
     if facts.lives:
-        return Decision.KILL if _obeys_no_order(facts) else Decision.RECORDED
+        return LocalDecision.KILL if _obeys_no_order(facts) else LocalDecision.RECORDED
     return _judge_remains(facts) if facts.was_begun else _judge_never_begun(facts)
 
 
-def _obeys_no_order(facts: Facts) -> bool:
+def _obeys_no_order(facts: LocalFacts) -> bool:
     if facts.still_s is None or facts.order is None:
         return False
     return facts.still_s >= facts.order.grace_s + STILL_S_MAX
 
 
-def _judge_remains(facts: Facts) -> Decision:
+def _judge_remains(facts: LocalFacts) -> LocalDecision:
     """Decide for a supervisor that has ended and recorded no end."""
     if facts.is_clean is None:
-        return Decision.SWEEP
+        return LocalDecision.SWEEP
     if not facts.is_clean:
-        return Decision.UNKNOWN
-    return Decision.ENDED_AS_DECIDED if facts.has_decided else Decision.LOST
+        return LocalDecision.UNKNOWN
+    return LocalDecision.ENDED_AS_DECIDED if facts.has_decided else LocalDecision.LOST
 
 
-def _judge_never_begun(facts: Facts) -> Decision:
+def _judge_never_begun(facts: LocalFacts) -> LocalDecision:
     if facts.order is not None:
-        return Decision.NEVER_BEGAN if facts.order.lost else Decision.STOPPED_EARLY
+        return LocalDecision.NEVER_BEGAN if facts.order.lost else LocalDecision.STOPPED_EARLY
     if not facts.has_plan:
-        return Decision.UNKNOWN
+        return LocalDecision.UNKNOWN
     is_late = facts.was_ours or facts.waited_s >= BEGIN_S_MAX
-    return Decision.GIVE_UP if is_late else Decision.RECORDED
+    return LocalDecision.GIVE_UP if is_late else LocalDecision.RECORDED
