@@ -307,8 +307,8 @@ def test_isolation_is_a_table_of_its_own(load):
     ("line", "accepted"),
     [
         ('mode = "users-only"', '"auto" or "container" or "users"'),
-        ('require = "auto"', "the weakest mode that will do"),
-        ("require = []", "the weakest mode that will do"),
+        ('require = "auto"', "stronger ones are then accepted too"),
+        ("require = []", "stronger ones are then accepted too"),
         ("uids = [0, 10]", "two whole numbers from 1000"),
         ("uids = [3000, 2000]", "two whole numbers from 1000"),
         ("uids = 5", "two whole numbers from 1000"),

@@ -159,8 +159,8 @@ def test_relaxed_a_source_that_does_not_build_is_relaxed_too(tmp_path, python):
 @pytest.mark.parametrize(
     ("pin", "relaxes", "detail"),
     [
-        ("compiled==1.0", False, " here (the nearest with one is 1.5.0), "),
-        ("old==1.0", False, " here (the nearest with one is 2.0), "),
+        ("compiled==1.0", False, " here (the nearest version that has a wheel is 1.5.0), "),
+        ("old==1.0", False, " here (the nearest version that has a wheel is 2.0), "),
         ("broken==1.0", True, " here, "),
     ],
 )

@@ -13,7 +13,7 @@ from trainshed_trainer.reduction.errors import (
     Kind,
     ReductionError,
     heard_from,
-    of_itself,
+    reducer_error,
 )
 from trainshed_trainer.reduction.frames import Dtype, Frame, Segment
 
@@ -129,8 +129,8 @@ def test_segments_begin_where_any_element_may(position):
     assert 0 <= place - position < frames.ALIGNMENT
 
 
-def test_a_reducer_that_speaks_of_itself_is_named_by_who_hears_it():
-    sent = frames.error_frame(of_itself("was asked to end"))
+def test_a_reducer_that_speaks_reducer_error_is_named_by_who_hears_it():
+    sent = frames.error_frame(reducer_error("was asked to end"))
     heard = frames.parse_error(sent[frames.HEAD.size :])
     assert heard.blame.index == ITSELF
     named = heard_from(Culprit(Kind.WORKER, 3), heard)

@@ -26,10 +26,11 @@ _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # recognised, not b
 def check_host(host: str | None, allowed: Collection[str]) -> None:
     """Refuse a request that is addressed to another name than this server's.
 
-    ``host`` is the Host header (gRPC: ``:authority``).  Right are loopback's names and addresses,
-    the names of Google's that ``trainshed run`` leads here, and ``allowed``: the bound host and the
-    configured names, each with a port (then only that one) or without.  A server that is bound to
-    all addresses answers to any literal address, for no rebinding is done without a name.
+    ``host`` is the Host header (gRPC: ``:authority``).  The server accepts the names and addresses
+    of loopback, Google's host names that ``trainshed run`` makes resolve to this server, and
+    ``allowed``: the bound host and the configured names, each with a port (then only that port) or
+    without.  A server that is bound to all addresses accepts any literal address, because DNS
+    rebinding needs a name.
     Raises Refusal.
     """
     authority = _split(host or "")

@@ -49,7 +49,10 @@ class Catalog:
         return tuple(name for name in names if name)
 
     def in_edition(self, accelerator: AcceleratorType) -> bool:
-        """Whether the edition's document knows the accelerator."""
+        """Whether the edition has the accelerator.
+
+        Google's page of that date lists it or lists none at all, or an overlay adds it.
+        """
         listed = self.edition.accelerators
         own = "overlay" in accelerator.sources
         return own or listed is None or accelerator.name in listed

@@ -172,7 +172,9 @@ def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags for the rules that a job is checked by."""
     group = parser.add_argument_group("rules to check the job by")
     group.add_argument(
-        "--edition", metavar="ID", help="Edition of the catalog, such as 2020-08 or 2026-08"
+        "--edition",
+        metavar="ID",
+        help="Month whose machine types, accelerators and rules of Google apply, such as 2020-08",
     )
     group.add_argument("--zone-snapshot", metavar="ID", help="Zone data, such as zones-2021-10-25")
     group.add_argument(

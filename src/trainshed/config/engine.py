@@ -68,7 +68,7 @@ def _select_tables(settings: Settings) -> Sequence[EngineSettings]:
 def _explain_unstarted(
     settings: Settings, started: Sequence[EngineSettings]
 ) -> dict[str, Explanation]:
-    """Return the engines that ``--engine`` does not name; their jobs do not change."""
+    """Explain why engines that ``--engine`` does not name are away; their jobs keep their state."""
     why = Explanation(
         reason=Reason.ENGINE_AWAY, message="the server was started without it (serve --engine)"
     )

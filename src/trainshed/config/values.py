@@ -193,7 +193,10 @@ def required_modes(value: Any) -> tuple[str, ...]:
     requested = value if isinstance(value, list) and value else [value]
     if not all(isinstance(mode, str) and mode in MODES for mode in requested):
         modes = ", ".join(f'"{mode}"' for mode in MODES)
-        raise WrongValue(f"the weakest mode that will do, or a list of modes, of {modes}")
+        raise WrongValue(
+            f"one of {modes}, weakest first (stronger ones are then accepted too), or a list of "
+            "accepted modes"
+        )
     return tuple(value) if isinstance(value, list) else at_least(value)
 
 

@@ -242,7 +242,7 @@ class Engine(Protocol):
         ``layout`` is how they share a network of their own; None: they have the machine's.  Only an
         engine that ``has_networks`` is given one.
 
-        Addresses may be others when it is asked again, folders not.  Raises EngineFault.
+        Another call may return other addresses, but always the same folders.  Raises EngineFault.
         """
 
     def health(self) -> Explanation | None:

@@ -144,8 +144,16 @@ REMOVED: Final[tuple[KnownError, ...]] = (
         "the generated code is older than the protobuf here: ask for protobuf<=3.20",
     ),
     KnownError(
-        r"cannot import name '(AdamW|load_dataset|TFTrainer)' from 'transformers",
-        "{0} has left transformers: use torch.optim.AdamW or datasets, or an older transformers",
+        r"cannot import name 'AdamW' from 'transformers",
+        "AdamW has left transformers: use torch.optim.AdamW, or an older transformers",
+    ),
+    KnownError(
+        r"cannot import name 'load_dataset' from 'transformers",
+        "transformers has no load_dataset: import it from the package datasets",
+    ),
+    KnownError(
+        r"cannot import name 'TFTrainer' from 'transformers",
+        "TFTrainer has left transformers: use fit of Keras, or an older transformers",
     ),
     KnownError(
         r"^_pickle\.UnpicklingError: Weights only load failed",

@@ -158,7 +158,9 @@ class Objects:
             before = self.find(bucket, to)
             check_conditions(target, before)
             if name.endswith("/") or to.endswith("/"):
-                raise NameRefused(f"{name!r} has no bytes of its own that could be moved")
+                raise NameRefused(
+                    f"cannot move {name!r} to {to!r}: a name that ends with / is that of a folder"
+                )
             if name == to:
                 return stored
             new = NewObject(

@@ -186,7 +186,9 @@ class ObjectsWithRemotes(Objects):
         check_name(to)
         with self._locked(bucket, name, to):
             if name.endswith("/") or to.endswith("/"):
-                raise NameRefused(f"{name!r} has no bytes of its own that could be moved")
+                raise NameRefused(
+                    f"cannot move {name!r} to {to!r}: a name that ends with / is that of a folder"
+                )
             stored = self.get(bucket, name, source, hashes=False)
             check_conditions(target, self.find(bucket, to))
             return stored if name == to else remote.move(name, to)

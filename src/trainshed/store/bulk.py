@@ -56,9 +56,10 @@ def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, 
 def _insert(
     tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]], ending: str
 ) -> CursorResult[Any]:
-    """Return the statement, cached: SQLAlchemy takes longer to write it than to perform it.
+    """Insert the rows in one statement, and return its result.
 
-    Our types need no conversion: drivers take whole numbers, floats and texts.
+    The text of the statement is cached: SQLAlchemy takes longer to compile it than the database to
+    execute it.  Our types need no conversion: drivers take whole numbers, floats and texts.
     """
     columns, dialect = tuple(rows[0]), tx.connection.dialect
     if dialect.name == "postgresql":

@@ -48,7 +48,7 @@ _STATES: Final = {state.value: state for state in JobState}
 _KINDS: Final = {kind.value: kind for kind in ListedKind}
 #: Before a character of a text that LIKE would read as another one.
 _ESCAPE: Final = "/"
-#: The first of no nodes, and how many there are.
+#: The first node and the number of nodes of a job that has none.
 _NOWHERE: Final = ("", 0)
 
 OPEN: Final = frozenset(JobState) - FINAL
@@ -175,6 +175,7 @@ def _has_text(text: str) -> ColumnElement[bool]:
 
 def _list_row(row: Row[Any], node: Sequence[Any]) -> JobListRow:
     columns: list[Any] = list(row)
+    first_node, node_count = node
     uid, attempt, project, location, kind, job_id, pipeline_uid, name, *rest = columns
     listed_kind, state, why, restart_counts, demand, creator, created, started, ended = rest
     gpus, replicas = _decode_demand(demand)
@@ -192,8 +193,8 @@ def _list_row(row: Row[Any], node: Sequence[Any]) -> JobListRow:
         _restart_count(restart_counts) if restart_counts else 0,
         gpus,
         replicas,
-        node[0],
-        node[1],
+        first_node,
+        node_count,
         creator,
         created,
         started,

@@ -61,7 +61,7 @@ class Restriction(NamedTuple):
 
 
 class Unfit(Exception):
-    """An invalid comparison."""
+    """An invalid comparison; ``accepted`` says what is valid in its place."""
 
     def __init__(self, accepted: str) -> None:
         super().__init__(accepted)

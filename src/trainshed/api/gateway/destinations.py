@@ -102,7 +102,10 @@ def refuse_address(address: Address, only_public: bool = False) -> str:  # noqa:
 
 
 def _meanings(address: Address) -> tuple[Address, ...]:
-    """Return an address, and the IPv4 addresses that it embeds for translators and tunnels."""
+    """Return the IPv4 addresses that an IPv6 address embeds for translators and tunnels.
+
+    Return the address itself if it embeds none.
+    """
     if isinstance(address, ipaddress.IPv4Address):
         return (address,)
     address = ipaddress.IPv6Address(int(address))  # without a zone

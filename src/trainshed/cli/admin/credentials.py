@@ -85,8 +85,8 @@ def connect(args: argparse.Namespace, noun: str) -> Iterator[Ask]:
         if not target.token:
             raise UsageFault(
                 f"{target.url} needs an administrator's token; set TRAINSHED_TOKEN or give "
-                "--token-file FILE. Without any, stop the server and repeat this on its machine: "
-                "a user who may write its database may make a token"
+                "--token-file FILE. If no such token exists, stop the server and run this command "
+                "on its machine, as a user who can write its database"
             )
         yield partial(_ask_server, _server(target, target.token), noun)
         return

@@ -81,7 +81,8 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "--key-file",
         metavar="FILE",
-        help="Key of a service account for --airflow: trainshed keys create --out FILE",
+        help="Key file of a service account for --airflow; `trainshed keys create --out FILE` "
+        "makes one",
     )
     flags.add_server_flags(parser)
     flags.add_format(parser)

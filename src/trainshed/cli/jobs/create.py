@@ -259,9 +259,9 @@ def _training(
     from trainshed.workbench.job_drafts import training_job
     from trainshed.workbench.merging import find_spelling, put
 
-    words = dict(draft.words)
-    packages = [word for word in words.pop("packages", "").split(",") if word]
-    merged = training_job(job_id, replace(draft, words=words), user_args)
+    flag_values = dict(draft.words)
+    packages = [package for package in flag_values.pop("packages", "").split(",") if package]
+    merged = training_job(job_id, replace(draft, words=flag_values), user_args)
     training_input = merged.content.get(find_spelling(merged.content, "trainingInput"))
     if isinstance(training_input, dict):
         training_input.setdefault("region", region_of())

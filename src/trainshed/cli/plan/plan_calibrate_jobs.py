@@ -55,7 +55,7 @@ def parser(prog: str) -> flags.Parser:
         metavar="S",
         type=flags.above_zero,
         default=60.0,
-        help="Longest time that a job runs, with its start; default: 60",
+        help="Limit of the running time of a job in seconds, its start included; default: 60",
     )
     parser.add_argument(
         "--start-seconds",

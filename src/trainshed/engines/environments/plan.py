@@ -80,7 +80,7 @@ class Plan:
             uv.check(answer, failure, self._place)
             return
         pin, unmet = "==".join(answer.unbuilt), self._replace_unbuilt(answer)
-        other = f" (the nearest with one is {unmet.nearest})" if unmet else ""
+        other = f" (the nearest version that has a wheel is {unmet.nearest})" if unmet else ""
         raise EngineFault(
             f"{failure}:\n{pin} has no wheel for Python {self._interpreter.version} here{other}, "
             f"and its source does not build.\n{_describe_remedies(relaxing=unmet is not None)}\n"

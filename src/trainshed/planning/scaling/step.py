@@ -141,7 +141,11 @@ def _nominal(cluster: Cluster, rates: Rates) -> Links:
 
 
 def _around(cluster: Cluster, rates: Rates, size: float) -> float:
-    """Between one ring over the hosts and one over all accelerators, as stacks are."""
+    """Return the seconds of an all-reduce of ``size`` bytes.
+
+    Communication libraries lie between one ring over the hosts (``rates.flat`` is 0) and one ring
+    over all accelerators (``rates.flat`` is 1).
+    """
     over_hosts, over_all = (
         ring(Links(workers=count, worker_gbps=rates.network / _GIGA_BITS)).seconds(size)
         for count in (cluster.hosts, cluster.accelerators)

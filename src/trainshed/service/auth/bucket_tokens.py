@@ -67,8 +67,8 @@ def create(
     if not store.add_bucket_token(token, most=LIVE_MAX):
         raise Refusal(
             Code.RESOURCE_EXHAUSTED,
-            f"{caller.name} has {LIVE_MAX} tokens for buckets that have not ended; renew one of "
-            "them, or wait until they end",
+            f"{caller.name} already has {LIVE_MAX} unexpired bucket tokens; renew one of them, or "
+            "wait until one expires",
         )
     return _answer(MadeBucketToken, token, token=text)
 

@@ -130,7 +130,7 @@ class SeenFleet:
     def place(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> SeatsOrClaim:
         """Return where a job would run on the empty fleet; no seats where the fleet is unknown.
 
-        Raises Refusal as ``check`` does.
+        Raises Refusal as ``check`` does, and UNAVAILABLE where seats alone tell the engine.
         """
         self.check(needs, lacks)
         engines = self._engines
@@ -141,7 +141,11 @@ class SeenFleet:
                 or engine is None
                 or engines.traits_of(engine).places is PlacedBy.SERVER
             ):
-                return self._feasibility.seats(replace(needs.demand, engine=engine))
+                seats = self._feasibility.seats(replace(needs.demand, engine=engine))
+                if not seats and engines is not None and engines.are_several:
+                    message = "the server has not listed its nodes yet; try again in a few seconds"
+                    raise Refusal(Code.UNAVAILABLE, message)
+                return seats
         return Claim(
             engine=engine,
             demand=replace(needs.demand, engine=engine),

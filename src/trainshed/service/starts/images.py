@@ -239,8 +239,8 @@ class Images:
         named = join_names(lacks, _LACKS_NAMED)
         note = (
             f"{stand_in.note} It lacks {named}, which runtime version {runtime} had; "
-            f"`trainshed environments build DIR --runtime {runtime}` makes an environment that has "
-            "it."
+            f"`trainshed environments build DIR --runtime {runtime}` makes an environment that "
+            f"has {'it' if len(lacks) == 1 else 'them'}."
         )
         return replace(stand_in, note=note)
 

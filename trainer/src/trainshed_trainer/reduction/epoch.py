@@ -21,7 +21,7 @@ from trainshed_trainer.reduction.errors import (
     Kind,
     ReductionError,
     heard_from,
-    of_itself,
+    reducer_error,
 )
 from trainshed_trainer.reduction.frames import Frame, parse_error, parse_segment
 from trainshed_trainer.reduction.ledger import Ledger, Stretch
@@ -75,11 +75,11 @@ class Epoch:
         return member
 
     def _begin(self) -> None:
-        """Allocate the rings, and let all workers send."""
+        """Allocate the ring buffers, and let all workers send."""
         try:
             rings = _rings(self.world + 1, self._ledger.ring)
         except OSError as error:
-            self.fail(of_itself(f"has no memory for {self.world} workers: {error}"))
+            self.fail(reducer_error(f"has no memory for {self.world} workers: {error}"))
             return
         with self._lock:
             self._rings = rings
@@ -98,7 +98,7 @@ class Epoch:
         except ValueError as error:
             self.fail(self._lost(member, f"broke the protocol: {error}"))
         except Exception as error:  # noqa: BLE001 - the other workers would wait without end
-            self.fail(of_itself(f"has failed: {error!r}"))
+            self.fail(reducer_error(f"has failed: {error!r}"))
         member.join()
         if self.error:
             member.link.drain(TELL_S)

@@ -49,7 +49,7 @@ class ReductionError(RuntimeError):
         return str(self.blame) if self.blame else None
 
 
-def of_itself(text: str) -> ReductionError:
+def reducer_error(text: str) -> ReductionError:
     """Return a reducer's error about itself; the receiver adds the reducer's name to ``text``."""
     return ReductionError(text, blame=Culprit(Kind.REDUCER, ITSELF))
 

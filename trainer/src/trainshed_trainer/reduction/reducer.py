@@ -19,7 +19,7 @@ from trainshed_trainer.reduction.errors import (
     Kind,
     ReductionError,
     heard_from,
-    of_itself,
+    reducer_error,
 )
 from trainshed_trainer.reduction.frames import ALIGNMENT, error_frame
 from trainshed_trainer.reduction.handshake import Hello
@@ -118,7 +118,7 @@ class Reducer:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
         if epoch:
-            epoch.end(of_itself("was asked to end"))
+            epoch.end(reducer_error("was asked to end"))
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(WATCH_S * 2)
@@ -192,7 +192,7 @@ class Reducer:
     def _epoch_of(self, hello: Hello) -> Epoch:
         ring = self._ring_for(hello.world)
         if not ring:
-            raise of_itself(
+            raise reducer_error(
                 f"has {self._max_memory} bytes of memory, and {hello.world} workers need at least"
                 f" {RING_MIN * (hello.world + 1)}: raise --max-memory"
             )

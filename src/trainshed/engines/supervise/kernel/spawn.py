@@ -141,7 +141,10 @@ def _wire(wiring: Wiring) -> None:
 
 
 def _run(command: ProcessSpec) -> NoReturn:
-    """Search the PATH of the program's own environment, in its own folder, and run the program."""
+    """Change to the program's folder, find it on the PATH of its environment, and execute it.
+
+    Raises the first error that is not "no such file".
+    """
     os.chdir(command.cwd)
     program = command.argv[0]
     paths = [program]
