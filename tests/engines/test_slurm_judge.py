@@ -95,7 +95,7 @@ def test_the_nodes_of_a_partition_for_one_job():
     refusal = judged(
         needs_of(group(Role.PRIMARY, 1, gpus=4), group(Role.WORKER, 2, gpus=4)), cluster, SHORT
     )
-    assert "gives a job 2 at the most" in refusal.message
+    assert "gives a job at most 2" in refusal.message
 
 
 def test_partitions_and_wishes_that_are_not_there():

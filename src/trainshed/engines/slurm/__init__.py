@@ -1,5 +1,6 @@
 """Attempts on a Slurm cluster: one allocation each, whose first node runs a launcher.
 
-The cluster's queue places.  Server and nodes share a folder, the spool, in which an attempt is what
-it is everywhere: a folder with plan, records and log.  Slurm is spoken to by its commands alone.
+The cluster's queue places attempts.  Server and nodes share a folder, the spool, in which each
+attempt has a folder with its plan, records and log, as in every engine.  The server uses only
+Slurm's commands, none of its libraries.
 """

@@ -1,6 +1,6 @@
-"""One attempt as its folder and Slurm have it: reads the facts, and performs what they prove.
+"""Reads the facts about one attempt from its folder and from Slurm, and performs the decision.
 
-What follows from the facts is decided in ``proof``.
+``proof`` makes the decision.
 """
 
 import os
@@ -37,13 +37,13 @@ from trainshed.model.resources import Seat
 
 #: Seconds for Slurm to list a submitted job, and for a job to end after its launcher.
 SETTLE_S: Final = 10.0
-#: How long after its grace a job is given to end by itself.
+#: Seconds that a job has after its grace to end by itself.
 SPARE_S: Final = 5.0
 
 
 @dataclass(slots=True)
 class SlurmAttempt:
-    """One attempt, to be read on from where the last look ended."""
+    """One attempt; each observation reads its records from where the last one ended."""
 
     key: AttemptKey
     folder: AttemptFolder
@@ -53,16 +53,16 @@ class SlurmAttempt:
     submitted: SpoolRecord | None = None
     final: Observation | None = None
     launching: threading.Lock = field(default_factory=threading.Lock)
-    """Held by the thread that launches it."""
+    """The thread that launches the attempt holds this lock."""
     is_reminded: bool = False
     """Whether its launcher was reminded of its order."""
     only_looks: bool = False
-    """Whether observing must change nothing, because another process serves the attempt."""
+    """Whether observing must not write files, because another process serves the attempt."""
     cancelled_s: float = float("-inf")
     records_size: int = -1
-    """How long its records were when their growth was last reported."""
+    """Size of the records in bytes when their growth was last reported."""
     _sign: tuple[object, ...] | None = None
-    """What folder and answer were when it was last looked at."""
+    """State of the folder and number of the answer at the last observation."""
     _last: Observation | None = None
     _knows_claimant: bool = False
     _memory: Memory = field(default_factory=Memory)
@@ -70,12 +70,12 @@ class SlurmAttempt:
 
     @property
     def job(self) -> str:
-        """Slurm's number; empty: not known."""
+        """Slurm's number of the job; empty: not known yet."""
         return self.submitted.job if self.submitted else ""
 
     @property
     def is_requeued(self) -> bool:
-        """Whether Slurm has it waiting though it began: it was made to start again."""
+        """Whether its job began and waits in Slurm's queue again, because it was requeued."""
         return self._memory.is_requeued
 
     def rows(self, answer: LastAnswer) -> Sequence[SlurmJob]:
@@ -89,9 +89,10 @@ class SlurmAttempt:
         return rows if rows and self._is_mine(rows[0]) else ()
 
     def unchanged(self, answer: LastAnswer) -> Observation | None:
-        """What was found last, where neither its folder nor Slurm's answer is another since.
+        """Return the last observation if folder and answer have not changed; else None.
 
-        There may be thousands that wait or run.  What may change with time alone is looked at.
+        Thousands of attempts may wait or run.  An attempt whose state can change with time alone is
+        always observed again.
         """
         if self.final is not None:
             return self.final
@@ -117,14 +118,14 @@ class SlurmAttempt:
         self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]
     ) -> Observation:
         """Return the observation that is proven now.  Raises the errors of reading a folder."""
-        self._last = None  # what cannot be read now is not as it was
+        self._last = None  # if reading fails, the last observation is not valid any more
         if self.final is None:
             self._read()
             observation = self._decide(answer, bad_nodes)
             if observation.phase not in {Phase.ENDED, Phase.LOST}:
                 self._last = observation
                 return observation
-            # it may be over before Slurm was asked where it is
+            # it may be over before the first answer that lists its nodes
             observation = self._add_seats(observation, spool.nodes_of(self.folder))
             self.final = observe.with_report(observation, self.folder)
         return self.final
@@ -138,7 +139,7 @@ class SlurmAttempt:
     def _follow_claim(self) -> None:
         """Adopt the job that has the claim, even if other jobs were submitted for the attempt.
 
-        A submission that gave no answer in time may have been taken late, and was made again.
+        Slurm may accept a submission after its time limit, when the server has already repeated it.
         """
         if self._knows_claimant or self.submitted is None:
             return
@@ -194,7 +195,7 @@ class SlurmAttempt:
         )
 
     def _is_new(self, answer: LastAnswer, rows: Sequence[SlurmJob]) -> bool:
-        """Whether it was submitted just now; counted from the first answer that has it not."""
+        """Whether Slurm may not list the job yet, because it was submitted just now."""
         is_missed = self.job and answer.number and not answer.is_away and not rows
         return bool(is_missed) and self.submitted_for_s() < SPARE_S
 
@@ -208,7 +209,7 @@ class SlurmAttempt:
         )
 
     def _perform(self, decision: Decision, rows: Sequence[SlurmJob]) -> Observation:
-        """Write down what was decided, and report it."""
+        """Store the decision, and return it as an observation."""
         if isinstance(decision, Waits):
             return Observation(key=self.key, phase=Phase.WAITING, waits=decision.waits)
         if isinstance(decision, Runs):
@@ -221,7 +222,7 @@ class SlurmAttempt:
         return Observation(key=self.key, phase=Phase.UNKNOWN, waits=waits)
 
     def _perform_end(self, decision: Over) -> Observation:
-        """Write an end down before it is reported: Slurm forgets."""
+        """Store an end before it is reported, because Slurm forgets jobs."""
         if decision.takes_claim:
             spool.take_claim(self.folder)
         if not decision.is_written:
@@ -229,7 +230,7 @@ class SlurmAttempt:
         return self._report_end(decision.end)
 
     def _report_running(self, rows: Sequence[SlurmJob]) -> Observation:
-        """As its records have it, but for an end that is not believed yet."""
+        """Return the observation from its records, without an end that is not believed yet."""
         observation = observe.recorded(self.key, replace(self.records, ended=None))
         return self._add_seats(observation, [row.nodes for row in rows])
 
@@ -239,7 +240,7 @@ class SlurmAttempt:
         return observation._replace(placed=self._list_seats(nodes), placed_how=how)
 
     def _list_seats(self, nodes: list[tuple[str, ...]]) -> tuple[Seat, ...]:
-        """Where its replicas are, by the nodes of its parts."""
+        """List the node of each replica, from the nodes of the parts."""
         parts = self.submitted.parts if self.submitted else ()
         # parts of a packed allocation share its nodes
         nodes *= len(parts) if len(nodes) == 1 else 1
@@ -267,7 +268,7 @@ class SlurmAttempt:
         return holding.is_job_of(row.comment, self.key, kept_from)
 
     def overdue(self) -> bool:
-        """Whether it has been given longer than its order says."""
+        """Whether it still runs after the time that its order allows."""
         order = self.folder.stop_order()
         if order is None:
             return False
@@ -275,15 +276,15 @@ class SlurmAttempt:
         return given_s >= order.grace_s + SPARE_S
 
     def submitted_for_s(self) -> float:
-        """How many seconds ago it was handed over, as far as this process has seen."""
+        """Return the seconds since its submission, as far as this process can tell."""
         return self._moments.age_s("job", self.submitted.since_s if self.submitted else 0.0)
 
     def is_settled(self) -> bool:
-        """Whether Slurm would have shown its job by now."""
+        """Whether Slurm would list its job by now, if there were one."""
         return self.submitted_for_s() > SETTLE_S
 
     def is_leaving(self) -> bool:
-        """Whether its launcher has written its last record just now, and its job goes by itself."""
+        """Whether its launcher wrote its last record just now, so its job will end by itself."""
         with suppress(OSError):
             written_s = os.lstat(self.folder.records).st_mtime
             return self._moments.age_s("records", written_s) < SETTLE_S

@@ -1,8 +1,7 @@
-"""Slurm's commands, run here or on a login node, each with a bound on its time.
+"""Runs Slurm's commands on this machine or on a login node, each with a time limit.
 
-Nothing passes a shell here; over ssh, where a shell is on the other side, every word is quoted.
-Commands see a small environment of their own: Slurm hands it on to jobs, and the server's has
-secrets.
+No local shell reads a command; over ssh the remote shell does, so every word is quoted.  Commands
+get a small environment of their own: Slurm passes it to jobs, and the server's has secrets.
 """
 
 import errno
@@ -14,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-#: Longer than Slurm's own time for an answer (MessageTimeout, 10 s): it says what is wrong.
+#: Longer than Slurm's own limit (MessageTimeout, 10 s), so Slurm's error message is received.
 TIME_S_MAX: Final = 15.0
-#: A submission is tried again by sbatch itself while the controller is busy.
+#: Longer, because sbatch itself repeats a submission while the controller is busy.
 SUBMIT_S_MAX: Final = 40.0
 _CONNECTION_S: Final = 600
 _CONNECT_S: Final = 10
@@ -31,11 +30,11 @@ class SlurmAway(OSError):
     """Slurm gives no answer; the caller should retry the command."""
 
     def __init__(self, words: str) -> None:
-        """The error is transient."""
+        """Build a transient error."""
         super().__init__(errno.EAGAIN, words)
 
     def __str__(self) -> str:
-        """In its own words alone."""
+        """Return the message without the error number."""
         return str(self.strerror)
 
 
@@ -60,7 +59,7 @@ def run_program(
     argv: Sequence[str], env: Mapping[str, str], seconds: float, descriptors: Sequence[int]
 ) -> CommandResult:
     """Run a program without input."""
-    done = subprocess.run(  # noqa: S603 - words of ours, no shell
+    done = subprocess.run(  # noqa: S603 - Trainshed composes the words; no shell
         argv,
         env=env,
         timeout=seconds,
@@ -123,7 +122,7 @@ class Commands:
         self._run = run
         self._lock = threading.Lock()
         self.counts: Counter[tuple[str, bool]] = Counter()
-        """Count the runs of each command, with and without an answer."""
+        """Number of runs by command name and whether the command succeeded."""
 
     def ask(
         self,
@@ -151,7 +150,7 @@ class Commands:
         return self._read_output(name, answer)
 
     def argv(self, name: str, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
-        """The whole command as it is run from here."""
+        """Compose the command that this machine runs, with ssh if there is a login node."""
         command = [os.path.join(self._folder, name), *words]
         if not self._ssh:
             return command

@@ -1,8 +1,8 @@
 """The engine of a Slurm cluster: each attempt is one job of Slurm's and one folder in the spool.
 
-No essential state is in the server's memory.  The submission, the claim, the records and the end
-in Slurm lie in the attempt's folder; so a restarted server, or a second
-one on the same spool, sees the same.
+The server's memory has no essential state.  The submission, the claim, the records and the end in
+Slurm lie in the attempt's folder, so a restarted server, or a second one on the same spool, reads
+the same state.
 """
 
 from collections import defaultdict
@@ -56,7 +56,7 @@ _DRAIN: Final = "scontrol update nodename=NODE state=drain reason=REASON"
 class SlurmEngine:
     """Runs attempts on a cluster; implements ``engines.base.Engine``."""
 
-    def __init__(  # noqa: PLR0913 - what a cluster is made of, by name
+    def __init__(  # noqa: PLR0913 - keyword arguments of one caller
         self,
         options: SlurmOptions,
         queue: Queue,
@@ -68,7 +68,7 @@ class SlurmEngine:
     ) -> None:
         """``buckets`` is the folder that nodes see; ``locks`` is a folder of this machine's own.
 
-        Raises UsageFault for a spool that is not there or not ours, or OSError.
+        Raises OSError, or UsageFault for a spool that is missing or belongs to another user.
         """
         self.name = name
         self._options = options
@@ -92,7 +92,7 @@ class SlurmEngine:
             self._holding,
             refresh=self._interpreters.look,
         )
-        # it is started on use: a program that only looks, such as doctor, carries out no orders
+        # started on first use: a program that only reads, such as doctor, carries out no orders
         self._poller = Poller(
             queue,
             gres=options.gres,
@@ -127,14 +127,14 @@ class SlurmEngine:
         )
 
     def fleet(self) -> Sequence[Node]:
-        """The cluster's nodes as last seen."""
+        """List the cluster's nodes as of the last poll."""
         self._poller.start()
         return nodes.fleet(self._poller.cluster, self._options.policy)
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
     ) -> FilesystemView:
-        """Marks in the place of addresses, and folders as nodes see them.  Raises EngineFault."""
+        """Return marks in place of addresses, and paths as nodes see them.  Raises EngineFault."""
         del layout  # replicas have the network of their nodes
         folder = self._spool.folder_there(key)
         try:
@@ -151,24 +151,24 @@ class SlurmEngine:
         )
 
     def health(self) -> Explanation | None:
-        """Return whether Slurm answers, and since when it does not."""
+        """Explain since when Slurm does not answer; None: it answers."""
         self._poller.start()
         return self._poller.health()
 
     def judge(self, needs: JobNeeds) -> Explanation | None:
-        """Whether nodes and limits as last seen can ever hold it."""
+        """Explain why the cluster can never run the job; None: it can, or that is unknown."""
         self._poller.start()
         return judged(needs, self._poller.cluster, self._options)
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
-        """The plan, the script and the command as they are sent."""
+        """Compose the plan, the script and the command as they would be sent."""
         return self._submitter.manifest(key, plan, _claim(self.name, place))
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
-        """Submit an attempt unless it was before, or was to stop.
+        """Submit an attempt, unless it was submitted before or has an order to stop.
 
-        Raises EngineFault for what Slurm will never take, Refused for what it does not take now,
-        and OSError where it gives no answer.
+        Raises EngineFault for a job that Slurm will never accept, LaunchRefused for one that it
+        does not accept now, and OSError if it does not answer.
         """
         self._poller.start()
         claim = _claim(self.name, place)
@@ -200,28 +200,28 @@ class SlurmEngine:
         self._poller.follow()
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        """What the folders of these attempts say, and Slurm as last heard."""
+        """Observe these attempts from their folders and Slurm's last answer."""
         self._poller.start()
         self._attempts.drop_old(keys)
         return [self._observation(key) for key in keys]
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
-        """What an attempt's launcher has written of its reports.  Raises OSError."""
+        """Read the reports that an attempt's launcher has written.  Raises OSError."""
         return measured(self._spool.folder(key), after)
 
     def list_attempts(self) -> Sequence[Known]:
-        """Every folder of an attempt, and every job of Slurm's that bears our name."""
+        """List all attempts with a folder in the spool or a job of this installation in Slurm."""
         rows: defaultdict[AttemptKey, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
             key = holding.key_of(row.comment)
-            if key is not None and self._is_alive(row):  # Slurm shows for minutes what has ended
+            if key is not None and self._is_alive(row):  # Slurm lists ended jobs for some minutes
                 rows[key].append(row)
         return [
             self._describe_attempt(key, rows[key]) for key in sorted({*self._spool.keys(), *rows})
         ]
 
     def forget(self, uid: int) -> bool:
-        """Remove the folder of a job unless something of it lives.  Raises OSError."""
+        """Remove the folder of a job unless a process of it may run.  Raises OSError."""
         rows = self._queue.jobs()
         name = script.job_name(self._installation, uid)
         ours = [row for row in rows if row.name == name or row.name.startswith(f"{name}.")]
@@ -236,12 +236,12 @@ class SlurmEngine:
         return True
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """Call back when records have grown, or Slurm has said something new."""
+        """Call back when records have grown or Slurm's answer has changed."""
         self._orders.callback = callback
         self._poller.start()
 
     def close(self) -> None:
-        """End the thread; jobs run on."""
+        """End the polling thread; jobs continue."""
         self._poller.close()
 
     def fence(self, key: AttemptKey) -> None:
@@ -307,7 +307,7 @@ class SlurmEngine:
         """Return the evidence in folder and Slurm; a job that may run counts as alive."""
         phase = self._observation(key).phase
         if phase in _FINAL and self._holding.goes_on(self._spool.folder(key)):
-            return Known(key, phase)  # nothing of it runs, and its nodes are given back in time
+            return Known(key, phase)  # no process of it runs, and its nodes are released in time
         living = tuple(
             Living(key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}")
             for row in rows
@@ -316,7 +316,7 @@ class SlurmEngine:
         return Known(key, phase, living)
 
     def _is_alive(self, row: SlurmJob) -> bool:
-        """Whether something of a job may run; of one that has just said its end nothing does."""
+        """Whether a process of a job may run; none does after its launcher has recorded the end."""
         if states.state_of([row]) in OVER:
             return False
         key = holding.key_of(row.comment)
@@ -333,9 +333,9 @@ def _claim(name: str, place: SeatsOrClaim) -> Claim:
 
 
 def _may_begin(attempt: SlurmAttempt) -> bool:
-    """Tell whether a job may begin an attempt of which Slurm says nothing."""
+    """Return whether a job may still begin an attempt for which Slurm lists no job."""
     if attempt.submitted is None:
         return False
-    # Slurm refused it, or its server was killed before: with the claim taken it never begins
+    # Slurm refused it, or its server was killed before sbatch: once claimed, it never begins
     is_none = not attempt.job and attempt.is_settled()
     return not (is_none and spool.take_claim(attempt.folder))

@@ -12,14 +12,14 @@ from trainshed.engines.slurm.engine import SlurmEngine
 from trainshed.engines.slurm.queue import Queue
 from trainshed.model.faults import UsageFault
 
-#: It is in the names of jobs and folders.
+#: The installation is part of the names of jobs and folders.
 _INSTALLATION: Final = re.compile(r"[a-z0-9]{1,32}")
 
 
 def make(
     context: EngineContext, *, environ: Mapping[str, str] = os.environ, run: Run = run_program
 ) -> SlurmEngine:
-    """The engine of a table.  Raises UsageFault; a cluster that is away is no fault."""
+    """Make the engine of a table.  Raises UsageFault, but not if Slurm does not answer."""
     settings = options.read(context.options)
     if not _INSTALLATION.fullmatch(context.installation):
         raise UsageFault("the installation of a Slurm engine must be 1 to 32 of a-z and 0-9")

@@ -1,26 +1,27 @@
-"""Allocations that are kept for the next attempt of their job: offered to it, shown, ended.
+"""Offers, shows and releases allocations that are kept for the next attempt of their job.
 
 With ``hold_s`` the launcher of an attempt that has failed keeps its nodes for so many seconds
-(``engines.warden.hold``).  This module decides whether the next attempt runs there, and gives the
-nodes back otherwise: jobs of one name run one after the other, so an allocation that is kept in
-vain would keep the next attempt from its own.
+(``engines.warden.hold``).  This module decides whether the next attempt runs there, and releases
+the nodes otherwise: jobs of one name run one after the other, so an allocation that is kept for
+no attempt would prevent the next attempt from getting its own.
 
-The two speak by files in the folder of the attempt that has ended:
+Server and launcher exchange files in the folder of the attempt that has ended:
 
 ``held``
     The launcher keeps its nodes: the number of its job, until when, and the archive it runs from.
 ``next``
-    The server offers an attempt, by its number.
+    The server offers the attempt with this number.
 ``taken``
-    The launcher has given ``next`` this name: it becomes the launcher of that attempt.
+    The launcher has renamed ``next`` to this: it becomes the launcher of that attempt.
 ``withdrawn``
-    The server has given ``next`` this name: it submits that attempt as any other.
+    The server has renamed ``next`` to this: it submits that attempt like any other.
 ``release``
-    Either says that the allocation is released, or will be.  It may come before ``held``, and it
+    The server or the launcher releases the allocation.  The file may exist before ``held``, and it
     stays beside ``taken``.
 
-Only one of the two can rename ``next``, so an attempt that was offered begins once, whatever is
-killed on the way: a server that finds ``next``, ``taken`` or ``withdrawn`` goes on from there.
+Only one of the two can rename ``next``, so an attempt that was offered begins once, even if
+either is killed in between: a server that reads ``next``, ``taken`` or ``withdrawn`` continues from
+that state.
 """
 
 import hashlib
@@ -46,14 +47,14 @@ from trainshed.model.stopping import StopReason
 
 #: Orders after which a job may have another attempt, in the allocation of this one.
 _GOES_ON: Final = frozenset({StopReason.AGAIN, StopReason.HANG})
-#: Behind an attempt in the comment of its job, while its allocation is kept.
+#: Suffix of a job's comment while its allocation is kept.
 MARK: Final = " kept"
 _KEY_MAX: Final = 45
 _DIGITS: Final = 16
 #: Seconds a launcher has to take an attempt, and between two checks.
 TAKE_S: Final = 10.0
 _LOOK_S: Final = 0.05
-#: Seconds by which a launcher may give its nodes back late.
+#: Seconds by which a launcher may release its nodes late.
 _LATE_S: Final = 30.0
 
 
@@ -63,7 +64,7 @@ class KeptAllocation(NamedTuple):
     job: str
     until_s: float
     archive: str
-    """What it runs from, and would run the next attempt from."""
+    """The archive that the launcher runs from, also for the next attempt."""
 
 
 class Taker(NamedTuple):
@@ -71,11 +72,11 @@ class Taker(NamedTuple):
 
     job: str
     attempt: int
-    """Which attempt it was kept from."""
+    """Number of the attempt that it was kept from."""
 
 
 class KeptAllocations:
-    """The kept allocations of one installation; nothing of them is in memory."""
+    """The kept allocations of one installation; their state is only in files."""
 
     def __init__(self, queue: Queue, spool: Spool, *, is_on: bool) -> None:
         """``spool`` has the folders of all attempts; ``is_on``: launchers keep their nodes."""
@@ -86,10 +87,10 @@ class KeptAllocations:
     def take(
         self, submission: Submission, ends_s: float | None, cluster: ClusterState
     ) -> Taker | None:
-        """The allocation that has taken an attempt as its next; None: there is none, nor will be.
+        """Offer an attempt to a kept allocation; None: none has taken it, and none will.
 
-        ``ends_s``: how long the attempt may need it; None: for ever.  May be called again for an
-        attempt that was offered before.  Raises SlurmAway or OSError.
+        ``ends_s``: seconds for which the attempt may need it; None: without limit.  May be called
+        again for an attempt that was offered before.  Raises SlurmAway or OSError.
         """
         earlier = self._find_earlier(submission.key)
         if earlier is None:
@@ -112,11 +113,11 @@ class KeptAllocations:
         held = read(folder)
         if held is None or time.time() > held.until_s + _LATE_S:
             return False
-        return not _names(folder) & {hold.RELEASE, hold.TAKEN}
+        return not _list_names(folder) & {hold.RELEASE, hold.TAKEN}
 
     def goes_on(self, folder: AttemptFolder) -> bool:
-        """Whether the allocation of an attempt that has ended is kept, or the next one's by now."""
-        return read(folder) is not None and (bool(_taker(folder)) or self.keeps(folder))
+        """Whether the allocation of an ended attempt is kept, or used by the next attempt."""
+        return read(folder) is not None and (bool(_read_taker(folder)) or self.keeps(folder))
 
     def stop(self, key: AttemptKey, reason: StopReason) -> None:
         """Release all allocations after an order that ends the job for good.  Raises OSError."""
@@ -136,12 +137,12 @@ class KeptAllocations:
     def name(self, key: AttemptKey, row: SlurmJob) -> bool:
         """Make ``squeue`` show that an allocation is kept, or which attempt uses it now.
 
-        False: it is neither, and is to end.
+        False: it is neither, so its job must end.
         """
         folder = self._spool.folder(key)
         if not self.goes_on(folder):
             return False
-        taker = _taker(folder)
+        taker = _read_taker(folder)
         self._rename(row, str(AttemptKey(key.uid, taker)) if taker else f"{key}{MARK}")
         return True
 
@@ -160,11 +161,11 @@ class KeptAllocations:
         return None
 
     def _await_held(self, folder: AttemptFolder) -> KeptAllocation | None:
-        """What a launcher keeps, or is about to; one that comes to it later keeps nothing."""
+        """Wait for the record of a kept allocation; release it if there is none in time."""
         until_s = time.monotonic() + TAKE_S
-        may_keep = _seconds(folder) > 0
+        may_keep = _hold_seconds(folder) > 0
         while (held := read(folder)) is None and may_keep:
-            if hold.RELEASE in _names(folder) or time.monotonic() > until_s:
+            if hold.RELEASE in _list_names(folder) or time.monotonic() > until_s:
                 break
             time.sleep(_LOOK_S)
         if held is None and (may_keep or self._is_on):
@@ -179,8 +180,8 @@ class KeptAllocations:
         ends_s: float | None,
         cluster: ClusterState,
     ) -> bool:
-        """Whether its launcher is asked to run the next attempt, now or before."""
-        names = _names(folder)
+        """Offer the allocation to the next attempt; return whether it is or was offered."""
+        names = _list_names(folder)
         if names & {hold.TAKEN, hold.WITHDRAWN, hold.NEXT}:
             return True
         if hold.RELEASE in names or not self._fits(folder, held, submission, ends_s, cluster):
@@ -196,7 +197,7 @@ class KeptAllocations:
         ends_s: float | None,
         cluster: ClusterState,
     ) -> bool:
-        """Whether an allocation is what would be asked for, whole, and there for long enough."""
+        """Whether an allocation matches the request, is complete and lasts long enough."""
         record = submitted(folder)
         if record is None or (record.job, record.shape) != (held.job, shape_of(submission)):
             return False
@@ -210,34 +211,34 @@ class KeptAllocations:
         return left_s is not None and left_s >= (float("inf") if ends_s is None else ends_s)
 
     def _is_taken(self, folder: AttemptFolder, key: AttemptKey) -> bool:
-        """Wait for its launcher to take it; one that does not is not asked any more."""
+        """Wait for its launcher to take the attempt; withdraw the offer if it does not in time."""
         until_s = time.monotonic() + TAKE_S
-        while not (names := _names(folder)) & {hold.TAKEN, hold.WITHDRAWN}:
+        while not (names := _list_names(folder)) & {hold.TAKEN, hold.WITHDRAWN}:
             if hold.RELEASE in names or time.monotonic() > until_s:
                 hold.rename_order(folder, hold.WITHDRAWN)
-                names = _names(folder)
+                names = _list_names(folder)
                 break
             time.sleep(_LOOK_S)
-        return hold.TAKEN in names and _taker(folder) == key.attempt
+        return hold.TAKEN in names and _read_taker(folder) == key.attempt
 
     def _give_back(self, folder: AttemptFolder, held: KeptAllocation) -> None:
-        """Not where the next attempt is on it, nor what may be another's by now."""
+        """Release an allocation, unless the next attempt uses it or the job is not its own."""
         was_kept = self.keeps(folder) and _is_of(folder, held)
         hold.release(folder)
-        if was_kept and hold.TAKEN not in _names(folder):
-            with suppress(SlurmAway):  # its launcher looks by itself
+        if was_kept and hold.TAKEN not in _list_names(folder):
+            with suppress(SlurmAway):  # its launcher reads the file by itself
                 self._queue.cancel(held.job)
 
 
 def key_of(comment: str) -> AttemptKey | None:
-    """The attempt that the comment of a job names, also while its allocation is kept."""
+    """Parse the attempt in a job's comment, also while its allocation is kept."""
     uid, _, attempt = comment.removesuffix(MARK).partition("/")
     is_one = uid.isdecimal() and attempt.isdecimal() and len(comment) <= _KEY_MAX
     return AttemptKey(int(uid), int(attempt)) if is_one else None
 
 
 def is_job_of(comment: str, key: AttemptKey, kept_from: int) -> bool:
-    """Whether a job with this comment is an attempt's, or was kept for it from an earlier one."""
+    """Whether a job with this comment belongs to an attempt, or was kept for it."""
     other = key_of(comment)
     return other == key or (kept_from > 0 and other is not None and other.uid == key.uid)
 
@@ -250,7 +251,7 @@ def describe(kept_from: int, job: str) -> str:
 
 
 def shape_of(submission: Submission) -> str:
-    """A sign of what is asked of Slurm, but for what each attempt has of its own."""
+    """Return a hash of the request to Slurm, without the values that differ between attempts."""
     same = replace(
         submission, key=AttemptKey(submission.key.uid, 0), folder="", minutes=None, exclude=()
     )
@@ -258,7 +259,7 @@ def shape_of(submission: Submission) -> str:
 
 
 def _are_good(rows: Sequence[SlurmJob], submission: Submission, cluster: ClusterState) -> bool:
-    """Whether all nodes take jobs, and none is one that an attempt of the job was lost with."""
+    """Whether all nodes accept jobs, and no attempt of the job was lost on one of them."""
     nodes = {node for row in rows for node in row.nodes}
     open_ = {node.name for node in cluster.nodes if is_open(node)}
     return bool(nodes) and nodes <= open_ and nodes.isdisjoint(submission.exclude)
@@ -281,14 +282,14 @@ def _is_of(folder: AttemptFolder, held: KeptAllocation) -> bool:
     return False
 
 
-def _seconds(folder: AttemptFolder) -> float:
-    """How long its launcher keeps its nodes; 0: it has ended in a way that leaves nothing to."""
+def _hold_seconds(folder: AttemptFolder) -> float:
+    """Return the seconds for which its launcher keeps its nodes; 0: it does not keep them."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         return hold.seconds(folder)
     return 0.0
 
 
-def _taker(folder: AttemptFolder) -> int:
+def _read_taker(folder: AttemptFolder) -> int:
     """Return the number of the attempt that has taken an allocation; 0: none."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
         number = read_json(f"{folder.path}/{hold.TAKEN}")
@@ -300,10 +301,10 @@ def _is_number(job: Any) -> bool:
     return isinstance(job, str) and job.isascii() and job.isdecimal()
 
 
-def _names(folder: AttemptFolder) -> set[str]:
-    """Return whether a name is in the folder's listing; NFS may hide new names from a lookup."""
+def _list_names(folder: AttemptFolder) -> set[str]:
+    """List the names in a folder; NFS may hide new names from a lookup."""
     try:
         with Beneath(folder.path) as own:
             return {name for name, _ in own.entries()}
     except FileNotFoundError as error:
-        raise EngineFault(f"{folder.path} is gone") from error
+        raise EngineFault(f"cannot list {folder.path}: the folder was removed") from error

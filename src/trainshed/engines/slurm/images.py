@@ -1,4 +1,4 @@
-"""What runs the images of jobs on a cluster's nodes."""
+"""Which container runtime runs the images of jobs on a cluster's nodes."""
 
 from pathlib import PurePosixPath
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from trainshed.engines.container_runtime import APPTAINER, SINGULARITY, Found, Runtime
 
 NO_CONTAINERS: Final = "none"
-#: Programs of the nodes that run an image for a warden, by their names or paths.
+#: Names of the programs on the nodes that can run an image for a warden.
 PROGRAMS: Final = (APPTAINER, SINGULARITY)
 WAY_OUT: Final = (
     'apptainer on the nodes, and `containers = "apptainer"` in the [[engine]] table of the '
@@ -15,13 +15,13 @@ WAY_OUT: Final = (
 
 
 def is_choice(text: str) -> bool:
-    """Whether the setting ``containers`` may be this."""
+    """Whether the setting ``containers`` accepts this text."""
     is_program = PurePosixPath(text).name in PROGRAMS
     return text == NO_CONTAINERS or (is_program and ("/" not in text or text.startswith("/")))
 
 
 def containers_of(choice: str) -> Found:
-    """What runs images there, by the setting ``containers``; programs run as the server's user."""
+    """Return the runtime by the setting ``containers``; it runs as the server's user."""
     if choice == NO_CONTAINERS:
         return Found(None, 'the setting containers of the engine is "none"', WAY_OUT)
     name = PurePosixPath(choice).name

@@ -1,7 +1,7 @@
 """Stores the packages of the interpreters on the nodes in the spool, as a probe lists them.
 
-A server reads this record: it asks no node for it while a job waits to be judged.  An interpreter
-that no probe has asked is not known, as one that the table has got since.
+The server reads this record and runs nothing on a node while it judges a job.  The packages of an
+interpreter that was added to the configuration after the last probe are unknown.
 """
 
 import json
@@ -23,16 +23,16 @@ _NAMED: Final = ("torch", "tensorflow", "jax", "scikit-learn", "xgboost")
 
 
 class Interpreters:
-    """What is kept, from memory."""
+    """The stored packages, cached in memory."""
 
     def __init__(self, spool: Spool) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self._path = f"{spool.here}/{_KEPT}"
         self._signature: tuple[int, int] | None = None
         self._versions: Mapping[str, Mapping[str, str]] = {}
 
     def look(self) -> None:
-        """Read it where it has changed."""
+        """Read the record again if it has changed."""
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             status = os.lstat(self._path)
             signature = (status.st_mtime_ns, status.st_size)
@@ -46,24 +46,24 @@ class Interpreters:
                 self._signature = signature
 
     def versions(self, python: str) -> Mapping[str, str]:
-        """Versions by distribution, the interpreter's own under ``python``; empty: not known."""
+        """Return versions by distribution, with Python's own as ``python``; empty: unknown."""
         return self._versions.get(python, {})
 
 
 def keep(spool: Spool, answer: Mapping[str, Any]) -> None:
-    """Keep what a probe's task has found, with when and where.  Raises OSError."""
+    """Store the packages that a probe's task listed, with time and node.  Raises OSError."""
     pythons = {path: packages for path, packages in _pythons(answer).items() if packages}
     document = {"asked": time.time(), "host": str(answer.get("host", "?")), "pythons": pythons}
     write_json(f"{spool.here}/{_KEPT}", document, durably=True)
 
 
 def list_pythons(options: SlurmOptions) -> tuple[str, ...]:
-    """The interpreters that a probe asks, each once."""
+    """List the interpreters that a probe runs, without duplicates."""
     return tuple(dict.fromkeys((options.python, *options.environments.values())))
 
 
 def findings(options: SlurmOptions, answer: Mapping[str, Any]) -> Iterator[EngineFinding]:
-    """A line for each environment: what it holds, or that the node has none."""
+    """Yield a finding for each environment: its main packages, or that the node lacks it."""
     host, pythons = str(answer.get("host", "?")), _pythons(answer)
     for name, path in options.environments.items():
         versions = pythons.get(path, {})

@@ -40,18 +40,18 @@ def judged(needs: JobNeeds, cluster: ClusterState, options: SlurmOptions) -> Exp
 
 
 def partition_of(gpus: Mapping[str, int], wishes: Mapping[str, str], options: SlurmOptions) -> str:
-    """The partition for a job: its wish, that of its accelerators, the one of all."""
+    """Return the partition of a job: its label, else that of its accelerators, else the default."""
     by_type = next((options.partitions[name] for name in gpus if name in options.partitions), "")
     return wishes.get("partition") or by_type or options.partition
 
 
 def minutes_of(running_s_max: float, beyond_s: float) -> int:
-    """Slurm's time for a job that may run so long: whole minutes, up."""
+    """Return the time limit in Slurm of a job, in minutes rounded up."""
     return math.ceil((running_s_max + beyond_s + SPARE_S) / 60)
 
 
 def fitting(cluster: ClusterState, partition: Partition | None) -> Callable[[Need], int]:
-    """How many nodes of a partition can hold a replica, when they are empty."""
+    """Return a function that counts the nodes that can hold a replica when they are empty."""
     nodes = cluster.nodes_of(partition)
     return lambda need: sum(1 for node in nodes if _holds(cluster, node, need))
 
@@ -71,7 +71,7 @@ def _time(
     longest = max(0, int(partition.minutes_max * 60 - SPARE_S - options.beyond_s))
     text = (
         f"may run {running_s_max:g} s, and the partition {partition.name} lets jobs run "
-        f"{longest} s at the most"
+        f"at most {longest} s"
     )
     return _never(
         text, field="running_max", requested=f"{running_s_max:g}s", accepted=f"{longest}s"
@@ -97,7 +97,7 @@ def _nodes(
 def _part(
     part: ShapePart, cluster: ClusterState, partition: Partition | None
 ) -> Explanation | None:
-    """Whether one node can hold one replica, and all nodes all of them."""
+    """Explain why no node can hold one replica, or all nodes together cannot hold all."""
     nodes = cluster.nodes_of(partition)
     explanation = _one(part, cluster, nodes, partition)
     if explanation:
@@ -115,12 +115,12 @@ def _one(
     gpus = max((cluster.gpus_of(node, need.gpu_type) for node in rows), default=0)
     if need.gpus and not gpus:
         types = ", ".join(cluster.types) or "none"
-        text = f"{role} asks for {need.gpu_type}, and the cluster has as GPUs: {types}"
+        text = f"{role} asks for {need.gpu_type}, and the GPUs of the cluster are: {types}"
         return _never(text, field="accelerator_type", role=role, requested=str(need.gpu_type),
                       accepted=types)  # fmt: skip
     if need.gpus > gpus:
         text = f"{role} asks for {need.gpus} {need.gpu_type} on one node, and {_where(partition)} "
-        return _never(f"{text}have {gpus} at the most", field="accelerator_count", role=role,
+        return _never(f"{text}have at most {gpus}", field="accelerator_count", role=role,
                       requested=str(need.gpus), accepted=str(gpus))  # fmt: skip
     return _machine(part, rows, partition)
 
@@ -133,7 +133,7 @@ def _machine(
     memory = max((row.memory_mib for row in rows), default=0) // _MIB_PER_GB
     text = (
         f"{role} asks for {need.cpus} vCPUs and {need.memory_mib / _MIB_PER_GB:g} GB on one node, "
-        f"and {_where(partition)} have {cpus} vCPUs and {memory} GB at the most"
+        f"and {_where(partition)} have at most {cpus} vCPUs and {memory} GB"
     )
     accepted = f"{cpus} vCPUs and {memory} GB"
     return _never(
@@ -144,7 +144,7 @@ def _machine(
 def _together(
     shape: JobShape, cluster: ClusterState, partition: Partition | None
 ) -> Explanation | None:
-    """Whether all parts fit beside each other: two parts share no node, unless they are packed."""
+    """Explain why the parts do not fit together; they share nodes only if they are packed."""
     if shape.packed:
         return _packed(shape, cluster, partition)
     left = list(cluster.nodes_of(partition))
@@ -166,7 +166,7 @@ def _together(
             return _too_many(part, part.count - missing, partition, _apart(shape))
     if limit is not None and used > limit:
         text = f"needs {used} nodes, and the partition {partition.name if partition else ''} gives "
-        return _never(f"{text}a job {limit} at the most", field="replica_count",
+        return _never(f"{text}a job at most {limit}", field="replica_count",
                       requested=str(used), accepted=str(limit))  # fmt: skip
     return None
 
@@ -175,10 +175,10 @@ def _too_many(
     part: ShapePart, most: int, partition: Partition | None, suffix: str = ""
 ) -> Explanation:
     requested, accepted = part.count - part.others, max(0, most - part.others)
-    also = f" beside {part.others} like them" if part.others else ""
+    also = f" beside {part.others} of another role with the same resources" if part.others else ""
     text = (
         f"{part.role.value} asks for {requested} replicas{also}, and {_where(partition)} hold "
-        f"{accepted} of them at the most{suffix}"
+        f"at most {accepted} of them{suffix}"
     )
     return _never(
         text,
@@ -208,7 +208,7 @@ def _holds(cluster: ClusterState, node: SlurmNode, need: Need) -> bool:
 
 
 def _room(cluster: ClusterState, node: SlurmNode, need: Need) -> int:
-    """How many such replicas a node holds when it is empty."""
+    """Count the replicas that an empty node can hold."""
     return min(_rooms(cluster, node, need))
 
 

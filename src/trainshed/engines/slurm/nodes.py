@@ -1,4 +1,4 @@
-"""The cluster's nodes and partitions as last seen, as nodes of the fleet and as what judges ask."""
+"""The cluster's nodes and partitions as of the last poll, for the fleet and for ``judge``."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from trainshed.engines.slurm.parse import Partition, SlurmNode
 from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
 
 _MIB_PER_GB: Final = 1024
-#: A node with one of these words takes no new jobs.
+#: A node whose state has one of these words accepts no new jobs.
 _CLOSED: Final = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "FUTURE", "INVAL",
      "INVALID_REG", "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "POWERED_DOWN",
      "POWERING_DOWN", "REBOOT", "UNKNOWN", "*"}
 )  # fmt: skip
 
-#: The accelerator word of both dialects for how sites call their GPUs; the first that fits.
+#: Accelerator types of both dialects by a pattern for Slurm's word; the first match counts.
 _ACCELERATORS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), name)
     for pattern, name in (
@@ -37,15 +37,15 @@ _ACCELERATORS: Final = tuple(
 
 
 class ClusterState(NamedTuple):
-    """What there is, as last seen."""
+    """Nodes and partitions as of the last poll."""
 
     nodes: Sequence[SlurmNode] = ()
     partitions: Mapping[str, Partition] = {}
     gres: Mapping[str, str] = {}
-    """By the configuration: Slurm's word for the GPUs of a type."""
+    """Slurm's word for the GPUs of a type, from the configuration."""
 
     def partition(self, name: str) -> Partition | None:
-        """The partition of a name, or the default one; None: not known."""
+        """Return the partition of a name, or the default one for no name; None: unknown."""
         if name:
             return self.partitions.get(name.partition(",")[0])
         return next(
@@ -53,13 +53,13 @@ class ClusterState(NamedTuple):
         )
 
     def nodes_of(self, partition: Partition | None) -> Sequence[SlurmNode]:
-        """The nodes that a partition has; all where it is not known which."""
+        """List the nodes of a partition; all nodes if the partition is unknown."""
         if partition is None:
             return self.nodes
         return [node for node in self.nodes if partition.name in node.partitions]
 
     def words_for(self, gpu_type: str | None) -> frozenset[str]:
-        """Slurm's words for the GPUs of a type; every one where no type is asked."""
+        """Return Slurm's words for the GPUs of a type; all words if there is no type."""
         words = {word for node in self.nodes for word in node.gres}
         if gpu_type is None:
             return frozenset(words)
@@ -68,12 +68,12 @@ class ClusterState(NamedTuple):
         return frozenset(word for word in words if self.accelerator_of(word) in {gpu_type, ANY_GPU})
 
     def gpus_of(self, node: SlurmNode, gpu_type: str | None) -> int:
-        """How many GPUs of a type a node has, of the word of which it has most."""
+        """Count a node's GPUs of a type; of several words the one with most GPUs counts."""
         counts = (count for word, count in node.gres.items() if word in self.words_for(gpu_type))
         return max(counts, default=0)
 
     def accelerator_of(self, word: str) -> str:
-        """The type that GPUs of a word of Slurm's are; ANY_GPU where Slurm has no word for it."""
+        """Return the accelerator type for Slurm's word; ANY_GPU if the word is empty."""
         gpu_type = next((name for name, gres_word in self.gres.items() if gres_word == word), None)
         if gpu_type or not word:
             return gpu_type or ANY_GPU
@@ -83,18 +83,18 @@ class ClusterState(NamedTuple):
 
     @property
     def types(self) -> list[str]:
-        """The types of GPUs that there are."""
+        """The accelerator types of the cluster, sorted."""
         words = {word for node in self.nodes for word, count in node.gres.items() if count and word}
         return sorted(self.accelerator_of(word) for word in words)
 
 
 def fleet(cluster: ClusterState, policy: FleetPolicy) -> Sequence[Node]:
-    """The cluster's nodes as nodes of the fleet."""
+    """Convert the cluster's nodes to nodes of the fleet."""
     return [_node(cluster, row, policy) for row in cluster.nodes]
 
 
 def is_open(row: SlurmNode) -> bool:
-    """Whether a node takes new jobs."""
+    """Whether a node accepts new jobs."""
     return not _CLOSED.intersection(row.state)
 
 
