@@ -5,7 +5,7 @@ import pytest
 from engines.slurm_texts import NODES, PARTITIONS
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.slurm import options, parse
-from trainshed.engines.slurm.judge import judged
+from trainshed.engines.slurm.judge import explain_refusal
 from trainshed.engines.slurm.nodes import ClusterState
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import Demand, GroupDemand, JobDemand
@@ -41,7 +41,7 @@ def needs_of(*groups, **more):
     ],
 )
 def test_what_fits_when_all_is_free_is_never_refused(groups):
-    assert judged(needs_of(*groups), CLUSTER, MAIN) is None
+    assert explain_refusal(needs_of(*groups), CLUSTER, MAIN) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_field_and_the_largest_are_named(groups, field, role, accepted):
     cluster = CLUSTER._replace(
         nodes=tuple(n for n in CLUSTER.nodes if field != "replica_count" or n.name != "n3")
     )
-    refusal = judged(needs_of(*groups), cluster, MAIN)
+    refusal = explain_refusal(needs_of(*groups), cluster, MAIN)
     assert refusal.reason is Reason.NO_SUCH_NODE
     assert (refusal.change.field, refusal.change.role) == (field, role)
     assert refusal.change.accepted == accepted
@@ -82,32 +82,32 @@ def test_the_field_and_the_largest_are_named(groups, field, role, accepted):
 
 def test_the_time_of_a_partition():
     job = needs_of(group(Role.PRIMARY, 1), running_s_max=3600.0)
-    assert judged(job, CLUSTER, MAIN) is None
-    refusal = judged(job, CLUSTER, SHORT)
+    assert explain_refusal(job, CLUSTER, MAIN) is None
+    refusal = explain_refusal(job, CLUSTER, SHORT)
     assert (refusal.change.field, refusal.change.accepted) == ("running_max", "3290s")
     longest = needs_of(group(Role.PRIMARY, 1), running_s_max=3290.0)
-    assert judged(longest, CLUSTER, SHORT) is None
+    assert explain_refusal(longest, CLUSTER, SHORT) is None
 
 
 def test_the_nodes_of_a_partition_for_one_job():
     nodes = (*CLUSTER.nodes, CLUSTER.nodes[0]._replace(name="n9"))
     cluster = CLUSTER._replace(nodes=nodes)
-    refusal = judged(
+    refusal = explain_refusal(
         needs_of(group(Role.PRIMARY, 1, gpus=4), group(Role.WORKER, 2, gpus=4)), cluster, SHORT
     )
     assert "gives a job at most 2" in refusal.message
 
 
 def test_partitions_and_wishes_that_are_not_there():
-    refusal = judged(
+    refusal = explain_refusal(
         needs_of(group(Role.PRIMARY, 1), wants={"trainshed-slurm-partition": "gpu"}), CLUSTER, SHORT
     )
     assert refusal.message == "the cluster has no partition gpu; it has: main, short, shut"
-    refusal = judged(
+    refusal = explain_refusal(
         needs_of(group(Role.PRIMARY, 1), wants={"trainshed-slurm-qos": "x"}), CLUSTER, SHORT
     )
     assert "accepted are: trainshed-slurm-partition" in refusal.message
 
 
 def test_a_cluster_that_was_never_seen_refuses_nothing():
-    assert judged(needs_of(group(Role.PRIMARY, 1, gpus=99)), ClusterState(), MAIN) is None
+    assert explain_refusal(needs_of(group(Role.PRIMARY, 1, gpus=99)), ClusterState(), MAIN) is None

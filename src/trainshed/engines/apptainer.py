@@ -1,7 +1,7 @@
-"""The command that apptainer, or singularity, is given for a replica in its own image.
+"""Composes the command of apptainer or singularity for a replica in its own image.
 
-Its containers are processes of whoever runs the command, as the same user: whatever surrounds that
-command surrounds them too.  So engines have this in common, wherever the command runs.
+Its containers are child processes of the command and run as the same user, so the command's
+isolation applies to them too.  So all engines share this module.
 """
 
 import csv
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Bind(NamedTuple):
-    """A folder or file of the machine at a place in the container."""
+    """A folder or file of the machine and its path in the container."""
 
     here: str
     there: str
@@ -23,7 +23,7 @@ class Bind(NamedTuple):
 
 
 def mount(bind: Bind) -> str:
-    """The value of ``--mount``, which all runtimes read as a line of CSV."""
+    """Compose the value of ``--mount``, which all runtimes read as a line of CSV."""
     fields = ["type=bind", f"source={bind.here}", f"target={bind.there}"]
     fields += ["readonly"] if bind.is_read_only else []
     text = io.StringIO()
@@ -39,10 +39,10 @@ def run_words(
     mounts: Sequence[str],
     has_devices: bool,
 ) -> tuple[str, ...]:
-    """The words of ``run`` or ``exec``; ``mounts`` are values of ``--mount``.
+    """Compose the ``run`` or ``exec`` command; ``mounts`` are values of ``--mount``.
 
-    ``--compat`` is what makes it like docker: nothing of the user's home and environment, a /tmp
-    and a process namespace of its own, and a file system that may be written to.
+    ``--compat`` makes it behave like docker: the user's home and environment are hidden, /tmp and
+    the process namespace are its own, and the file system is writable.
     """
     return (
         program,
@@ -51,19 +51,22 @@ def run_words(
         *(("--nv",) if has_devices else ()),
         *("--home", home),
         *(word for mount in mounts for word in ("--mount", mount)),
-        *started(plan),
+        *image_words(plan),
     )
 
 
-def started(plan: "ContainerPlan") -> Iterator[str]:
-    """Docker's table: ``exec`` knows no ENTRYPOINT, and ``run`` puts args in the place of CMD."""
+def image_words(plan: "ContainerPlan") -> Iterator[str]:
+    """Yield the image, the command and the args, by docker's rules.
+
+    ``exec`` ignores ENTRYPOINT, and with ``run`` the args replace CMD.
+    """
     yield f"docker://{plan.image}"
     yield from plan.command or ()
     yield from plan.args or ()
 
 
-#: What the commands need of the environment of who runs them: where the daemon and its images are,
-#: and through what they are fetched.  Variables for containers (APPTAINERENV_*) are none of these.
+#: Variables of the caller's environment that the commands need: paths of the daemon and its images,
+#: and proxies to fetch them.  Variables for containers (APPTAINERENV_*) are not among them.
 _NEEDED: Final = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|TMPDIR|LD_LIBRARY_PATH|(HTTP|HTTPS|NO|ALL)_PROXY|SSL_CERT_\w+"
     r"|XDG_\w+|DBUS_SESSION_BUS_ADDRESS|SSH_AUTH_SOCK|REGISTRY_AUTH_FILE|STORAGE_(DRIVER|OPTS)"
@@ -71,19 +74,19 @@ _NEEDED: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: Users have the home of the machine, or the one of ``--home``.
+#: HOME comes from the machine or from ``--home``.
 _NOT_TO_BE_SET: Final = frozenset({"HOME"})
 
 
 def client_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """What of an environment the command of a runtime is given, docker's and podman's too."""
+    """Select the variables that a runtime's command gets, also docker's and podman's."""
     return {name: value for name, value in environ.items() if _NEEDED.fullmatch(name)}
 
 
 def variables(name: str, env: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the command's environment that become those of the container.
+    """Compose the variables of the command that become variables of the container.
 
-    ``name`` is the runtime's: it knows them by a prefix, which no other variable has.
+    ``name`` is the runtime's name; the runtime identifies the variables by a prefix.
     """
     prefix = f"{name.upper()}ENV_"
     return {prefix + key: value for key, value in env.items() if key not in _NOT_TO_BE_SET}

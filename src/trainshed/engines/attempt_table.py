@@ -1,7 +1,7 @@
 """The attempts that an engine remembers, by their keys: made on first use, dropped when old.
 
-Entries hold nothing that the server must not lose: one that was dropped is read from its folder
-again.  So any entry whose attempt is over may go.
+Entries can be read from the attempt's folder again, so the table may drop any entry whose attempt
+is over.
 """
 
 import logging
@@ -13,7 +13,7 @@ from trainshed.model.attempt import AttemptKey, Observation, Phase
 
 _LOG = logging.getLogger(__name__)
 
-#: The table remembers so many attempts beside those that the caller needs.
+#: Maximum of attempts in the table besides those that the caller needs.
 REMEMBERED_MAX: Final = 10_000
 _OVER: Final = frozenset({Phase.ENDED, Phase.LOST})
 
@@ -30,7 +30,7 @@ class AttemptTable(Generic[T]):
         *,
         is_over: Callable[[T], bool],
     ) -> None:
-        """``look`` may raise anything that reading a folder can raise."""
+        """``look`` may raise all errors of reading a folder."""
         self.lock: Final = threading.RLock()
         self._make = make
         self._look = look
@@ -50,7 +50,7 @@ class AttemptTable(Generic[T]):
         return self._attempts.get(key)
 
     def list_all(self) -> list[T]:
-        """List what is remembered now."""
+        """List all entries."""
         with self.lock:
             return list(self._attempts.values())
 
@@ -59,19 +59,19 @@ class AttemptTable(Generic[T]):
         attempt = self.get(key)
         try:
             return self._look(attempt)
-        except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
+        except Exception:  # noqa: BLE001 - an unreadable folder must not prevent observing other attempts
             if key not in self._unreadable:
                 _LOG.warning("cannot observe the attempt %s", key, exc_info=True)
             self._unreadable.add(key)
             return Observation(key=key, phase=Phase.UNKNOWN)
 
     def may_live(self, key: AttemptKey, ask: Callable[[T], bool]) -> bool:
-        """Tell whether a process of an attempt may live; ``ask`` decides where it is UNKNOWN."""
+        """Return whether a process of an attempt may run; ``ask`` decides if it is UNKNOWN."""
         phase = self.observe(key).phase
         return phase not in _OVER if phase is not Phase.UNKNOWN else ask(self.get(key))
 
     def drop(self, keys: Collection[AttemptKey]) -> None:
-        """Remember these attempts no longer."""
+        """Remove the entries of these attempts."""
         with self.lock:
             for key in keys:
                 self._attempts.pop(key, None)

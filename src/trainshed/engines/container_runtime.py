@@ -7,31 +7,31 @@ PODMAN: Final = "podman"
 APPTAINER: Final = "apptainer"
 SINGULARITY: Final = "singularity"
 
-#: What the programs are called, the one that is taken first where several work.
+#: Names of the programs, in order of preference if several work.
 NAMES: Final = (DOCKER, PODMAN, APPTAINER, SINGULARITY)
 
-#: What the setting ``container_runtime`` may be, besides the name of one.
+#: Values of the setting ``container_runtime`` besides the names.
 AUTO: Final = "auto"
 NO_RUNTIME: Final = "none"
 CHOICES: Final = (AUTO, NO_RUNTIME, DOCKER, PODMAN, APPTAINER)
 
-#: Those whose containers are processes of the replica itself; the others have a daemon or a monitor
-#: that the end of their client does not end.
+#: Runtimes whose containers are processes of the replica itself.  Those of the others belong to a
+#: daemon or a monitor, which continues after the end of the client.
 CHILDREN_OF_CLIENT: Final = frozenset({APPTAINER, SINGULARITY})
 
-#: Whom containers run as where the server is root and nothing else was said.  Not ``nobody``, which
-#: daemons of the machine share; Debian reserves this number and gives it to none.
+#: The user of containers if the server is root and no setting names a user.  It is not ``nobody``,
+#: which daemons of the machine share; Debian reserves this number and assigns it to no user.
 UNPRIVILEGED: Final = "65533:65533"
 
-#: In place of a user: the one of the job's project, where projects have users.
+#: In place of a user: the user of the job's project, if projects have users.
 USER_OF_PROJECT: Final = "project"
 
-#: In place of a user: the one that the image names, which is mostly root.
+#: In place of a user: the user that the image names, which is mostly root.
 USER_OF_IMAGE: Final = "image"
 
 
 class Runtime(NamedTuple):
-    """A runtime that answers."""
+    """A container runtime that works on this machine."""
 
     name: str
     """One of ``NAMES``."""
@@ -41,36 +41,38 @@ class Runtime(NamedTuple):
     user: str | None
     """``UID:GID`` of the containers, or ``USER_OF_PROJECT``; the image's own if None."""
     has_init: bool = False
-    """Whether it can give containers a first process that passes on signals and reaps."""
+    """Whether it can add a first process that forwards signals and reaps children."""
     has_walls: bool = False
-    """Whether containers have no capabilities, and a network of their own where they have no peers:
-    those of a server.  A local run's are as free as its user."""
+    """Whether containers have no capabilities, and a network of their own if they have no peers.
+    True for jobs of a server; containers of a local run have the rights of its user."""
     is_read_only: bool = False
-    """Whether the image's own files are closed for writing."""
+    """Whether the image's own files are read-only."""
 
     @property
     def description(self) -> str:
-        """For people: ``docker 28.2.2, containers run as 1000:1000``."""
-        whom = {None: "their images say", USER_OF_PROJECT: "the users of their projects"}
-        return f"{self.name} {self.version}, containers run as {whom.get(self.user, self.user)}"
+        """Text such as ``docker 28.2.2, containers run as 1000:1000``."""
+        users = {None: "their images say", USER_OF_PROJECT: "the users of their projects"}
+        return f"{self.name} {self.version}, containers run as {users.get(self.user, self.user)}"
 
 
 class Found(NamedTuple):
-    """What was found when the server started: a runtime, or the reason why there is none."""
+    """The container runtime at the start of the server, or the reason why there is none."""
 
     runtime: Runtime | None
     reason: str = ""
-    """``docker is installed but its daemon does not answer``; empty where there is a runtime."""
+    """``docker is installed but its daemon does not answer``; empty if there is a runtime."""
     way_out: str = (
         "a container runtime on the server (docker, podman or apptainer); then a restart of the "
         "server"
     )
-    """What would be one, for people."""
+    """What to install or set to get a runtime, as text for messages."""
 
     def with_walls(self, *, is_read_only: bool, is_root: bool = False) -> "Found":
-        """The same for the jobs of a server; ``is_root``: its own user is root, and no job may be.
+        """Return the runtime for jobs of a server; ``is_root``: the server runs as root.
 
-        Docker and podman run containers as the user that is asked for, apptainer as its caller.
+        Returns a reason instead if jobs would run as root.
+
+        Docker and podman run containers as a given user, apptainer as its caller.
         """
         if self.runtime is None:
             return self
@@ -84,14 +86,14 @@ class Found(NamedTuple):
         return self._replace(runtime=runtime)
 
     def for_projects(self) -> "Found":
-        """The same with a user for each project, where nobody has said who containers run as."""
+        """Return the runtime with a user for each project, unless the settings name a user."""
         if self.runtime is None or self.runtime.user != UNPRIVILEGED:
             return self
         return self._replace(runtime=self.runtime._replace(user=USER_OF_PROJECT))
 
     @property
     def description(self) -> str:
-        """The line of the server's start."""
+        """The text that the server logs at its start."""
         return self.runtime.description if self.runtime else f"none: {self.reason}"
 
 

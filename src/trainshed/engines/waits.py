@@ -1,6 +1,6 @@
-"""How long attempts wait in the queues of engines: from their hand-over to the start of anything.
+"""Measures how long attempts wait in the queues of engines, from their launch to their start.
 
-Only what this server has handed over itself is counted; another may have taken it over since.
+Only attempts that this server itself has launched are counted.
 """
 
 import threading
@@ -10,37 +10,37 @@ from typing import Final, NamedTuple
 
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 
-#: Attempts that wait and are remembered; beyond it the oldest are not counted.
+#: Maximum of waiting attempts in memory; above it the oldest is not counted.
 _REMEMBERED_MAX: Final = 100_000
 _WAITS: Final = frozenset({Phase.WAITING, Phase.UNKNOWN})
 
 
 class Waited(NamedTuple):
-    """Of so many attempts, so many seconds together."""
+    """The number of attempts, and the sum of their waiting times."""
 
     attempts: int = 0
     seconds: float = 0.0
 
 
 class QueueWaits:
-    """Measures for all engines of a server.  Thread-safe."""
+    """The waiting times of all engines of a server.  Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Nothing has been handed over yet."""
+        """Begin without attempts."""
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._since: dict[AttemptKey, float] = {}
         self._waited: dict[str, Waited] = {}
 
     def handed_over(self, key: AttemptKey) -> None:
-        """An attempt goes into a queue; what is said again counts from the first time."""
+        """Note that an attempt is in an engine's queue; repeated calls keep the first time."""
         with self._lock:
             if len(self._since) >= _REMEMBERED_MAX:
                 del self._since[next(iter(self._since))]
             self._since.setdefault(key, self._monotonic())
 
     def record(self, engine: str, observations: Iterable[Observation]) -> None:
-        """What an engine says of its attempts; the end of a wait is counted once."""
+        """Count the wait of each attempt that an engine observes as started or ended, once."""
         if not self._since:
             return
         over = [observation.key for observation in observations if observation.phase not in _WAITS]
@@ -52,6 +52,6 @@ class QueueWaits:
                     self._waited[engine] = Waited(before.attempts + 1, before.seconds + now - since)
 
     def waited(self) -> Mapping[str, Waited]:
-        """By engine, since this server has begun."""
+        """Return the waits by engine since the start of this server."""
         with self._lock:
             return dict(self._waited)

@@ -27,7 +27,7 @@ from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.holding import KeptAllocations
 from trainshed.engines.slurm.images import containers_of
 from trainshed.engines.slurm.interpreters import Interpreters
-from trainshed.engines.slurm.judge import judged
+from trainshed.engines.slurm.judge import explain_refusal
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.engines.slurm.orders import Orders
 from trainshed.engines.slurm.parse import SlurmJob
@@ -158,7 +158,7 @@ class SlurmEngine:
     def judge(self, needs: JobNeeds) -> Explanation | None:
         """Explain why the cluster can never run the job; None: it can, or that is unknown."""
         self._poller.start()
-        return judged(needs, self._poller.cluster, self._options)
+        return explain_refusal(needs, self._poller.cluster, self._options)
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """Compose the plan, the script and the command as they would be sent."""

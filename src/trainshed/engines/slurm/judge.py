@@ -20,7 +20,9 @@ SPARE_S: Final = 300.0
 _MIB_PER_GB: Final = 1024
 
 
-def judged(needs: JobNeeds, cluster: ClusterState, options: SlurmOptions) -> Explanation | None:
+def explain_refusal(
+    needs: JobNeeds, cluster: ClusterState, options: SlurmOptions
+) -> Explanation | None:
     """Explain why a job can never run there; None: it can, or that is unknown."""
     try:
         wishes = wishes_of(needs.wants, options)

@@ -30,10 +30,10 @@ class SlurmOptions:
     ssh: str = ""
     """The login node on which to run Slurm's commands; this machine if empty."""
     commands: str = ""
-    """The folder of Slurm's commands; empty: the commands are on the usual path."""
+    """The folder of Slurm's commands; if empty, the commands are on the default path."""
     partition: str = ""
     account: str | Mapping[str, str] = ""
-    """One account for all projects, or a table by project; ``*`` is every other project."""
+    """One account for all projects, or a table by project; ``*`` stands for all others."""
     qos: str = ""
     reservation: str = ""
     nice: int | None = None
@@ -42,25 +42,25 @@ class SlurmOptions:
     partitions: Mapping[str, str] = field(default_factory=dict)
     """The partition of jobs with accelerators of a type."""
     gres: Mapping[str, str] = field(default_factory=dict)
-    """Slurm's word for the GPUs of a type, where that cannot be seen from the nodes."""
+    """Slurm's word for the GPUs of a type, if the nodes' GPU names do not show it."""
     policy: FleetPolicy = FleetPolicy.EXACT
     """``exact``: request the CPUs and the memory of the machine type from Slurm."""
     environments: Mapping[str, str] = field(default_factory=dict)
     """Interpreters on the nodes by name."""
     containers: str = NO_CONTAINERS
-    """What runs the images of jobs on the nodes: ``apptainer`` or ``singularity``, or its path."""
+    """The runtime for jobs' images on the nodes: ``apptainer``, ``singularity`` or its path."""
     python: str = "python3"
-    """The nodes' interpreter for what is Trainshed's own there: 3.9 or newer."""
+    """The nodes' interpreter for launchers and wardens: 3.9 or newer."""
     path: str = "/usr/local/bin:/usr/bin:/bin"
-    """PATH of programs on the nodes."""
+    """``PATH`` of programs on the nodes."""
     buckets: str = ""
-    """Where nodes see the folder of all buckets; as the server does if empty."""
+    """Path on the nodes of the folder of all buckets; the same as on the server if empty."""
     cache: str = ""
-    """Where nodes keep installed packages; the user's own place if empty."""
+    """Folder on the nodes for installed packages; a folder of the user if empty."""
     packing: bool = False
-    """Whether small replicas share the nodes of those with GPUs."""
+    """Whether small replicas share nodes with replicas that have GPUs."""
     listen_variable: str = ""
-    """A variable on the nodes with the address under which others reach them."""
+    """A variable on the nodes with the address at which other nodes reach them."""
     enqueued_max: int = 1000
     hold_s: float = 0.0
     """Seconds to keep an allocation for the next attempt of its job; 0: do not keep it."""
@@ -79,12 +79,12 @@ class SlurmOptions:
 
     @property
     def spool_of_nodes(self) -> str:
-        """The spool as nodes see it."""
+        """The path of the spool on the nodes."""
         return self.spool_there or self.spool
 
     @property
     def beyond_s(self) -> float:
-        """How long an attempt may have its nodes beyond the time for which it may run."""
+        """Seconds that an attempt may have its nodes after its running time."""
         return self.grace_s + self.hold_s
 
     def account_of(self, project: str) -> str:

@@ -1,9 +1,9 @@
 """Carries out orders in Slurm and reports news, in the poller's thread between two polls.
 
-An order lies in the attempt's folder.  A job that has not begun, or whose end is known, is
-cancelled.  One that runs is ended by its launcher, which is reminded to look for the order, and
-cancelled only where it takes longer than its order allows.  Orders of an earlier server are taken
-up when Slurm shows their jobs.
+An order is a file in the attempt's folder.  A job that has not begun, or whose end is known, is
+cancelled.  A job that runs is ended by its launcher: a signal makes the launcher read the order,
+and the job is cancelled only if it takes longer than the order allows.  Orders that an earlier
+server wrote are carried out when Slurm shows their jobs.
 """
 
 import enum
@@ -57,11 +57,11 @@ class OrderFacts(NamedTuple):
     is_final: bool = False
     """Whether its end was observed."""
     has_end: bool = False
-    """Whether its end by Slurm's word is written down."""
+    """Whether the end that Slurm reported is stored."""
     is_kept: bool = False
-    """Whether its allocation is kept for the next attempt, or has it by now."""
+    """Whether its allocation is kept for the next attempt, or used by it."""
     is_leaving: bool = False
-    """Whether its launcher has recorded its end just now, and goes by itself."""
+    """Whether its launcher recorded the end just now, and exits by itself."""
     has_begun: bool = False
     is_overdue: bool = False
     is_requeued: bool = False
@@ -69,7 +69,7 @@ class OrderFacts(NamedTuple):
 
 
 def next_step(facts: OrderFacts) -> OrderStep:
-    """Decide what an order needs now; Slurm is not away."""
+    """Decide the next step of an order, while Slurm answers."""
     if facts.is_final and facts.is_kept:
         return OrderStep.SHOW_KEPT if facts.state is not None else OrderStep.DONE
     if not facts.job:
@@ -107,7 +107,7 @@ class Orders:
         self._ticks = 0
         self.pending: set[AttemptKey] = set()
         self.callback: Callable[[Collection[AttemptKey]], None] = lambda _: None
-        """Called with attempts of which there may be news."""
+        """Called with the attempts whose state may have changed."""
 
     def add(self, key: AttemptKey) -> None:
         """Carry out the order in the folder of an attempt as soon as possible."""
@@ -135,7 +135,7 @@ class Orders:
         return bool(pending) or any(_moves(attempt, attempt.rows(answer)) for attempt in running)
 
     def tell_all(self) -> None:
-        """Tell that there may be news of every attempt that is not over."""
+        """Call back for all attempts that are not over, because their state may have changed."""
         with self._attempts.lock:
             keys = [attempt.key for attempt in self._list_open()]
         self._tell(keys)
@@ -148,7 +148,7 @@ class Orders:
             self.callback(keys)
 
     def _sweep(self, rows: Mapping[str, Sequence[SlurmJob]]) -> None:
-        """Take up orders that were given before this server began, and ends that left a job."""
+        """Carry out orders from before this server's start, and end jobs of ended attempts."""
         for job, parts in rows.items():
             key = holding.key_of(parts[0].comment)
             if key is None or states.state_of(parts) in OVER:
@@ -159,7 +159,7 @@ class Orders:
                     self.add(key)
 
     def _is_to_end(self, attempt: SlurmAttempt, job: str, parts: Sequence[SlurmJob]) -> bool:
-        """Tell whether a job that Slurm shows goes on though its attempt is to end."""
+        """Return whether a job must end: its attempt has an order or an end, or was requeued."""
         if attempt.final is not None and self._holding.name(attempt.key, parts[0]):
             return False
         if attempt.submitted is None:
@@ -174,7 +174,7 @@ class Orders:
         try:
             is_done = self._take_step(self._attempts.get(key), poller)
         except (OSError, ValueError, EngineFault):
-            return  # it is tried again
+            return  # the next round tries again
         if is_done:
             with self._attempts.lock:
                 self.pending.discard(key)
@@ -205,7 +205,7 @@ class Orders:
         has_end = is_final or (is_open and spool.end_in_slurm(attempt.folder) is not None)
         has_begun = attempt.records.began is not None
         is_kept = is_final and self._holding.goes_on(attempt.folder)
-        # the time that a launcher has to go counts from the first look after its nodes are free
+        # the launcher's time to exit begins at the first look after its nodes are released
         may_leave = is_final and not is_kept and attempt.records.ended is not None
         return OrderFacts(
             is_submitted=attempt.submitted is not None,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-#: What ``squeue -o`` is asked for: what others can choose freely comes last.
+#: Format of ``squeue -o``: fields with free text come last.
 JOB_FORMAT: Final = "%i|%T|%N|%S|%j|%k|%r"
 #: Times as seconds since 1970, independent of the cluster's time zone.
 TIME_FORMAT: Final = {"SLURM_TIME_FORMAT": "%s"}
@@ -13,16 +13,16 @@ _NOTHING: Final = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknow
 
 
 class SlurmJob(NamedTuple):
-    """One job of Slurm's queue; the components of one that has several have a row each."""
+    """One row of Slurm's queue: a job, or one component of a heterogeneous job."""
 
     id: str
-    """Of the whole job."""
+    """Number of the whole job."""
     component: int
     state: str
     reason: str
     nodes: tuple[str, ...]
     start_s: float | None
-    """When it began, or is expected to."""
+    """Time at which it began, or is expected to begin."""
     name: str
     comment: str
 
@@ -53,7 +53,7 @@ _LEFT: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 def left_s(text: str) -> float | None:
-    """The shortest of times such as ``1-02:03:04``, or infinity; None for anything else."""
+    """Return the shortest of times such as ``1-02:03:04`` in seconds; None: not a time."""
     times = [_left_s(line.strip()) for line in text.splitlines()]
     return None if not times or None in times else min(filter(None, times), default=0.0)
 
@@ -69,14 +69,14 @@ def _left_s(text: str) -> float | None:
 
 
 def host_names(text: str) -> Iterator[str]:
-    """``n[1-3,7],login`` as the names that it stands for."""
+    """Expand ``n[1-3,7],login`` to host names."""
     for part in _parts(text):
         if part not in _NOTHING:
             yield from _spread(part)
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split at commas that are in no brackets."""
+    """Split at commas outside brackets."""
     return (part.strip() for part in re.split(r",(?![^\[]*\])", text))
 
 
@@ -97,21 +97,21 @@ def _spread(text: str) -> Iterator[str]:
 
 
 class SlurmNode(NamedTuple):
-    """One node as ``scontrol show node`` has it."""
+    """One node as ``scontrol show node`` prints it."""
 
     name: str
     state: tuple[str, ...]
-    """Its words: ``IDLE``, ``DRAIN``."""
+    """Words of the state, such as ``IDLE`` and ``DRAIN``."""
     cpus: int
     memory_mib: int
     gres: Mapping[str, int]
-    """How many GPUs by Slurm's word for their type; the word is empty where they have none."""
+    """Number of GPUs by Slurm's word for their type; the word may be empty."""
     partitions: frozenset[str]
     reason: str = ""
 
 
 def nodes(text: str) -> Iterator[SlurmNode]:
-    """The lines of ``scontrol show node -o``."""
+    """Parse the output of ``scontrol show node -o``."""
     for line in text.splitlines():
         fields = _fields(line)
         if "NodeName" in fields:
@@ -128,7 +128,7 @@ def nodes(text: str) -> Iterator[SlurmNode]:
 
 
 class Partition(NamedTuple):
-    """One partition as ``scontrol show partition`` has it; None: no limit."""
+    """One partition as ``scontrol show partition`` prints it; None: no limit."""
 
     name: str
     is_default: bool
@@ -140,7 +140,7 @@ class Partition(NamedTuple):
 
 
 def partitions(text: str) -> Iterator[Partition]:
-    """The lines of ``scontrol show partition -o``."""
+    """Parse the output of ``scontrol show partition -o``."""
     for line in text.splitlines():
         fields = _fields(line)
         if "PartitionName" in fields:
@@ -165,17 +165,17 @@ def minutes(text: str) -> int | None:
 
 
 def version(text: str) -> tuple[int, int] | None:
-    """``slurm-wlm 22.05.8`` as (22, 5)."""
+    """Parse ``slurm-wlm 22.05.8`` as (22, 5)."""
     match = re.search(r"(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def is_up(text: str) -> bool:
-    """Whether ``scontrol ping`` has found a controller."""
+    """Whether the output of ``scontrol ping`` shows a controller that answers."""
     return bool(re.search(r"\bis UP\b|\bUP/|/UP\b", text))
 
 
-#: A word, ``=``, and all up to the next of the kind: some values have spaces.
+#: A name, ``=``, and all text up to the next such pair: some values contain spaces.
 _FIELD: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
 
 
@@ -195,7 +195,7 @@ def _limit(text: str | None) -> int | None:
 
 
 def _gres(text: str) -> dict[str, int]:
-    """``gpu:a100:4(S:0-1),gpu:t4:2,nic:1`` as the GPUs in it by type."""
+    """Parse ``gpu:a100:4(S:0-1),gpu:t4:2,nic:1`` as numbers of GPUs by type."""
     counts: dict[str, int] = {}
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
         kind, *rest = part.split(":")

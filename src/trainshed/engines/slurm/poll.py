@@ -19,9 +19,9 @@ _LOG = logging.getLogger(__name__)
 #: The shortest time between two polls, and how long it applies after a change.
 FAST_S: Final = 1.0
 FOLLOW_S: Final = 15.0
-#: Seconds between two looks at records and orders, which need no command.
+#: Seconds between two rounds of reading records and orders, which need no command.
 TICK_S: Final = 0.2
-#: How often nodes are asked for.
+#: Seconds between two queries of the nodes.
 NODES_S: Final = 30.0
 _CLOSE_S: Final = 1.5
 
@@ -32,10 +32,10 @@ class LastAnswer(NamedTuple):
     rows: Mapping[str, Sequence[SlurmJob]] = {}
     """The rows of each job, by its number, in the order of its components."""
     number: int = 0
-    """How many answers there were; 0: Slurm has not been asked yet."""
+    """Number of answers so far; 0: Slurm has not answered yet."""
     is_away: bool = False
     is_up: bool = True
-    """Whether the controller was heard to work, where jobs were missed."""
+    """Whether the controller answered a ping, if expected jobs were missing."""
 
 
 class Poller:
@@ -50,7 +50,7 @@ class Poller:
         work: Callable[[], bool],
         news: Callable[[], None],
     ) -> None:
-        """``rest_s``: how often Slurm is asked while nothing moves; ``news`` hears of changes."""
+        """``rest_s``: seconds between polls while no job changes; ``news`` is called on changes."""
         self._queue = queue
         self._gres = gres
         self._rest_s = rest_s
@@ -71,7 +71,7 @@ class Poller:
         self.last_answer = LastAnswer()
         self.cluster = ClusterState(gres=gres)
         self.answered_s: float | None = None
-        """When Slurm answered last, by the machine's clock."""
+        """Time of Slurm's last answer, by the system clock."""
 
     def start(self) -> None:
         """Start polling, if it is not started."""
@@ -108,7 +108,7 @@ class Poller:
         )
 
     def close(self) -> None:
-        """End the thread, or leave it to its last question."""
+        """End the thread, without waiting long for a command that runs."""
         self._ends = True
         self._wake.set()
         if self._thread is not None:
@@ -118,7 +118,7 @@ class Poller:
         while not self._ends:
             try:
                 self._round()
-            except Exception:  # noqa: BLE001 - the next look may succeed
+            except Exception:  # noqa: BLE001 - the next poll may succeed
                 _LOG.exception("polling Slurm failed")
             self._wake.wait(TICK_S)
             self._wake.clear()
@@ -133,7 +133,7 @@ class Poller:
             self._ask()
 
     def _run_work(self) -> bool:
-        """Whether an order is under way; the poller queries Slurm also when an order fails."""
+        """Return whether a job is changing.  An error is logged, so that polling continues."""
         try:
             moves = self._work()
         except Exception:  # noqa: BLE001 - the next try may succeed
@@ -182,7 +182,7 @@ class Poller:
 
     def _fail(self, why: str) -> None:
         is_new = self._away_since_s is None
-        self._why = why if is_new else self._why  # each new sentence would be stored
+        self._why = why if is_new else self._why  # the caller stores each new message
         self._away_since_s = self._away_since_s or time.time()
         self.last_answer = self.last_answer._replace(is_away=True)
         if is_new:

@@ -1,7 +1,7 @@
-"""Runs one task on the cluster to check what the server cannot see; for ``doctor --engine``.
+"""Runs one task on the cluster to check what the server cannot check; for ``doctor --engine``.
 
-The task answers with a file in the shared folder, so its answer also says that the folder is seen
-from both sides and how late.  Nothing of it is left afterwards.
+The task answers with a file in the shared folder, so its answer also shows that server and node
+see the same folder, and with what delay.  Afterwards the probe removes all its files.
 """
 
 import hashlib
@@ -23,20 +23,20 @@ from trainshed.engines.supervise.record.folder import read_file
 from trainshed.files.beneath import PathBeneath
 from trainshed.files.trees import remove_tree
 
-#: How long an answer is waited for: a cluster may have no free node for a while.
+#: Seconds to wait for an answer: the cluster may have no free node for a while.
 ANSWER_S_MAX: Final = 300.0
 _LOOK_S: Final = 0.05
-#: What is noted as late: lines and ends of jobs come as late as that.
+#: Delay of the shared folder that is reported: log lines and ends of jobs have the same delay.
 _LATE_S: Final = 5.0
-#: Restarts and time limits bear less than what is said of a clock beyond this.
+#: Clock difference that is reported; restarts and time limits tolerate less than more.
 _CLOCK_S: Final = 2.0
 _PYTHON: Final = (3, 9)
 _QUESTION: Final = "question"
 _ANSWER: Final = "answer.json"
 _ANSWER_BYTES_MAX: Final = 1 << 22
 
-#: What the task runs; its words are the folder and the interpreters, its own one first, and nothing
-#: is put into it.
+#: The script of the task.  Its arguments are the folder and the interpreters, the one that runs it
+#: first; the text is constant.
 SCRIPT: Final = """\
 #!/bin/sh
 umask 077
@@ -91,7 +91,7 @@ SCRIPT_NAME: Final = f"probe-{hashlib.sha256(SCRIPT.encode()).hexdigest()[:16]}.
 def probe(
     queue: Queue, spool: Spool, options: SlurmOptions, *, answer_s_max: float = ANSWER_S_MAX
 ) -> Iterator[EngineFinding]:
-    """Findings, one after the other as they are known.  Raises OSError where Slurm is away."""
+    """Yield the findings as they are known.  Raises OSError if Slurm does not answer."""
     yield from _check_config(queue.config())
     word, name = secrets.token_hex(8), f"probe-{secrets.token_hex(4)}"
     folder = Path(spool.here, name)
@@ -145,13 +145,13 @@ def _check_config(text: str) -> Iterator[EngineFinding]:
         "process tracking",
         is_well=track == "proctrack/cgroup",
         found=track,
-        advice="set ProctrackType=proctrack/cgroup in slurm.conf: with others a program that "
-        "forks twice can outlive its job",
+        advice="set ProctrackType=proctrack/cgroup in slurm.conf: with other types a program "
+        "that forks twice can outlive its job",
     )
 
 
 def _answer(folder: Path, seconds: float) -> Mapping[str, Any] | None:
-    """What the task wrote; a shared folder is listed, since a name may be unknown long after."""
+    """Wait for the task's answer; list the folder, since NFS may hide a new name from a lookup."""
     until = time.monotonic() + seconds
     place = PathBeneath.of_file(str(folder / _ANSWER))
     while time.monotonic() < until:
@@ -167,10 +167,12 @@ def _silent(queue: Queue, job: str, seconds: float) -> EngineFinding:
     row = next((row for row in queue.jobs() if row.id == job), None)
     if row is not None and states.state_of([row]) is SlurmState.PENDING:
         text = f"job {job} has waited for {seconds:g} s: {row.reason}"
-        advice = "free a node, or see the partition and account in [[engine]]"
+        advice = "free a node, or check `partition` and `account` in [[engine]]"
     else:
-        text = f"job {job} has left no answer within {seconds:g} s"
-        advice = "the folder `spool` must be the same on nodes; `spool_there` says its path there"
+        text = f"job {job} wrote no answer within {seconds:g} s"
+        advice = (
+            "the folder `spool` must be the same on the nodes; set `spool_there` to its path there"
+        )
     return EngineFinding("task", is_well=False, found=text, advice=advice)
 
 
@@ -211,8 +213,10 @@ def _check_answer(
     yield EngineFinding(
         "clock",
         is_well=off <= _CLOCK_S,
-        found=f"{host} is {off:.1f} s off at least" if off else "no difference is seen",
-        advice="keep the clocks of server and nodes together (chrony or ntpd)",
+        found=f"the clock of {host} differs by at least {off:.1f} s"
+        if off
+        else "no difference measured",
+        advice="synchronize the clocks of server and nodes (chrony or ntpd)",
     )
     yield EngineFinding(
         "first line", is_well=True, found=f"{max(0.0, began - submitted_s):.2f} s after sbatch"
@@ -234,6 +238,6 @@ def _check_folder(
         "shared folder, seen from here",
         is_well=back_s <= _LATE_S,
         found=f"a file of {host} was seen here after {back_s:.1f} s",
-        advice="mount it with shorter attribute caches (NFS: actimeo=1): lines and ends of jobs "
-        "come as late as that",
+        advice="mount it with shorter attribute caches (NFS: actimeo=1): log lines and ends of "
+        "jobs have the same delay",
     )

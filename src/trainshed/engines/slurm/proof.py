@@ -1,13 +1,13 @@
 """Decides the state of one attempt: pure functions from facts to a decision.
 
-``SlurmFacts`` are what one look has read of the attempt's folder and of Slurm's last answer.  Some
-proofs need several looks, such as that Slurm does not know a job any more: ``Memory`` is what
-earlier looks have left, and ``follow`` makes the next one.  ``what_is_proven`` decides from both.
-``attempt.SlurmAttempt`` reads the facts and performs the decision.
+``SlurmFacts`` holds what one look has read from the attempt's folder and from Slurm's last answer.
+Some proofs need several looks, such as that Slurm does not know a job any more: ``Memory`` holds
+the results of earlier looks, and ``follow`` computes it for the next one.  ``what_is_proven``
+decides from both.  ``attempt.SlurmAttempt`` reads the facts and performs the decision.
 
-Records tell how its programs ended.  Slurm tells why: a program that SIGTERM has ended may have
-been preempted, cancelled by another user, or at its limit.  So an end by a signal that was not
-ordered by us is believed only when Slurm has said how the job ended.
+The records show how the programs ended, and Slurm shows why: SIGTERM may come from a preemption,
+a cancellation by another user, or a time limit.  So an end by a signal that this server did not
+order is believed only when Slurm has reported how the job ended.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from trainshed.engines.warden.protocol import IS_LEFT
 from trainshed.model.attempt import SIGNAL_BASE, AttemptKey, Loss, Outcome
 from trainshed.model.explanation import Explanation, Reason
 
-#: A job that so many answers in a row do not have is gone.
+#: Slurm does not know a job any more after so many answers in a row without it.
 _MISSES: Final = 2
-#: What ``IS_LEFT`` was in launchers that an earlier version started.
+#: The text of ``IS_LEFT`` in launchers of an earlier version.
 _IS_LEFT_EARLIER: Final = "is to be left"
 QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
-#: The end that the records tell is the end.
+#: The end in the records is the attempt's end.
 STANDS: Final = EndInSlurm(stands=True)
 
 
@@ -40,32 +40,32 @@ class SlurmFacts:
     now_s: float = 0.0
     """By the monotonic clock."""
     lost_after_s: float = 0.0
-    """How long records may be late of a job that is over, or that Slurm does not know."""
+    """Seconds to wait for the records of a job that is over or unknown to Slurm."""
 
     end: EndInSlurm | None = None
-    """The end that an earlier look has written down; then nothing else counts."""
+    """The end that an earlier look has stored; if set, no other fact counts."""
     is_submitted: bool = True
     job: str = ""
     """Slurm's number; empty until Slurm has given one."""
     is_new: bool = False
-    """Whether Slurm may not show its job yet, as it was submitted just now."""
+    """Whether Slurm may not list its job yet, because it was submitted just now."""
     order: Order | None = None
     claim: bool | None = None
     """Whether the server has the claim, so that no job begins the attempt; None: not tried yet."""
     has_begun: bool = False
     outcome: Outcome | None = None
-    """The end that its records tell."""
+    """The end in its records."""
     is_held: bool = False
-    """Whether its launcher says, after this end, that it keeps its nodes."""
+    """Whether its launcher has recorded, after this end, that it keeps its nodes."""
 
     number: int = 0
-    """How many answers of Slurm there were."""
+    """Number of Slurm's answers so far."""
     is_away: bool = False
     is_up: bool = True
     rows: Sequence[SlurmJob] = ()
-    """What Slurm says of its job."""
+    """Slurm's rows of its job."""
     silent: frozenset[str] = frozenset()
-    """Those of its nodes that Slurm does not reach."""
+    """Those of its nodes that Slurm cannot reach."""
 
     @property
     def state(self) -> SlurmState | None:
@@ -74,18 +74,18 @@ class SlurmFacts:
 
 
 class Memory(NamedTuple):
-    """The state that earlier looks have left."""
+    """The results of earlier looks."""
 
     missed: int = 0
-    """How many answers in a row did not have its job."""
+    """Number of answers in a row without its job."""
     counted_at: int = 0
     """The number of the answer that was counted last."""
     over_since_s: float | None = None
-    """When an answer of Slurm first had its job as over, or no longer had it."""
+    """When an answer of Slurm first reported its job as over, or no longer listed it."""
     held_at: int | None = None
-    """The number of the first answer with a launcher that keeps its nodes."""
+    """Number of the first answer after its launcher recorded that it keeps its nodes."""
     queued_at: int | None = None
-    """The answer that first had its job in the queue though it had begun."""
+    """Number of the first answer with its job in the queue after it had begun."""
     is_requeued: bool = False
     """Whether its job waits to start again."""
 
@@ -103,23 +103,23 @@ class Waits(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Its records hold, but for an end that is not believed yet."""
+    """It runs by its records; an end in them is not believed yet."""
 
     waits: Explanation | None = None
 
 
 class Recorded(NamedTuple):
-    """Its records hold, with the end that they tell."""
+    """It has ended as its records show."""
 
 
 class Over(NamedTuple):
-    """It has ended so."""
+    """It has ended."""
 
     end: EndInSlurm
     takes_claim: bool = False
     """Whether the claim is taken first, so that no job begins it later."""
     is_written: bool = False
-    """Whether the end need not be written down before it is reported."""
+    """Whether the end is reported without storing it."""
 
 
 class TakeClaim(NamedTuple):
@@ -150,7 +150,7 @@ def follow(memory: Memory, facts: SlurmFacts) -> Memory:
 
 
 def _count_miss(memory: Memory, facts: SlurmFacts) -> Memory:
-    """Count answers of a working controller that do not have a job that was submitted."""
+    """Count answers of a working controller without a job that was submitted."""
     is_counted = not facts.number or facts.number == memory.counted_at
     if facts.is_away or not facts.is_up or is_counted:
         return memory
@@ -163,7 +163,7 @@ def _count_miss(memory: Memory, facts: SlurmFacts) -> Memory:
 
 
 def _follow_queue(memory: Memory, facts: SlurmFacts) -> Memory:
-    """Tell an answer that is older than its start from a job that is to start again."""
+    """Distinguish an answer older than its start from a job that was requeued."""
     state = facts.state
     if state in QUEUED and (facts.has_begun or state is SlurmState.REQUEUED):
         queued_at = facts.number if memory.queued_at is None else memory.queued_at
@@ -188,7 +188,7 @@ def what_is_proven(facts: SlurmFacts, memory: Memory) -> Decision:
 
 
 def give_up(why: str, last_words: str, *, has_ended: bool, has_decided: bool) -> Decision:
-    """Decide of an attempt of which no more records can come."""
+    """Decide the end of an attempt that can write no more records."""
     if has_ended:
         return Recorded()
     if has_decided:
@@ -198,7 +198,7 @@ def give_up(why: str, last_words: str, *, has_ended: bool, has_decided: bool) ->
 
 
 def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> Decision:
-    """Its records tell an end; Slurm may have to say what caused it."""
+    """Decide whether the end in the records counts, or whether Slurm must report its cause."""
     if facts.order is not None or not _is_doubtful(outcome):
         return Recorded()
     state = facts.state
@@ -214,7 +214,7 @@ def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> 
 
 
 def _judge_without_end(facts: SlurmFacts, memory: Memory) -> Decision:
-    """No end is recorded."""
+    """Decide from Slurm's state, without an end in the records."""
     state = facts.state
     if facts.is_away:
         return Unknown()
@@ -228,7 +228,7 @@ def _judge_without_end(facts: SlurmFacts, memory: Memory) -> Decision:
 
 
 def _judge_started(facts: SlurmFacts) -> Decision:
-    """Its job has nodes, of which Slurm may not reach some."""
+    """Decide for a job that has nodes; Slurm may not reach some of them."""
     if facts.silent:
         return Unknown(states.unreachable(facts.key, facts.silent))
     if facts.state is SlurmState.UNKNOWN:
@@ -241,7 +241,7 @@ def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:
     if not facts.job:
         return Unknown()
     if not facts.number or (facts.is_new and not facts.has_begun):
-        text = f"Slurm has it as job {facts.job} and has said no more of it yet"
+        text = f"Slurm has accepted it as job {facts.job} and does not list the job yet"
         return Waits(Explanation(reason=Reason.ENGINE_QUEUE, message=text))
     if facts.is_new:
         return Runs()
@@ -251,7 +251,7 @@ def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:
 
 
 def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
-    """Slurm says that nothing of it runs, and its end is not recorded."""
+    """Decide for a job that Slurm reports as over, without an end in the records."""
     is_by_us = facts.state is SlurmState.STOPPED and facts.order is not None
     if facts.state is not SlurmState.DONE and not is_by_us:
         return Over(_end_by(facts, memory), takes_claim=True)
@@ -259,7 +259,7 @@ def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
 
 
 def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
-    """In the queue, unless the answer is older than its start, or its job was requeued."""
+    """Decide for a job in the queue; the answer may be older than its start."""
     if facts.has_begun or facts.state is not SlurmState.PENDING:
         return Unknown() if memory.is_requeued else Runs()
     why = states.never(facts.rows)
@@ -269,22 +269,22 @@ def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
 
 
 def _is_gone(facts: SlurmFacts, memory: Memory) -> bool:
-    """Whether so many answers in a row have not had its job, of a controller that works."""
+    """Whether enough answers in a row, of a working controller, did not list its job."""
     is_counted = not facts.is_away and facts.is_up and facts.number > 0
     return is_counted and not facts.rows and memory.missed >= _MISSES
 
 
 def _has_waited(facts: SlurmFacts, memory: Memory) -> bool:
-    """Whether records that are only late would be there by now."""
+    """Whether late records would have arrived by now."""
     since_s = memory.over_since_s
     return since_s is not None and facts.now_s - since_s >= facts.lost_after_s
 
 
 def _is_kept(facts: SlurmFacts, memory: Memory) -> bool:
-    """Whether its job ran on after its end, by Slurm's answers: then no other user has ended it."""
+    """Whether Slurm's answers show its job running after the end: no other user ended it."""
     if not facts.is_held or memory.held_at is None:
         return False
-    return facts.number > memory.held_at + 1  # one answer may have been under way
+    return facts.number > memory.held_at + 1  # one query may have begun earlier
 
 
 def _end_by(facts: SlurmFacts, memory: Memory) -> EndInSlurm:
@@ -311,7 +311,7 @@ def _early(order: Order) -> EndInSlurm:
 
 
 def _is_doubtful(outcome: Outcome) -> bool:
-    """Whether something other than the program may have ended it."""
+    """Whether another user or Slurm may have ended it with a signal."""
     if not outcome.exit_code:
         return False
     return outcome.interrupted or any(

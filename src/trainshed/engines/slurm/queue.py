@@ -14,7 +14,7 @@ from trainshed.model.faults import EngineFault
 
 #: The oldest release with command output that ``parse`` can read.
 VERSION_MIN: Final = (22, 5)
-#: Words of sbatch for limits on how many jobs may lie in the queue, in lower case.
+#: Parts of sbatch's messages about limits on the number of queued jobs, in lower case.
 _FULL: Final = (
     "maxsubmitjob",
     "submitjobslimit",
@@ -23,7 +23,7 @@ _FULL: Final = (
     "temporarily unable to accept job",
     "resource temporarily unavailable",
 )
-#: The same sentence of Slurm's may mean a limit on size; then one of these stands beside it.
+#: With one of these beside it, the same message is about a limit on the size of a job.
 _TOO_LARGE: Final = ("maxnode", "maxcpu", "maxwall", "maxtres", "maxmem", "minprio", "minutes")
 #: Messages of scancel for a job that has ended or that Slurm has forgotten.
 _GONE: Final = ("invalid job id", "already completing or completed", "job/step already")
@@ -39,7 +39,7 @@ class Queue:
         """Prefix of the names of all jobs of this installation."""
 
     def counts(self) -> Mapping[tuple[str, bool], int]:
-        """How many commands were run, by name and whether Slurm has done what they asked."""
+        """Return the number of commands by name and whether they succeeded."""
         return dict(self._commands.counts)
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
@@ -60,23 +60,23 @@ class Queue:
         return parse.is_up(self._commands.ask("scontrol", "ping"))
 
     def version(self) -> tuple[int, int] | None:
-        """Slurm's release."""
+        """Return the major and minor number of Slurm's release; None: unknown."""
         return parse.version(self._commands.ask("sbatch", "--version"))
 
     def config(self) -> str:
-        """The cluster's configuration, a line a setting."""
+        """Return the cluster's configuration, one setting a line."""
         return self._commands.ask("scontrol", "show", "config")
 
     def cluster(self, gres: Mapping[str, str]) -> ClusterState:
-        """Nodes and partitions as they are."""
+        """Query the nodes and the partitions."""
         nodes = tuple(parse.nodes(self._commands.ask("scontrol", "show", "node", "-o")))
         partitions = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
         return ClusterState(nodes, {partition.name: partition for partition in partitions}, gres)
 
     def submit(self, words: Sequence[str], *locks: int) -> str:
-        """The number of a new job.  Raises EngineFault for one that can never be, or Refused.
+        """Submit a job and return its number.  Raises EngineFault, or LaunchRefused to retry later.
 
-        sbatch inherits the locks: no other process submits while it may still do so.
+        sbatch inherits the locks, so no other process submits while it runs.
         """
         try:
             output = self._commands.ask("sbatch", *words, seconds=SUBMIT_S_MAX, descriptors=locks)
@@ -88,7 +88,7 @@ class Queue:
         return number
 
     def shown(self, words: Sequence[str]) -> list[str]:
-        """The whole command of a submission, for people."""
+        """Compose the whole command of a submission, for people to read."""
         return self._commands.argv("sbatch", *words)
 
     def cancel(self, job: str) -> None:
@@ -121,11 +121,11 @@ def _compose_refusal(words: str) -> Exception:
 
 _ADVICE: Final[Mapping[str, str]] = {
     "invalid account": "; the engine's `account` and the label trainshed-slurm-account name the "
-    "account to charge: `sacctmgr show assoc user=$USER` lists those that may",
-    "invalid qos": "; the engine's `qos` and the label trainshed-slurm-qos say which it is: "
-    "`sacctmgr show assoc user=$USER format=qos` lists those that may be asked for",
-    "invalid partition": "; the engine's `partition` and the label trainshed-slurm-partition say "
-    "which it is: `sinfo` lists them",
-    "reservation": "; the engine's `reservation` and the label trainshed-slurm-reservation say "
-    "which it is: `scontrol show reservation` lists them",
+    "account to charge: `sacctmgr show assoc user=$USER` lists those that may be used",
+    "invalid qos": "; the engine's `qos` and the label trainshed-slurm-qos set it: "
+    "`sacctmgr show assoc user=$USER format=qos` lists those that may be used",
+    "invalid partition": "; the engine's `partition` and the label trainshed-slurm-partition "
+    "set it: `sinfo` lists them",
+    "reservation": "; the engine's `reservation` and the label trainshed-slurm-reservation "
+    "set it: `scontrol show reservation` lists them",
 }

@@ -9,8 +9,8 @@ from trainshed.engines.slurm.shape import JobShape, ShapePart
 from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.model.attempt import AttemptKey
 
-#: The only text of ours that a shell reads; all that differs between attempts are its arguments.
-#: The first that makes the claim has the attempt: a second job, or a second start, goes at once.
+#: The only text of Trainshed that a shell reads; attempts differ only in its arguments.  The first
+#: job that creates the claim runs the attempt: a second job, or a second start, exits at once.
 BATCH: Final = """\
 #!/bin/sh
 # folder of the attempt, interpreter, archive
@@ -31,7 +31,7 @@ _SRUN: Final = ("srun", "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--inp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """All that the words of sbatch are made of; paths are those of the nodes."""
+    """All values in the arguments of sbatch; paths are those of the nodes."""
 
     key: AttemptKey
     installation: str
@@ -52,12 +52,12 @@ class Submission:
 
 
 def job_name(installation: str, uid: int) -> str:
-    """What every job of one of ours is called in Slurm."""
+    """Return the name in Slurm of the job with this uid."""
     return f"ts-{installation}-{uid}"
 
 
 def sbatch_words(submission: Submission) -> list[str]:
-    """The words of sbatch behind its name."""
+    """Compose the arguments of sbatch."""
     words = ["--parsable", *_common(submission)]
     if submission.shape.packed:
         words += _packed(submission)
@@ -79,7 +79,7 @@ def _common(submission: Submission) -> Iterator[str]:
 
 
 def _component_options(submission: Submission, number: int = 0) -> Iterator[str]:
-    """What components do not have in common of themselves."""
+    """Yield the options that Slurm does not copy from one component to the next."""
     name = job_name(submission.installation, submission.key.uid)
     # components of one name would wait for each other as singletons
     yield f"--job-name={name}" if not number else f"--job-name={name}.{number}"
@@ -124,7 +124,7 @@ def _gres(word: str, count: int) -> str:
 
 
 def steps(submission: Submission) -> tuple[StepRule, ...]:
-    """The commands by which the launcher starts a warden for every replica."""
+    """Compose the commands with which the launcher starts a warden for every replica."""
     parts = submission.shape.parts
     if submission.shape.packed:
         return tuple(_step_beside(submission, number, part) for number, part in enumerate(parts))
@@ -144,13 +144,13 @@ def _tasks(part: ShapePart) -> Iterator[str]:
 
 
 def _evenly(count: int, per_node: int) -> Iterator[str]:
-    """Where it does not come out even srun warns, and does what is wanted without it."""
+    """Omit the option if nodes get unequal numbers: srun would warn, and needs no option."""
     if not count % per_node:
         yield f"--ntasks-per-node={per_node}"
 
 
 def _step_beside(submission: Submission, number: int, part: ShapePart) -> StepRule:
-    """A step that shares the nodes with others."""
+    """Compose a step that shares the nodes with other steps."""
     share = submission.shape.share(part)
     words = [*_SRUN, "--exact", f"--ntasks={part.count}", *_evenly(part.count, share)]
     words += [f"--nodes={-(-part.count // share)}", f"--cpus-per-task={part.need.cpus}"]

@@ -1,8 +1,8 @@
 """Describes the allocation of an attempt, its components, and the steps that start wardens.
 
-Replicas in a row that are alike make one component.  One component is a plain job; several are a
-heterogeneous job, whose components never share a node; with packing there is one allocation of
-equal nodes on which steps run beside each other.
+Consecutive replicas with the same resources make one component.  One component is a plain job;
+several are a heterogeneous job, whose components never share a node.  With packing there is one
+allocation of equal nodes, on which steps run beside each other.
 """
 
 import math
@@ -23,35 +23,35 @@ class Need:
 
     cpus: int = 1
     memory_mib: int = 0
-    """0: what the cluster gives by itself."""
+    """0: the cluster's default."""
     gpu_type: str | None = None
     gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapePart:
-    """Replicas in a row that are alike."""
+    """Consecutive replicas with the same resources."""
 
     first: int
-    """The place in the plan of the first."""
+    """Position of the first replica in the plan."""
     count: int
     need: Need
     role: Role
-    """Of the last; the chief and its workers may be alike."""
+    """Role of the last replica; the chief and its workers may have the same resources."""
     others: int = 0
-    """How many of them have another role."""
+    """Number of replicas with another role."""
     per_node: int | None = None
-    """How many share a node at the most; None: Slurm spreads them as it likes."""
+    """Maximum of replicas on a node; None: Slurm distributes them."""
 
     @property
     def nodes(self) -> int | None:
-        """How many nodes they take; None: Slurm decides."""
+        """Number of nodes; None: Slurm decides."""
         return None if self.per_node is None else math.ceil(self.count / self.per_node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobShape:
-    """All that an attempt asks."""
+    """The allocation that an attempt requests."""
 
     parts: tuple[ShapePart, ...]
     packed: bool = False
@@ -63,12 +63,12 @@ class JobShape:
         return max(self.parts, key=lambda part: (part.need.gpus, part.need.cpus, part.count))
 
     def share(self, part: ShapePart) -> int:
-        """How many of a part a node of a packed allocation has at the most."""
+        """Return the maximum of replicas of a part on a node of a packed allocation."""
         return math.ceil(part.count / self.largest.count)
 
     @property
     def each_node(self) -> Need:
-        """What every node of a packed allocation has: one of the largest, a share of others."""
+        """Resources of each packed node: a replica of the largest part and a share of others."""
         main = self.largest
         shares = [(part, self.share(part)) for part in self.parts]
         return Need(
@@ -80,7 +80,7 @@ class JobShape:
 
 
 def need_of(demand: Demand, policy: FleetPolicy) -> Need:
-    """What a replica's machine type means here; CPUs and memory only where they count."""
+    """Convert a machine type; CPUs and memory count only with the policy ``exact``."""
     exact = policy is FleetPolicy.EXACT
     return Need(
         cpus=max(1, demand.vcpus) if exact else 1,
@@ -98,10 +98,10 @@ def shape_of(
     packing: bool,
     fitting: Callable[[Need], int] = lambda _: 0,
 ) -> JobShape:
-    """The shape of replicas in the order of their plan.
+    """Return the shape for replicas in the order of their plan.
 
-    ``fitting`` says how many nodes can hold a replica; where there are fewer than replicas with
-    GPUs, several share a node.
+    ``fitting`` counts the nodes that can hold a replica; if they are fewer than the replicas with
+    GPUs, several replicas share a node.
     """
     needs = {group.role: need_of(group.each, policy) for group in demand.groups}
     rows = [(role, needs.get(role, Need())) for role in roles]
@@ -128,6 +128,6 @@ def _per_node(count: int, need: Need, fitting: Callable[[Need], int]) -> int:
 
 
 def roles_of(demand: JobDemand) -> list[Role]:
-    """The roles of all replicas, as a plan has them: group after group, the primary first."""
+    """List the roles of all replicas in the order of a plan: by group, the primary first."""
     groups = sorted(demand.groups, key=lambda group: group.role is not Role.PRIMARY)
     return [group.role for group in groups for _ in range(group.count)]

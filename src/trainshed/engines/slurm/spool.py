@@ -1,7 +1,7 @@
 """Reads and writes the folder that server and nodes share; the two may see different paths.
 
-Jobs run as the server's own user and can change its content.  So the server follows no link below
-it, refuses folders of other users, and runs no program from it.
+Jobs run as the server's own user and can change the content of the folder.  So the server follows
+no link below it, refuses folders of other users, and runs no program from it.
 """
 
 import os
@@ -36,21 +36,21 @@ T = TypeVar("T")
 
 
 class Placing(NamedTuple):
-    """One part of an attempt, as far as it says which replica is where."""
+    """The replicas of one part of an attempt, to derive their nodes."""
 
     replicas: tuple[tuple[Role, int], ...]
     per_node: int | None = None
 
 
 class SpoolRecord(NamedTuple):
-    """What is kept of a submission: it was about to be made, or Slurm has given it a number."""
+    """The record of a submission, written before sbatch runs and again with the job's number."""
 
     since_s: float
     job: str = ""
     """Slurm's number; empty: not known yet."""
     parts: tuple[Placing, ...] = ()
     shape: str = ""
-    """A sign of all that was asked of Slurm for it."""
+    """A hash of the request to Slurm."""
     kept: int = 0
     """Number of the attempt from which its allocation was kept; 0: it has its own."""
 
@@ -64,9 +64,9 @@ class EndInSlurm(NamedTuple):
     nodes: tuple[str, ...] = ()
     """Nodes that the next attempt should avoid."""
     stands: bool = False
-    """Whether the end that the attempt's records tell is the end."""
+    """Whether the end in the attempt's records counts."""
     early: bool = False
-    """Whether it was to stop before it began."""
+    """Whether an order ended it before it began."""
     never: bool = False
     """Whether it could not be started at all."""
 
@@ -86,7 +86,7 @@ class Spool:
         return f"{self.here}/{_JOBS}"
 
     def open(self) -> None:
-        """Have it there.  Raises UsageFault for a folder that is not ours alone, or OSError."""
+        """Create the folders.  Raises OSError, or UsageFault for a folder of another user."""
         if not os.path.isdir(self._root):
             raise UsageFault(f"the spool {self._root} must be a folder that server and nodes share")
         for path in (self.here, self.jobs, f"{self.here}/{_LIBRARY}"):
@@ -97,38 +97,38 @@ class Spool:
                 raise UsageFault(f"{path} {strange}; it must be a folder of the server's user")
 
     def there_of(self, path: str) -> str:
-        """A path below the spool as the nodes have it."""
+        """Translate a path below the spool from the server's to the nodes'."""
         if not path.startswith(f"{self.here}/"):
             raise AssertionError(f"{path} is not below {self.here}")
         return self.there + path[len(self.here) :]
 
     def here_of(self, path: str) -> str:
-        """A path below the spool as the server has it, from what the nodes have."""
+        """Translate a path below the spool from the nodes' to the server's."""
         if not path.startswith(f"{self.there}/"):
             raise AssertionError(f"{path} is not below {self.there}")
         return self.here + path[len(self.there) :]
 
     def folder(self, key: AttemptKey) -> AttemptFolder:
-        """The folder of an attempt, for the server."""
+        """Return the folder of an attempt with the server's path."""
         return AttemptFolder(f"{self.jobs}/{key.uid}/{key.attempt}")
 
     def folder_there(self, key: AttemptKey) -> AttemptFolder:
-        """The same, for the nodes."""
+        """Return the folder of an attempt with the nodes' path."""
         return AttemptFolder(f"{self.there}/{_JOBS}/{key.uid}/{key.attempt}")
 
     def check(self, key: AttemptKey) -> None:
-        """Raise EngineFault where a folder of an attempt is a link or of another user."""
+        """Raise EngineFault if a folder of an attempt is a link or belongs to another user."""
         folder = self.folder(key)
         for path in (folder.job, folder.path):
             if os.path.lexists(path) and (strange := _strange(path)):
                 raise EngineFault(f"cannot use the folder {path}: it {strange}")
 
     def has(self, name: str) -> bool:
-        """Whether a file is beside the jobs: without the file system that is mounted there, no."""
+        """Whether a library file exists; false if the shared file system is not mounted."""
         return os.path.isfile(f"{self.here}/{_LIBRARY}/{name}")
 
     def make(self, key: AttemptKey) -> AttemptFolder:
-        """Have the folder of an attempt there.  Raises OSError or EngineFault."""
+        """Create the folder of an attempt.  Raises OSError or EngineFault."""
         folder = self.folder(key)
         for path in (folder.job, folder.path, folder.work):
             with suppress(FileExistsError):
@@ -138,7 +138,7 @@ class Spool:
         return folder
 
     def keep(self, name: str, data: bytes, mode: int = 0o600) -> str:
-        """Put a file that nodes read beside the jobs; its path for the nodes.  Raises OSError."""
+        """Store a file for the nodes and return its path on the nodes.  Raises OSError."""
         path = f"{self.here}/{_LIBRARY}/{name}"
         if not _has(path, data):
             draft = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
@@ -152,7 +152,7 @@ class Spool:
         return self.there_of(path)
 
     def keep_script(self, name: str, text: str, *, is_remote: bool) -> str:
-        """Put a script beside the jobs; its path for sbatch, which reads it.  Raises OSError.
+        """Store a script and return its path for sbatch, which reads it.  Raises OSError.
 
         ``is_remote``: sbatch runs on a login node, which sees the spool as nodes do.
         """
@@ -160,16 +160,16 @@ class Spool:
         return there if is_remote else f"{self.here}/{_LIBRARY}/{name}"
 
     def keys(self) -> Iterator[AttemptKey]:
-        """Every attempt that has a folder.  Raises OSError."""
+        """Yield all attempts that have a folder.  Raises OSError."""
         for uid in self._numbers(""):
             yield from self.attempts_of(uid)
 
     def attempts_of(self, uid: int) -> list[AttemptKey]:
-        """The attempts of a job that have a folder.  Raises OSError."""
+        """List the attempts of a job that have a folder.  Raises OSError."""
         return [AttemptKey(uid, number) for number in self._numbers(str(uid))]
 
     def remove(self, uid: int) -> None:
-        """Remove all of a job.  Raises OSError."""
+        """Remove the folder of a job.  Raises OSError."""
         with suppress(FileNotFoundError):
             remove_tree(f"{self.jobs}/{uid}")
 
@@ -188,7 +188,7 @@ def submitted(folder: AttemptFolder) -> SpoolRecord | None:
 
 
 def keep_submitted(folder: AttemptFolder, record: SpoolRecord) -> None:
-    """Keep a submission so that it outlasts everything.  Raises OSError."""
+    """Store the record of a submission durably.  Raises OSError."""
     parts = [
         ([(role.value, index) for role, index in part.replicas], part.per_node)
         for part in record.parts
@@ -203,13 +203,13 @@ def end_in_slurm(folder: AttemptFolder) -> EndInSlurm | None:
 
 
 def keep_end(folder: AttemptFolder, end: EndInSlurm) -> None:
-    """Keep an end so that it outlasts everything.  Raises OSError."""
+    """Store the end of an attempt durably.  Raises OSError."""
     value = {**end._asdict(), "loss": end.loss and end.loss.value}
     write_json(f"{folder.path}/{_ENDED}", value, durably=True)
 
 
 def take_claim(folder: AttemptFolder) -> bool:
-    """Have the claim: no job begins the attempt any more.  False: one has.  Raises OSError."""
+    """Take the claim, so that no job begins the attempt; False: a job has it.  Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(f"{folder.path}/{_CLAIM}", flags, 0o600)
@@ -233,7 +233,7 @@ def is_claimed(folder: AttemptFolder) -> bool:
 
 
 def nodes_of(folder: AttemptFolder) -> list[tuple[str, ...]]:
-    """The nodes of each part, as the job that has the claim wrote them down; empty: none has."""
+    """Read the nodes of each part from the claim of a job; empty: no job has the claim."""
     try:
         with Beneath(folder.path) as own, own.read(_CLAIM) as file:
             words = file.read(_CLAIM_BYTES_MAX).decode(errors="replace").split()
@@ -242,10 +242,10 @@ def nodes_of(folder: AttemptFolder) -> list[tuple[str, ...]]:
         return []
 
 
-#: No attempt has more nodes, and none needs more to say which.
+#: Limits of the nodes and the bytes that are read from a claim.
 _NODES_MAX: Final = 100_000
 _CLAIM_BYTES_MAX: Final = 1 << 20
-#: In a claim that the server has taken, where a job writes its number.
+#: Content of a claim of the server, in place of a job's number.
 _OURS: Final = "server"
 
 
@@ -258,7 +258,7 @@ def _is_ours(folder: AttemptFolder) -> bool:
 
 
 def claimant(folder: AttemptFolder) -> str:
-    """The number of the job that has the claim; empty: none has, or it is not there to be read."""
+    """Return the number of the job that has the claim; empty: none, or it cannot be read."""
     try:
         with Beneath(folder.path) as own, own.read(_CLAIM) as file:
             number = file.read(_NUMBER_MAX).partition(b" ")[0].strip()
@@ -318,7 +318,7 @@ def _strange(path: str) -> str:
 def spread(
     parts: Sequence[Placing], nodes: Sequence[Sequence[str]]
 ) -> Iterator[tuple[Role, int, str]]:
-    """Which replica is on which node: Slurm fills them one after the other."""
+    """Yield the node of each replica: Slurm fills the nodes one after the other."""
     for part, names in zip(parts, nodes, strict=False):
         per_node = part.per_node or -(-len(part.replicas) // max(1, len(names)))
         for place, (role, index) in enumerate(part.replicas):

@@ -10,7 +10,7 @@ from trainshed.model.explanation import Explanation, Reason
 
 
 class SlurmState(enum.Enum):
-    """How far a job has come in Slurm."""
+    """The state of a job in Slurm."""
 
     PENDING = "PENDING"
     STARTING = "STARTING"
@@ -20,7 +20,7 @@ class SlurmState(enum.Enum):
     REQUEUED = "REQUEUED"
     """The job was requeued in Slurm; an attempt must not start twice."""
     DONE = "DONE"
-    """It has ended of itself."""
+    """Its batch script has ended by itself."""
     STOPPED = "STOPPED"
     LIMIT = "LIMIT"
     PREEMPTED = "PREEMPTED"
@@ -56,7 +56,7 @@ STATES: Final[Mapping[str, SlurmState]] = {
     "REVOKED": SlurmState.NODE_LOST,
 }
 
-#: Nothing of the job runs any more, by Slurm's word.
+#: States in which, as Slurm reports, no process of the job runs.
 OVER: Final = frozenset(
     {
         SlurmState.DONE,
@@ -66,10 +66,10 @@ OVER: Final = frozenset(
         SlurmState.NODE_LOST,
     }
 )
-#: It will change soon.
+#: States that change soon.
 MOVING: Final = frozenset({SlurmState.STARTING, SlurmState.ENDING, SlurmState.REQUEUED})
 
-#: Of a job with several components the first of these that one of them has counts for the whole.
+#: For a job with several components the first of these states that a component has counts.
 _ORDER: Final = (
     SlurmState.UNKNOWN,
     SlurmState.REQUEUED,
@@ -128,13 +128,13 @@ def unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
 
 
 def never(rows: Sequence[SlurmJob]) -> str | None:
-    """Why a pending job can never start, if that is so."""
+    """Return why a pending job can never start; None: it may start."""
     word = reason_of(rows)
-    is_passing = word == "PartitionNodeLimit"  # also said while too many of its nodes are down
+    is_passing = word == "PartitionNodeLimit"  # Slurm reports it also while too many nodes are down
     return f"{_NEVER[word]} (Slurm says {word})" if word in _NEVER and not is_passing else None
 
 
-_QUEUE = (Reason.ENGINE_QUEUE, "others are before it in the cluster's queue")
+_QUEUE = (Reason.ENGINE_QUEUE, "other jobs are before it in the cluster's queue")
 _CLOSED = (Reason.DRAINED, "the nodes that could hold it take no jobs")
 _QUOTA = (Reason.QUOTA, "a limit of the cluster's accounting is reached")
 _HELD = (Reason.HELD, "it is held in the cluster's queue")
@@ -187,6 +187,6 @@ def _meaning(word: str) -> tuple[Reason, str]:
 
 
 def _clock(seconds: float) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415 - for people only
+    from datetime import UTC, datetime  # noqa: PLC0415 - only for messages
 
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,9 +1,9 @@
 """Submits an attempt to Slurm exactly once, even if the server is killed in between.
 
-``slurm.json`` in the attempt's folder says that it is about to be submitted before sbatch runs, and
-bears the job's number afterwards.  A server that finds the first without the second looks for a job
-with the attempt's comment.  sbatch inherits the lock of the submission: as long as that of a killed
-server may still submit, no other server does.
+``slurm.json`` in the attempt's folder is written before sbatch runs, and again with the job's
+number afterwards.  A server that reads it without a number searches for a job with the attempt's
+comment.  sbatch inherits the lock of the submission: while the sbatch of a killed server may still
+submit, no other server does.
 """
 
 import fcntl
@@ -36,17 +36,17 @@ from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Claim
 
-#: How long a launch waits for another of the same attempt, and how often it looks.
+#: Seconds that a launch waits for another launch of the same attempt, and between two checks.
 _SUBMIT_S_MAX: Final = 15.0
 _LOCK_POLL_S: Final = 0.02
-#: What a job's own limit gets on top before its launcher ends it by itself.
+#: Seconds after a job's own limit until its launcher ends it.
 _SPARE_S: Final = 240.0
 
 
 class Submitter:
     """Submits the attempts of one engine."""
 
-    def __init__(  # noqa: PLR0913 - what a submission is made of, by name
+    def __init__(  # noqa: PLR0913 - keyword arguments of one caller
         self,
         options: SlurmOptions,
         spool_: Spool,
@@ -59,7 +59,7 @@ class Submitter:
         name: str,
         locks: str,
     ) -> None:
-        """Put what nodes run into the spool.  Raises OSError."""
+        """Store the script and the archive in the spool.  Raises OSError."""
         self._options = options
         self._spool = spool_
         self._queue = queue
@@ -75,7 +75,7 @@ class Submitter:
         )
         warden = archive.build()
         self.archive: Final = spool_.keep(warden.name, warden.data)
-        """What launchers and wardens run from, as nodes see it."""
+        """Path on the nodes of the archive that launchers and wardens run from."""
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Mapping[str, str]:
         """Compose what would be sent.  Raises EngineFault."""
@@ -86,7 +86,10 @@ class Submitter:
         }
 
     def launch(self, attempt: SlurmAttempt, plan: LaunchPlan, claim: Claim) -> None:
-        """Submit an attempt unless it was before, or was to stop.  Raises as ``Queue.submit``."""
+        """Submit an attempt, unless it was submitted before or has an order to stop.
+
+        Raises the errors of ``Queue.submit``.
+        """
         self._spool.check(attempt.key)
         attempt.submitted = before = spool.submitted(attempt.folder)
         if before is not None and before.job:
@@ -136,7 +139,7 @@ class Submitter:
         ends_s: float | None,
         lock: int,
     ) -> None:
-        """Have Slurm take it, once: as long as a submission may be under way there is no second."""
+        """Submit once: first search for the job of an earlier submission without a number."""
         job_id = self._find_job(attempt.key) if attempt.submitted is not None else ""
         shape = holding.shape_of(submission)
         record = SpoolRecord(time.time(), job_id, _placings(submission.shape, plan), shape)
@@ -163,7 +166,7 @@ class Submitter:
 
     @contextmanager
     def _submitting(self, key: AttemptKey) -> Iterator[int]:
-        """Hold the lock of a submission, which sbatch inherits: a killed server's may live on."""
+        """Hold the lock of a submission; sbatch inherits it and may outlive the server."""
         path = f"{self._locks}/{key.uid}-{key.attempt}"
         deadline = time.monotonic() + _SUBMIT_S_MAX
         while (descriptor := _try_lock(path)) is None:
@@ -178,7 +181,7 @@ class Submitter:
             os.close(descriptor)
 
     def _compose_submission(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Submission:
-        """All that the words of sbatch are made of.  Raises EngineFault."""
+        """Compose the values for the arguments of sbatch.  Raises EngineFault."""
         options, cluster = self._options, self._poller.cluster
         try:
             wishes = wishes_of(claim.wants, options)
@@ -221,7 +224,7 @@ class Submitter:
         if not (words := cluster.words_for(gpu_type)):
             types = ", ".join(cluster.types) or "none"
             raise EngineFault(f"{self._name} has no {gpu_type}; its GPUs are: {types}")
-        # GPUs without a word of their own are any; those that have one come first
+        # the empty word stands for any GPU; a word for a type has priority
         return max(words)
 
     def _list_lost_nodes(self, key: AttemptKey) -> tuple[str, ...]:
@@ -260,7 +263,7 @@ class Submitter:
 
 
 def _try_lock(path: str) -> int | None:
-    """A descriptor that holds the lock of this name; None: another process holds it."""
+    """Return a descriptor that holds the lock of this name; None: another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -272,7 +275,7 @@ def _try_lock(path: str) -> int | None:
 
 
 def _placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
-    """Which replicas are in which part; the parts of a packed one share their nodes."""
+    """List the replicas of each part; the parts of a packed allocation share their nodes."""
     replicas = [(replica.role, replica.index) for replica in plan.replicas]
     return tuple(
         Placing(

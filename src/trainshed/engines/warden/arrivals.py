@@ -1,4 +1,4 @@
-"""Decides which addresses replicas use among themselves, from what their wardens have said."""
+"""Decides which addresses replicas use to reach each other, from the reports of their wardens."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ class Arrival(NamedTuple):
 
     node: str
     address: str
-    """Its end of the connection to the launcher."""
+    """The warden's address in its connection to the launcher."""
     first_port: int
     rendezvous_port: int
 
@@ -24,13 +24,13 @@ def resolve_marks(
 ) -> dict[str, str]:
     """Map every mark to the address or port that it stands for.
 
-    ``outside`` finds an address of the launcher's node that other nodes can reach, or none (empty).
+    ``outside`` returns an address of the launcher's node that other nodes can reach, or "".
     It may wait for DNS, so it is called only for a warden that needs it.
     """
     replacements = {}
     for arrival, own in zip(arrivals, marks):
         replacements[own.host] = _address_of(arrival, arrivals, outside)
-        ports = {mark: arrival.first_port + at for at, mark in enumerate(own.ports)}
+        ports = {mark: arrival.first_port + index for index, mark in enumerate(own.ports)}
         if own.rendezvous:
             ports[own.rendezvous] = arrival.rendezvous_port
         replacements.update((str(mark), str(port)) for mark, port in ports.items())
@@ -38,7 +38,7 @@ def resolve_marks(
 
 
 def fill_marks(replica: ReplicaSpec, replacements: Mapping[str, str]) -> ReplicaSpec:
-    """Replace the marks in a replica's command, its variables and its names of hosts."""
+    """Replace the marks in a replica's command, environment variables and host names."""
     return replica._replace(
         argv=tuple(filled(word, replacements) for word in replica.argv),
         env={name: filled(text, replacements) for name, text in replica.env.items()},
@@ -47,7 +47,7 @@ def fill_marks(replica: ReplicaSpec, replacements: Mapping[str, str]) -> Replica
 
 
 def _address_of(arrival: Arrival, arrivals: Sequence[Arrival], outside: Callable[[], str]) -> str:
-    """A warden on the launcher's node may have a loopback address, which other nodes cannot use."""
+    """Return a warden's address, or ``outside()`` in place of loopback for other nodes."""
     is_one_node = len({peer.node for peer in arrivals}) == 1
     if is_one_node or not arrival.address.startswith(LOOPBACK):
         return arrival.address

@@ -1,4 +1,4 @@
-"""What a warden must do next, decided from facts: a table that needs no process and no socket."""
+"""Decides from facts what a warden must do next: a table without processes and sockets."""
 
 import enum
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Duty(enum.Enum):
-    """What a warden does once, in the order in which it is done where several are due."""
+    """A step that a warden does once; if several are due, in this order."""
 
     TELL_FAULT = "tell the launcher that the replica cannot be started"
     TELL_START = "tell the launcher that the replica runs"
@@ -16,14 +16,14 @@ class Duty(enum.Enum):
 
 
 class WardenFacts(NamedTuple):
-    """What a warden knows of its replica and of its launcher."""
+    """The state of a warden's replica and of its launcher."""
 
     has_fault: bool
     """Whether the replica could not be started."""
     has_started: bool
     has_exited: bool
     is_ordered: bool
-    """Whether an order to end has come, or the warden has given itself one."""
+    """Whether the launcher has ordered the end, or the warden has decided it."""
     has_launcher: bool
     """Whether the connection to the launcher is open."""
 
