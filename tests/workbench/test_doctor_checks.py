@@ -28,13 +28,13 @@ from trainshed.workbench.doctor.examine import (
 from trainshed.workbench.doctor.snapshot import (
     Check,
     CheckResult,
-    DiskSeen,
+    DiskFacts,
     DoctorFinding,
-    FolderSeen,
-    JobSeen,
-    LogSeen,
-    RowsSeen,
-    SeatSeen,
+    FolderFacts,
+    JobFacts,
+    LogFacts,
+    RowsFacts,
+    SeatFacts,
     Snapshot,
 )
 
@@ -42,7 +42,7 @@ NS = 1_000_000_000
 NOW = 1_000_000 * NS
 KEY = AttemptKey(7, 2)
 OLD = AttemptKey(7, 1)
-SEAT = SeatSeen(node="here", vcpus=4, memory_gb=8.0, gpus=1)
+SEAT = SeatFacts(node="here", vcpus=4, memory_gb=8.0, gpus=1)
 NODE = Node(name="here", vcpus=8, memory_gb=16.0, gpus={"T4": 2}, slots=2, policy=FleetPolicy.EXACT)
 BEGAN = {"is": "Began", "pid": 5}
 ENDED = {"is": "Ended"}
@@ -63,7 +63,7 @@ def job(state=JobState.RUNNING, **changes):
         "is_explained": True,
         "owner": "here-1",
     }
-    return JobSeen(**{**fields, **changes})
+    return JobFacts(**{**fields, **changes})
 
 
 def node_row(node):
@@ -71,9 +71,9 @@ def node_row(node):
 
 
 def folder(*records, **changes):
-    log = LogSeen(first_ns=20, last_ns=30, lines=2)
+    log = LogFacts(first_ns=20, last_ns=30, lines=2)
     fields = {"path": Path("/data/jobs/7/2"), "is_held": True, "log": log, "records": records}
-    return FolderSeen(**{**fields, **changes})
+    return FolderFacts(**{**fields, **changes})
 
 
 def process(key=KEY, **changes):
@@ -92,7 +92,7 @@ def rows(seen_job, **changes):
             "scheduler": ("here-1", NOW + 5 * NS),
         },
     }
-    return RowsSeen(**{**fields, **changes})
+    return RowsFacts(**{**fields, **changes})
 
 
 def snapshot(state=JobState.RUNNING, *, server=1, row=None, **changes):
@@ -100,7 +100,7 @@ def snapshot(state=JobState.RUNNING, *, server=1, row=None, **changes):
     is_over = state in FINAL
     lives = not is_over and state is not JobState.QUEUED
     newest = folder(BEGAN) if lives else folder(BEGAN, ENDED, is_held=False)
-    before = folder(BEGAN, ENDED, is_held=False, log=LogSeen(first_ns=10, last_ns=19, lines=2))
+    before = folder(BEGAN, ENDED, is_held=False, log=LogFacts(first_ns=10, last_ns=19, lines=2))
     fields = {
         "now_ns": NOW,
         "machine": "here",
@@ -109,7 +109,7 @@ def snapshot(state=JobState.RUNNING, *, server=1, row=None, **changes):
         "rows": rows(row or job(state)),
         "folders": {OLD: before, KEY: newest},
         "processes": (process(),) if lives else (),
-        "disk": DiskSeen(free_bytes=1 << 40, free_files=1 << 30),
+        "disk": DiskFacts(free_bytes=1 << 40, free_files=1 << 30),
     }
     return Snapshot(**{**fields, **changes})
 
@@ -192,7 +192,7 @@ BREACHES = {
         )
     ),
     "networks-end-with-jobs": snapshot(networks=NetworksSeen(left_over=(99,), links=("tap0",))),
-    "logs-are-whole": with_folder(log=LogSeen(wrong=("line 3 of 00000001.jsonl is not read",))),
+    "logs-are-whole": with_folder(log=LogFacts(wrong=("line 3 of 00000001.jsonl is not read",))),
     "records-are-whole": with_folder(wrong_records=("line 2 cannot be read",)),
     "secrets-are-private": with_disk(open_modes={"/data/admin-token": 0o644}),
     "notes-are-readable": with_disk(unreadable_notes=("/data/objects/bkt/ab/abcd.json",)),
@@ -202,7 +202,7 @@ BREACHES = {
 }
 REMARKS = {
     "folders-have-jobs": snapshot(folders={AttemptKey(9, 1): folder(path=Path("/data/jobs/9/1"))},
-                                  processes=(), rows=RowsSeen(leases=rows(job()).leases)),
+                                  processes=(), rows=RowsFacts(leases=rows(job()).leases)),
     "buckets-have-projects": with_disk(buckets=("by-hand",)),
     "uploads-are-finished": with_disk(old_uploads=("/data/uploads/sessions/a",)),
     "clocks-agree": with_disk(future_s=3600.0),
@@ -252,12 +252,12 @@ def test_every_check_has_its_breach():
         (with_folder(JobState.SUCCEEDED, is_held=True), "over-has-no-process", "supervisor"),
         (snapshot(JobState.QUEUED, processes=(process(),)), "newest-attempt-alone", "waits"),
         (snapshot(JobState.FAILED, row=job(JobState.FAILED, has_error=False)), "over-has-an-end",
-         "does not say why"),
+         "has no reason"),
         (snapshot(row=job(end_ns=5)), "over-has-an-end", "is not over"),
         (snapshot(JobState.QUEUED, row=job(JobState.QUEUED, holds=True)), "active-holds-places",
          "waits and holds"),
         (with_study(replace(STUDY, state=JobState.QUEUED)), "active-holds-places",
-         "stands in the queue"),
+         "is in the queue"),
         (with_study(replace(STUDY, holds=True, owner="here-1")), "active-holds-places",
          "is a tuning job and holds places"),
         (with_study(study_uid=9), "trials-have-jobs", "belongs to no study"),
@@ -276,10 +276,10 @@ def test_every_check_has_its_breach():
         (with_rows(**OVERFULL), "nodes-not-overfull", "3 GPUs and has 2"),
         (snapshot(row=job(owner="dead-2")), "leases-are-valid", "belongs to dead-2"),
         (with_rows(commands=(StoredCommand(seq=1, uid=8, attempt=1, kind=Command.STOP),)),
-         "commands-are-performed", "of a job that is gone"),
-        (with_folder(log=LogSeen(first_ns=19, last_ns=30)), "logs-are-whole", "earlier attempt"),
-        (with_folder(JobState.SUCCEEDED, log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
-         "logs-are-whole", "torn though its end is recorded"),
+         "commands-are-performed", "belongs to a deleted job"),
+        (with_folder(log=LogFacts(first_ns=19, last_ns=30)), "logs-are-whole", "earlier attempt"),
+        (with_folder(JobState.SUCCEEDED, log=LogFacts(first_ns=20, last_ns=30, is_torn=True)),
+         "logs-are-whole", "incomplete though the end of the attempt is recorded"),
         (with_folder(suspended=77), "active-is-attended", "process 77, is suspended"),
         (with_folder(is_private=False), "secrets-are-private", "7/2"),
         (with_disk(free_files=3), "disk-has-room", "3 more files"),
@@ -293,8 +293,8 @@ def test_a_breach_is_told_in_words(observation, name, words):
 @pytest.mark.parametrize(
     "observation",
     [
-        with_folder(log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
-        replace(with_folder(log=LogSeen(first_ns=19, last_ns=30)), rows=rows(job(), fenced={OLD})),
+        with_folder(log=LogFacts(first_ns=20, last_ns=30, is_torn=True)),
+        replace(with_folder(log=LogFacts(first_ns=19, last_ns=30)), rows=rows(job(), fenced={OLD})),
         with_folder(is_held=False, records=(BEGAN, {"is": "Decided"})),
         with_rows(row=job(JobState.PREPARING, update_ns=NOW), commands=(LAUNCH,)),
         snapshot(processes=(process(AttemptKey(12345, 1)),)),
@@ -344,7 +344,7 @@ def test_breaches_that_come_together_are_all_found(name):
 
 
 def test_what_could_not_be_looked_at_is_not_called_ok():
-    observation = snapshot(rows=RowsSeen(), unseen={"ROWS": "the file is\nno database"})
+    observation = snapshot(rows=RowsFacts(), unseen={"ROWS": "the file is\nno database"})
     by_name = {result.check.name: result for result in results_of(observation)}
     assert by_name["over-has-an-end"].word == "unseen"
     assert "the file is no database" in by_name["over-has-an-end"].unseen

@@ -20,7 +20,7 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.log_line import LogLine, encode, segment_name
 from trainshed.service.upkeep.file_modes import make_private
 from trainshed.store.opening import open_store
-from trainshed.workbench.doctor.looking import LogLook, look, look_at_records
+from trainshed.workbench.doctor.looking import LogReader, look, read_records
 
 KEY = AttemptKey(4_611_686_018_427_387_000 + os.getpid(), 1)
 
@@ -30,9 +30,9 @@ def lines(*stamps):
 
 
 def log_of(*segments):
-    log = LogLook()
+    log = LogReader()
     for number, segment in enumerate(segments, 1):
-        log.take(segment_name(number), segment)
+        log.read_segment(segment_name(number), segment)
     return log.summarize()
 
 
@@ -52,7 +52,10 @@ def test_two_lines_out_of_order_are_found(times, data):
     place = data.draw(st.integers(1, len(times) - 1))
     times[place - 1], times[place] = times[place], times[place - 1]
     cut = data.draw(st.integers(0, len(times)))
-    assert "is not stamped after" in log_of(lines(*times[:cut]), lines(*times[cut:])).wrong[0]
+    assert (
+        "is not after the previous line"
+        in log_of(lines(*times[:cut]), lines(*times[cut:])).wrong[0]
+    )
 
 
 @given(stamps, st.data())
@@ -91,7 +94,7 @@ def test_much_damage_is_counted():
     ],
 )
 def test_a_torn_record_is_none_and_anything_else_is_damage(data, kinds, wrong):
-    records, damage = look_at_records(data)
+    records, damage = read_records(data)
     assert [record["is"] for record in records] == kinds
     assert damage == wrong
 
@@ -275,7 +278,7 @@ def test_a_folder_that_may_not_be_read_is_said(data, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied", "log")
 
-    monkeypatch.setattr("trainshed.workbench.doctor.looking.look_at_log", refuse)
+    monkeypatch.setattr("trainshed.workbench.doctor.looking.read_log", refuse)
     snapshot = snapshot_of(data)
     assert not snapshot.folders
     assert "Permission denied" in snapshot.unseen["DISK"]

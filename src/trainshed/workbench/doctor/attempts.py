@@ -18,9 +18,9 @@ from trainshed.workbench.doctor.snapshot import (
     Check,
     CheckPart,
     DoctorFinding,
-    FolderSeen,
-    JobSeen,
-    SeatSeen,
+    FolderFacts,
+    JobFacts,
+    SeatFacts,
     Snapshot,
     check,
 )
@@ -40,14 +40,15 @@ def over_has_no_process(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find replicas and supervisors of ended jobs."""
     for process, job in _processes(snapshot):
         if job.is_over:
-            yield _survivor(process, job, "lives though the job is over")
+            yield _survivor(process, job, "still runs though the job is over")
     for key, folder, job in _folders(snapshot):
         if job.is_over and folder.is_held:
             yield DoctorFinding(
                 subject=str(key),
-                text=f"{job.label}: the supervisor of attempt {key} lives though the job is over",
-                advice="give it a minute; if it stays, its lock names it: fuser "
-                f"{folder.path / 'lock'}",
+                text=f"{job.label}: the supervisor of attempt {key} still runs though the job is "
+                "over",
+                advice="wait a minute; if the supervisor still runs then, find its process with: "
+                f"fuser {folder.path / 'lock'}",
             )
 
 
@@ -58,14 +59,14 @@ def over_has_no_process(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.PROCESSES,
 )
 def newest_attempt_alone(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Two attempts of one job would write the same checkpoints."""
+    """Find processes of older attempts, which would write the same checkpoints."""
     for process, job in _processes(snapshot):
         if job.is_over:
             continue
         if process.key.attempt < job.attempt:
-            yield _survivor(process, job, f"is one of attempt {process.key.attempt}")
+            yield _survivor(process, job, f"belongs to the older attempt {process.key.attempt}")
         elif job.state is JobState.QUEUED:
-            yield _survivor(process, job, "lives though the job waits")
+            yield _survivor(process, job, "still runs though the job waits")
 
 
 @check(
@@ -91,17 +92,17 @@ def active_is_attended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 subject=str(job.key),
                 text=f"{job.label}: {wrong}",
-                advice="the server should have seen it: read its log"
+                advice="read the server's log: it says why the job was not restarted"
                 if snapshot.server_pid
-                else "start the server: it finds what was lost, and starts the job again",
+                else "start the server: it detects the lost attempt and restarts the job",
                 is_failure=snapshot.server_pid is not None,
             )
         elif folder is not None and folder.suspended:
             yield DoctorFinding(
                 subject=str(job.key),
-                text=f"{job.label}: its supervisor, process {folder.suspended}, is suspended: its "
-                "log stands still and it keeps no limit",
-                advice=f"kill -CONT {folder.suspended}; or cancel the job, which wakes or ends it",
+                text=f"{job.label}: its supervisor, process {folder.suspended}, is suspended: it "
+                "writes no log and enforces no limit",
+                advice=f"kill -CONT {folder.suspended}; or cancel the job",
             )
 
 
@@ -121,7 +122,8 @@ def engines_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 subject=str(key),
                 text=f"the attempt {key} is {phase.value} at its engine: {label}",
-                advice="if the database is the right one, end it there; else leave it alone",
+                advice="if this is the right database, end the attempt at its engine; else ignore "
+                "it",
             )
     commanded = {AttemptKey(command.uid, command.attempt) for command in rows.commands}
     for job in rows.jobs.values():
@@ -130,14 +132,14 @@ def engines_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         if not waits and job.key in rows.claims and job_phase is Phase.UNKNOWN:
             yield DoctorFinding(
                 subject=str(job.key),
-                text=f"{job.label}: its engine knows no process that runs it",
-                advice="trainshed explain tells the state; an administrator who has checked that "
-                f"none of its processes runs uses: trainshed attempts fence {job.key}",
+                text=f"{job.label}: its engine reports no process of it",
+                advice="run trainshed explain for its state; if none of its processes runs, an "
+                f"administrator can confirm that: trainshed attempts fence {job.key}",
                 is_failure=False,
             )
 
 
-def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
+def _unattended(job: JobFacts, folder: FolderFacts | None) -> str:
     if folder is None:
         return f"attempt {job.key} has no folder"
     if folder.is_held or folder.has("Decided", "Ended"):
@@ -155,7 +157,7 @@ def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
 def nodes_not_overfull(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Compare the seats on each node with its size, by the node's policy."""
     rows = snapshot.rows
-    seats: dict[tuple[str, str], list[SeatSeen]] = defaultdict(list)
+    seats: dict[tuple[str, str], list[SeatFacts]] = defaultdict(list)
     for job in rows.jobs.values():
         is_ours = job.holds and job.key not in rows.claims
         for seat in rows.attempts.get(job.key, ()) if is_ours else ():
@@ -166,12 +168,12 @@ def nodes_not_overfull(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 subject=f"{row.node.name}: {wrong}",
                 text=f"node {row.node.name} holds {wrong}",
-                advice="if the node has become smaller, this ends with the jobs on it; "
+                advice="if the node was made smaller, wait for the end of the jobs on it; "
                 "else report it",
             )
 
 
-def _overfull(node: Node, seats: list[SeatSeen]) -> Iterator[str]:
+def _overfull(node: Node, seats: list[SeatFacts]) -> Iterator[str]:
     if len(seats) > node.slots:
         yield f"{len(seats)} replicas and has {node.slots} slots"
     gpus, gpu_count = sum(seat.gpus for seat in seats), sum(node.gpus.values())
@@ -209,8 +211,8 @@ def programs_behind_walls(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         if row.node.isolation == isolation_modes.NONE:
             yield DoctorFinding(
                 subject=f"{row.node.name}: {row.node.isolation}",
-                text=f"node {row.node.name} runs programs with isolation none: they can do "
-                "whatever the server's user can",
+                text=f"node {row.node.name} runs programs with isolation none: they have "
+                "all rights of the server's user",
                 advice="set [isolation] mode and require (docs/reference/config.md)",
                 is_failure=False,
             )
@@ -241,7 +243,7 @@ def networks_end_with_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     for pid in snapshot.networks.left_over:
         yield DoctorFinding(
             subject=f"slirp4netns: {pid}",
-            text=f"process {pid} (slirp4netns) is the way out of a job whose supervisor is gone",
+            text=f"process {pid} (slirp4netns) connects a job whose supervisor has ended",
             advice=_KILL.format(pid),
         )
     for link in snapshot.networks.links:
@@ -281,13 +283,13 @@ def leftovers_can_be_ended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 subject=f"{row.node.name}: {row.node.leftovers}",
                 text=f"node {row.node.name} has no cgroup for its jobs, only a "
-                f"{row.node.leftovers}: a process that means to can escape its job's end",
+                f"{row.node.leftovers}: a process can deliberately outlive its job",
                 advice="set Delegate=yes in the server's unit (docs/how-to/run-the-service.md)",
                 is_failure=False,
             )
 
 
-def _processes(snapshot: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
+def _processes(snapshot: Snapshot) -> Iterator[tuple[Living, JobFacts]]:
     """Yield processes of known jobs; others may belong to another data directory."""
     jobs = snapshot.rows.jobs
     for process in snapshot.processes:
@@ -295,21 +297,21 @@ def _processes(snapshot: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
             yield process, job
 
 
-def _folders(snapshot: Snapshot) -> Iterator[tuple[AttemptKey, FolderSeen, JobSeen]]:
+def _folders(snapshot: Snapshot) -> Iterator[tuple[AttemptKey, FolderFacts, JobFacts]]:
     jobs = snapshot.rows.jobs
     for key, folder in snapshot.folders.items():
         if job := jobs.get(key.uid):
             yield key, folder, job
 
 
-def _is_here(snapshot: Snapshot, job: JobSeen) -> bool:
+def _is_here(snapshot: Snapshot, job: JobFacts) -> bool:
     """Return whether the local engine runs the job's replicas on this machine."""
     rows = snapshot.rows
     own = {row.node.name for row in rows.nodes if row.engine == LOCAL.name} & {snapshot.machine}
     return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
 
 
-def _survivor(process: Living, job: JobSeen, why: str) -> DoctorFinding:
+def _survivor(process: Living, job: JobFacts, why: str) -> DoctorFinding:
     return DoctorFinding(
         subject=f"{process.key}: {process.pid}",
         text=f"{job.label}: process {process.pid} ({process.command}) {why}",

@@ -9,8 +9,8 @@ from trainshed.workbench.doctor.snapshot import (
     Check,
     CheckPart,
     DoctorFinding,
-    FolderSeen,
-    LogSeen,
+    FolderFacts,
+    LogFacts,
     Snapshot,
     check,
 )
@@ -19,7 +19,7 @@ _NS: Final = 1_000_000_000
 _DAY_NS: Final = 86_400 * _NS
 #: How long ago a jump of the clock may be and still be reported.
 _JUMPS_NS: Final = 7 * _DAY_NS
-#: Below these a server cannot work for long, and below those it is time to do something.
+#: Values below MIN are failures: the server soon stops working.  Values below LOW are noted.
 FREE_BYTES_MIN, FREE_BYTES_LOW = 64 << 20, 1 << 30
 FREE_FILES_MIN, FREE_FILES_LOW = 1_000, 20_000
 FILES_MIN, FILES_LOW = 256, 1_024
@@ -35,7 +35,7 @@ SKEW_S_MAX: Final = 5.0
 def logs_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find damaged logs.  The last line may be torn during a write or by a kill.
 
-    A fenced attempt that lives in fact goes on writing, beside the next attempt.
+    A fenced attempt whose processes still run goes on writing beside the next attempt.
     """
     last: dict[int, int] = {}
     for key, folder in sorted(snapshot.folders.items()):
@@ -43,17 +43,16 @@ def logs_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 subject=f"{key}: {wrong}",
                 text=f"the log of attempt {key}: {wrong}",
-                advice=f"the other lines are read all the same; the files are in "
-                f"{folder.path / 'log'}",
+                advice=f"look at the files in {folder.path / 'log'}; the other lines can be read",
             )
         if folder.log.last_ns is not None and key not in snapshot.rows.fenced:
             last[key.uid] = max(folder.log.last_ns, last.get(key.uid, 0))
 
 
-def _wrong_log(folder: FolderSeen, log: LogSeen, before_ns: int | None) -> Iterator[str]:
+def _wrong_log(folder: FolderFacts, log: LogFacts, before_ns: int | None) -> Iterator[str]:
     yield from log.wrong
     if log.is_torn and folder.has("Ended"):
-        yield "its last line is torn though its end is recorded"
+        yield "its last line is incomplete though the end of the attempt is recorded"
     if before_ns is not None and log.first_ns is not None and log.first_ns <= before_ns:
         yield "it begins before the end of the log of an earlier attempt"
 
@@ -67,7 +66,7 @@ def records_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
                 subject=f"{key}: {wrong}",
                 text=f"the records of attempt {key}: {wrong}",
                 advice=f"look at {folder.path / 'records.jsonl'}; if the end of the attempt was in "
-                "it, the server takes the attempt for lost and restarts the job",
+                "it, the server treats the attempt as lost and restarts the job",
             )
 
 
@@ -83,7 +82,7 @@ def secrets_are_private(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     for name, mode in sorted(modes.items()):
         yield DoctorFinding(
             subject=name,
-            text=f"{name} may be used by others (mode {mode:o})",
+            text=f"other users can use {name} (mode {mode:o})",
             advice=f"chmod {'o' if '/buckets/' in name else 'go'}= {name}; or start the server, "
             "which removes other users' access",
         )
@@ -91,7 +90,7 @@ def secrets_are_private(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         if not folder.is_private:
             yield DoctorFinding(
                 subject=str(key),
-                text=f"the folder of attempt {key} may be used by others",
+                text=f"other users can use the folder of attempt {key}",
                 advice=f"chmod go= {folder.path}",
             )
 
@@ -158,7 +157,7 @@ def backups_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             subject=wrong,
             text=f"the backup: {wrong}",
-            advice="do not rely on it: make another one, and look at its disk",
+            advice="do not rely on this backup: make another one, and check the disk",
         )
 
 
@@ -178,7 +177,7 @@ def disk_has_room(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             subject="files",
             text=f"{left} more files fit on the file system of the data directory",
-            advice="remove files: every attempt makes some",
+            advice="remove files: each attempt creates some",
             is_failure=left < FREE_FILES_MIN,
         )
 
@@ -187,10 +186,10 @@ def disk_has_room(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 def files_can_be_opened(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Compare the limit of open files, of which every client and job uses some."""
     if snapshot.files_max < FILES_LOW:
-        who = "the server" if snapshot.server_pid else "a server started from here"
+        subject = "the server" if snapshot.server_pid else "a server started from here"
         yield DoctorFinding(
             subject="files",
-            text=f"{who} may have {snapshot.files_max} files open at once",
+            text=f"{subject} may have {snapshot.files_max} files open at once",
             advice="raise it where the server is started: ulimit -n 65536, or LimitNOFILE=",
             is_failure=snapshot.files_max < FILES_MIN,
         )

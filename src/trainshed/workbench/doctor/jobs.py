@@ -13,8 +13,8 @@ from trainshed.workbench.doctor.snapshot import (
     Check,
     CheckPart,
     DoctorFinding,
-    JobSeen,
-    RowsSeen,
+    JobFacts,
+    RowsFacts,
     Snapshot,
     check,
 )
@@ -24,10 +24,10 @@ _NS: Final = 1_000_000_000
 LATE_S: Final = 60.0
 
 _REPORT: Final = "this should not happen: please report it with the output of trainshed jobs events"
-_RESTART: Final = "restart the server; if it stays so, report it with the server's log"
+_RESTART: Final = "restart the server; if this stays, report it with the server's log"
 
 
-def _job_finding(job: JobSeen, text: str, advice: str = _REPORT) -> DoctorFinding:
+def _job_finding(job: JobFacts, text: str, advice: str = _REPORT) -> DoctorFinding:
     return DoctorFinding(subject=str(job.uid), text=text, advice=advice)
 
 
@@ -51,13 +51,13 @@ def over_has_an_end(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield _job_finding(job, f"{job.label} {wrong}")
 
 
-def _wrong_end(job: JobSeen) -> Iterator[str]:
+def _wrong_end(job: JobFacts) -> Iterator[str]:
     if job.is_over and job.end_ns is None:
         yield "is over and has no end time"
     if not job.is_over and job.end_ns is not None:
         yield "is not over and has an end time"
     if job.state in (JobState.FAILED, JobState.CANCELLED) and not job.has_error:
-        yield "does not say why it ended so"
+        yield "has no reason for its end"
 
 
 @check("active-holds-places", "A job with an attempt under way holds its places.", CheckPart.ROWS)
@@ -68,11 +68,11 @@ def active_holds_places(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield _job_finding(job, f"{job.label} {wrong}")
 
 
-def _wrong_places(job: JobSeen) -> str:
+def _wrong_places(job: JobFacts) -> str:
     waits = job.state is JobState.QUEUED
     if job.is_study:
         if waits:
-            return "is a tuning job and stands in the queue"
+            return "is a tuning job and is in the queue"
         return "is a tuning job and holds places" if job.holds else ""
     if waits is not job.holds:
         return ""
@@ -94,15 +94,15 @@ def attempts_have_seats(snapshot: Snapshot) -> Iterator[DoctorFinding]:
                 yield DoctorFinding(subject=str(key), text=f"{job.label}: {wrong}", advice=_REPORT)
 
 
-def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
+def _wrong_seats(rows: RowsFacts, key: AttemptKey) -> str:
     if key not in rows.attempts:
-        return f"attempt {key.attempt} is not there"
+        return f"attempt {key.attempt} has no row in the database"
     seats, replicas = len(rows.attempts[key]), rows.replicas.get(key, 0)
     if key in rows.claims:
         return ""
     if not seats:
         return f"attempt {key.attempt} has no seats"
-    return "" if seats == replicas else f"{replicas} replicas are known of {seats} seats of {key}"
+    return "" if seats == replicas else f"{key} has {seats} seats and {replicas} replicas"
 
 
 @check("database-is-sound", "The database reports no damage.", CheckPart.ROWS)
@@ -127,7 +127,7 @@ def every_job_has_its_story(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check("waiting-says-why", "A waiting job has an explanation.", CheckPart.ROWS)
 def waiting_says_why(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Find waiting jobs without an explanation; two seconds are promised, a minute is checked."""
+    """Find jobs that wait for a minute without an explanation; the promise is two seconds."""
     for job in snapshot.rows.jobs.values():
         if job.state is not JobState.QUEUED or job.is_explained or not snapshot.server_pid:
             continue
@@ -148,7 +148,7 @@ def commands_are_performed(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         job, key = rows.jobs.get(command.uid), AttemptKey(command.uid, command.attempt)
         kind = command.kind.value
         if job is None:
-            text = f"a {kind} of attempt {key} is left of a job that is gone"
+            text = f"the command {kind} of attempt {key} belongs to a deleted job"
             yield DoctorFinding(subject=str(key), text=text, advice=_REPORT)
         elif snapshot.now_ns - job.update_ns > LATE_S * _NS:
             yield DoctorFinding(
@@ -175,7 +175,7 @@ def leases_are_valid(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     rows = snapshot.rows
     servers = {name: ns for name, (_, ns) in rows.leases.items() if name.startswith("server:")}
     if not servers:
-        text = f"the server (process {snapshot.server_pid}) lives and has no lease"
+        text = f"the server (process {snapshot.server_pid}) runs and has no lease"
         yield DoctorFinding(subject="server", text=text, advice="read the server's log")
         return
     newest_ns = max(servers.values())

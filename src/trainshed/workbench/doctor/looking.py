@@ -34,12 +34,12 @@ from trainshed.store.records.jobs import Holding, JobRecord
 from trainshed.workbench import backups
 from trainshed.workbench.doctor.snapshot import (
     CheckPart,
-    DiskSeen,
-    FolderSeen,
-    JobSeen,
-    LogSeen,
-    RowsSeen,
-    SeatSeen,
+    DiskFacts,
+    FolderFacts,
+    JobFacts,
+    LogFacts,
+    RowsFacts,
+    SeatFacts,
     Snapshot,
 )
 
@@ -48,7 +48,7 @@ _T = TypeVar("_T")
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-def look(  # noqa: PLR0913 - all that is looked at
+def look(  # noqa: PLR0913 - the sources of a snapshot
     data_dir: Path,
     url: str,
     local_attempts: Callable[[], Sequence[Known]],
@@ -69,8 +69,8 @@ def look(  # noqa: PLR0913 - all that is looked at
             return read()
         except (StoreFault, OSError) as error:
             unseen[part.name] = str(error)
-        except Exception as error:  # noqa: BLE001  # damage takes any form, and is not ours to raise
-            unseen[part.name] = f"it holds what cannot be read ({type(error).__name__}: {error})"
+        except Exception as error:  # noqa: BLE001  # damaged data raises any exception
+            unseen[part.name] = f"{type(error).__name__}: {error}"
         return None
 
     is_backup = backups.is_backup(data_dir)
@@ -93,7 +93,7 @@ def look(  # noqa: PLR0913 - all that is looked at
         machine=os.uname().nodename,
         server_pid=server,
         files_max=_files_max(server),
-        rows=rows or RowsSeen(),
+        rows=rows or RowsFacts(),
         folders=folders or {},
         processes=tuple(
             process
@@ -114,8 +114,8 @@ def _lost_holder(data_dir: Path) -> int | None:
     return holder.pid if holder and not lives(holder) else None
 
 
-def _rows(database: Audit) -> RowsSeen:
-    return RowsSeen(
+def _rows(database: Audit) -> RowsFacts:
+    return RowsFacts(
         jobs={record.uid: _job(record, database.held.get(record.uid)) for record in database.jobs},
         attempts=dict(_attempts(database)),
         claims=frozenset(AttemptKey(*key) for key in database.claims),
@@ -132,10 +132,10 @@ def _rows(database: Audit) -> RowsSeen:
     )
 
 
-def _job(record: JobRecord, holding: Holding | None) -> JobSeen:
+def _job(record: JobRecord, holding: Holding | None) -> JobFacts:
     job, status = record.job, record.job.status
     create_ns = to_ns(status.create_time) if status.create_time else 0
-    return JobSeen(
+    return JobFacts(
         uid=record.uid,
         name=record.name,
         state=status.state,
@@ -151,7 +151,7 @@ def _job(record: JobRecord, holding: Holding | None) -> JobSeen:
     )
 
 
-def _attempts(database: Audit) -> Iterator[tuple[AttemptKey, tuple[SeatSeen, ...]]]:
+def _attempts(database: Audit) -> Iterator[tuple[AttemptKey, tuple[SeatFacts, ...]]]:
     for (uid, attempt), seats in database.attempts.items():
         holding = database.held.get(uid)
         groups = holding.demand.groups if holding and holding.attempt == attempt else ()
@@ -159,9 +159,9 @@ def _attempts(database: Audit) -> Iterator[tuple[AttemptKey, tuple[SeatSeen, ...
         yield AttemptKey(uid, attempt), tuple(_seat(seat, demands) for seat in seats)
 
 
-def _seat(seat: Seat, demands: Mapping[Role, Demand]) -> SeatSeen:
+def _seat(seat: Seat, demands: Mapping[Role, Demand]) -> SeatFacts:
     demand = demands.get(seat.role, Demand())
-    return SeatSeen(
+    return SeatFacts(
         node=seat.node,
         engine=seat.engine,
         vcpus=demand.vcpus,
@@ -172,7 +172,7 @@ def _seat(seat: Seat, demands: Mapping[Role, Demand]) -> SeatSeen:
 
 def _folders(
     root: Path, attended: Mapping[AttemptKey, Known]
-) -> Iterator[tuple[AttemptKey, FolderSeen]]:
+) -> Iterator[tuple[AttemptKey, FolderFacts]]:
     for uid in _numbers(root):
         for attempt in _numbers(root / str(uid)):
             path = root / str(uid) / str(attempt)
@@ -181,22 +181,22 @@ def _folders(
                 yield key, _folder(path, root, attended.get(key))
 
 
-def _folder(path: Path, root: Path, attended: Known | None) -> FolderSeen:
-    records, wrong = look_at_records(_content(path / "records.jsonl"))
-    return FolderSeen(
+def _folder(path: Path, root: Path, attended: Known | None) -> FolderFacts:
+    records, wrong = read_records(_content(path / "records.jsonl"))
+    return FolderFacts(
         path=path,
         is_private=any(not _mode(folder) & _OTHERS for folder in (path, path.parent, root)),
         is_held=attended is not None,
         suspended=attended and attended.suspended,
         records=records,
         wrong_records=wrong,
-        log=look_at_log(sorted((path / LOG_FOLDER).glob(SEGMENT_PATTERN))),
+        log=read_log(sorted((path / LOG_FOLDER).glob(SEGMENT_PATTERN))),
     )
 
 
-def _disk(data_dir: Path, now_s: float) -> DiskSeen:
+def _disk(data_dir: Path, now_s: float) -> DiskFacts:
     room = os.statvfs(data_dir)
-    return DiskSeen(
+    return DiskFacts(
         free_bytes=room.f_bavail * room.f_frsize,
         free_files=room.f_favail if room.f_files else None,
         open_modes=dict(_open_modes(data_dir)),
@@ -274,14 +274,14 @@ def _changed_s(path: Path) -> float:
 
 _RECORDS_BYTES_MAX: Final = 1 << 26
 _LINE_BYTES_MAX: Final = 1 << 24
-#: How many damaged places of a file are named; the rest is counted.
+#: How many faults of a file are listed; the others are counted.
 _NAMED_MAX: Final = 3
 #: The beginning of every record: an incomplete line that begins so was torn, and is ignored.
 _RECORD_HEAD: Final = b'{"is": "'
 
 
-class LogLook:
-    """Takes the segments of one attempt in their order."""
+class LogReader:
+    """Reads the segments of one attempt in their order."""
 
     def __init__(self) -> None:
         self._first_ns: int | None = None
@@ -290,10 +290,10 @@ class LogLook:
         self._is_torn = False
         self._wrong: list[str] = []
 
-    def take(self, name: str, lines: Iterable[bytes]) -> None:
+    def read_segment(self, name: str, lines: Iterable[bytes]) -> None:
         """Read the lines of a segment, each with its newline."""
         if self._is_torn:
-            self._wrong.append("a line is torn at the end of a segment that is not the last")
+            self._wrong.append("a segment that is not the last ends with an incomplete line")
             self._is_torn = False
         wrong = []
         for number, line in enumerate(lines, 1):
@@ -303,8 +303,8 @@ class LogLook:
                 wrong.append(f"line {number} of segment {name} {text}")
         self._wrong += _limit_faults(wrong)
 
-    def summarize(self) -> LogSeen:
-        return LogSeen(
+    def summarize(self) -> LogFacts:
+        return LogFacts(
             first_ns=self._first_ns,
             last_ns=self._last_ns,
             lines=self._lines,
@@ -319,23 +319,27 @@ class LogLook:
         except (ValueError, TypeError):
             return "cannot be read"
         if not isinstance(stamp, int):
-            return "has no stamp"
+            return "has no timestamp"
         before, self._last_ns = self._last_ns, stamp
         if self._first_ns is None:
             self._first_ns = stamp
-        return "" if before is None or stamp > before else "is not stamped after the one before it"
+        return (
+            ""
+            if before is None or stamp > before
+            else "has a timestamp that is not after the previous line's"
+        )
 
 
-def look_at_log(segments: Iterable[Path]) -> LogSeen:
-    """Read the segments of an attempt, those that were pruned meanwhile left out."""
-    look = LogLook()
+def read_log(segments: Iterable[Path]) -> LogFacts:
+    """Read the segments of an attempt, except those that were pruned meanwhile."""
+    reader = LogReader()
     for path in segments:
         with suppress(FileNotFoundError), _open_file(path) as file:
-            look.take(path.name, iter(partial(file.readline, _LINE_BYTES_MAX), b""))
-    return look.summarize()
+            reader.read_segment(path.name, iter(partial(file.readline, _LINE_BYTES_MAX), b""))
+    return reader.summarize()
 
 
-def look_at_records(data: bytes) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
+def read_records(data: bytes) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
     """Read the records of an attempt and their faults."""
     records, wrong = [], []
     for number, line in enumerate(data.split(b"\n"), 1):

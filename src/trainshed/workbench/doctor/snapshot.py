@@ -17,7 +17,7 @@ from trainshed.store.records.steps import StoredCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSeen:
+class JobFacts:
     """A job's row.  Times are nanoseconds since 1970."""
 
     uid: int
@@ -54,27 +54,27 @@ class JobSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeatSeen:
+class SeatFacts:
     """The place of one replica, and its demand."""
 
     node: str
     engine: str = ""
-    """Empty: of the only one that there was."""
+    """Empty in rows of old versions, which had one engine."""
     vcpus: int = 0
     memory_gb: float = 0.0
     gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsSeen:
-    jobs: Mapping[int, JobSeen] = field(default_factory=dict)
-    attempts: Mapping[AttemptKey, tuple[SeatSeen, ...]] = field(default_factory=dict)
+class RowsFacts:
+    jobs: Mapping[int, JobFacts] = field(default_factory=dict)
+    attempts: Mapping[AttemptKey, tuple[SeatFacts, ...]] = field(default_factory=dict)
     claims: frozenset[AttemptKey] = frozenset()
     """Attempts that an engine's own queue places; their nodes may not be known yet."""
     fenced: frozenset[AttemptKey] = frozenset()
     """Fenced attempts: an administrator has confirmed that no process of them runs."""
     replicas: Mapping[AttemptKey, int] = field(default_factory=dict)
-    """How many rows of replicas there are."""
+    """The number of rows of replicas."""
     commands: Sequence[StoredCommand] = ()
     trials: Sequence[AuditedTrial] = ()
     nodes: Sequence[NodeRow] = ()
@@ -83,7 +83,7 @@ class RowsSeen:
     leases: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
     buckets: frozenset[str] = frozenset()
-    """Those that have a project."""
+    """Buckets that have a project."""
     jumps: Sequence[ClockJump] = ()
     """How the clock has jumped while no server used the database."""
     damage: Sequence[str] = ()
@@ -91,7 +91,7 @@ class RowsSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogSeen:
+class LogFacts:
     """The log of one attempt; ``wrong`` has one sentence for each fault in it."""
 
     first_ns: int | None = None
@@ -103,18 +103,18 @@ class LogSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FolderSeen:
+class FolderFacts:
     """The folder of one attempt."""
 
     path: Path
     is_private: bool = True
     is_held: bool = False
-    """Whether its supervisor lives."""
+    """Whether its supervisor runs."""
     suspended: int | None = None
-    """The process of its supervisor, where that stands still."""
+    """The pid of its supervisor, if that process is suspended."""
     records: tuple[Mapping[str, Any], ...] = ()
     wrong_records: tuple[str, ...] = ()
-    log: LogSeen = field(default_factory=LogSeen)
+    log: LogFacts = field(default_factory=LogFacts)
 
     def has(self, *kinds: str) -> bool:
         """Whether one of these records is there."""
@@ -122,7 +122,7 @@ class FolderSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiskSeen:
+class DiskFacts:
     """The data directory beside its attempts."""
 
     free_bytes: int
@@ -133,7 +133,7 @@ class DiskSeen:
     future_s: float = 0.0
     """By how many seconds its newest file is ahead of the clock."""
     buckets: tuple[str, ...] = ()
-    """The folders that lie there."""
+    """The folders of buckets."""
     old_uploads: tuple[str, ...] = ()
     """Upload sessions that cannot be continued any more."""
     unreadable_notes: tuple[str, ...] = ()
@@ -150,20 +150,20 @@ class Snapshot:
     machine: str
     """The name of this machine as a node."""
     server_pid: int | None
-    """The server of the data directory, while it lives."""
+    """The server of the data directory, if it runs."""
     files_max: int
-    """How many files the server may have open, or would."""
-    rows: RowsSeen = field(default_factory=RowsSeen)
-    folders: Mapping[AttemptKey, FolderSeen] = field(default_factory=dict)
+    """How many files the server, or a new one, may have open."""
+    rows: RowsFacts = field(default_factory=RowsFacts)
+    folders: Mapping[AttemptKey, FolderFacts] = field(default_factory=dict)
     processes: tuple[Living, ...] = ()
     networks: NetworksSeen = field(default_factory=NetworksSeen)
     lost_holder: int | None = None
-    """The process that held the server's ports, where it has ended."""
+    """The process that held the server's ports, if it has ended."""
     elsewhere: Mapping[AttemptKey, Phase] = field(default_factory=dict)
     """Attempts of this installation that engines on other machines report."""
-    disk: DiskSeen | None = None
+    disk: DiskFacts | None = None
     is_backup: bool = False
-    """Whether neither a server nor a job runs in it."""
+    """Whether this is a backup, in which neither a server nor a job runs."""
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
