@@ -142,7 +142,7 @@ def test_what_is_no_trainshed_server_is_told(client):
     with StandIn(lambda *_: (200, ["x"])) as other:
         run = client("nodes", "--url", other.url)
     assert run.code == 1
-    assert "not that of a Trainshed server" in run.err
+    assert "is not from a Trainshed server" in run.err
 
 
 def test_the_token_is_not_shown_to_whoever_has_the_port_of_a_server_that_ended(client, home):

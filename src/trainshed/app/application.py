@@ -92,7 +92,7 @@ class Application:
     housekeeping: Housekeeping
     http: Starlette
     soon: threading.Timer
-    """Loads the native API."""
+    """Loads the native API soon after the start."""
     table: Sequence[Method]
     around: ChainServices
     audit_log: AuditLog
@@ -135,8 +135,8 @@ def _check_machine(machine: str, servers: Sequence[str]) -> None:
     elsewhere = {name.rsplit("-", 2)[0] for name in servers} - {machine}
     if elsewhere:
         raise StoreFault(
-            f"a server on {min(elsewhere)} uses this database; servers that share one run on the "
-            f"same machine, and this is {machine}"
+            f"a server on {min(elsewhere)} uses this database, and this machine is {machine}; run "
+            "all servers of a database on one machine"
         )
 
 
@@ -156,9 +156,9 @@ def build(
     folder = settings.data_dir
     ports = ports or OwnPorts()
     if (folder / BACKUP_FILE).exists():
-        raise UsageFault(f"{folder} is a backup; trainshed restore {folder} puts it in place")
+        raise UsageFault(f"{folder} is a backup; trainshed restore {folder} restores it")
     make_private(folder)
-    with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which takes its time
+    with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which may be slow
         future = beside.submit(lambda: _engines(settings, engine))
         store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
         engines = future.result()
@@ -280,7 +280,7 @@ def build(
 
 
 def _images(settings: Settings, engines: Engines) -> ImagesByEngine:
-    """The tables, which follow the settings file.  Raises UsageFault."""
+    """Return the tables of images; a changed settings file is read again.  Raises UsageFault."""
     make = partial(images_of, engines, have_tables=bool(settings.engines))
     first = make(settings.environments, settings.images)
     if (file := settings.config_file) is None:
@@ -296,7 +296,7 @@ def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Object
     """Raise UsageFault for a bucket that this server cannot reach."""
     if not settings.buckets:
         return Objects(data_dir=settings.data_dir)
-    # most servers have none: they do without
+    # most servers have no remote buckets, and these imports are slow
     from trainshed.storage.remote import remotes_of  # noqa: PLC0415
     from trainshed.storage.remote_objects import ObjectsWithRemotes  # noqa: PLC0415
 
@@ -305,20 +305,22 @@ def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Object
 
 
 def _user_of(store: Store, uids: tuple[int, int] | None, bucket: str) -> int | None:
-    """The user of a bucket's project; None where projects have none, or it is of no project.
+    """Return the user of a bucket's project; None if projects have no users or it has no project.
 
-    Raises PermissionError where the range has no number left: the server does not act instead.
+    Raises PermissionError if the range has no number left: the server's own user is no substitute.
     """
     if uids is None or (row := store.bucket(bucket)) is None:
         return None
     user = uids[0] + store.owner_number(row[0])
     if user > uids[1]:
-        raise PermissionError(f"[isolation] uids has no number left for the project {row[0]}")
+        raise PermissionError(
+            f"[isolation] uids has no number left for the project {row[0]}; make the range larger"
+        )
     return user
 
 
 def _time_of(store: Store) -> datetime:
-    """The time for the store's timestamps; unlike the machine's clock it does not jump."""
+    """Return the time for the store's timestamps, which does not jump like the machine's clock."""
     return datetime.now(UTC) - timedelta(seconds=store.clock_skew_s())
 
 
@@ -348,7 +350,7 @@ def _soon(native: LazyApp, store: Store) -> threading.Timer:
     return timer
 
 
-def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
+def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     store: Store,
     logs: LogService,
     nodes: NodeService,
@@ -361,7 +363,7 @@ def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
     quotas: Sequence[QuotaRule],
     dry_runs: DryRuns,
 ) -> ASGIApp:
-    # a fifth of the server's start: Google's clients are answered meanwhile
+    # this import takes a fifth of the start; the server answers Google's clients meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
     from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
 

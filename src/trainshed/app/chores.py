@@ -1,4 +1,4 @@
-"""The chores of a server: what it tidies, measures and learns beside its work."""
+"""Makes the chores of a server: removing old data, measuring, and learning from jobs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,14 +26,14 @@ from trainshed.storage.log_files import JobLog
 from trainshed.storage.uploads import Uploads
 from trainshed.store.opening import Store
 
-#: How often a server looks for jobs that teach, and for jobs that may be worth a note, in seconds.
+#: Seconds between searches for ended jobs to learn from and for jobs that may get a note.
 _LEARN_EVERY_S: Final = 2.0
 #: Share of a processor that learning from jobs may take.
 _LEARN_SHARE: Final = 0.05
 
 
 def _jobs_dirs(settings: Settings, engines: Engines) -> tuple[Path, ...]:
-    """List the folders of jobs: the server's own, and those of engines that have others."""
+    """List the folders of jobs: the server's own, and those of engines."""
     return tuple(dict.fromkeys([settings.jobs_dir, *engines.jobs]))
 
 
@@ -42,7 +42,7 @@ def open_job_log(settings: Settings, engines: Engines) -> JobLog:
     return JobLog(own, tuple(also))
 
 
-def make_housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
+def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
     settings: Settings,
     store: Store,
     engines: Engines,
@@ -104,7 +104,7 @@ def _learn(store: Store, catalog: Catalog, turns: CpuBudget) -> None:
 
 
 def make_submit_notes(store: Store, catalog: Catalog) -> Callable[[SubmittedJob], None]:
-    # the same
+    # needed only when a job is submitted
     from trainshed.service.learning.submit_notes import SubmitNotes  # noqa: PLC0415
 
     return SubmitNotes(store=store, catalog=catalog).look

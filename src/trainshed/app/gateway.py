@@ -23,11 +23,11 @@ from trainshed.service.ports.listening import Listen
 from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.store.opening import Store
 
-#: Sockets in networks of jobs use this part of the server's descriptors at most.
+#: Sockets in networks of jobs use at most one descriptor of the server in this number.
 _SOCKETS_PART: Final = 4
 
 
-def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
+def make_gateway_listener(  # noqa: PLR0913, PLR0917 - the sources of its answers
     settings: Settings,
     store: Store,
     engines: Engines,
@@ -86,7 +86,7 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - what it answers with
 
 
 def _telemetry(settings: Settings, store: Store, engine: SupportsGateway) -> Telemetry | None:
-    """Make the receiver of logs and metrics; None: they go to Google."""
+    """Make the receiver of logs and metrics; None: programs send them to Google."""
     if settings.gateway.telemetry == PASS:
         return None
     if settings.gateway.telemetry != LOG:

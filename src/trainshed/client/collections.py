@@ -1,4 +1,4 @@
-"""The collections of resources that a server has: their commands, names and paths."""
+"""The collections of resources of a server: their commands, names and paths."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ PAGE_SIZE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCollection:
-    """One collection: the words of its commands, what one resource is called, its wire name."""
+    """One collection: the words of its commands, the noun for a resource, its wire name."""
 
     group: str
     noun: str
     word: str
     located: bool = True
-    """Whether names hold a location: Vertex's do."""
+    """Whether names contain a location, as those of Vertex do."""
 
     def parent(self, project: str, region: str) -> str:
-        """The path that resources are created below and listed at."""
+        """Return the path at which resources are created and listed."""
         place = ("locations", region) if self.located else ()
         return path_of("v1", "projects", project, *place, self.word)
 
     def path(self, name: str, project: str, region: str) -> str:
-        """The path of one resource, by its id or its full name.  Raises UsageFault."""
+        """Return the path of one resource by its id or its full name.  Raises UsageFault."""
         if "/" not in name:
             return f"{self.parent(project, region)}/{quote(name, safe='')}"
         try:
@@ -56,7 +56,7 @@ class JobCollection:
 
     def _refuse_name(self, name: str) -> UsageFault:
         form = resource_name(self.word, "P", "L", self.word[0].upper())
-        return UsageFault(f"{name} is not the name of a {self.noun}: {form}")
+        return UsageFault(f"{name} is not the name of a {self.noun}; a full name is {form}")
 
 
 COLLECTIONS: Final[Mapping[str, JobCollection]] = {
@@ -76,7 +76,7 @@ def collection_of(group: str) -> JobCollection:
 
 
 def commands_of(name: str) -> tuple[str, str]:
-    """The commands for the job of a full name, and what they call it."""
+    """Return the command group for a full name, and the job's name in its commands."""
     resource = ResourceName.parse(name)
     group = next(
         collection.group
@@ -87,7 +87,7 @@ def commands_of(name: str) -> tuple[str, str]:
 
 
 def state_of(resource: Json) -> str:
-    """The state of a resource in any dialect, such as RUNNING."""
+    """Return the state of a resource of any dialect, such as RUNNING."""
     state = str(resource.get("state", ""))
     return state.removeprefix("JOB_STATE_").removeprefix("PIPELINE_STATE_")
 
@@ -108,14 +108,14 @@ def native_path(name: str, project: str) -> str:
 
 
 def path_of(*parts: str) -> str:
-    """A path of an address; what is in a part stays in it."""
+    """Join parts to a path; slashes in a part are quoted."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 def pages(
     server: "Server", path: str, key: str, query: Mapping[str, object] | None = None
 ) -> Iterator[Json]:
-    """All resources of a list, page by page; ``key`` is where a page has them."""
+    """Yield all resources of a list; ``key`` is the field of a page that contains them."""
     token = None
     while True:
         page = server.call("GET", path, query={**(query or {}), "pageToken": token})

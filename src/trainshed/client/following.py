@@ -1,4 +1,4 @@
-"""Follows a job to its end: why it waits, its log lines, how it ended.
+"""Follows a job to its end: the reasons why it waits, its log lines, and its exit code.
 
 The server may restart meanwhile.  Time stamps of lines ascend, so the client resumes a broken
 stream after the last line.
@@ -27,7 +27,7 @@ SIGNAL_BASE: Final = 128
 
 @dataclass(slots=True)
 class Followed:
-    """A job at its native path.  ``note`` takes remarks on the following itself."""
+    """Follows the job at a native path.  ``note`` prints remarks on the connection."""
 
     server: "Server"
     path: str
@@ -38,11 +38,11 @@ class Followed:
     def lines(
         self, *, task: str | None = None, tail: int | None = None, trial: str | None = None
     ) -> Iterator[Json]:
-        """The lines of the job until it has ended and all of them were read.
+        """Yield the log lines of the job until it has ended.
 
-        ``trial``: only those of this trial of a tuning job.
+        ``trial``: only lines of this trial of a tuning job.
 
-        Raises ServerRefusal, and Unreachable for a server that does not come back.
+        Raises ServerRefusal, and Unreachable for a server that does not answer again.
         """
         resume_time = last_time = ""
         while True:
@@ -51,7 +51,7 @@ class Followed:
             try:
                 for line in self.server.lines(f"{self.path}/logs", query):
                     self._was_reached = True
-                    if line["time"] > resume_time:  # within one stream an event may come late
+                    if line["time"] > resume_time:  # in a stream an event may be late
                         last_time = max(last_time, line["time"])
                         yield line
             except Unreachable:
@@ -88,7 +88,7 @@ class Followed:
         return job
 
     def job(self) -> Json:
-        """The job as it is.  Raises ServerRefusal, and Unreachable as ``lines`` does."""
+        """Read the job.  Raises ServerRefusal, and Unreachable as ``lines`` does."""
         while True:
             try:
                 job = self.server.call("GET", self.path)
@@ -99,10 +99,12 @@ class Followed:
                 return job
 
     def _wait_for_return(self) -> None:
-        """Wait for a server that was there; called while Unreachable is handled, and raises it."""
+        """Wait until a server answers again, or raise the Unreachable that is being handled."""
         if not self._was_reached:
             raise  # noqa: PLE0704  # it is being handled
-        self.note("the server does not answer; the job keeps running, and no line is lost")
+        self.note(
+            "the server does not answer; retrying for a minute: the job runs on, no line is lost"
+        )
         until = time.monotonic() + RETURN_S_MAX
         while True:
             self.pause(PAUSE_S_MAX)
@@ -118,7 +120,7 @@ class Followed:
 def exit_code_of(job: Json) -> int:
     """Return the exit code of a command that waited for a job: that of the deciding replica.
 
-    That is the primary, or where it was only stopped, the first that failed by itself.
+    That is the primary if it failed, else the first other replica that failed.
     """
     if job["state"] == "SUCCEEDED":
         return 0
@@ -129,7 +131,7 @@ def exit_code_of(job: Json) -> int:
     return int(decided.get("exitCode") or 1)
 
 
-#: What other servers of these APIs answer, and older ones of ours.
+#: Status codes of servers without this path: Google's, and old versions of Trainshed.
 _NOT_HERE: Final = frozenset({404, 501})
 
 
@@ -143,9 +145,9 @@ class NativeTrials:
     _is_here: bool = field(default=True, init=False)
 
     def ask(self) -> Json:
-        """The newest answer; an empty one from a server that has none.  Raises ServerRefusal.
+        """Return the newest answer, empty if the server has no such path.  Raises ServerRefusal.
 
-        It does not wait for an unreachable server: the request for the study does.
+        It does not wait for an unreachable server: the caller's request for the study waits.
         """
         try:
             self._answer = self.server.call("GET", self.path) if self._is_here else self._answer
@@ -159,5 +161,5 @@ class NativeTrials:
 
 
 def native_trials(server: "Server", name: str, project: str) -> NativeTrials:
-    """The trials of the tuning job of an id or a full name."""
+    """Return the trials of a tuning job by its id or its full name."""
     return NativeTrials(server, f"{native_path(name, project)}/trials")

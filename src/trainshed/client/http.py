@@ -20,7 +20,7 @@ READ_BYTES: Final = 1 << 16
 
 #: OpenSSL's codes for a certificate that has neither the host's name nor its address.
 _OTHER_NAME: Final = frozenset({62, 64})
-#: What the storage routes do not say beside the number.
+#: Status words by HTTP status: the storage routes send none.
 _STATUS: Final = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -58,7 +58,7 @@ class Server:
             return _read(answer.status, answer.read())
 
     def lines(self, path: str, query: Mapping[str, object] | None = None) -> Iterator[Json]:
-        """The JSON objects of a stream, as they come.  Raises as ``call`` does."""
+        """Yield the JSON objects of a stream as they arrive.  Raises as ``call`` does."""
         with self._open_connection(None) as connection:
             answer = self._send(connection, "GET", path, None, query)
             if answer.status != http.client.OK:
@@ -167,8 +167,10 @@ def _context(ca: str | None) -> ssl.SSLContext:
     """Return the TLS context.  Raises Unreachable if the CA file has no certificate."""
     try:
         return ssl.create_default_context(cafile=ca)
-    except OSError as error:  # of TLS, too
-        raise Unreachable(f"{ca} has no certificates of authorities to trust: {error}") from error
+    except OSError as error:  # also errors of TLS
+        raise Unreachable(
+            f"cannot read CA certificates from {ca}: {error}; give another file with --ca-file"
+        ) from error
 
 
 def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -188,7 +190,7 @@ def _read(status: int, body: bytes) -> Json:
         return document
     error = document.get("error") if isinstance(document, dict) else None
     if not isinstance(error, dict):
-        message = f"the answer {status} is not that of a Trainshed server"
+        message = f"the answer {status} is not from a Trainshed server; check the address"
         raise ServerRefusal(status, "UNKNOWN", message, [])
     raise ServerRefusal(
         status,

@@ -24,7 +24,7 @@ class Staging:
     prefix: str
 
     def upload(self, server: "Server", files: Sequence[Path]) -> list[str]:
-        """Send files; their URIs.  The name holds the digest of all of them together."""
+        """Send files and return their URIs, which contain the digest of all of them together."""
         folder = f"{self.prefix}/{_digest(files)}"
         return [self._upload(server, file, f"{folder}/{file.name}") for file in files]
 
@@ -38,9 +38,9 @@ class Staging:
 
 
 def staging_of(job_id: str, bucket: str | None, job_dir: str | None) -> Staging:
-    """The place of a job's packages: its staging bucket, else its job directory.
+    """Return where a job's packages are stored: its staging bucket, else its job directory.
 
-    (docs/sources/gcloud.md 4.)  Raises UsageFault where neither is a bucket.
+    (docs/sources/gcloud.md 4.)  Raises UsageFault if neither is a bucket.
     """
     if bucket:
         name, below = split(bucket if "://" in bucket else f"{SCHEME}{bucket}")
@@ -49,7 +49,7 @@ def staging_of(job_id: str, bucket: str | None, job_dir: str | None) -> Staging:
         name, below = split(job_dir)
         return Staging(bucket=name, prefix=f"{below.strip('/')}/packages".lstrip("/"))
     raise UsageFault(
-        "local packages need a bucket to lie in: give --staging-bucket gs://BUCKET, or a "
+        "local packages need a bucket: give --staging-bucket gs://BUCKET, or a "
         "--job-dir that begins with gs:// (trainshed buckets create BUCKET makes one)"
     )
 

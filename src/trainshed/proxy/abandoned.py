@@ -1,4 +1,4 @@
-"""Removes the folder of a killed session, and its key on the server.
+"""Removes the folders of killed sessions, and their keys on the server.
 
 A session holds a lock on its folder, which ends with its process.  Before it registers a key it
 records the server, so that the next session at the same server can remove the key.
@@ -29,12 +29,12 @@ _NOT_FOUND: Final = 404
 
 
 def write_record(folder: Path, url: str, key_id: str) -> None:
-    """Write down that a key is to be registered at a server."""
+    """Record a key before it is registered at a server."""
     write_file(folder / _RECORD, json.dumps([url, key_id]).encode())
 
 
 def remove_record(folder: Path) -> None:
-    """Remove it: the server has refused the key."""
+    """Remove the record after the server has refused the key."""
     (folder / _RECORD).unlink()
 
 
@@ -42,8 +42,8 @@ def remove_record(folder: Path) -> None:
 def hold_folder(folder: str | Path, *, waits: bool = True) -> Iterator[None]:
     """Hold the lock on a session's folder.
 
-    Another session holds it for a moment to look into the folder.  Raises BlockingIOError where
-    another process holds it and ``waits`` is False.
+    Another session may hold it for a moment to read the folder.  Raises BlockingIOError if another
+    process holds it and ``waits`` is False.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -56,7 +56,7 @@ def hold_folder(folder: str | Path, *, waits: bool = True) -> Iterator[None]:
 def remove_abandoned(server: Server) -> None:
     """Remove the folders of this user's sessions that were killed, with their keys at the server.
 
-    A folder whose key another server has is left for a session at that server.
+    A folder with a key at another server stays until a session at that server removes it.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError, Unreachable, ServerRefusal):
@@ -74,7 +74,7 @@ def _remove(folder: Path, server: Server) -> None:
             return
         _delete_key(server, key_id)
     elif not (folder / FILE).exists():
-        return  # its session has only begun
+        return  # its session has just started
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,7 +1,7 @@
 """A certificate authority for one run, which is not added to the machine's trusted authorities.
 
-Its key and the key of its certificates stay in memory.  OpenSSL reads keys from files only, so that
-a file without a name (``memfd``) stands in.
+Its key and the key of its certificates stay in memory.  OpenSSL reads keys from files only, so they
+are written to a file in memory (``memfd``).
 """
 
 import os
@@ -18,9 +18,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from trainshed.service.auth.certificates import begin_certificate, key_usage
 
-#: No command under ``trainshed run`` is expected to take longer.
+#: The validity of certificates: longer than any expected ``trainshed run``.
 LIFE: Final = timedelta(days=365)
-#: A client that takes both gets HTTP/1.1: REST calls over HTTP/2 are answered by no port of ours.
+#: A client that accepts both gets HTTP/1.1: no port of the server answers REST over HTTP/2.
 PROTOCOLS: Final = ("http/1.1", "h2")
 
 

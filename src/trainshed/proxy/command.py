@@ -1,4 +1,4 @@
-"""Runs a command as a child: passes signals on to it, and ends as it ended."""
+"""Runs a command as a child, passes signals on to it, and ends with its exit status or signal."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import Final
 
 from trainshed.model.faults import UsageFault
 
-#: Those that ask a program for something.  SIGTSTP and SIGCONT reach the whole process group.
+#: Signals that are passed on.  SIGTSTP and SIGCONT reach the whole process group.
 _FORWARDED: Final = frozenset(
     {
         signal.SIGINT,
@@ -22,7 +22,7 @@ _FORWARDED: Final = frozenset(
     }
 )
 _WAITED: Final = _FORWARDED | {signal.SIGCHLD}
-#: ``si_code`` of a signal that the kernel sends: a terminal's, which the child has got as well.
+#: ``si_code`` of a signal of the kernel, such as Ctrl-C, which the child gets from the terminal.
 _SI_KERNEL: Final = 0x80
 
 
@@ -33,17 +33,16 @@ def check_command(argv: Sequence[str]) -> None:
     """Raise UsageFault if there is no such program."""
     if shutil.which(argv[0]) is None:
         raise UsageFault(
-            f"{argv[0]}: there is no such command; name a program that is on the PATH, "
-            "or a file that may be executed"
+            f"{argv[0]}: there is no such command; give a program on the PATH or an executable file"
         )
 
 
 @contextlib.contextmanager
-def held_signals() -> Iterator[SignalMask]:
-    """Hold back the signals that ``run_command`` waits for; gives the mask from before.
+def block_signals() -> Iterator[SignalMask]:
+    """Block the signals that ``run_command`` waits for; yields the mask from before.
 
-    On the main thread, before other threads start: one that does not hold them back would take
-    them.
+    Call it on the main thread before other threads start: a thread that does not block the signals
+    would get them.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
     try:
@@ -53,16 +52,16 @@ def held_signals() -> Iterator[SignalMask]:
 
 
 def run_command(argv: Sequence[str], environ: Mapping[str, str], mask: SignalMask) -> int:
-    """Run a command to its end; its exit status, negative for the signal that ended it.
+    """Run a command to its end; return its exit status, or the negative number of its signal.
 
-    Must be called within ``held_signals``, which gives the command's ``mask``.  Raises UsageFault
-    where the command cannot be started.
+    Call it within ``block_signals``, which yields the command's ``mask``.  Raises UsageFault if
+    the command cannot be started.
     """
     return _wait(_spawn(argv, environ, mask))
 
 
 def end_as(status: int) -> int:
-    """End this process by the signal that ended the command; else give the exit status."""
+    """End this process by the signal that ended the command, or return the exit status."""
     if status >= 0:
         return status
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """Default credentials for the programs of one run, as ``google.auth.default`` reads them.
 
-A key of a service account is the better kind: it signs addresses, and programs read its fields.
-Only an administrator's token can register one; with another token the programs are a user, whose
+A key of a service account is preferred: it can sign URLs, and programs read its fields.  Only an
+administrator's token can register one; with any other token the file describes a user, and its
 refresh token is that token.
 """
 
@@ -23,7 +23,7 @@ _DENIED: Final = frozenset({401, 403})
 
 
 class DefaultCredentials(NamedTuple):
-    """A file, and whether a service account is in it: else it is a user."""
+    """A file of credentials, and whether they are of a service account or of a user."""
 
     file: Path
     is_account: bool
@@ -43,9 +43,9 @@ def public_half(key: Json) -> Json:
 def default_credentials(
     server: Server, project: str, folder: Path, key: Json | None = None
 ) -> Iterator[DefaultCredentials]:
-    """Write the file into the folder; the server forgets its key afterwards.
+    """Write the file into the folder; afterwards delete its key from the server.
 
-    ``key`` is one that the server knows and keeps.  Raises ServerRefusal and Unreachable.
+    ``key`` is a registered key, which is not deleted.  Raises ServerRefusal and Unreachable.
     """
     document = key or new_key()
     key_id = None if key else _register(server, document, folder)
@@ -57,12 +57,12 @@ def default_credentials(
         yield DefaultCredentials(file, is_account=bool(is_account))
     finally:
         if key_id:
-            with contextlib.suppress(Exception):  # the server has ended, or forgotten it
+            with contextlib.suppress(Exception):  # the server has ended, or deleted it
                 server.call("DELETE", f"{KEYS}/{key_id}")
 
 
 def _register(server: Server, document: Json, folder: Path) -> str | None:
-    """The id of the key; None where the token is no administrator's."""
+    """Register a key and return its id; None if the token is not an administrator's."""
     write_record(folder, server.url, document["private_key_id"])
     try:
         key = server.call("POST", KEYS, public_half(document))

@@ -7,7 +7,7 @@ from trainshed.client.collections import path_of
 from trainshed.client.faults import Json
 from trainshed.client.http import Server
 
-#: Lines of a log that are shown.
+#: How many lines of a log are printed.
 LINES: Final = 40
 _LIST: Final = path_of("trainshed", "v1", "projects", "-", "jobs")
 _FAILED: Final = {"state": "FAILED", "pageSize": 1000}

@@ -1,4 +1,4 @@
-"""The proxy: answers CONNECT on loopback, and ends TLS for the names that a server stands for.
+"""The proxy: answers CONNECT on loopback, and ends TLS for the names of Google that it redirects.
 
 Bytes are passed on as they are: HTTP/2, which is gRPC, to the server's gRPC port, HTTP/1.1 to its
 REST port.  All other names are reached through tunnels, whose TLS is not ended.
@@ -30,8 +30,8 @@ _TUNNELS_MAX: Final = 1024
 _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _CREDENTIALS: Final = re.compile(rb"\r\nproxy-authorization: *basic +([^\r]+)", re.IGNORECASE)
 _USER: Final = "run"
-_STRANGER: Final = (
-    "this proxy serves the programs of one trainshed run; they have its secret in HTTPS_PROXY"
+_NOT_OF_RUN: Final = (
+    "this proxy serves only the programs of its trainshed run, which have its secret in HTTPS_PROXY"
 )
 _OFFLINE: Final = "the command runs with --offline, and Trainshed does not serve this name"
 
@@ -72,10 +72,10 @@ class Proxy:
         offline: bool = False,
         proxies: Mapping[str, str],
     ) -> None:
-        """``upstream`` may be set to another server later.
+        """Make a proxy to ``upstream``, which may be replaced later.
 
-        ``offline`` refuses names that Trainshed does not serve; ``proxies`` are the variables by
-        which they would be reached without this proxy.
+        ``offline`` refuses names that Trainshed does not serve; ``proxies`` are the variables of
+        the proxies that reach them without this one.
         """
         self.upstream = upstream
         self._authority = authority
@@ -100,7 +100,7 @@ class Proxy:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, with all connections."""
+        """Stop serving and close all connections."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -137,7 +137,7 @@ class Proxy:
                 head = await read_head(self._loop, client)
             target = connect_target(head)
             if not self._is_own(head):
-                await self._refuse(client, "407 Proxy Authentication Required", _STRANGER)
+                await self._refuse(client, "407 Proxy Authentication Required", _NOT_OF_RUN)
             elif target is None and self.is_offline:
                 await self._refuse(client, "403 Forbidden", _OFFLINE)
             elif target is None:
@@ -156,8 +156,8 @@ class Proxy:
         is_server = (host, port) in {self.upstream.rest_address, self.upstream.grpc_address}
         if self.is_offline and not is_server:
             await self._refuse(client, "403 Forbidden", f"{host}: {_OFFLINE}")
-        elif refused := await self._tunnels.run(client, host, port):
-            await self._refuse(client, "502 Bad Gateway", refused.why)
+        elif refusal := await self._tunnels.run(client, host, port):
+            await self._refuse(client, "502 Bad Gateway", refusal.why)
 
     async def _refuse(self, client: socket.socket, status: str, reason: str) -> None:
         text = f"{reason}\n".encode()
@@ -168,7 +168,7 @@ class Proxy:
         await self._loop.sock_sendall(client, lines.encode() + text)
 
     async def _answer_as(self, host: str, client: socket.socket) -> None:
-        """Speak TLS as one of Google's hosts; what the client sends goes to the server."""
+        """Speak TLS as one of Google's hosts, and pass the client's bytes to the server."""
         await self._loop.sock_sendall(client, _OK)
         reader = asyncio.StreamReader(loop=self._loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
@@ -177,10 +177,10 @@ class Proxy:
         )
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         try:
-            spoken = transport.get_extra_info("ssl_object").selected_alpn_protocol()
-            far_reader, far_writer = await self._connect(is_grpc=spoken == "h2")
+            protocol_name = transport.get_extra_info("ssl_object").selected_alpn_protocol()
+            far_reader, far_writer = await self._connect(is_grpc=protocol_name == "h2")
             try:
-                await _pass_on((reader, writer), (far_reader, far_writer))
+                await _copy_both_ways((reader, writer), (far_reader, far_writer))
             finally:
                 far_writer.close()
         finally:
@@ -198,24 +198,24 @@ class Proxy:
         return await asyncio.open_connection(*address, ssl=context)
 
 
-_Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _pass_on(near: _Ends, far: _Ends) -> None:
-    """Until one of them has ended; TLS knows no end of one direction alone."""
-    ways = [
-        asyncio.ensure_future(_one_way(near[0], far[1])),
-        asyncio.ensure_future(_one_way(far[0], near[1])),
+async def _copy_both_ways(near: _Streams, far: _Streams) -> None:
+    """Copy bytes both ways until one side ends; TLS cannot end one direction alone."""
+    copies = [
+        asyncio.ensure_future(_copy(near[0], far[1])),
+        asyncio.ensure_future(_copy(far[0], near[1])),
     ]
     try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        for copy in copies:
+            copy.cancel()
+        await asyncio.gather(*copies, return_exceptions=True)
 
 
-async def _one_way(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while piece := await reader.read(_PIECE_BYTES):
         writer.write(piece)
         await writer.drain()

@@ -27,7 +27,7 @@ _BUNDLE_VARIABLES: Final = (
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 )
 _PROXY_VARIABLES: Final = ("https_proxy", "HTTPS_PROXY")
-#: Google's clients speak TLS, so that these lead to the proxy only where it refuses what they lead.
+#: Google's clients speak TLS: these are set only if the proxy is to refuse unencrypted requests.
 _PLAIN_PROXY_VARIABLES: Final = ("http_proxy", "HTTP_PROXY")
 #: gRPC takes the first two of these before https_proxy, and no_grpc_proxy before no_proxy.
 _UNSET: Final = (
@@ -40,7 +40,7 @@ _UNSET: Final = (
 _PROJECT_VARIABLES: Final = ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _GOOGLES: Final = "googleapis.com"
-#: aiohttp, below gcsfs, reads the variables of proxies only where trust_env is set.
+#: aiohttp, which gcsfs uses, reads the variables of proxies only if trust_env is set.
 _FSSPEC: Final = json.dumps({"session_kwargs": {"trust_env": True}})
 _FSSPEC_VARIABLES: Final = ("FSSPEC_GS", "FSSPEC_GCS")
 
@@ -55,26 +55,26 @@ class Session:
         credentials: DefaultCredentials,
         environ: Mapping[str, str],
     ) -> None:
-        """``environ`` are the variables that programs would have without it."""
+        """``environ`` are the variables of programs without a session."""
         self.proxy = proxy
         self._bundle = bundle
         self._credentials = credentials
         self._environ = environ
 
-    def lead_to(self, target: ClientTarget, server: Server) -> Mapping[str, str | None]:
+    def redirect_to(self, target: ClientTarget, server: Server) -> Mapping[str, str | None]:
         """Redirect Google's names to a server; return the variables to set, None to unset one."""
         self.proxy.upstream = Upstream(url=target.url, grpc=target.grpc, ca=server.ca)
         own = _variables(target, self.proxy, self._bundle, self._credentials, self._environ)
         token = server.token or ""
         return {name: value and value.replace(TOKEN, token) for name, value in own.items()}
 
-    def environ_on(
+    def environ_for(
         self, target: ClientTarget, server: Server, own: Mapping[str, str | None]
     ) -> dict[str, str]:
-        """The whole environment of a program; ``own`` leads ``trainshed`` to the server in it."""
+        """Return the environment of a program; ``own`` points its ``trainshed`` at the server."""
         token = server.token or ""
         filled = {name: value and value.replace(TOKEN, token) for name, value in own.items()}
-        merged = {**self._environ, **self.lead_to(target, server), **filled}
+        merged = {**self._environ, **self.redirect_to(target, server), **filled}
         return {name: value for name, value in merged.items() if value is not None}
 
 
@@ -87,11 +87,11 @@ def open_session(
     environ: Mapping[str, str],
     key: Json | None = None,
 ) -> Iterator[Session]:
-    """Lead Google's names to a server; all that was made is gone afterwards.
+    """Redirect Google's names to a server; afterwards remove the folder and the key of the session.
 
     ``server`` is called with the caller's token.  ``environ`` are the caller's variables, which
-    name the proxies by which other hosts are reached.  ``key`` is the file of a service account
-    that the server knows; without it one is registered for as long as the session lasts.  Raises
+    name the proxies for other hosts.  ``key`` is the file of a service account
+    that is registered; without it one is registered until the session ends.  Raises
     ServerRefusal and Unreachable.
     """
     authority = Authority()
@@ -140,16 +140,16 @@ def _variables(
 def _project_variables(
     project: str, credentials: DefaultCredentials, environ: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """The caller's variables of projects, set to this one; a user's credentials name no project.
+    """Set the caller's variables of projects to this one; a user's credentials name no project.
 
-    Without need none is set: the Vertex SDK takes its value for a number that it has to look up.
+    No other is set: the Vertex SDK takes its value for a number and looks that up.
     """
     own: dict[str, str | None] = {name: project for name in _PROJECT_VARIABLES if name in environ}
     return own if credentials.is_account else own | {_PROJECT_VARIABLES[0]: project}
 
 
 def _without_proxy(target: ClientTarget, environ: Mapping[str, str]) -> str:
-    """Hosts that programs reach directly: this machine, the server, and those that were so."""
+    """List the hosts without proxy: this machine, the server, and those of the caller."""
     names = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
     others = [name for name in map(str.strip, names) if name and not _covers_google(name)]
     return ",".join(dict.fromkeys([*_LOOPBACK, urlsplit(target.url).hostname or "", *others]))

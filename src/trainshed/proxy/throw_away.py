@@ -1,4 +1,4 @@
-"""A throw-away server as a child: SQLite in a temporary folder, free ports, gone afterwards."""
+"""Runs a server with a temporary folder and free ports as a child, and removes all at its end."""
 
 import contextlib
 import json
@@ -24,18 +24,17 @@ if TYPE_CHECKING:
 
 _END_S: Final = 60.0
 _REPORT_S: Final = 1.0
-#: A job of the server is none of the caller's children, and knows nothing of its tests.
 _SERVE: Final = ("-m", "trainshed.cli.main", "serve", "--throw-away")
 _VARIABLES_OF_CALLER: Final = ("TRAINSHED_DATA_DIR", "TRAINSHED_URL", "TRAINSHED_TOKEN")
 
 
 class ThrowAwayServer:
-    """A server that runs; ``start_server`` makes it."""
+    """A running server; ``start_server`` makes it."""
 
     def __init__(
         self, process: "subprocess.Popen[str]", address: Mapping[str, Any], key: Json
     ) -> None:
-        """``address`` is what the server printed when it was ready; ``key`` a registered one."""
+        """``address`` is the document that the ready server printed; ``key`` a registered key."""
         self._process = process
         self.key = key
         self.url: str = address["url"]
@@ -47,7 +46,7 @@ class ThrowAwayServer:
 
     @property
     def server(self) -> Server:
-        """The server with the credentials of its administrator."""
+        """The client of the server, with the credentials of its administrator."""
         return Server(url=self.url, token=self.token, ca=self.ca)
 
     @property
@@ -113,7 +112,7 @@ class ThrowAwayServer:
         self.stop()
 
     def stop(self) -> None:
-        """End it with its jobs and its folder."""
+        """End the server and its jobs, and remove its folder."""
         _end(self._process)
 
 
@@ -122,8 +121,8 @@ def start_server(
 ) -> ThrowAwayServer:
     """Start a throw-away server with these flags of ``trainshed serve`` and these variables.
 
-    It lets the service account of ``key`` in, a key file; without it one is made.  Raises
-    EngineFault with what the server printed, where it does not start.
+    The service account of the key file ``key`` may call it; without it one is made.  Raises
+    EngineFault with the output of a server that does not start.
     """
     with tempfile.TemporaryFile("w+") as log:
         process = _begin(flags, environ, log)
@@ -135,7 +134,7 @@ def start_server(
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """End the server with its input: it ends its jobs and removes its folder."""
+    """Close the input of the server, on which it ends its jobs and removes its folder."""
     if process.stdin:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
@@ -166,7 +165,7 @@ def _begin(
 def _introduce(
     process: "subprocess.Popen[str]", log: IO[str], key: Json | None
 ) -> tuple[Mapping[str, Any], Json]:
-    """Have the public half of a key registered; the server's address, and the key."""
+    """Register the public half of a key; return the server's address and the key."""
     credentials = import_module("trainshed.proxy.credentials")  # while the server starts
     import_module("trainshed.proxy.session")  # for later
     key = key or credentials.new_key()

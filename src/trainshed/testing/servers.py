@@ -87,7 +87,7 @@ class ServerPool:
         upstream = session.proxy.upstream
         try:
             with _set_variables(
-                {**session.lead_to(target, running.server), **running.own_variables}
+                {**session.redirect_to(target, running.server), **running.own_variables}
             ):
                 if prepare_next:
                     self._next = self._threads.submit(self._start)

@@ -143,7 +143,7 @@ def run(request: flags.Request) -> int:
 def _run_command(command: tuple[str, ...], args: argparse.Namespace) -> int:
     """Run a command, such as a test suite; its exit status.  Raises UsageFault and EngineFault."""
     from trainshed.cli.admin.env import ensure_staging_bucket
-    from trainshed.proxy.command import check_command, end_as, held_signals, run_command
+    from trainshed.proxy.command import block_signals, check_command, end_as, run_command
     from trainshed.proxy.throw_away import start_server
 
     check_command(command)
@@ -153,11 +153,11 @@ def _run_command(command: tuple[str, ...], args: argparse.Namespace) -> int:
         for name in dict.fromkeys(args.bucket or ()):
             server.make_bucket(name, target.project)
         with (
-            held_signals() as mask,
+            block_signals() as mask,
             server.session(target, offline=args.offline, environ=os.environ) as session,
             server.reported_failures(lambda text: write(text, sys.stderr)),
         ):
-            environ = session.environ_on(target, server.server, server.own_variables)
+            environ = session.environ_for(target, server.server, server.own_variables)
             status = run_command(command, environ, mask)
     return end_as(status)
 

@@ -57,7 +57,7 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Run the command; return its status.  Raises UsageFault, Unreachable and ServerRefusal."""
     from trainshed.cli.admin.env import own_variables
-    from trainshed.proxy.command import check_command, end_as, held_signals, run_command
+    from trainshed.proxy.command import block_signals, check_command, end_as, run_command
     from trainshed.proxy.session import open_session
 
     command = flags.command_of("trainshed run", request)
@@ -76,11 +76,11 @@ def run(request: flags.Request) -> int:
     located = locate_server(args, os.environ)
     target = _target_of(place, located, args.grpc)
     with (
-        held_signals() as mask,
+        block_signals() as mask,
         open_session(target, place.server, offline=args.offline, environ=os.environ) as session,
     ):
         own = own_variables(target, located)
-        status = run_command(command, session.environ_on(target, place.server, own), mask)
+        status = run_command(command, session.environ_for(target, place.server, own), mask)
     return end_as(status)
 
 
