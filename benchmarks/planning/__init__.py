@@ -1,1 +1,1 @@
-"""Benchmarks of the planner: what it predicts beside what was measured."""
+"""Benchmarks of the planner: predictions beside measurements."""

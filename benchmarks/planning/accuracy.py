@@ -1,4 +1,4 @@
-"""How well the planner predicts what was measured: every goal beside its baselines.
+"""The accuracy of the planner's predictions: every goal beside its baselines.
 
     python -m benchmarks planning [--short] [--goals G8,G9] [--tables DIR] [--png FILE]
 

@@ -22,7 +22,7 @@ Fits = Mapping[str, Parameters]
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What was said of one point, and what was measured."""
+    """The prediction for one point, and the measurement."""
 
     goal: str
     curve: Curve
@@ -43,7 +43,7 @@ class Answer:
 
     @property
     def inside(self) -> bool:
-        """Whether the interval holds what was measured."""
+        """Whether the interval contains the measurement."""
         return self.low_s <= self.point.step_s <= self.high_s
 
     def efficiency(self, step_s: float) -> float:

@@ -1,4 +1,4 @@
-"""What curve fits without physics make of the same questions: linear, Amdahl, and USL.
+"""Baselines that answer the same questions by curve fits without physics: linear, Amdahl, USL.
 
 Fitted to the known points over a grid of their shares; of one known point they have shares pooled
 over all other systems.  A curve's throughput is all they know.
@@ -30,7 +30,7 @@ class Baselines:
         self._pooled = {name: _pooled(curves, *_GRIDS[name]) for name in NAMES}
 
     def rates(self, observed: Sequence[Point], targets: Sequence[Point]) -> dict[str, Array]:
-        """Throughput of the asked points, by baseline."""
+        """Return the throughput of the points to predict, by baseline."""
         return {name: self._rates(name, observed, targets) for name in NAMES}
 
     def _rates(self, name: str, observed: Sequence[Point], targets: Sequence[Point]) -> Array:

@@ -28,7 +28,7 @@ from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.parameters import SCHEMA, Parameters, parameters_from
 from trainshed.planning.scaling.training import Training
 
-#: Where every fit begins.  ``sums``, ``servers``, ``overlap_fast``, ``overlap_slow``,
+#: The start values of every fit.  ``sums``, ``servers``, ``overlap_fast``, ``overlap_slow``,
 #: ``sync_input``, ``sync_first``, ``stragglers`` and ``latency_s`` are those of
 #: docs/sources/planner.md 3; the other values are guesses.
 START: Mapping[str, Mapping[str, float]] = {
@@ -72,7 +72,7 @@ START: Mapping[str, Mapping[str, float]] = {
     },
     "unprinted": {"step_s": 0.2, "power": 0.5},
 }
-#: Known to few rows, or to none: they stay where they are.
+#: Parameters that few rows or none determine; they are not fitted.
 _FIXED = frozenset(
     {"sums", "servers", "overlap_slow", "network_dcn", "compute_s", "latency", "latency_s"}
 )
@@ -177,7 +177,7 @@ def reach_in(
 
 
 class Search:
-    """Tries parameters one by one, larger and smaller, and keeps what misses less."""
+    """Tries a larger and a smaller value of each parameter, and keeps the best value."""
 
     def __init__(self, curves: Sequence[Curve], questions: Sequence[Question]) -> None:
         """Lay the questions out; the example comes last."""

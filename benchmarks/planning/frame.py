@@ -1,4 +1,4 @@
-"""What goals of the planner are made of: rows, errors, values beside limits and baselines."""
+"""The parts of the planner's goals: rows, errors, values beside limits and baselines."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ class Data:
     ours: Tables
     tested: Tables
     slack: float = 1.0
-    """By what goals are multiplied, or divided where more is better."""
+    """The factor of goals; goals for which more is better are divided by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +36,11 @@ class Miss:
     predicted: float
     measured: float
     limit: str = ""
-    """What bounds it, or why it is missed."""
+    """The part that limits the step, or the reason for the error."""
 
     @property
     def error(self) -> float:
-        """Share of what was measured."""
+        """The difference as a share of the measurement."""
         return abs(self.predicted / self.measured - 1)
 
 
@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a goal's function comes to."""
+    """The result of a goal's function."""
 
     lines: Sequence[Line]
     misses: Sequence[Miss] = ()

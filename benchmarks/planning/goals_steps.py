@@ -51,7 +51,7 @@ def answers_of(tables: Path | None = None, *, short: bool = False) -> list[Answe
 
 
 def worst(answers: Sequence[Answer], count: int = 10) -> list[str]:
-    """The rows with the largest errors, one of a curve, and what is known of them."""
+    """Return the rows with the largest errors, one of each curve, with their facts."""
     by_curve: dict[str, Answer] = {}
     for answer in sorted(answers, key=lambda answer: -abs(answer.error)):
         by_curve.setdefault(answer.curve.name, answer)

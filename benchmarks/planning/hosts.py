@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """As a share of what was measured."""
+        """The difference as a share of the measurement."""
         return abs(self.predicted / self.measured - 1)
 
 

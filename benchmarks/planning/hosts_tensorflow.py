@@ -20,7 +20,7 @@ SAID: Final = "FOUND "
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """What was measured, in seconds."""
+    """The measured times, in seconds."""
 
     alone_s: Sequence[float]
     probe_s: Sequence[float]
@@ -44,7 +44,7 @@ def measured(hosts: int, mbit: float) -> Steps:
 
 
 def _ran(net: Network, what: str, count: int) -> dict[str, Any]:
-    """Run the program on so many hosts; what the first has found."""
+    """Run the program on this number of hosts; return the result of the first."""
     workers = [f"{net.address(host)}:{PORT}" for host in range(count)]
     programs = [_start(net, host, what, workers) for host in range(count)]
     deadline = time.monotonic() + DONE_S_MAX

@@ -1,4 +1,4 @@
-"""What one host of `hosts_tensorflow.py` runs: Keras under TensorFlow's own strategy."""
+"""The program of one host of `hosts_tensorflow.py`: Keras under TensorFlow's own strategy."""
 
 import json
 import os
@@ -32,7 +32,7 @@ class Times(tf.keras.callbacks.Callback):  # type: ignore[misc]  # it has no typ
 
 
 def main() -> None:
-    """Do what the word says, and tell."""
+    """Run the part that the argument names, and print its result."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     alone = "TF_CONFIG" not in os.environ
     strategy = (
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def build() -> Any:
-    """A network much too wide for what it learns."""
+    """Make a network that is much wider than its task needs."""
     layers = [tf.keras.layers.Dense(WIDTH, activation="relu") for _ in range(LAYERS)]
     model = tf.keras.Sequential([tf.keras.layers.InputLayer((WIDTH,)), *layers])
     model.compile(optimizer=tf.keras.optimizers.SGD(0.001), loss="mse")

@@ -1,4 +1,4 @@
-"""The questions of the goals: of which points of a curve is known, and which are asked.
+"""The questions of the goals: the given points of a curve, and the points to predict.
 
 G1: an inner count; G2: the largest; G3: all after one full host and the first count on several;
 G4: all after the two smallest; G5: several hosts after one accelerator and one host; G6 and G7:
@@ -26,7 +26,7 @@ _SEVERAL = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """Some points of a curve are known, others are asked."""
+    """The given points of a curve, and the points to predict."""
 
     goal: str
     curve: int

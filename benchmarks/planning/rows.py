@@ -46,7 +46,7 @@ class Point:
         )
 
     def cluster(self, host: HostKind) -> Cluster:
-        """Where it ran."""
+        """The system that it ran on."""
         return Cluster(host=host, accelerators=self.accelerators, hosts=self.hosts)
 
 

@@ -1,4 +1,4 @@
-"""G15: what plans and short runs take, and what the planner costs those who do not plan.
+"""G15: the time of plans and short runs, and the cost of the planner for other commands.
 
     python -m benchmarks planning-speed [--times 7] [--skip-calibration]
 
@@ -73,7 +73,7 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def plans(times: int) -> Goal:
-    """Twelve what-ifs over Python's start, by the wall and by the processor."""
+    """Measure twelve what-ifs without Python's start, in wall and processor seconds."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "calibration.toml")
         file.write_text(text())
@@ -101,7 +101,7 @@ def text() -> str:
 
 
 def fastest(argv: list[str], times: int) -> float:
-    """Seconds of a command, the least of some: others on the machine only add to it."""
+    """Return the smallest seconds of several runs: other load only adds to them."""
     return min(taken(argv) for _ in range(times))
 
 
@@ -114,7 +114,7 @@ def taken(argv: list[str], cwd: Path = ROOT) -> float:
 
 
 def said(code: str) -> str:
-    """What a Python program prints."""
+    """Return the output of a Python program."""
     argv = [sys.executable, "-c", code]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
@@ -141,7 +141,7 @@ def server(times: int) -> Goal:
 
 
 def submit(count: int) -> Goal:
-    """What jobs that are handed over for a note add to their submits."""
+    """Measure the time that plan notes add to submits."""
     pool = {
         "machineSpec": {"machineType": "n1-standard-4"},
         "replicaCount": 1,

@@ -40,7 +40,7 @@ class Arrays:
 
 
 def arrays_of(curves: Sequence[Curve], questions: Sequence[Question]) -> Arrays:
-    """The questions' points, and what of the equations does not depend on parameters."""
+    """The questions' points, and the terms of the equations that do not depend on parameters."""
     rows = [_row(curve) for curve in curves]
     index = np.array([question.curve for question in questions])
     points = {key: np.array([row[0][key] for row in rows])[index] for key in rows[0][0]}
@@ -130,7 +130,7 @@ def measured(arrays: Arrays, flat: Flat) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a step is made of, in seconds unless it says otherwise."""
+    """The parts of a step, in seconds unless noted."""
 
     alone: Array
     fixed: Array

@@ -1,4 +1,4 @@
-"""The sides of the benchmark of Slurm: a small cluster, a server on it, and who else submits.
+"""The sides of the benchmark of Slurm: a small cluster, a server on it, and other submitters.
 
 Programs write the moment of their first line into a file that all see, one a task.
 """
@@ -24,7 +24,7 @@ CLUSTER = ROOT / "tests" / "slurm" / "cluster.py"
 IMAGE = "registry.test/bench:1"
 JOBS = "/v1/projects/benchmark/locations/us-central1/customJobs"
 WAIT_S_MAX = 90.0
-#: Says when it has begun, and waits for a file if one is named.
+#: Writes its start time, and waits for a file if one is named.
 PROGRAM = """\
 import os, sys, time
 now = time.time()
@@ -35,8 +35,8 @@ os.rename(name + ".new", name)
 while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
     time.sleep(0.05)
 """
-#: What sdiag says of squeue, which asks for a user's jobs in a message of its own.
-_ASKED = re.compile(r"^\s*REQUEST_JOB_(?:USER_)?INFO\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MULTILINE)
+#: The line of sdiag for squeue, which requests a user's jobs by its own type of message.
+_JOB_REQUESTS = re.compile(r"^\s*REQUEST_JOB_(?:USER_)?INFO\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MULTILINE)
 SUBMITIT = """\
 import sys, submitit
 
@@ -52,19 +52,19 @@ executor.submit(task, sys.argv[2:])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One that runs, and what is run on it."""
+    """A running cluster, and the program that its jobs run."""
 
     folder: Path
     program: Path
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """What finds Slurm's commands there."""
+        """The variables with which programs find Slurm's commands."""
         path = f"{self.folder}/bin:{os.environ['PATH']}"
         return {**os.environ, "PATH": path, "SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def command(self, *words: str) -> str:
-        """What a command of Slurm's says."""
+        """Return the output of a command of Slurm."""
         path = str(self.folder / "bin" / words[0])
         done = subprocess.run([path, *words[1:]], check=False, capture_output=True, text=True)
         if done.returncode:
@@ -72,7 +72,7 @@ class Cluster:
         return done.stdout
 
     def make_folder(self) -> Path:
-        """A new folder for what tasks tell."""
+        """Make a new folder for the reports of tasks."""
         return Path(tempfile.mkdtemp(dir=self.folder / "shared"))
 
     def script(self, steps: str) -> str:
@@ -192,18 +192,18 @@ def submit(client: Caller, document: dict[str, object]) -> str:
 
 
 def state(client: Caller, name: str) -> str:
-    """What a job's state is to clients."""
+    """Return a job's state as clients get it."""
     return str(client.call("GET", f"/v1/{name}")["state"]).removeprefix("JOB_STATE_")
 
 
 def await_state(client: Caller, name: str, *states: str) -> float:
-    """The moment at which a job is seen in one of these states."""
+    """Return the time at which a job has one of these states."""
     wait_until(lambda: state(client, name) in states, f"{name} is {states}")
     return time.time()
 
 
 def plain_sbatch(at: Cluster, folder: Path, count: int) -> None:
-    """What a user writes by hand."""
+    """Submit the script that a user would write by hand."""
     run = f"exec {sys.executable} {at.program} {folder}"
     steps = f"srun {run.removeprefix('exec ')}" if count > 1 else run
     flags = ("--parsable", f"-N{count}", "-c4", "--mem=15360", "--output=/dev/null")
@@ -248,5 +248,5 @@ def _run_in(at: Cluster, argv: Sequence[str], *, may_fail: bool = False) -> None
 
 
 def count_queries(at: Cluster) -> int:
-    """How many times the controller was asked for its jobs since it was reset."""
-    return sum(map(int, _ASKED.findall(at.command("sdiag"))))
+    """Return how many requests for jobs the controller got since its reset."""
+    return sum(map(int, _JOB_REQUESTS.findall(at.command("sdiag"))))

@@ -1,4 +1,4 @@
-"""What a job on a Slurm cluster costs beside plain sbatch, srun, submitit and TorchX.
+"""Measures the cost of a job on a Slurm cluster beside plain sbatch, srun, submitit and TorchX.
 
     python -m benchmarks slurm [--rounds 15] [--jobs 300] [--queued 1000]
         [--skip torchx submitit large queue log]
@@ -43,7 +43,7 @@ for _ in range({LOG_MB} * 10):
 
 @dataclass(slots=True)
 class Measured:
-    """What the parts of the benchmark have measured."""
+    """The measurements of the parts of the benchmark."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     """From a submission to the first line, by side, one a round."""
@@ -171,7 +171,7 @@ def _all_handed_over(client: Caller, names: Sequence[str]) -> float:
 def measure_queue(
     measured: Measured, client: Caller, server: Server, at: Cluster, queued: int
 ) -> None:
-    """What a long queue costs while nothing moves."""
+    """Measure the cost of a long queue in which no job changes."""
     idle_mb = server.memory_mb()
     go = at.folder / "shared" / "go-queue"
     folder = at.make_folder()
@@ -252,14 +252,14 @@ def measure_large(measured: Measured) -> None:
 
 
 def _allocated(at: Cluster, after: float) -> float:
-    """When the newest job began; Slurm says whole seconds."""
+    """Return the start time of the newest job; Slurm gives whole seconds."""
     starts = at.command("squeue", "-h", "-t", "all", "-o", "%S").split()
     newest = max(time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%S")) for start in starts)
     return max(newest, after)
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """All of it, but for what is skipped."""
+    """Run all parts that are not skipped."""
     if reason := why_not():
         return Report(left_out={"all": reason})
     OUT.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Benchmarks of studies: regret beside Optuna, and what early stopping saves."""
+"""Benchmarks of studies: regret beside Optuna, and the savings of early stopping."""

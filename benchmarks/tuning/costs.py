@@ -1,4 +1,4 @@
-"""What a suggestion of the default algorithm costs, and how that grows."""
+"""Measures the time of a suggestion of the default algorithm, and its growth."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Words for the tuning benchmark's problems: a study, and what its trials would measure."""
+"""The problems of the tuning benchmark: a study, and the function that its trials measure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Chosen = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A study and what its trials would measure."""
+    """A study and the function that its trials measure."""
 
     study: StudySpec
     loss: Callable[[Chosen], float]
