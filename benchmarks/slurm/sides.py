@@ -36,7 +36,9 @@ while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
     time.sleep(0.05)
 """
 #: The line of sdiag for squeue, which requests a user's jobs by its own type of message.
-_JOB_REQUESTS = re.compile(r"^\s*REQUEST_JOB_(?:USER_)?INFO\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MULTILINE)
+_JOB_REQUESTS = re.compile(
+    r"^\s*REQUEST_JOB_(?:USER_)?INFO\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MULTILINE
+)
 SUBMITIT = """\
 import sys, submitit
 

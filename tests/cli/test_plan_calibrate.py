@@ -106,7 +106,11 @@ def test_steps_are_seen_by_the_trainer_library(calibrate):
         (SAYING.format(step="100 - step"), PATTERN, "30 lines match --step-pattern, and no step"),
         (SAYING.format(step="'one'"), WORDS, "their step is not a whole number, such as 'one'"),
         ("print('hello')", PATTERN, "no line matches --step-pattern"),
-        ("open('task.py', 'a').write('#')\n" + STEPS, PATTERN, "the trainer changed while it was"),
+        (
+            "open('task.py', 'a').write('#')\n" + STEPS,
+            PATTERN,
+            "the trainer changed during its calibration",
+        ),
     ],
     ids=lambda value: None if isinstance(value, str) and "\n" in value else str(value)[:30],
 )
@@ -121,15 +125,15 @@ def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, fla
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--gpus", "1000"), "run the same command on a machine that has it"),
+        (("--gpus", "1000"), "run the command on a machine that has them"),
         (("--gpus", "0"), "--gpus: must be a whole number from 1 to 1000000, got '0'"),
         (("--processes", "0"), "--processes: must be a whole number from 1 to"),
         (("--processes", "100000"), "--processes must be from 1 to"),
-        (("--runs", "A,X"), "--runs must be of A, B, C, D"),
+        (("--runs", "A,X"), "--runs must be letters of A, B, C, D"),
         (("--runs", "C"), "--runs C needs several"),
-        (("--runs", "B"), "--runs B needs A or C"),
-        (("--runs", "D", "--processes", "2"), "--runs D needs A or C"),
-        (("--runs", "B,D", "--processes", "2"), "--runs B,D needs A or C"),
+        (("--runs", "B"), "--runs must contain A or C, got B"),
+        (("--runs", "D", "--processes", "2"), "--runs must contain A or C, got D"),
+        (("--runs", "B,D", "--processes", "2"), "--runs must contain A or C, got B,D"),
         (("--step-pattern", "step ("), "must be a regular expression"),
         (("--step-pattern", "step [0-9]+"), "has no group named step"),
         (("--batch", "0"), "--batch: must be a number above 0, got '0'"),
@@ -179,7 +183,7 @@ def test_whole_steps_are_not_taken_for_input(calibrate, program, flags):
     code, out, err = calibrate(program, *flags, *longest, "--runs", "A,B")
     assert code == 0, err
     assert [run.kind.value for run in read(Path("calibration.toml").read_text()).runs] == ["A"]
-    assert "run B saw no batch" in err
+    assert "run B read no batch" in err
     assert "Bound by input" not in out
     assert time.monotonic() - began < 200
 

@@ -1,7 +1,7 @@
 import pytest
 
 from trainshed.model.faults import UsageFault
-from trainshed.workbench.local_program import LocalProgram, installed_in, program_of
+from trainshed.workbench.local_program import LocalProgram, install_program, program_of
 
 REDUCER = {"containerSpec": {"imageUri": "host/training/reductionserver:latest"}}
 
@@ -22,7 +22,7 @@ def test_the_program_takes_the_place_of_every_pools_own_but_the_reducers(tmp_pat
         {},
     ]
     command = ["python", "-m", "a.task"]
-    assert installed_in(pools, program) == [
+    assert install_program(pools, program) == [
         {
             "replicaCount": 1,
             "containerSpec": {"imageUri": "img", "command": command, "args": ["y"]},
@@ -37,7 +37,7 @@ def test_the_program_takes_the_place_of_every_pools_own_but_the_reducers(tmp_pat
 
 
 def test_without_a_program_the_pools_stay_as_they_are(tmp_path):
-    assert installed_in([REDUCER, {}], LocalProgram(folder=tmp_path)) == [REDUCER, {}]
+    assert install_program([REDUCER, {}], LocalProgram(folder=tmp_path)) == [REDUCER, {}]
 
 
 def test_flags_win_over_the_first_pools_keys(tmp_path):

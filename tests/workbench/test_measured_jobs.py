@@ -70,8 +70,11 @@ def test_a_scale_tier_is_one_host_or_refused(make_job):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ({"studySpec": {}}, "a HyperparameterTuningJob; an AI Platform Job or a CustomJob"),
-        ({"what": 1}, "an AI Platform Job or a CustomJob is measured"),
+        (
+            {"studySpec": {}},
+            "a HyperparameterTuningJob; it must be an AI Platform Job or a CustomJob",
+        ),
+        ({"what": 1}, "it must be an AI Platform Job or a CustomJob"),
         ({"workerPoolSpecs": 3}, "workerPoolSpecs must be a list of pools"),
         ({"jobSpec": 3}, "jobSpec must be a mapping of fields"),
         ({"trainingInput": 3}, "trainingInput must be a mapping of fields"),

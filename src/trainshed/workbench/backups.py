@@ -26,14 +26,14 @@ from trainshed.store.base import StoreFault
 
 DATABASE: Final = "trainshed.db"
 _FILES: Final = "backup-files.jsonl"
-#: Names that belong to a running server or to its machine, or are made again.
+#: Files of a running server or of its machine, and files that a server makes again.
 _OF_A_SERVER: Final = frozenset({RUNNING_FILE, DATABASE_FILE, SOCKET, NOTE, "gpus.json", "uploads"})
 _RECORDS: Final = "records.jsonl"
-#: Of an attempt: room for its end, and the socket of its supervisor.
+#: Files of an attempt: reserved space for its end, and the socket of its supervisor.
 _OF_A_SUPERVISOR: Final = frozenset({"spare", "control"})
 #: ``jobs/UID/ATTEMPT/NAME``.
 _DEPTH: Final = 4
-#: How many faulty files a message names; the rest is counted.
+#: How many faulty files a message names; the others are counted.
 _NAMED_MAX: Final = 3
 
 
@@ -70,7 +70,7 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
     Raises UsageFault for an unusable folder, StoreFault for a damaged database.
     """
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    backup.database_path(url)  # refused before a folder is made
+    backup.database_path(url)  # refuses before a folder is made
     _make_empty(target, data_dir)
     backup.copy_database(url, target / DATABASE)
     rows = _read_rows(target / DATABASE)

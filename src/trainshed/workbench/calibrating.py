@@ -1,4 +1,4 @@
-"""The calibration of a trainer: short runs of it on this machine, and what they are fitted to."""
+"""Calibrates a trainer: makes short runs of it on this machine, and fits a calibration to them."""
 
 import os
 import time
@@ -32,7 +32,7 @@ from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, di
 #: Bytes of a parameter's gradient if no hook has measured it.
 _BYTES: Final = 4.0
 _GIGA: Final = 1e9
-#: Later than this no run is made again for the sake of a quieter machine, in seconds.
+#: Seconds after which no run is repeated because the machine was busy.
 _REPEATS_S: Final = 20.0
 RUN_NAMES: Final = {
     RunKind.COMPUTE: "compute",
@@ -40,7 +40,7 @@ RUN_NAMES: Final = {
     RunKind.HOST: "whole host",
     RunKind.NO_EXCHANGE: "no exchange",
 }
-#: Those without which there is nothing to plan with, and those of several accelerators.
+#: Runs that time steps, of which a plan needs one, and runs of several accelerators.
 _STEPS: Final = frozenset({RunKind.COMPUTE, RunKind.HOST})
 _SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
 
@@ -86,7 +86,7 @@ def calibrate(
 ) -> Calibration:
     """Make and record the runs.  All checks of the request are done before the first run.
 
-    Raises UsageFault, EngineFault, and Unmeasured where the runs do not tell what a plan needs.
+    Raises UsageFault, EngineFault, and Unmeasured if the runs did not measure what a plan needs.
     """
     accelerators = _choose_accelerators(request)
     kinds = _choose_runs(request.runs, accelerators.count)
@@ -116,8 +116,8 @@ def calibrate(
 def _check_unchanged(code: Sequence[CodeFile]) -> None:
     if (path := changed(code)) is not None:
         raise Unmeasured(
-            f"the trainer changed while it was measured: {path} is not what it was; nothing is "
-            "written, run it again"
+            f"the trainer changed during its calibration: {path} is different now; nothing was "
+            "written: run the command again"
         )
 
 
@@ -129,8 +129,8 @@ def _choose_accelerators(request: CalibrateRequest) -> _Accelerators:
     if gpus is not None:
         if gpus > gpu_count:
             raise UsageFault(
-                f"--gpus {gpus}: this machine has {gpu_count or 'no'} GPUs; a GPU that is not "
-                "at hand is not guessed: run the same command on a machine that has it"
+                f"--gpus {gpus}: this machine has {gpu_count or 'no'} GPUs; "
+                "run the command on a machine that has them: only its GPUs can be measured"
             )
         return _Accelerators(gpus, is_gpu=True)
     if processes is not None:
@@ -146,16 +146,16 @@ def _choose_runs(words: str, count: int) -> tuple[RunKind, ...]:
     letters = (words or ",".join(kinds)).upper().split(",")
     if unknown := sorted(set(letters) - set(kinds)):
         raise UsageFault(
-            f"--runs must be of {', '.join(kinds)}, with commas between them, got {unknown[0]}"
+            f"--runs must be letters of {', '.join(kinds)}, separated by commas, got {unknown[0]}"
         )
     requested = {kinds[letter] for letter in letters}
     if not requested & _STEPS:
+        raise UsageFault(f"--runs must contain A or C, got {words}: a plan needs timed steps")
+    if words and count == 1 and (unfit := _SEVERAL & requested):
+        names = ", ".join(sorted(kind.value for kind in unfit))
         raise UsageFault(
-            f"--runs {words} needs A or C: without timed steps there is nothing to plan with"
+            f"--runs {names} needs several accelerators: give --processes or --gpus of 2 or more"
         )
-    if words and count == 1 and (needs := _SEVERAL & requested):
-        names = ", ".join(sorted(kind.value for kind in needs))
-        raise UsageFault(f"--runs {names} needs several: --processes or --gpus of 2 and more")
     return tuple(
         kind for kind in RUN_NAMES if kind in requested and (count > 1 or kind not in _SEVERAL)
     )
@@ -169,14 +169,12 @@ class _Runs:
     note: Callable[[str], None]
 
     def make(self, kinds: Sequence[RunKind], batch_flag: str) -> list[RunMeasurement]:
-        """The runs; those of steps must succeed, the others may fail with a note."""
+        """Make the runs; those of steps must succeed, the others may fail with a note."""
         measurements: list[RunMeasurement] = []
         began = time.monotonic()
         for kind in kinds:
             if kind is RunKind.NO_EXCHANGE and not measurements[0].times.stack.startswith("torch"):
-                self.note(
-                    "run D is left out: exchange can be switched off in PyTorch's trainers alone"
-                )
+                self.note("run D is left out: only trainers with PyTorch can run without exchange")
                 continue
             count = self.count if kind in _SEVERAL else 1
             self.note(f"run {kind.value}, {RUN_NAMES[kind]}: {count} of {self.count}")
@@ -218,13 +216,13 @@ class _Runs:
             self.note(f"{fault}")
             return []
         if measurement.run.batch_per_accelerator >= batch:
-            self.note(f"{flag}={half} has not changed the batch: that run is left out")
+            self.note(f"{flag}={half} did not change the batch: this run is left out")
             return []
         return [measurement]
 
 
 def _link(stream_gbps: float) -> Iterator[Run]:
-    """A link that was measured by other means."""
+    """Yield the link whose rate the user gave."""
     if stream_gbps:
         link_bytes = stream_gbps * _GIGA / 8
         yield Run(kind=RunKind.LINK, accelerators=2, hosts=2, link_bytes=link_bytes)

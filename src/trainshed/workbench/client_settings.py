@@ -28,19 +28,19 @@ _HTTPS_VARIABLES = (
 
 #: gsutil needs https, and has no setting for a token.
 _GSUTIL_SETTINGS = Path(__file__).with_name("gsutil.boto")
-#: gsutil asks gcloud for an account, and comes without credentials where there is none.
+#: gsutil asks gcloud for an account, and sends no credentials without one.
 _ACCOUNT = "trainshed"
 
 #: Seconds between two polls of a log that ``gcloud ai-platform jobs submit training --stream-logs``
-#: prints.  It must divide the 10 s after which gcloud looks for the job's end: a poll then comes
-#: right before each look, and the server tells the end when that poll can read the last lines
+#: prints.  It must divide the 10 s after which gcloud checks for the job's end: a poll then comes
+#: right before each check, and the server reports the end when that poll can read the last lines
 #: (``api.streamed_ends``).
 _POLLING_S = "2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTarget:
-    """A server as a client reaches it.
+    """The address of a server for a client, and its credentials.
 
     With neither ``token_file`` nor ``token_variable`` the client sends no credentials.
     """
@@ -99,7 +99,7 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
     settings["STORAGE_EMULATOR_HOST"] = target.url if target.anonymous else target.storage
     # the same for clients on Google's C++ library, such as pyarrow below pandas
     settings["CLOUD_STORAGE_EMULATOR_ENDPOINT"] = settings["STORAGE_EMULATOR_HOST"]
-    # without it gcsfs asks an emulator's HTTP port by gRPC, and waits for a minute
+    # without it gcsfs calls an emulator's HTTP port by gRPC and waits for a minute
     settings["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     settings["BOTO_CONFIG"] = str(_GSUTIL_SETTINGS)
     settings["CLOUDSDK_CORE_ACCOUNT"] = None if target.anonymous else _ACCOUNT

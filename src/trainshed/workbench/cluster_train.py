@@ -19,7 +19,7 @@ def cluster_job(
     *,
     has_package: bool,
 ) -> Accepted:
-    """Merge flags into the job of a file, and judge it.
+    """Merge flags into the job of a file, and validate it.
 
     USER_ARGS replace the file's args, and a package of the command line its packageUris
     (docs/sources/gcloud.md 3.2).  Raises Fault with all violations,

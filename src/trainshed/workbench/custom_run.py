@@ -1,4 +1,4 @@
-"""Makes the job of ``custom-jobs local-run`` from a file or flags, and judges it.
+"""Makes the job of ``custom-jobs local-run`` from a file or flags, and validates it.
 
 The file may be a CustomJobSpec, as gcloud takes it, or a whole CustomJob, as the API stores it.
 """
@@ -16,7 +16,7 @@ from trainshed.storage.buckets import SCHEME
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
-from trainshed.workbench.local_program import LocalProgram, installed_in, is_reducer, program_of
+from trainshed.workbench.local_program import LocalProgram, install_program, is_reducer, program_of
 from trainshed.workbench.merging import find_spelling, put
 from trainshed.workbench.pool_flags import (
     Pool,
@@ -51,7 +51,7 @@ class CustomRun:
 
 
 def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> CustomRun:
-    """Merge file and flags, and judge the job.  Raises Fault with all violations, UsageFault."""
+    """Merge file and flags, and validate the job.  Raises Fault with all violations, UsageFault."""
     document = read_one(config).content if config else {}
     if document and kind_of(document) is DocumentKind.ML_JOB:
         raise UsageFault(
@@ -118,7 +118,7 @@ def _pools(pool_list: Any, flags: CustomFlags, program: LocalProgram) -> Any:
     args = [*submit_flags.words(flags.words.get("args") or ""), *(flags.user_args or ())]
     command = submit_flags.words(flags.words.get("command") or "")
     if program.command or args or command:
-        pools = installed_in([camel_keys(pool) for pool in pools], program)
+        pools = install_program([camel_keys(pool) for pool in pools], program)
     if args:
         pools = _with_flags(pools, "args", args, "containerSpec", "pythonPackageSpec")
     if command:

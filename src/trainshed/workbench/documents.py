@@ -19,7 +19,7 @@ from trainshed.storage.folders import reason
 
 STDIN = "-"
 
-#: As large as a request may be.
+#: The size limit of requests.
 BYTES_MAX = 8 << 20
 
 

@@ -1,4 +1,4 @@
-"""Keeps the last lines of replicas, to show a failure and to read final figures."""
+"""Stores the last lines of replicas, to show a failure and to read final figures."""
 
 import json
 import math
@@ -13,7 +13,7 @@ _LINE_MAX: Final = 1000
 
 
 class LastLines:
-    """Keeps the last lines of all replicas, and passes none on."""
+    """Stores the last lines of all replicas and prints none."""
 
     def __init__(self) -> None:
 

@@ -1,4 +1,4 @@
-"""The containers of a local run: which replicas run in one, and what they see of this machine."""
+"""The containers of a local run: the replicas that run in one, and the folders that it mounts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ _ITSELF: Final = ImageMapping(environment=CONTAINER, image="*")
 
 
 def contained(spec: JobSpec, python: str, runtime: Runtime) -> dict[Role, str]:
-    """The roles that run in their own images, each with a sentence for the job's log."""
+    """Return the roles that run in their own images, each with a sentence for the job's log."""
     by_role = stand_ins(spec, Images((), (_ITSELF,), python, Found(runtime)))
     return {
         role: stand_in.note
@@ -40,5 +40,5 @@ def binds(
 
 
 def _will_be(bucket: Path, output: Path | None) -> bool:
-    """Whether it is there once the job's output folder was made."""
+    """Return whether making the job's output folder makes the bucket."""
     return bucket.is_dir() or (output is not None and output.is_relative_to(bucket))

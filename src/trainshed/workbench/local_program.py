@@ -35,7 +35,7 @@ class LocalProgram:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """How the program starts; empty where none was named."""
+        """The command that starts the program; empty if the flags name no program."""
         if self.module:
             return ("python", "-m", self.module)
         if self.script:
@@ -43,7 +43,7 @@ class LocalProgram:
         return ()
 
     def source(self) -> Source:
-        """The folder and what is installed: the flags' requirements, else requirements.txt."""
+        """Return the folder, the packages, and the requirements of its file and the flags."""
         path = self.folder / "requirements.txt"
         requirements = _requirements(path) if path.is_file() and self.command else ()
         return Source(
@@ -54,7 +54,7 @@ class LocalProgram:
 
 
 def program_of(flags: Mapping[str, str | None], first_pool: Mapping[str, str]) -> LocalProgram:
-    """The program of the flags and, where they are silent, of the first pool's own keys.
+    """Return the program of the flags; for flags not given, the first pool's own keys count.
 
     Raises UsageFault for a folder or a script that does not exist, or two programs at once.
     """
@@ -76,7 +76,7 @@ def program_of(flags: Mapping[str, str | None], first_pool: Mapping[str, str]) -
     return program
 
 
-def installed_in(pools: Sequence[Pool], program: LocalProgram) -> list[Pool]:
+def install_program(pools: Sequence[Pool], program: LocalProgram) -> list[Pool]:
     """Return the pools with the program instead of their own."""
     if not program.command:
         return list(pools)
@@ -92,8 +92,8 @@ def _replace_program(pool: Pool, program: LocalProgram) -> Pool:
     image = container.get("imageUri") or package.get("executorImageUri") or program.image
     rest = {key: value for key, value in pool.items() if key != "pythonPackageSpec"}
     own = {key: package[key] for key in ("args", "env") if key in package}
-    started = {"imageUri": image or NO_IMAGE, "command": list(program.command)}
-    return {**rest, "containerSpec": {**own, **container, **started}}
+    program_fields = {"imageUri": image or NO_IMAGE, "command": list(program.command)}
+    return {**rest, "containerSpec": {**own, **container, **program_fields}}
 
 
 def is_reducer(index: int, pool: Pool) -> bool:
@@ -105,7 +105,7 @@ def is_reducer(index: int, pool: Pool) -> bool:
 def _read_list(
     flags: Mapping[str, str | None], first_pool: Mapping[str, str], name: str
 ) -> tuple[str, ...]:
-    """A list that separates with commas in its flag and with semicolons in a pool's key."""
+    """Read a list, separated by commas in its flag and by semicolons in a pool's key."""
     words = submit_flags.words(flags.get(name) or "")
     return tuple(words or submit_flags.words(first_pool.get(name, ""), ";"))
 

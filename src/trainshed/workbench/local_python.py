@@ -71,7 +71,7 @@ def check_python(choice: PythonChoice, environ: Mapping[str, str]) -> None:
 
 
 def _choose_by_config(spec: JobSpec, config: Path, environ: Mapping[str, str]) -> PythonChoice:
-    # few local runs have the file, and these bring much along
+    # few local runs have the file, and these imports are slow
     from trainshed.config import load_settings  # noqa: PLC0415 - see above
     from trainshed.service.starts.images import DEFAULT, Images  # noqa: PLC0415 - see above
 

@@ -1,4 +1,4 @@
-"""The use case of a local run: a judged job becomes a launch plan, and an engine runs it.
+"""Runs a job on this machine: makes a launch plan of a valid job and has the engine run it.
 
 ``prepare`` has no effects: ``--dry-run`` prints its result.  ``start`` makes the folders
 and hands the plan to the local engine.
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from trainshed.service.gateway.attempts import LivingAttempt
     from trainshed.service.starts.interpreters import TrainerLibrary
 
-#: Makes what answers: the data directory, the attempt, and whose a connection is.
+#: Makes the gateway's servers of the data directory, the attempt, and a function that finds the
+#: attempt behind a connection.
 ServeGateway = Callable[[Path, "LivingAttempt", AttemptAt], Serving]
 
 
@@ -99,7 +100,7 @@ class Host:
     has_network: bool = False
     """Whether the run has a network of its own."""
     gateway: GatewaySight | None = None
-    """Where the run's programs find gs:// and credentials; None: they have none of ours."""
+    """Where the run's programs find gs:// and credentials; None: the run has no gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +130,8 @@ def runtime_of(choice: str, user: str | None) -> Runtime | None:
 def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
     """Plan one attempt.  ``for_print`` gives replicas Google's host names and takes no ports.
 
-    Raises Fault in the caller's words when a group has nothing to run, UsageFault for a package or
-    a place that cannot be, EngineFault when a port is taken.
+    Raises Fault in the caller's words when a group has nothing to run, UsageFault for an
+    invalid package or directory, EngineFault when a port is taken.
     """
     spec = job.spec
     _check_directories(spec, job.say)
@@ -203,7 +204,7 @@ def _check_directories(spec: JobSpec, say: Say) -> None:
 
 
 def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) -> Environment:
-    """Return what is installed.  A job that writes into its project does not change the package."""
+    """Return the packages to install; output folders inside the project are not packaged."""
     environment = environment_of(spec, job.source, host.python, host.buckets, job.folder)
     outputs = (output, host.buckets.root)
     return replace(environment, ignored=tuple(str(folder) for folder in outputs if folder))
@@ -217,8 +218,8 @@ def number_host(host: Host) -> Host:
 def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListener:
     """Return the gateway of a run, which is not open yet.
 
-    They are below this process, or in containers of the job; so is whatever else it has started.
-    ``serve`` is called at the first connection, because it imports much.
+    It serves all descendants of this process and the containers of the job.  ``serve`` is called
+    at the first connection, because it imports much.
     """
     data_dir, own = host.buckets.root.parent, AttemptKey(host.uid or 0, 1)
     ancestors = {os.getpid(): own}
@@ -282,7 +283,9 @@ def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[st
     notes = [*job.advice]
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
     if host.runtime and not contained:
-        notes.append(f"No container is started: the program is here, and runs in {host.python}.")
+        notes.append(
+            f"No container is started: the program is on this machine and runs in {host.python}."
+        )
     elif host.python_note and not contained:
         notes.append(host.python_note)
     elif has_container and not (contained or job.is_local_program):
@@ -302,9 +305,9 @@ def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[st
 
 
 def _layout(job: LocalJob, contained: Collection[Role], host: Host) -> NetworkLayout | None:
-    """How replicas share a network of their own; None: they have that of the machine.
+    """Choose how replicas share a network of their own; None: they use the machine's network.
 
-    Raises UsageFault where it cannot be made for them.
+    Raises UsageFault if the run cannot have one.
     """
     if not host.has_network:
         return None
@@ -318,7 +321,7 @@ def _layout(job: LocalJob, contained: Collection[Role], host: Host) -> NetworkLa
 def _addresses(
     spec: JobSpec, layout: NetworkLayout | None, host: Host
 ) -> dict[tuple[Role, int], Address]:
-    """A port for every process of every replica, and one more where the primary is met.
+    """Choose a port for each process of each replica, and the port of the rendezvous.
 
     Raises EngineFault when a port is taken.
     """
@@ -333,7 +336,7 @@ def _entrypoints(spec: JobSpec, entry_point: tuple[str, ...]) -> dict[Role, tupl
 
 
 def _container_notes(job: LocalJob, host: Host) -> dict[Role, str]:
-    """The roles that run in their own images, each with a sentence for the job's log."""
+    """Return the roles that run in their own images, with a sentence for the job's log."""
     if host.runtime is None or job.is_local_program:
         return {}
     # few local runs have containers, and this brings the catalog along
@@ -365,7 +368,7 @@ def _find_limits(
 def _map_directory(place: str, job: LocalJob, host: Host) -> str:
     """Return the directory as a program sees it (``--gs-paths``).
 
-    A container does not start in the job's folder: there a relative path would be another.
+    A container does not start in the job's folder, so a relative path becomes absolute.
     """
     if place.startswith(SCHEME):
         path = host.buckets.path_of(place)  # also if the URI stays: this checks its form

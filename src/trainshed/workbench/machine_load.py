@@ -10,7 +10,7 @@ _IDLE, _IOWAIT, _STEAL = 3, 4, 7
 
 
 def busy_elsewhere(seconds: float = 0.5) -> float:
-    """How many processors others keep busy, hypervisors included, over some seconds of waiting.
+    """Wait and measure how many processors other programs and the hypervisor use.
 
     0 where the system does not say.
     """

@@ -13,7 +13,7 @@ from trainshed.workbench.pool_flags import list_pools
 
 Json = dict[str, Any]
 
-#: Pools of Vertex that train; what stands in the others is a part of a job's speed.
+#: How many pools of a Vertex job train: the first two.
 _TRAINS: Final = 2
 _HELPS: Final = ("parameterServerCount", "evaluatorCount")
 
@@ -27,9 +27,9 @@ class MeasuredJob:
 
 
 def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
-    """The job of a file on so many hosts, which runs no longer than a limit by any means.
+    """Make the job of a file run on this number of hosts, and end within a limit.
 
-    Raises UsageFault for files that say something else.
+    Raises UsageFault for other files.
     """
     document = copy.deepcopy(merge_any(read_one(path).content, {}, source=path).content)
     kind = kind_of(document)
@@ -49,7 +49,7 @@ def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
         group = "ai custom-jobs"
     else:
         kind_name = kind.message if isinstance(kind, Violation) else kind.value
-        raise UsageFault(f"{path}: {kind_name}; an AI Platform Job or a CustomJob is measured")
+        raise UsageFault(f"{path}: {kind_name}; it must be an AI Platform Job or a CustomJob")
     put(document, ("labels", PLAN_LABEL), MEASURE)
     return MeasuredJob(group=group, document=document)
 

@@ -16,52 +16,51 @@ from trainshed.service.jobs.refusing import Merged
 from trainshed.wire.parsed import snake
 from trainshed.workbench.submit_flags import FLAGS, Path, SubmitFlag, text_of
 
-#: Where a file may carry flags of its own, applied as those on a command line would be.
+#: The key of a file's own flags, which have the effect of flags on the command line.
 FLAGS_KEY = "flags"
 
 
 def merge(content: Mapping[str, Any], flags: Mapping[str, str], *, has_file: bool = True) -> Merged:
-    """A Job document with its own ``flags`` and then the command line's applied.
+    """Apply the document's own ``flags``, and then the command line's, to a Job document.
 
     ``has_file`` is False for a job made of flags alone: every field is then called by its flag.
     Raises UsageFault for a flag that does not exist or a value that cannot be read.
     """
-    document, file_flags = own_flags(content)
+    document, file_flags = split_flags(content)
     if not (flags or file_flags):
         return Merged(content=document)
     document = copy.deepcopy(document)
     flag_by_path = {} if has_file else {".".join(f.path): f.option for f in FLAGS.values()}
     for name, value in {**file_flags, **flags}.items():
-        flag = flag_named(name)
+        flag = find_flag(name)
         put(document, flag.path, flag.read(flag.option, value))
         flag_by_path[".".join(flag.path)] = flag.option
     return Merged(content=document, words=partial(flag_or_path, flag_by_path))
 
 
 def merge_any(content: Mapping[str, Any], flags: Mapping[str, str], *, source: str) -> Merged:
-    """The same for a document of either dialect.
+    """Apply flags to a document of either dialect.
 
-    The submit flags mean fields of an ml v1 Job.  Of a Vertex job they can only say the region,
-    which stands beside the document there.  Raises UsageFault for any other.
+    The submit flags mean fields of an ml v1 Job.  A Vertex job takes only ``--region``,
+    which is no field of its document.  Raises UsageFault for any other flag.
     """
     from trainshed.wire.detect import DocumentKind, kind_of  # noqa: PLC0415  # reads the whole catalog
 
     kind = kind_of(content)
     if kind is DocumentKind.ML_JOB:
         return merge(content, flags)
-    document, file_flags = own_flags(content)
+    document, file_flags = split_flags(content)
     all_flags = {**file_flags, **flags}
     unfit = next((name for name in all_flags if name != "region"), None)
     if unfit and isinstance(kind, DocumentKind):
         raise UsageFault(
-            f"{flag_named(unfit).option} is a flag of AI Platform jobs, and {source} is "
-            f"{kind.value}"
+            f"{find_flag(unfit).option} is a flag of AI Platform jobs, and {source} is {kind.value}"
         )
     return Merged(content=document, region=all_flags.get("region"))
 
 
 def with_args(merged: Merged, user_args: Sequence[str] | None) -> Merged:
-    """The document with USER_ARGS in the place of its own args, if there are any."""
+    """Replace the args of the document with USER_ARGS, if there are any."""
     if not user_args:
         return merged
     content = dict(merged.content)
@@ -71,17 +70,19 @@ def with_args(merged: Merged, user_args: Sequence[str] | None) -> Merged:
     return replace(merged, content=content)
 
 
-def own_flags(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """A document without its ``flags``, and these flags as text.  Raises UsageFault."""
-    own = content.get(FLAGS_KEY) or {}
-    if not isinstance(own, dict):
-        raise UsageFault(f"{FLAGS_KEY} must be a mapping of flag names to values, got {own!r}")
+def split_flags(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a document without its ``flags``, and these flags as text.  Raises UsageFault."""
+    file_flags = content.get(FLAGS_KEY) or {}
+    if not isinstance(file_flags, dict):
+        raise UsageFault(
+            f"{FLAGS_KEY} must be a mapping of flag names to values, got {file_flags!r}"
+        )
     document = {key: value for key, value in content.items() if key != FLAGS_KEY}
-    return document, {name.lstrip("-"): text_of(value) for name, value in own.items()}
+    return document, {name.lstrip("-"): text_of(value) for name, value in file_flags.items()}
 
 
 def flag_or_path(flag_by_path: Mapping[str, str], wire_path: str) -> str:
-    """The flag that set a field, or the field's dotted path, in whichever case it is written."""
+    """Return the flag that set a field, or its dotted path; the path may be snake or camel case."""
     plain = _plain(wire_path)
     for path, flag in flag_by_path.items():
         if plain == _plain(path) or plain.startswith((f"{_plain(path)}.", f"{_plain(path)}[")):
@@ -93,8 +94,8 @@ def _plain(path: str) -> str:
     return path.replace("_", "").lower()
 
 
-def flag_named(name: str) -> SubmitFlag:
-    """The flag of this name.  Raises UsageFault with the nearest one."""
+def find_flag(name: str) -> SubmitFlag:
+    """Return the flag of this name.  Raises UsageFault, which suggests the nearest name."""
     if name in FLAGS:
         return FLAGS[name]
     near = difflib.get_close_matches(name, FLAGS, n=1)
@@ -105,15 +106,15 @@ def flag_named(name: str) -> SubmitFlag:
 def put(document: dict[str, Any], path: Path, value: Any) -> None:
     """Set one field, through mappings that may not exist yet, in the document's own key case."""
     *parents, last = path
-    place = document
+    mapping = document
     for parent in parents:
-        key = find_spelling(place, parent)
-        if not isinstance(place.get(key), dict):
-            place[key] = {}
-        place = place[key]
-    place[find_spelling(place, last)] = value
+        key = find_spelling(mapping, parent)
+        if not isinstance(mapping.get(key), dict):
+            mapping[key] = {}
+        mapping = mapping[key]
+    mapping[find_spelling(mapping, last)] = value
 
 
-def find_spelling(place: Mapping[str, Any], key: str) -> str:
-    """The document's spelling of a key: snake case is legal, and one field has one spelling."""
-    return snake(key) if snake(key) in place and key not in place else key
+def find_spelling(mapping: Mapping[str, Any], key: str) -> str:
+    """Return the spelling of a key in a mapping, in snake case if the mapping has only that."""
+    return snake(key) if snake(key) in mapping and key not in mapping else key

@@ -13,10 +13,10 @@ from typing import Any, Final
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import SCHEME, Buckets
 
-#: What AIP_TENSORBOARD_LOG_DIR names, below the base output directory.
+#: The folder of AIP_TENSORBOARD_LOG_DIR below the base output directory.
 LOGS: Final = "logs"
 _EVENT_FILE: Final = ".tfevents."
-#: Folders that are searched for event files before the answer is that there are none yet.
+#: How many folders are searched for event files.
 _FOLDERS_MAX: Final = 10_000
 
 
@@ -62,7 +62,7 @@ def event_folder(folder: Path) -> Path:
 
 
 def has_event_files(folder: Path) -> bool:
-    """Return whether there is an event file below a folder; of many folders not all are seen."""
+    """Return whether there is an event file below a folder; only the first folders are searched."""
     return any(_EVENT_FILE in name for name in _file_names(folder))
 
 

@@ -14,7 +14,7 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.workbench import submit_flags
 from trainshed.workbench.submit_flags import FLAGS
 
-#: gcloud's counts with ``--distributed``; without it there is one process.
+#: gcloud's counts with ``--distributed``; without it one process runs.
 DISTRIBUTED_DEFAULTS: Mapping[Role, int] = {
     Role.WORKER: 2,
     Role.PARAMETER_SERVER: 2,
@@ -40,7 +40,7 @@ class PlainJob:
 
 
 def plain_spec(job: PlainJob) -> JobSpec:
-    """The job as a spec.  Raises UsageFault for a count that is no number."""
+    """Make the spec of the job.  Raises UsageFault for a count that is no number."""
     text = job.flags.get
     job_dir = text("job-dir")
     program = Program(
@@ -62,7 +62,7 @@ def plain_spec(job: PlainJob) -> JobSpec:
 
 
 def plain_env(job: PlainJob) -> dict[str, str]:
-    """Variables of a single process as gcloud sets them (docs/sources/gcloud.md 9.1)."""
+    """Return the variables that gcloud sets for a single process (docs/sources/gcloud.md 9.1)."""
     if job.distributed:
         return {}
     alone = {"job": _job_in_tf_config(job), "task": {}, "cluster": {}, "environment": "cloud"}
@@ -90,21 +90,21 @@ def ignored_counts(job: PlainJob) -> list[str]:
 
 
 def say(path: FieldPath) -> str:
-    """A field of a job made of flags: its flag, as far as a plain job can be wrong at all."""
+    """Return the flag of a field that a plain job can have wrong."""
     return {"module": "--module-name", "package_uris": "--packages"}.get(
         path.field.value, f"--{path.field.value.replace('_', '-')}"
     )
 
 
 def _job_in_tf_config(job: PlainJob) -> dict[str, object]:
-    """What TF_CONFIG shows as the job: gcloud's local train puts these two keys there."""
+    """Return the job of TF_CONFIG, with the two keys that gcloud's local train puts there."""
     job_dir = job.flags.get("job-dir")
     args = [*job.args, *(("--job-dir", job_dir) if job_dir else ())]
     return {"job_name": job.module, "args": args}
 
 
 def command_spec(command: tuple[str, ...]) -> JobSpec:
-    """The spec of one program that is started by a command."""
+    """Make the spec of one program with this command."""
     program = Program(kind=ProgramKind.CONTAINER, command=command)
     group = ReplicaGroup(role=Role.PRIMARY, program=program)
     return JobSpec(dialect=Dialect.AIPLATFORM_V1, groups=(group,))

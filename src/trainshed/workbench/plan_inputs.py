@@ -36,7 +36,7 @@ class NotPlannable(Exception):
 
 
 def job_of(calibration: Calibration) -> PlannedJob:
-    """What a calibration alone knows of its job."""
+    """Describe the job of a calibration without a job file."""
     machine = known_machines().get(recommended_reducer())
     gbps = egress_gbps(machine) if machine else None
     host = calibration.host
@@ -67,8 +67,8 @@ def read_calibration(path: Path) -> Calibration:
 def read_measured(
     path: Path, name: str | None, host: HostKind | None
 ) -> tuple[Calibration, tuple[str, ...]]:
-    """A curve of a user's table, and what to mind of it.  Raises UsageFault, NotPlannable."""
-    # two hundredths of a second that few plans need
+    """Read a curve of a user's table, and warnings about it.  Raises UsageFault, NotPlannable."""
+    # importing these takes 20 ms, and few plans need them
     from trainshed.planning.scaling import tables  # noqa: PLC0415
     from trainshed.planning.scaling.curve import curve_of  # noqa: PLC0415
     from trainshed.planning.scaling.measured import calibration_of, doubts  # noqa: PLC0415
@@ -135,7 +135,7 @@ def check_trainer(calibrations: Iterable[Calibration], trainer: Path) -> None:
 
 
 def check_hosts(calibrations: Iterable[Calibration], job: PlannedJob) -> tuple[str, ...]:
-    """What to mind of calibrations beside a job file's machines."""
+    """Return warnings on calibrations that differ from a job file's machines."""
     return tuple(
         f"measured on a machine without a name: it stands for {job.host.machine_type} here"
         for calibration in calibrations

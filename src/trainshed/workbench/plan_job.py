@@ -72,7 +72,7 @@ class PlanRequest:
     """An amount of ``samples``, ``epochs`` or ``steps``."""
     epoch_samples: float
     critical_batch: float
-    """0: unknown."""
+    """0 if unknown."""
     finished: Sequence[tuple[float, float]]
     """Batch and samples of two finished runs, which give the critical batch; or none."""
     region: str | None
@@ -85,7 +85,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer:
-    """A plan, what it was made from, and what to mind."""
+    """A plan, its inputs, and warnings about it."""
 
     plan: JobPlan
     calibrations: Sequence[Calibration]
@@ -167,7 +167,7 @@ def _question(request: PlanRequest, kinds: dict[HostKind, tuple[int, ...]]) -> Q
 def _work(
     request: PlanRequest, job: PlannedJob, calibrations: Sequence[Calibration]
 ) -> TrainingWork:
-    """How long the job trains.  Raises UsageFault, NotPlannable."""
+    """Return the amount of training.  Raises UsageFault, NotPlannable."""
     if (request.critical_batch or request.finished) and any(
         calibration.training.asynchronous for calibration in calibrations
     ):
@@ -213,7 +213,7 @@ def _wishes(request: PlanRequest, region: str | None) -> PlanWishes:
 
 
 def _warn_of_batch(request: PlanRequest, plan: JobPlan) -> Iterator[str]:
-    """What the plan cannot say of larger batches."""
+    """Yield remarks on larger batches that the plan does not cover."""
     if request.batch is BatchRule.KEEP_LOCAL and not plan.work.critical_batch and request.target:
         yield (
             "the batch grows with the accelerators: whether the model then needs more samples is "

@@ -28,7 +28,7 @@ from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any
 from trainshed.workbench.plan_inputs import NotPlannable
 
-#: Rules that no plan of hosts, places and prices can leave aside; the others stay validate's.
+#: Rules that a plan checks; ``validate`` checks the others, too.
 _IMPOSSIBLE: Final = frozenset(
     {
         "region-unknown",
@@ -42,7 +42,7 @@ _IMPOSSIBLE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
-    """A job file, as far as a plan asks."""
+    """The parts of a job file that a plan needs."""
 
     job: PlannedJob
     catalog: Catalog
@@ -50,11 +50,11 @@ class JobFile:
     framework: str
     """The framework of a prebuilt image; empty if unknown: packages may add any."""
     module: str
-    """That its trainers run; empty where no field names one."""
+    """The Python module of its trainers; empty if no field names one."""
 
 
 def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
-    """The job of a file.  Raises UsageFault, Fault for what is no job, NotPlannable."""
+    """Read the job of a file.  Raises UsageFault, Fault for an invalid job, NotPlannable."""
     flags = {"region": region} if region else {}
     judged = judge(merge_any(read_one(path).content, flags, source=path), rulebook)
     if judged.misread:
@@ -82,7 +82,7 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
 
 
 def _servers_field(judged: JudgedDocument, question: RuleContext) -> str:
-    """What the file calls the count of its parameter servers: a tier brings them unasked."""
+    """Return the field of the file that gives the job parameter servers, which may be a tier."""
     if question.is_tier:
         return judged.say(FieldPath(Field.SCALE_TIER))
     return judged.say(FieldPath(Field.COUNT, Role.PARAMETER_SERVER))
@@ -96,14 +96,14 @@ def _framework(question: RuleContext) -> str:
 
 
 def newest_catalog(rulebook: Rulebook) -> Catalog:
-    """The catalog of a plan without a job file."""
+    """Open the catalog for a plan without a job file."""
     return catalog_for(
         Dialect.AIPLATFORM_V1, rulebook.edition, rulebook.overlays, rulebook.zone_snapshot
     )
 
 
 def check_region(name: str, catalog: Catalog) -> None:
-    """A region that admission knows.  Raises Fault."""
+    """Check a region.  Raises Fault."""
     spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, region=name)
     context = RuleContext(
         submitted_spec=spec, spec=spec, catalog=catalog, today=date.max, scope=Scope.MACHINES
@@ -113,7 +113,7 @@ def check_region(name: str, catalog: Catalog) -> None:
 
 
 def kinds_of(names: Sequence[str], job: PlannedJob, catalog: Catalog) -> tuple[HostKind, ...]:
-    """Hosts of other machine types, with their own accelerators or the job's.  UsageFault."""
+    """Return hosts of other machine types, with own accelerators or the job's.  UsageFault."""
     return tuple(_resolve_kind(name, job, catalog) for name in names)
 
 

@@ -23,7 +23,7 @@ from trainshed.workbench.plan_inputs import (
 
 
 def plan_remarks(file: Path, package_path: Path | None, spec: JobSpec) -> Iterator[str]:
-    """One note, or none.  Raises UsageFault where the file of ``--calibration`` is none."""
+    """Yield one note, or none.  Raises UsageFault if ``--calibration`` names no calibration."""
     try:
         calibration = read_calibration(file)
     except NotPlannable as refusal:
@@ -46,7 +46,7 @@ def plan_remarks(file: Path, package_path: Path | None, spec: JobSpec) -> Iterat
 
 
 def _job(calibration: Calibration, spec: JobSpec) -> PlannedJob:
-    """The job on its machines; on the one that was measured where it names none."""
+    """Put the job on its machines, or on the measured machine if it names none."""
     catalog = catalog_for(spec.dialect, None, (), None)
     job = planned_job(spec, catalog)
     if isinstance(job, PlannedJob):

@@ -23,7 +23,7 @@ from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.what_ifs import ClusterOption, comparable
 from trainshed.storage.folders import reason
 
-#: What the page may do: show what is in it; nothing is loaded, run or sent.
+#: The page may show its content; it may not load, run or send anything.
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1b1f24; max-width: 1200px;
@@ -51,7 +51,7 @@ _Line = tuple[HostKind, bool]
 
 
 def write_picture(path: Path, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
-    """Write the picture.  Raises UsageFault where matplotlib is missing, or it cannot be."""
+    """Write the picture.  Raises UsageFault without matplotlib or if writing fails."""
     try:
         content = _draw(plan, calibrations, "png")
     except ImportError:
@@ -66,7 +66,7 @@ def write_page(
     words: Sequence[str],
     table: tuple[Sequence[str], Sequence[Sequence[str]]],
 ) -> None:
-    """Write the page.  Raises UsageFault where it cannot be."""
+    """Write the page.  Raises UsageFault if the file cannot be written."""
     drawing = f"<p>No picture: {escape(_MISSING)}</p>"
     with suppress(ImportError):
         text = _draw(plan, calibrations, "svg").decode()
@@ -249,7 +249,7 @@ def _kind(place: int) -> str:
 
 
 def _provenance(calibrations: Sequence[Calibration]) -> Iterator[str]:
-    """What was measured, on what, and when."""
+    """Yield the trainer, the machine and the runs of each calibration."""
     yield "<h2>What was measured</h2>"
     for calibration in calibrations:
         training, host = calibration.training, calibration.host

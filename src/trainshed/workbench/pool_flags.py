@@ -34,7 +34,7 @@ KEYS = frozenset(
     }
 )
 
-#: What a violation's wire path below a pool is called in the flag.
+#: The key of the flag by the wire path of a violation below a pool.
 KEY_OF_PATH: Mapping[str, str] = {
     "machineSpec.machineType": "machine-type",
     "machineSpec.acceleratorType": "accelerator-type",
@@ -59,7 +59,7 @@ _POOL_PATH = re.compile(r"(?:jobSpec\.)?workerPoolSpecs\[(\d+)\]\.?(.*)")
 
 
 def parse_pool(text: str) -> dict[str, str]:
-    """One flag's value as a mapping; empty for a skipped pool.  Raises UsageFault."""
+    """Parse one flag's value to a mapping; empty for a skipped pool.  Raises UsageFault."""
     pool = submit_flags.pairs(FLAG, text)
     if unknown := sorted(set(pool) - KEYS):
         raise UsageFault(f"{FLAG} has no key {unknown[0]}; it has {', '.join(sorted(KEYS))}")
@@ -71,7 +71,7 @@ def parse_pool(text: str) -> dict[str, str]:
 
 
 def parse_pools(texts: Sequence[str]) -> list[dict[str, str]]:
-    """All flags' values in order.  Raises UsageFault where gcloud would refuse them, too."""
+    """Parse all flags' values in order.  Raises UsageFault for values that gcloud refuses, too."""
     pools = [parse_pool(text) for text in texts]
     if pools and not pools[0]:
         raise UsageFault(f"the first {FLAG} cannot be empty: it is the primary")
@@ -83,7 +83,7 @@ def parse_pools(texts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def wire_pool(pool: Mapping[str, str], package_uris: Sequence[str]) -> Pool:
-    """One pool as the API has it; ``{}`` for a skipped one."""
+    """Return one pool in the API's form; ``{}`` for a skipped one."""
     if not pool:
         return {}
     machine: dict[str, Any] = {"machineType": pool["machine-type"]}
@@ -108,7 +108,7 @@ def _number(pool: Mapping[str, str], key: str) -> int:
 
 
 def list_pools(written: Any) -> list[Pool] | None:
-    """The pools of a document, also one that stands alone; None for what is malformed."""
+    """Return the pools of a document, also a single one; None for malformed pools."""
     pools = [written] if isinstance(written, dict) else written
     if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
         return None
@@ -127,7 +127,7 @@ def spread(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -
 
 
 def camel_keys(value: Any) -> Any:
-    """A pool in camelCase, however it was written: flags must find the fields that they set."""
+    """Return a pool in camelCase, so that flags find the fields that they set."""
     if isinstance(value, list):
         return [camel_keys(item) for item in value]
     if not isinstance(value, dict):

@@ -40,7 +40,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeHosts:
-    """The hosts, and what both sides are called."""
+    """The hosts, and the names of both sides in the output."""
 
     hosts: Hosts
     workers: str
@@ -120,7 +120,7 @@ def _count(options: Given) -> int:
 
 
 def _workers_of(options: Given, judged: JudgedDocument | None) -> tuple[WorkerLinks, str]:
-    """The workers of a file.  Raises UsageFault without one, Fault where it names no machines."""
+    """Read the workers of a file.  Raises UsageFault without one, Fault without machines."""
     question = judged.question if judged else None
     if not (judged and question):
         raise UsageFault(
@@ -167,7 +167,7 @@ def _words(machine: str, accelerator: str | None) -> str:
 
 
 def _gbps(catalog: Catalog, flag: str, machine: str, accelerator: str | None) -> float:
-    """What a machine type sends.  Raises UsageFault."""
+    """Return the bandwidth of a machine type.  Raises UsageFault."""
     machine_type = catalog.known_machines.get(machine)
     if machine_type is None:
         raise UsageFault(f"{flag}: edition {catalog.edition.id} knows no machine type {machine}")

@@ -1,6 +1,6 @@
 """The short runs of a calibration: the user's own trainer in the usual local run.
 
-A run ends when its steps are known well enough, or when its time is over
+A run ends when its steps are measured precisely enough, or when its time is over
 (docs/sources/planner.md 5).
 """
 
@@ -35,18 +35,18 @@ from trainshed_trainer.contract import FOLDER
 #: A median is precise enough if half of its 95 % interval is below this share of it.
 _SURE: Final = 0.02
 _STEPS_MIN, _STEPS_MAX = 20, 200
-#: Of fewer steps than this nothing is made.
+#: A run with fewer steps than this fails.
 _STEPS_LEAST: Final = 10
-#: Processors that others may use before a run is made again, and then is called noisy.
+#: Processors used by other programs from which a run is repeated, or else marked as noisy.
 _BUSY: Final = 0.3
 #: Words of TRAINSHED_STEPS by kind of run.
 _WORDS: Final[Mapping[RunKind, str]] = {
     RunKind.INPUT: "hooks,input",
     RunKind.NO_EXCHANGE: "hooks,alone",
 }
-_OVER: Final = "its steps are known well enough"
+_OVER: Final = "its steps are measured precisely enough"
 _LATE: Final = "its time is over"
-_TRAINS: Final = "it trains, and reads no batch before"
+_TRAINS: Final = "it takes steps without reading a batch first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,22 +61,22 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What is run, and on what."""
+    """The trainer to measure, and the machine that runs it."""
 
     job: LocalJob
-    """With one replica; the runs make as many of it as they need."""
+    """A job with one replica; each run starts as many copies as it needs."""
     host: Host
     limits: RunLimits = field(default_factory=RunLimits)
     is_gpu: bool = False
     pattern: re.Pattern[str] | None = None
-    """Of lines that tell steps, where neither library nor hooks do; ``step_lines.step_pattern``."""
+    """The pattern of lines that report steps, for trainers without library and hooks."""
     batch: float = 0.0
     """Samples of one accelerator a step, if they are not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMeasurement:
-    """One run, and what it has reported of the model."""
+    """One run, and the step times that it reported."""
 
     run: Run
     times: StepTimes
@@ -98,10 +98,10 @@ class NoSteps(Unmeasured):
 def measure(
     bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink, *, may_repeat: bool = True
 ) -> RunMeasurement:
-    """Make a run; again where the machine did other work meanwhile and there is time for it.
+    """Make a run; repeat it if other programs kept the machine busy and there is time.
 
-    Raises Unmeasured when the trainer fails, or tells no steps; EngineFault when it cannot be
-    started; KeyboardInterrupt and SystemExit when a signal stops it: no other run is wanted then.
+    Raises Unmeasured if the trainer fails or reports no steps; EngineFault if it cannot be
+    started; KeyboardInterrupt and SystemExit if a signal stops it: that ends the calibration.
     """
     first = _measure(bench, kind, accelerators, sink)
     if not first.run.noisy or not may_repeat:
@@ -146,14 +146,14 @@ def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> St
     if times.steps < _STEPS_LEAST:
         raise NoSteps(
             f"run {kind.value} took {times.steps} steps after its first ({message}); "
-            f"{_STEPS_LEAST} are needed: let the trainer go on for longer",
+            f"{_STEPS_LEAST} are needed: let the trainer run for longer",
             message,
         )
     return times
 
 
 def _end_if_stopped(outcome: Outcome, why: str) -> None:
-    """Have a signal that stopped a run do what it does to a command without runs."""
+    """If a signal stopped the run, end this command as the signal would."""
     if not outcome.interrupted or outcome.message == why:
         return
     if outcome.exit_code == SIGNAL_BASE + signal.SIGINT:
@@ -164,14 +164,15 @@ def _end_if_stopped(outcome: Outcome, why: str) -> None:
 def _explain_silence(kind: RunKind, message: str, step_lines: StepLines | None) -> str:
     if kind is RunKind.INPUT:
         return (
-            "run B saw no batch of PyTorch's DataLoader or of Keras's data whose samples can be "
-            "counted: no other input is measured alone"
+            "run B read no batch of PyTorch's DataLoader or of Keras's data whose samples can be "
+            "counted: it measures no other input; leave B out of --runs"
         )
     if step_lines is not None:
         return f"run {kind.value} reported no steps ({message}): {step_lines.why_none}"
     return (
-        f"run {kind.value} reported no steps ({message}): PyTorch, Lightning and Keras are seen by "
-        "hooks; else call trainshed_trainer.progress(step), or give --step-pattern"
+        f"run {kind.value} reported no steps ({message}): hooks report the steps of PyTorch, "
+        "Lightning and Keras; other trainers call trainshed_trainer.progress(step), or give "
+        "--step-pattern"
     )
 
 
@@ -185,7 +186,7 @@ def _job(bench: Bench, kind: RunKind, accelerators: int, folder: Path) -> LocalJ
 
 
 def _spec(spec: JobSpec, count: int, folder: Path) -> JobSpec:
-    """As many replicas, and results in a folder of the run's own: it must not find old ones."""
+    """Set the number of replicas, and an empty folder of the run's own for results."""
     primary = spec.groups[0]
     groups = [replace(primary, role=Role.PRIMARY, count=1)]
     if count > 1:
@@ -199,7 +200,7 @@ def _spec(spec: JobSpec, count: int, folder: Path) -> JobSpec:
 
 
 def _env(bench: Bench, kind: RunKind, accelerators: int, folder: Path) -> dict[str, str]:
-    """The line in the environment that switches the hooks on, and a fair share of processors."""
+    """Return the variables that switch the hooks on and limit the threads of each replica."""
     site = Path(trainshed_trainer.__file__).parent / "hooks" / "site"
     before = bench.job.env.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
     threads = max(1, (os.cpu_count() or 1) // accelerators)
@@ -221,7 +222,7 @@ def _folder() -> Iterator[Path]:
 
 
 class _Watch:
-    """Says when a run has shown enough."""
+    """Decides when a run has measured enough."""
 
     def __init__(
         self, limits: RunLimits, step_lines: StepLines, task_name: str, *, is_input: bool
@@ -234,7 +235,7 @@ class _Watch:
         self.why = ""
 
     def reported(self, steps: Mapping[str, StepTimes]) -> StepTimes | None:
-        """The times that count; of run B those of batches, which alone have samples there."""
+        """Return the times to use; for run B the times of batches, which have samples."""
         times = steps.get(self._task_name)
         if self._is_input:
             return times if times is not None and times.samples else None
@@ -250,7 +251,7 @@ class _Watch:
         return self.why
 
     def _trains(self, steps: Mapping[str, StepTimes]) -> bool:
-        """Whether run B is of no use: hooks would have read batches before the first step."""
+        """Return whether run B is useless: its hooks read batches before the first step."""
         candidates = steps.get(self._task_name), self._step_lines.times
         return self._is_input and any(times and times.steps >= _STEPS_LEAST for times in candidates)
 
@@ -259,7 +260,7 @@ class _Watch:
         if stats is None:
             return _LATE if now - self._began > self._limits.start_s else ""
         is_sure = stats.steps >= _STEPS_MIN and stats.uncertainty < _SURE
-        # batches come in bursts while buffers are emptied: their median is not sure before the end
+        # batches come in bursts while buffers drain: their median is not precise before the end
         if not self._is_input and (is_sure or stats.steps >= _STEPS_MAX):
             return _OVER
         return _LATE if now - self._first > self._limits.steps_s else ""

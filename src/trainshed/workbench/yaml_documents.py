@@ -1,4 +1,4 @@
-"""YAML as JSON would have it: text keys, no dates, no key twice, a place in every error."""
+"""Reads YAML with the values of JSON: text keys, no dates, no duplicates; errors have a line."""
 
 import re
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ import yaml
 from trainshed.model.faults import UsageFault
 from trainshed.model.json_reader import DEPTH_MAX
 
-#: What aliases may expand a document to, in values: a job has hundreds.
+#: How many values a document may have with its aliases expanded; a job has hundreds.
 EXPANDED_MAX = 100_000
 
-#: Only a text with so many of these can be dangerously deep; others need not be looked through.
+#: Only a text with this many of these can be too deep; other texts are not checked.
 _OPENERS = ("[", "{", "- ", "? ")
 _OPENERS_HARMLESS = 10_000
 

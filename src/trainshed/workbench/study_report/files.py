@@ -26,7 +26,7 @@ class ReportFiles:
 
 
 def files_of(out: str | None, view: StudyView) -> ReportFiles:
-    """What ``--out`` means: a page by its name, else a folder; the current folder if None.
+    """Resolve ``--out``: a page by its name, else a folder; the current folder if None.
 
     A folder may be a new one.  Raises UsageFault where it would be in a folder that is not there:
     that is a slip of the pen.
@@ -41,7 +41,7 @@ def files_of(out: str | None, view: StudyView) -> ReportFiles:
 
 
 def write(view: StudyView, files: ReportFiles, now: datetime) -> None:
-    """Write the report.  Raises OSError, and ImportError where optuna or plotly is missing."""
+    """Write the report.  Raises OSError, and ImportError if optuna or plotly is missing."""
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # noqa: PLC0415  # heavy, and an extra
 
     from trainshed.workbench.study_report.figures import plots  # noqa: PLC0415  # the same

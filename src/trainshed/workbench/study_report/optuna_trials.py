@@ -1,4 +1,4 @@
-"""A study as Optuna knows it, so that Optuna's own plots can be drawn of it.
+"""Converts a study to one of Optuna, for Optuna's own plots.
 
 Optuna counts trials from 0 and we from 1, so a trial that never begins takes every number that is
 not ours.  Names and words lose the signs that plotly would read as markup.
@@ -44,10 +44,10 @@ _DIRECTIONS: Final = {
     Goal.MINIMIZE: StudyDirection.MINIMIZE,
 }
 
-#: What plotly takes for markup, and what stands for it; longer words are cut.
+#: Characters that plotly reads as markup, with substitutes; the length at which words are cut.
 _SIGNS: Final = str.maketrans({"<": "\u2039", ">": "\u203a", "&": "\uff06"})
 _WORD_MAX: Final = 60
-#: Above this a server's numbers do not count its trials, and their places do.
+#: Above this the numbers of a server's trials are replaced by their positions.
 _NUMBER_MAX: Final = 10_000
 
 
@@ -59,7 +59,7 @@ def shown(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What the parameters of a study are called in plots, and which values they take."""
+    """The labels of a study's parameters in plots, and their values."""
 
     labels: Mapping[str, str]
     """By parameter id; different ids have different labels."""

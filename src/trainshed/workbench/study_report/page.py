@@ -14,7 +14,7 @@ from trainshed.model.trials import TrialRecord, text_of
 from trainshed.workbench.study_report.figures import Plot
 from trainshed.workbench.study_view import StudyView, arguments, counts, parameter_names, short
 
-#: What the page may do: run what is in it and draw; nothing is loaded, and nothing is sent.
+#: The page may run its own scripts and draw; it may not load or send anything.
 POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 )
@@ -34,7 +34,7 @@ th, td { padding: .2rem .7rem .2rem 0; vertical-align: top; }
 .failed { color: #a40e26; }
 """
 
-#: Draws each plot by itself, so that one that a browser cannot draw does not take the others along.
+#: Draws each plot separately: if the browser cannot draw one, it still draws the others.
 SCRIPT: Final = """
 for (const found of document.querySelectorAll("script[data-plot]")) {
   const place = document.getElementById(found.dataset.plot);
