@@ -218,6 +218,19 @@ def test_steps_that_wait_are_called_bound_by_input_as_plans_call_them():
     assert "the input pipeline alone takes 107 % of a step's time" in list(sentences(slow))[1]
 
 
+def test_every_sentence_is_whole():
+    kinds = {RunKind.COMPUTE: 1, RunKind.HOST: 4, RunKind.TWO_HOSTS: 8}
+    runs = [
+        Run(kind=kind, step_s=0.1, accelerators=count, batch_per_accelerator=8)
+        for kind, count in kinds.items()
+    ]
+    fast_input = Run(kind=RunKind.INPUT, samples_per_s=10_000.0)
+    calibration = Calibration(training=Training(), host=HostKind(), runs=(*runs, fast_input))
+    lines = list(sentences(calibration))
+    assert len(lines) >= 4
+    assert all(line.endswith(".") for line in lines), lines
+
+
 def test_half_the_batch_is_a_run_of_its_own(calibrate):
     flags = (*PATTERN, "--batch", "32", "--batch-flag=--size", "--runs", "A")
     program = "import sys; print(sys.argv)\n" + STEPS

@@ -3,7 +3,7 @@
 import pytest
 
 from service.submitting import PROJECT, Desk, custom_job, ml_job, refusal
-from trainshed.model.refusals import Code
+from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.service.jobs.open_jobs import COUNTED_S_MAX, OpenJobs
 
@@ -42,3 +42,13 @@ def test_the_store_is_asked_once_a_second(after_s, query_count):
 
 def test_no_limit_asks_nobody():
     OpenJobs(None, None).admit("demo")
+
+
+def test_a_check_counts_no_job():
+    jobs = OpenJobs(lambda _: 1, 3, lambda: 0.0)
+    for _ in range(5):
+        jobs.admit("demo", new_jobs=0)
+    jobs.admit("demo")
+    jobs.admit("demo")
+    with pytest.raises(Refusal):
+        OpenJobs(lambda _: 3, 3, lambda: 0.0).admit("demo", new_jobs=0)

@@ -64,7 +64,7 @@ def parser(prog: str) -> flags.Parser:
         "--since",
         metavar="TIME",
         type=flags.time_since,
-        help="Only jobs created after this: a duration ago such as 1h or 2d, a date, or a time",
+        help="Only jobs created since this time: a duration before now (1h, 2d), a date, or a time",
     )
     parser.add_argument("--kind", choices=KINDS, help="Only jobs of this kind")
     parser.add_argument("--user", metavar="NAME", help="Only jobs that this user submitted")

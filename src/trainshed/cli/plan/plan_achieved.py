@@ -113,7 +113,7 @@ def _read_prediction(place: ServerPlace, job: str) -> Json:
         return dict(outcome)
     reason = (
         "the server predicts only after an earlier job of this trainer on this kind of machine "
-        f"reported its steps, for which {HOW_TO_REPORT}; or give --calibration FILE"
+        f"reported its steps ({HOW_TO_REPORT}); or give --calibration FILE"
     )
     return {"job": job, _REASON: reason}
 

@@ -307,12 +307,14 @@ def sentences(calibration: "Calibration") -> Iterator[str]:
     if one and whole:
         rate = _rate(calibration, whole)
         gain = rate / _rate(calibration, one)
-        yield f"{whole.accelerators} processes on one host do {rate:.4g} {unit}: {gain:.2f} times "
-        "one."
+        yield (
+            f"{whole.accelerators} processes on one host do {rate:.4g} {unit}: {gain:.2f} times "
+            "one process."
+        )
     if hosts and (host := whole or one):
         gain = _rate(calibration, hosts) / _rate(calibration, host)
-        yield f"{hosts.hosts} hosts do {_rate(calibration, hosts):.4g} {unit}: {gain:.2f} times "
-        "one host."
+        rate = _rate(calibration, hosts)
+        yield f"{hosts.hosts} hosts do {rate:.4g} {unit}: {gain:.2f} times one host."
     yield from _describe_input(calibration, whole or one, runs.get(RunKind.INPUT))
     if any(run.noisy for run in calibration.runs):
         yield "The machine did other work during the runs, so intervals are wider."
@@ -339,8 +341,10 @@ def _describe_input(
         )
     elif fed:
         times = fed / _rate(calibration, run)
-        yield f"The input alone delivers {fed:.4g} samples/s, {times:.1f} times as many as "
-        "training uses."
+        yield (
+            f"The input alone delivers {fed:.4g} samples/s, {times:.1f} times as many as "
+            "training uses."
+        )
 
 
 def _list_missing(calibration: "Calibration", runs: "dict[RunKind, Run]") -> Iterator[str]:

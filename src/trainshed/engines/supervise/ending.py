@@ -99,11 +99,9 @@ class Teardown:
         self._timer = self._loop.after(pause_s, self._kill)
 
     def _report_unkillable(self) -> None:
-        pids = tree.living(pid for _, pid in tree.descendants(os.getpid()))
-        self._note(
-            f"Cannot kill process {', '.join(map(str, pids))} so far; trying again until it ends.",
-            "WARNING",
-        )
+        living = tree.living(pid for _, pid in tree.descendants(os.getpid()))
+        pids = ", ".join(map(str, living))
+        self._note(f"Cannot kill processes so far: {pids}; trying again until they end.", "WARNING")
 
     def close(self) -> None:
         """Stop all timers; the caller has seen that every process has ended."""

@@ -4,12 +4,14 @@ The job passes the checks of a create.  Its plan is composed and rendered by the
 and ``jobs manifest`` use, so that it does not differ from them.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, Final
 
 from trainshed.engines.several import Engines
-from trainshed.model.faults import EngineFault, Fault
+from trainshed.model.faults import EngineFault, Fault, TransientFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobId, ProjectId, resource_name
@@ -20,10 +22,12 @@ from trainshed.service.jobs.refusing import invalid
 from trainshed.service.starts.launching import UNSTORED_KEY, UnstoredJob
 from trainshed.store.records.jobs import JobKind
 
+#: How long a caller waits for the dry run of another caller, in seconds.
+_TURN_S_MAX: Final = 10.0
 #: The place of the number that the store gives a Vertex job.
 _NO_NUMBER: Final = "0"
 _NOTE: Final = (
-    "This is a dry run: ports, job numbers and nodes may be others when the job starts, and the "
+    "This is a dry run: ports, job numbers and nodes may differ when the job starts, and the "
     "fleet counts as empty."
 )
 _TRIAL_NOTE: Final = (
@@ -34,17 +38,18 @@ _TRIAL_NOTE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRuns:
-    """Makes the manifests of jobs that are not stored."""
+    """Makes the manifests of jobs that are not stored, one at a time: a plan may be large."""
 
     jobs: JobService
     engines: Engines
     preview: Callable[[UnstoredJob, SeatsOrClaim], LaunchPlan]
+    lock: Lock = field(default_factory=Lock)
 
     def manifest(self, kind: JobKind, project: ProjectId, location: str, document: Any) -> Manifest:
         """Compose what the server would send for the first attempt.
 
         Raises Refusal: those of a create, FAILED_PRECONDITION for a job that could not be started,
-        and UNAVAILABLE where the engine gives no answer.
+        and UNAVAILABLE where the engine gives no answer or other dry runs take too long.
         """
         admitted, place = self.jobs.admit(kind, project, location, document)
         if isinstance(place, Claim):
@@ -60,19 +65,38 @@ class DryRuns:
             demand=admitted.demand,
         )
         engine = self.engines.name_at(place)
-        try:
-            plan = self.preview(unstored, place)
-            texts = self.engines.serving(engine).manifest(UNSTORED_KEY, plan, place)
-        except Fault as fault:
-            raise invalid(fault.violations) from None
-        except EngineFault as fault:
-            raise Refusal(Code.FAILED_PRECONDITION, f"the job cannot be started: {fault}") from None
-        except OSError as error:
-            message = f"the launch plan cannot be composed now ({error}); ask again later"
-            raise Refusal(Code.UNAVAILABLE, message) from error
+        with self._take_turn():
+            parts = render_parts(self._compose(unstored, place, engine))
         return Manifest(
             job=resource_name(kind.value, project, location, JobId(job_id)),
             attempt=UNSTORED_KEY.attempt,
             engine=engine,
-            parts=render_parts(texts),
+            parts=parts,
         )
+
+    @contextmanager
+    def _take_turn(self) -> Iterator[None]:
+        if not self.lock.acquire(timeout=_TURN_S_MAX):
+            message = "other dry runs take all the time that there is for them; try again later"
+            raise Refusal(Code.UNAVAILABLE, message)
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    def _compose(
+        self, unstored: UnstoredJob, place: SeatsOrClaim, engine: str
+    ) -> Mapping[str, str]:
+        try:
+            plan = self.preview(unstored, place)
+            return self.engines.serving(engine).manifest(UNSTORED_KEY, plan, place)
+        except Fault as fault:
+            raise invalid(fault.violations) from None
+        except TransientFault as fault:
+            message = f"cannot compose the launch plan now: {fault}; try again later"
+            raise Refusal(Code.UNAVAILABLE, message) from None
+        except EngineFault as fault:
+            raise Refusal(Code.FAILED_PRECONDITION, f"the job cannot be started: {fault}") from None
+        except OSError as error:
+            message = f"cannot compose the launch plan now: {error}; try again later"
+            raise Refusal(Code.UNAVAILABLE, message) from error

@@ -120,7 +120,7 @@ class JobService:
         admitted = self._admit(kind, project, location, document)
         place = self._fleet.place(admitted.needs(project), lacks_of(admitted.expanded, self._rules))
         self._bytes.check(project)
-        self._open_jobs.admit(project)
+        self._open_jobs.admit(project, new_jobs=0)
         job_id = admitted.spec.job_id
         if job_id and self._store.job(project, kind, JobId(job_id)) is not None:
             raise _already_exists(kind, project, location, job_id)

@@ -25,7 +25,7 @@ _SECRET: Final = re.compile(
 )
 #: Names of files are not masked: the file is the secret, not its name.
 _IS_PLACE: Final = re.compile(r"_(FILE|PATH|DIR)$", re.IGNORECASE)
-_USER_OF_ADDRESS: Final = re.compile(r"(?<=://)[^/@\s\"']+(?=@)")
+_USER_OF_ADDRESS: Final = re.compile(r"(?<=://)[^/\s\"]+(?=@)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

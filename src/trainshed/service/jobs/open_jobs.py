@@ -33,8 +33,11 @@ class OpenJobs:
         self._lock = threading.Lock()
         self._counts = BoundedDict[str, tuple[float, int]](KNOWN_MAX)
 
-    def admit(self, project: str) -> None:
-        """Count one more job of a project.  Raises Refusal (RESOURCE_EXHAUSTED)."""
+    def admit(self, project: str, *, new_jobs: int = 1) -> None:
+        """Count ``new_jobs`` more jobs of a project; 0 only checks that one more is allowed.
+
+        Raises Refusal (RESOURCE_EXHAUSTED).
+        """
         if self._most is None:
             return
         with self._lock:
@@ -43,7 +46,7 @@ class OpenJobs:
                 counted_at, open_jobs = self._clock(), self._count(project)
             if open_jobs >= self._most:
                 raise Refusal(Code.RESOURCE_EXHAUSTED, _full(project, open_jobs, self._most))
-            self._counts[project] = counted_at, open_jobs + 1
+            self._counts[project] = counted_at, open_jobs + new_jobs
 
 
 def _full(project: str, open_jobs: int, most: int) -> str:

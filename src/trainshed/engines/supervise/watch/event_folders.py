@@ -86,8 +86,8 @@ class EventFolder:
             yield f" ({damaged} damaged records were skipped)"
         if self._is_too_much:
             yield (
-                f" (not all was searched: the limits are {FOLDERS_MAX} folders and {FILES_MAX} "
-                "event files)"
+                f" (not all was searched: the limits are {FOLDERS_MAX} folders, {FILES_MAX} event "
+                f"files and {ENTRIES_MAX} entries)"
             )
 
     def _search(self, offset_of: Callable[[str], int]) -> None:
