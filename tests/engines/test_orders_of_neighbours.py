@@ -128,7 +128,9 @@ def test_a_job_cannot_stop_a_neighbour_or_write_into_its_log(root, neighbours):
     orphan, done = sorted(read_attacks(), reverse=True)
     assert orphan != "orphan 0", "no message was sent"
     assert done == "did []"
-    wait_until(lambda: any("is refused" in entry.text for entry in lines(root)), "its log says so")
+    wait_until(
+        lambda: any("refused a message" in entry.text for entry in lines(root)), "its log says so"
+    )
     heard(root)
     assert observe(engine).phase is Phase.READY
     assert "forged" not in [line.text for line in lines(root)]
