@@ -120,6 +120,13 @@ def test_a_job_is_refused_as_its_creation_is(dry_run, desk):
         assert str(checked) == str(created)
 
 
+def test_a_location_is_for_vertex_jobs_alone(dry_run):
+    vertex = refusal(dry_run, custom_job(), location="")
+    assert str(vertex) == "location must be the region of a Vertex job, got ''"
+    ml = refusal(dry_run, ml_job(), JobKind.ML_JOB, PLACE)
+    assert str(ml).startswith("location must be left out for AI Platform jobs, got")
+
+
 def test_limits_of_the_project_apply(store, engine, launching):
     desk = Desk(store, images(*TABLE, environments=(BARE,)), project_jobs_max=1)
     runs = DryRuns(jobs=desk.jobs, engines=Engines.only(engine), preview=launching.preview)

@@ -18,10 +18,19 @@ def test_all_else_is_as_it_was():
 
 
 @pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "aws_secret_access_key", "DB_PASSWORD", "API_KEY", "STORAGE_EMULATOR_HOST"]
+    "name",
+    [
+        *("HF_TOKEN", "aws_secret_access_key", "DB_PASSWORD", "API_KEY", "STORAGE_EMULATOR_HOST"),
+        *("x-api-key", "privateKey", "PASSPHRASE", "Authorization", "NPM_AUTH"),
+    ],
 )
 def test_variables_that_are_named_like_secrets(name):
     assert blot_plan({"env": {name: "s3cr3t"}}) == {"env": {name: BLOT}}
+
+
+def test_all_that_stands_below_the_name_of_a_secret():
+    pins, hidden = [1234, "s3cr3t", True, ""], [BLOT, BLOT, True, ""]
+    assert blot_plan({"credentials": {"pins": pins}}) == {"credentials": {"pins": hidden}}
 
 
 def test_variables_in_the_document_of_the_job_that_a_variable_holds():

@@ -57,8 +57,8 @@ class Worker:
     """Runs a step when it is woken, and at least every ``tick_s``.
 
     ``rest`` bounds the thread's use of the machine: after a step that took d seconds it rests
-    ``rest * d`` seconds, even if woken.  ``end_s`` bounds the wait for its end, in seconds; None:
-    as long as the step takes.
+    ``rest * d`` seconds, at least REST_S_MIN and at most REST_S_MAX, even if woken.  ``end_s``
+    bounds the wait for its end, in seconds; None: as long as the step takes.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ T = TypeVar("T")
 _REMEMBERED_MAX: Final = 100_000
 #: How long the end waits for all of them together (seconds).
 _CLOSE_S: Final = 2.0
-#: The traits of an engine that this server runs without.
+#: The traits of an engine that this server runs without; no caller reads its ``python``.
 _ABSENT: Final = Traits(reach=NodeLocation.ANY, python="")
 
 #: The engines of attempts by name, as far as they are known; empty: of the first.

@@ -85,12 +85,12 @@ def unreadable_notes(data_dir: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataStore:
-    """The notes of one bucket."""
+    """The metadata of one bucket's objects: a file, here a note, for each object."""
 
     folder: Path
 
     def of_file(self, name: str, now: Fingerprint) -> ObjectMetadata:
-        """Return the note of the present file; a new one if this generation has none."""
+        """Return the metadata of the present file; new metadata if this generation has none."""
         metadata = self.read(name)
         if metadata is None or metadata.fingerprint.generation != now.generation:
             return ObjectMetadata(

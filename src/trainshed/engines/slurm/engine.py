@@ -179,9 +179,9 @@ class SlurmEngine:
             except OSError as error:
                 if is_transient(error) or isinstance(error, FileNotFoundError):
                     raise
-                raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
+                raise EngineFault(f"cannot start attempt {key}: {error}") from error
             except ValueError as error:
-                raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
+                raise EngineFault(f"cannot start attempt {key}: {error}") from error
         self._poller.follow()
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
@@ -195,7 +195,7 @@ class SlurmEngine:
                 attempt.is_reminded = False
             self._holding.stop(key, order.reason)
         except OSError as error:
-            raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
+            raise EngineFault(f"cannot stop attempt {key}: {error}") from error
         self._orders.add(key)
         self._poller.follow()
 

@@ -200,7 +200,7 @@ class _Warden:
 
     def _tell_prepared(self) -> None:
         try:
-            ports = [self._ports.take(width) for width in self._task["ports"]]
+            ports = [self._ports.take(count) for count in self._task["ports"]]
         except OSError as error:
             self._tell_fault(f"{socket.gethostname()}: {error}", passes=True)
             return

@@ -51,6 +51,9 @@ class DryRuns:
         Raises Refusal: those of a create, FAILED_PRECONDITION for a job that could not be started,
         and UNAVAILABLE where the engine gives no answer or other dry runs take too long.
         """
+        if bool(location) is (kind is JobKind.ML_JOB):
+            accepted = "left out for AI Platform jobs" if location else "the region of a Vertex job"
+            raise Refusal(Code.INVALID_ARGUMENT, f"location must be {accepted}, got {location!r}")
         admitted, place = self.jobs.admit(kind, project, location, document)
         if isinstance(place, Claim):
             place = replace(place, priority=admitted.spec.scheduling.priority or 0)

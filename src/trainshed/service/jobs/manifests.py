@@ -20,7 +20,8 @@ from trainshed.wire.native_v1 import Answer
 
 BLOT: Final = "(not shown)"
 _SECRET: Final = re.compile(
-    r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_KEY|ACCESS_KEY|STORAGE_EMULATOR_HOST",
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTHORIZATION|_AUTH$"
+    r"|(?:API|PRIVATE|ACCESS)[_-]?KEY|STORAGE_EMULATOR_HOST",
     re.IGNORECASE,
 )
 #: Names of files are not masked: the file is the secret, not its name.
@@ -134,4 +135,13 @@ def _blot_text(text: str) -> str:
 
 def _value(name: str, value: Any) -> Any:
     is_secret = _SECRET.search(name) and not _IS_PLACE.search(name)
-    return BLOT if is_secret and isinstance(value, str) and value else _blot(value)
+    return _hide(value) if is_secret else _blot(value)
+
+
+def _hide(value: Any) -> Any:
+    """Mask all texts and numbers of a value; names, booleans and empty texts stay."""
+    if isinstance(value, dict):
+        return {name: _hide(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_hide(child) for child in value]
+    return value if value in ("", None) or isinstance(value, bool) else BLOT
