@@ -298,6 +298,11 @@ def test_a_dry_run_uploads_no_package(client, tmp_path):
     run = client(*words, "--package-path", str(tmp_path), "--dry-run")
     assert run.code == 2
     assert "--package-path: --dry-run uploads nothing" in run.err
+    both = ("--package-path", str(tmp_path), "--packages", str(tmp_path / "a.whl"))
+    run = client(*words, *both, "--dry-run", "--stream-logs")
+    assert run.code == 2
+    assert "--stream-logs: --dry-run starts no job" in run.err
+    assert "--package-path and --packages: --dry-run uploads nothing" in run.err
     run = client(*words, "--packages", "gs://dry/none.whl", "--dry-run", "--no-plan")
     assert run.code == 1
 

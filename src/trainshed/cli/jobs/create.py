@@ -179,17 +179,22 @@ def run(request: flags.Request) -> int:
 
 
 def _check_dry_run(args: argparse.Namespace) -> None:
-    """Raises UsageFault for flags that need a job, or an upload."""
+    """Raise UsageFault with all flags that need a job, or an upload."""
+    faults = []
     if args.stream_logs:
-        raise UsageFault("--stream-logs: --dry-run starts no job; leave out one of the two flags")
-    packages = job_flags.words_of(args).get("packages", "").split(",")
+        faults.append("--stream-logs: --dry-run starts no job; leave out one of the two flags")
+    packages = job_flags.submit_flags_of(args).get("packages", "").split(",")
     local = [package for package in packages if package and "://" not in package]
-    if getattr(args, "package_path", None) or local:
-        flag = "--packages" if local else "--package-path"
-        raise UsageFault(
-            f"{flag}: --dry-run uploads nothing; name packages that lie in a bucket: "
-            "--packages gs://BUCKET/FILE"
+    uploads = ["--package-path"] if getattr(args, "package_path", None) else []
+    if local:
+        uploads.append("--packages")
+    if uploads:
+        faults.append(
+            f"{' and '.join(uploads)}: --dry-run uploads nothing; name packages that lie in a "
+            "bucket: --packages gs://BUCKET/FILE"
         )
+    if faults:
+        raise UsageFault("; ".join(faults))
 
 
 def _merge(request: flags.Request, place: ServerPlace) -> "Merged":
