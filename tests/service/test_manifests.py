@@ -28,6 +28,35 @@ def test_variables_that_are_named_like_secrets(name):
     assert blot_plan({"env": {name: "s3cr3t"}}) == {"env": {name: BLOT}}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "MAX_TOKENS",
+            "maxTokens",
+            "MAX_NEW_TOKENS",
+            "NUM_TOKENS",
+            "N_TOKENS",
+            "TOKENS_PER_BATCH",
+        ),
+        *("TOKENIZERS_PARALLELISM", "TOKENIZER", "TOKEN_COUNT"),
+    ],
+)
+def test_counts_of_tokens_and_tokenizers_are_no_secrets(name):
+    assert blot_plan({"env": {name: "4096"}}) == {"env": {name: "4096"}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("TOKEN", "TOKENS", "API_TOKEN", "API_TOKENS", "ADMIN_TOKENS", "NPM_TOKENS"),
+        *("TOKENIZER_API_TOKEN", "MAX_TOKENS_SECRET", "accessToken"),
+    ],
+)
+def test_tokens_beside_such_words_are_secrets(name):
+    assert blot_plan({"env": {name: "s3cr3t"}}) == {"env": {name: BLOT}}
+
+
 def test_all_that_stands_below_the_name_of_a_secret():
     pins, hidden = [1234, "s3cr3t", True, ""], [BLOT, BLOT, True, ""]
     assert blot_plan({"credentials": {"pins": pins}}) == {"credentials": {"pins": hidden}}
@@ -54,3 +83,20 @@ def test_users_in_addresses(name):
     text = json.dumps({"PROXY": "http://me:s3@cr3t@proxy:3128/"})
     assert "cr3t" not in mask_secrets(name, text)
     assert f"http://{BLOT}@proxy:3128/" in mask_secrets(name, text)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "command"])
+@pytest.mark.parametrize("host", ["proxy:3128", "10.0.0.7:80/", "[fd00::1]:3128"])
+def test_users_in_addresses_without_a_scheme(name, host):
+    text = json.dumps({"HTTP_PROXY": f"me:s3@cr/3t@{host}", "argv": [f"--proxy=me:s3cr3t@{host}"]})
+    masked = mask_secrets(name, text)
+    assert "s3" not in masked
+    assert f'"{BLOT}@{host}"' in masked
+    assert f"--proxy={BLOT}@{host}" in masked
+
+
+@pytest.mark.parametrize(
+    "text", ["repo/image:tag@sha256:1234abcd", "git@host:22", "gs://bucket/a:b@c", "10:30@home"]
+)
+def test_other_texts_with_colons_stay(text):
+    assert mask_secrets("command", text) == text

@@ -20,13 +20,25 @@ from trainshed.wire.native_v1 import Answer
 
 BLOT: Final = "(not shown)"
 _SECRET: Final = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTHORIZATION|_AUTH$"
+    r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTHORIZATION|_AUTH$"
     r"|(?:API|PRIVATE|ACCESS)[_-]?KEY|STORAGE_EMULATOR_HOST",
+    re.IGNORECASE,
+)
+#: Counts of tokens, and tokenizers: parts of names that hold the word and name no secret.
+_TOKENS_OF_TEXT: Final = re.compile(
+    r"TOKENI[SZ]"
+    r"|(?:^|[_-])(?:MAX|MIN|NUM|TOTAL|N)(?:[_-]?(?:NEW|INPUT|OUTPUT|PROMPT|BATCH))?[_-]?TOKENS"
+    r"|TOKENS?[_-]?PER(?![A-Z])|TOKENS?[_-]?(?:COUNT|LIMIT)",
     re.IGNORECASE,
 )
 #: Names of files are not masked: the file is the secret, not its name.
 _IS_PLACE: Final = re.compile(r"_(FILE|PATH|DIR)$", re.IGNORECASE)
-_USER_OF_ADDRESS: Final = re.compile(r"(?<=://)[^/\s\"]+(?=@)")
+#: The user and the password of an address.  Without a scheme an address counts only with a port,
+#: because names of images have colons and ``@`` too.
+_USER_OF_ADDRESS: Final = re.compile(
+    r"(?<=://)[^/\s\"]+(?=@)"
+    r"|(?<![^\s\"'=])[^\s:/\"'=]+:(?!//)[^\s\"]{1,1024}(?=@(?:[\w.-]+|\[[\da-fA-F:.]+\]):\d{1,5}(?!\w))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +146,14 @@ def _blot_text(text: str) -> str:
 
 
 def _value(name: str, value: Any) -> Any:
-    is_secret = _SECRET.search(name) and not _IS_PLACE.search(name)
-    return _hide(value) if is_secret else _blot(value)
+    return _hide(value) if _names_secret(name) else _blot(value)
+
+
+def _names_secret(name: str) -> bool:
+    if _IS_PLACE.search(name):
+        return False
+    other_words = _TOKENS_OF_TEXT.sub("", name)
+    return bool(_SECRET.search(name)) or "TOKEN" in other_words.upper()
 
 
 def _hide(value: Any) -> Any:
