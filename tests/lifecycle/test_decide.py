@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.lifecycle import IllegalTransition, decide
-from trainshed.lifecycle.commands import commands_of
-from trainshed.lifecycle.decide import LATE, ON_ENTER, TRANSITIONS
+from trainshed.lifecycle.decide import LATE, ON_ENTER, TRANSITIONS, commands_of
 from trainshed.lifecycle.events import (
     EVENTS,
     Admitted,

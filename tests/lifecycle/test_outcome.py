@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from trainshed.lifecycle import decide
-from trainshed.lifecycle.commands import commands_of
+from trainshed.lifecycle.decide import commands_of
 from trainshed.lifecycle.events import (
     Admitted,
     AllReady,

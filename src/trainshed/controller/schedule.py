@@ -21,7 +21,7 @@ from trainshed.controller.steps import apply_all, placed_rows
 from trainshed.controller.worker import Pace
 from trainshed.engines.several import Engines
 from trainshed.lifecycle import decide
-from trainshed.lifecycle.commands import commands_of
+from trainshed.lifecycle.decide import commands_of
 from trainshed.lifecycle.events import HandedOver, Placed
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resource_names import AttemptNumber

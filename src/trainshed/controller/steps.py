@@ -12,7 +12,7 @@ from typing import Final
 from trainshed.controller import story
 from trainshed.launch.names import task_name
 from trainshed.lifecycle import decide
-from trainshed.lifecycle.commands import commands_of
+from trainshed.lifecycle.decide import commands_of
 from trainshed.lifecycle.outcome import Judgement
 from trainshed.model.attempt import Observation, Outcome, ReplicaExit
 from trainshed.model.faults import EngineFault

@@ -123,3 +123,20 @@ def decide(state: S, event: Event) -> Decision:
         raise IllegalTransition(f"{state.name} cannot take {type(event).__name__}")
     entered = TRANSITIONS[step]
     return Decision(entered, ON_ENTER[entered])
+
+
+def commands_of(before: S, decision: Decision) -> tuple[Command, ...]:
+    """The commands of a decision that was taken in the state ``before``.
+
+    An attempt in an engine's queue was launched into it.  A waiting job has no living attempt.  If
+    it ends while it waits, the engine of its last attempt still gets a command, because the engine
+    may have kept places for the next attempt.
+    """
+    done = _DONE.get(before)
+    return tuple(command for command in decision.commands if command is not done)
+
+
+#: The commands that are already done if a job is in this state.
+_DONE: Final[Mapping[S, Command]] = {
+    S.ENQUEUED: Command.LAUNCH,
+}

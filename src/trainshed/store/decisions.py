@@ -3,7 +3,7 @@
 from typing import Final
 
 from trainshed.lifecycle import decide
-from trainshed.lifecycle.commands import commands_of
+from trainshed.lifecycle.decide import commands_of
 from trainshed.lifecycle.events import CancelRequested
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
