@@ -14,8 +14,7 @@ from trainshed.cli.plan.plan_tables import as_csv, as_json, table_text
 from trainshed.planning.clusters_asked import Question, clusters
 from trainshed.planning.job_plan import JobPlan, PlanWishes
 from trainshed.planning.plan_words import head, recommendations, remarks
-from trainshed.planning.scaling.interval import Interval
-from trainshed.planning.scaling.prediction import Binding, NoPrediction, Prediction
+from trainshed.planning.scaling.prediction import Binding, Interval, NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption, PlanLimits, marks_of
 
 GOLDEN = Path(__file__).parent.parent / "golden/cli"

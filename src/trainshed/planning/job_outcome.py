@@ -10,9 +10,8 @@ from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run
 from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.fitting import timed
-from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.predict import predict
-from trainshed.planning.scaling.prediction import NoPrediction
+from trainshed.planning.scaling.prediction import Interval, NoPrediction
 from trainshed.planning.scaling.reach import reach_of
 
 _HOUR_S: Final = 3600.0

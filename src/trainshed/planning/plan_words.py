@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
-from trainshed.planning.scaling.interval import Interval
-from trainshed.planning.scaling.prediction import NoPrediction, Prediction
+from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption, PlanLimits
 
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))

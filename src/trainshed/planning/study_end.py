@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final
 
-from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.prediction import Interval
 
 #: The fewest finished trials for a prediction.
 TRIALS_MIN: Final = 3

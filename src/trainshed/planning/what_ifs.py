@@ -12,10 +12,9 @@ from trainshed.model.texts import count_noun
 from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
-from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.predict import predict
-from trainshed.planning.scaling.prediction import NoPrediction, Prediction
+from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
 from trainshed.planning.scaling.targets import Recipe
 
 _HOUR_S = 3600.0

@@ -8,9 +8,8 @@ from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import calibrated
-from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.predict import predict
-from trainshed.planning.scaling.prediction import Prediction
+from trainshed.planning.scaling.prediction import Interval, Prediction
 from trainshed.planning.scaling.training import Training
 from trainshed.planning.scaling.updating import JOBS_MAX, add_run
 

@@ -17,8 +17,7 @@ from trainshed.planning.plan_words import (
     money,
 )
 from trainshed.planning.scaling.calibration import Calibration
-from trainshed.planning.scaling.interval import Interval
-from trainshed.planning.scaling.prediction import NoPrediction
+from trainshed.planning.scaling.prediction import Interval, NoPrediction
 from trainshed.planning.what_ifs import ClusterOption
 
 HEADERS: Final = ("N", "HOSTS", "MACHINES", "REDUCERS", "SAMPLES/S", "EFF %", "STEP MS", "TIME",

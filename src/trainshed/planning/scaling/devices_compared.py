@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.prediction import Interval
 
 #: Below this the GPU mostly waits, whatever it costs.
 WORTH_IT: Final = 1.5

@@ -11,8 +11,8 @@ from enum import StrEnum
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
-from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.posterior import Posterior
+from trainshed.planning.scaling.prediction import Interval
 from trainshed.planning.scaling.training import Strategy, Training
 
 Count = tuple[int, int]

@@ -18,7 +18,7 @@ from trainshed.model.study import StudySpec
 from trainshed.model.texts import format_duration
 from trainshed.model.trials import TrialState, text_of
 from trainshed.planning.prices import PriceList, machines_of
-from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.prediction import Interval
 from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
 from trainshed.service.jobs.story_answers import (
     JobEvent,
