@@ -1,17 +1,21 @@
 """Finds why a program failed and what helps, if its last lines prove it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from trainshed.model.gpu_errors import GPU_ERRORS
-from trainshed.model.known_errors import KnownError, lines_of_last_error
-from trainshed.model.port_errors import PORT_ERRORS
-from trainshed.model.removed import REMOVED
+from trainshed.model.known_errors import GPU_ERRORS, PORT_ERRORS, REMOVED, KnownError
 
 #: How many of the last lines are searched for errors of a program's age.  Launchers (torchrun)
 #: write many lines after an error of a GPU.
 _AGE_LINES: Final = 8
+#: The last line of a traceback.
+_EXCEPTION: Final = re.compile(r"(?:\[rank\d+\]: )?\w[\w.]*(?:Error|Exception)\b")
+#: With these, launchers and other ranks report that a program has failed.
+_FOLLOWING: Final = re.compile(
+    r".*\b(?:ChildFailedError|CalledProcessError|Dist\w*Error|NCCL|"
+    r"Connection (?:closed|reset) by)\b"
+)
 
 
 def advice(lines: Iterable[str]) -> str:
@@ -45,3 +49,14 @@ def _find_advice(errors: Sequence[KnownError], line: str) -> str:
         if match := re.search(error.error, line):
             return error.advice.format(next(filter(None, match.groups()), ""))
     return ""
+
+
+def lines_of_last_error(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines from the last one back to the last exception, inclusive.
+
+    An exception that only reports that another program has failed does not count.
+    """
+    for line in reversed(lines):
+        yield line
+        if _EXCEPTION.match(line) and not _FOLLOWING.match(line):
+            return

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from trainshed.model.known_errors import lines_of_last_error
+from trainshed.model.advice import lines_of_last_error
 from trainshed.model.public_modules import NAMESPACES, PUBLIC_MODULES
 
 _MISSING: Final = re.compile(
