@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.model.extras import install_command
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.texts import install_command
 from trainshed.wire.filter_text import DEPTH_MAX, TERMS_MAX
 from trainshed.wire.logging_v2 import narrowing, regular_expressions
 from trainshed.wire.logging_v2.log_filter import EXPRESSIONS_MAX, LENGTH_MAX, read_log_filter

@@ -9,8 +9,8 @@ from typing import Final
 from trainshed.cli.terminal import err
 from trainshed.cli.verbs import ALIASES, VERBS
 from trainshed.client.faults import ServerRefusal, Unreachable
-from trainshed.model.extras import install_command
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
+from trainshed.model.texts import install_command
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2

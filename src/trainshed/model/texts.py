@@ -55,3 +55,8 @@ def format_duration(seconds: float) -> str:
         if seconds >= least:
             return f"{math.ceil(seconds / unit)} {name}"
     return f"{math.ceil(max(seconds, 0.0))} s"
+
+
+def install_command(extra: str) -> str:
+    """Return a command that needs no package index with Trainshed: its wheels are in ``dist``."""
+    return f"pip install --find-links dist 'trainshed[{extra}]' (`make dist` makes dist/)"

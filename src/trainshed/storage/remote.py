@@ -18,9 +18,9 @@ from threading import BoundedSemaphore
 from typing import Any, BinaryIO, Final, cast
 
 from trainshed.model.bounded import BoundedDict
-from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.model.stored_objects import Attributes, Checksums, StoredObject
+from trainshed.model.texts import install_command
 from trainshed.storage.buckets import RemoteBucket
 from trainshed.storage.folder_files import FolderFiles, UserOf
 from trainshed.storage.object_files import NoSuchObject, is_object_name

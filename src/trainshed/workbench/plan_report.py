@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainshed.files.server_files import PUBLIC, write_file
-from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
+from trainshed.model.texts import install_command
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_words import noun, remarks
 from trainshed.planning.scaling.calibration import Calibration

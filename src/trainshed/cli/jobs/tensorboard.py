@@ -12,8 +12,8 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.terminal import note, print_result
-from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
+from trainshed.model.texts import install_command
 from trainshed.storage.buckets import SCHEME, buckets_of, data_dir
 
 EXAMPLE = """\

@@ -12,9 +12,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.model.gateway import LABEL, OFF
+from trainshed.model.texts import install_command
 from trainshed.service.gateway.places import sight_of
 from trainshed.workbench.local_run import Host, LocalJob, gateway_of, number_host
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from trainshed.model.extras import install_command
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.texts import install_command
 
 #: What one expression may take of memory, in bytes.
 MEMORY_MAX: Final = 1 << 20
