@@ -25,10 +25,9 @@ from trainshed.engines.base import (
 from trainshed.engines.slurm import holding, nodes, script, spool, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.holding import KeptAllocations
-from trainshed.engines.slurm.images import containers_of
 from trainshed.engines.slurm.interpreters import Interpreters
 from trainshed.engines.slurm.judge import explain_refusal
-from trainshed.engines.slurm.options import SlurmOptions
+from trainshed.engines.slurm.options import SlurmOptions, containers_of
 from trainshed.engines.slurm.orders import Orders
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import Poller

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import PurePosixPath
 from typing import Any, Final
 
-from trainshed.engines.slurm.images import NO_CONTAINERS, PROGRAMS, is_choice
+from trainshed.engines.container_runtime import APPTAINER, SINGULARITY, Found, Runtime
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
@@ -17,6 +18,14 @@ WISHES: Final = ("partition", "account", "qos", "reservation", "nice")
 HOLD_S_MAX: Final = 3600.0
 #: A name in Slurm; it cannot begin with a dash, so Slurm cannot mistake it for an option.
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,@%+-]*")
+#: The value of ``containers`` for a cluster whose nodes run no images.
+NO_CONTAINERS: Final = "none"
+#: Names of the programs on the nodes that can run an image for a warden.
+_PROGRAMS: Final = (APPTAINER, SINGULARITY)
+_WAY_OUT: Final = (
+    'apptainer on the nodes, and `containers = "apptainer"` in the [[engine]] table of the '
+    "cluster; then a restart of the server"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +181,8 @@ def _host(name: str, value: Any) -> str:
 
 def _containers(name: str, value: Any) -> str:
     text = _text(name, value)
-    if not is_choice(text):
-        words = ", ".join(PROGRAMS)
+    if not is_container_choice(text):
+        words = ", ".join(_PROGRAMS)
         raise UsageFault(
             f"{name} of a Slurm engine must be {NO_CONTAINERS}, {words} or the absolute path of "
             f"one of these, got {text!r}"
@@ -260,3 +269,17 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "hang_s": _seconds,
     "start_timeout_s": _seconds,
 }
+
+
+def is_container_choice(text: str) -> bool:
+    """Whether the setting ``containers`` accepts this text."""
+    is_program = PurePosixPath(text).name in _PROGRAMS
+    return text == NO_CONTAINERS or (is_program and ("/" not in text or text.startswith("/")))
+
+
+def containers_of(choice: str) -> Found:
+    """Return the runtime by the setting ``containers``; it runs as the server's user."""
+    if choice == NO_CONTAINERS:
+        return Found(None, 'the setting containers of the engine is "none"', _WAY_OUT)
+    name = PurePosixPath(choice).name
+    return Found(Runtime(name=name, program=choice, version="of the nodes", user=None))
