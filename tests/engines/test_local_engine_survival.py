@@ -34,13 +34,13 @@ from engines.support import (
 )
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation.modes import SANDBOX
-from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local.attempts import proof, start
 from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
 from trainshed.engines.processes import cgroup, tree
 from trainshed.engines.supervise.kernel import kill
+from trainshed.engines.supervise.leftovers import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.spec import HangRule
 from trainshed.model.attempt import Phase

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.base import Living
-from trainshed.engines.leftover_means import SUBREAPER
 from trainshed.engines.network.leftovers import NetworksSeen
+from trainshed.engines.supervise.leftovers import SUBREAPER
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.resources import FleetPolicy, Node

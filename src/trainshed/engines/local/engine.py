@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines import leftover_means
 from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.base import (
     Endpoint,
@@ -32,7 +31,6 @@ from trainshed.engines.capabilities import GpuNow
 from trainshed.engines.isolation import mounts
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation.modes import SANDBOX
-from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import TrackedAttempt, send_lines
 from trainshed.engines.local.attempts.fence import Fence, identity_of
@@ -57,7 +55,7 @@ from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import lives
 from trainshed.engines.processes.variables import without_secrets
 from trainshed.engines.supervise.kernel import cgroups, kill
-from trainshed.engines.supervise.leftovers import marked
+from trainshed.engines.supervise.leftovers import PID_NAMESPACE, SUBREAPER, describe_means, marked
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.sent import sent
@@ -104,7 +102,7 @@ class LocalEngine:
             containers=containers,
             isolation=isolation.description if isolation else "",
             uids=isolation.uids if isolation and isolation.has_users else None,
-            leftovers=leftover_means.described(leftovers),
+            leftovers=describe_means(leftovers),
             has_networks=network.is_own,
             network=network.description,
             has_names=isolation.has_names if isolation else mounts.allowed(),

@@ -17,6 +17,17 @@ from trainshed.engines.processes import mark as marks
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.kernel import cgroups
 
+# The means by which an engine ends the processes that a killed supervisor has left, by name.
+#: The program's processes are in a PID namespace, which ends with its first process.
+PID_NAMESPACE: Final = "pid namespace"
+#: A parent of each supervisor inherits its processes; the parent can be killed too.
+SUBREAPER: Final = "second subreaper"
+
+#: Means that a process can escape on purpose.
+WEAK: Final = frozenset({SUBREAPER})
+
+_WHY: Final = "no cgroup is offered to the server; Delegate=yes in its unit offers one"
+
 _GONE_S_MAX: Final = 5.0
 _LOCKED_S_MAX: Final = 2.0
 _POLL_S: Final = 0.01
@@ -101,3 +112,8 @@ def _list_ancestors() -> set[int]:
             pids.add(pid)
             pid = tree.parent_of(pid)
     return pids
+
+
+def describe_means(means: str) -> str:
+    """Describe the means; for a weak one, add how to get a better one."""
+    return f"{means} (weak: {_WHY})" if means in WEAK else means

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.engines import leftover_means
 from trainshed.engines.base import Living
 from trainshed.engines.isolation import modes as isolation_modes
 from trainshed.engines.network import kinds
 from trainshed.engines.network.rule import CIDR
 from trainshed.engines.registry import LOCAL
+from trainshed.engines.supervise.leftovers import WEAK
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import ALIVE, AttemptKey, Phase
 from trainshed.model.resources import FleetPolicy, Node
@@ -279,7 +279,7 @@ def ports_are_held(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 def leftovers_can_be_ended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find nodes without cgroups."""
     for row in snapshot.rows.nodes:
-        if row.node.leftovers in leftover_means.WEAK:
+        if row.node.leftovers in WEAK:
             yield DoctorFinding(
                 subject=f"{row.node.name}: {row.node.leftovers}",
                 text=f"node {row.node.name} has no cgroup for its jobs, only a "
