@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from launch.builders import plan_of, vertex_spec
-from trainshed.model.plan_wishes import MEASURE, OFF, PLAN_LABEL
+from trainshed.model.labels import MEASURE, OFF, PLAN_LABEL
 from trainshed.model.roles import Role
 from trainshed.model.trainer_contract import STEPS
 

@@ -1,7 +1,7 @@
 """Which engine a job goes to."""
 
-from trainshed.model.engine_wishes import OfferedEngine, wishes
 from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.labels import OfferedEngine, wishes
 from trainshed.placement.engine_choice import choose
 
 AWAY = Explanation(reason=Reason.ENGINE_AWAY, message="does not answer")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from trainshed.model.faults import UsageFault
-from trainshed.model.plan_wishes import MEASURE, PLAN_LABEL
+from trainshed.model.labels import MEASURE, PLAN_LABEL
 from trainshed.workbench.measured_jobs import measured_job
 
 POOL = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": {"imageUri": "a"}}

@@ -10,8 +10,8 @@ from typing import Any, Final
 from trainshed.config.settings import EngineSettings
 from trainshed.config.values import Reader, WrongValue, text, texts
 from trainshed.engines.registry import LOCAL
-from trainshed.model.engine_wishes import ENGINE_LABEL, WISH
 from trainshed.model.faults import UsageFault
+from trainshed.model.labels import ENGINE_LABEL, WISH
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")

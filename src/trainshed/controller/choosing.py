@@ -11,8 +11,8 @@ from typing import Final
 from trainshed.controller.handing_over import Choose
 from trainshed.engines.base import JobNeeds, PlacedBy
 from trainshed.engines.several import Engines
-from trainshed.model.engine_wishes import ENGINE_LABEL, OfferedEngine
 from trainshed.model.explanation import Explanation
+from trainshed.model.labels import ENGINE_LABEL, OfferedEngine
 from trainshed.model.resources import JobDemand
 from trainshed.placement.engine_choice import EngineChoice, choose
 from trainshed.placement.jobs import ChosenEngine

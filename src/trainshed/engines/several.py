@@ -23,8 +23,8 @@ from trainshed.engines.base import (
 )
 from trainshed.engines.waits import QueueWaits
 from trainshed.model.attempt import AttemptKey, Observation, Phase
-from trainshed.model.engine_wishes import OfferedEngine, wishes
 from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.labels import OfferedEngine, wishes
 from trainshed.model.resources import Claim, JobDemand, Node, SeatsOrClaim
 
 _LOG = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from trainshed.launch.context import Context, Variables, program_of
 from trainshed.model.job import JobSpec
+from trainshed.model.labels import is_measured
 from trainshed.model.launch_plan import ReplicaPlan
-from trainshed.model.plan_wishes import is_measured
 from trainshed.model.roles import Role
 from trainshed.model.trainer_contract import STEPS
 

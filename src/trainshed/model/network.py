@@ -3,7 +3,7 @@
 import enum
 from typing import Final
 
-from trainshed.model.engine_wishes import WISH
+from trainshed.model.labels import WISH
 
 #: The label by which a job chooses its ``NetworkLayout``.
 NETWORK_LABEL: Final = f"{WISH}network"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trainshed.model.engine_wishes import ENGINE_LABEL, OfferedEngine
 from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.labels import ENGINE_LABEL, OfferedEngine
 
 
 class PassedOver(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 from sqlalchemy import Row, Select, select
 
 from trainshed.lifecycle.events import Command
-from trainshed.model.engine_wishes import WISH, wishes
+from trainshed.model.labels import WISH, wishes
 from trainshed.model.resource_names import resource_name
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.restarts import Restarts

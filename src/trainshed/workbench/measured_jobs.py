@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault, Violation
-from trainshed.model.plan_wishes import MEASURE, PLAN_LABEL
+from trainshed.model.labels import MEASURE, PLAN_LABEL
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import find_spelling, merge_any, put

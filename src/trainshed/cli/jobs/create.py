@@ -145,7 +145,7 @@ def run(request: flags.Request) -> int:
     from trainshed.cli.terminal import out_json, print_result
     from trainshed.client.collections import collection_of, path_of
     from trainshed.client.faults import ServerRefusal
-    from trainshed.model.plan_wishes import OFF, PLAN_LABEL
+    from trainshed.model.labels import OFF, PLAN_LABEL
     from trainshed.workbench.merging import put
 
     args = request.args

@@ -18,11 +18,10 @@ from trainshed.engines.base import JobNeeds, PlacedBy
 from trainshed.engines.several import Engines
 from trainshed.launch.devices import GPU_PREFIX, is_tpu_worker
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
-from trainshed.model.engine_wishes import ENGINE_LABEL, wishes
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
-from trainshed.model.plan_wishes import wants_no_plan
+from trainshed.model.labels import ENGINE_LABEL, wants_no_plan, wishes
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobUid, ProjectId

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from trainshed.model.job import JobSpec
-from trainshed.model.plan_wishes import wants_no_plan
+from trainshed.model.labels import wants_no_plan
 from trainshed.model.resource_names import JobUid
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store

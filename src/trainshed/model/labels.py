@@ -1,4 +1,7 @@
-"""A job's wishes for its engine, and the properties of an engine by which one is chosen."""
+"""The labels by which a job states its wishes for its engine and for plans.
+
+``OfferedEngine`` has the properties of an engine by which one is chosen.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,3 +30,21 @@ def wishes(labels: Mapping[str, str], of_engine: Mapping[str, str] | None = None
     """Return a job's wishes; missing ones have the defaults of its engine."""
     all_labels = {**(of_engine or {}), **labels}
     return {key: text for key, text in all_labels.items() if key.startswith(WISH)}
+
+
+#: The label by which a job chooses whether its log has notes on plans.
+PLAN_LABEL: Final = "trainshed-plan"
+#: With this value of it, a job's log has no notes on plans.
+OFF: Final = "off"
+#: With this value too, and hooks measure its steps.
+MEASURE: Final = "measure"
+
+
+def wants_no_plan(labels: Mapping[str, str]) -> bool:
+    """Whether a job wants no note."""
+    return labels.get(PLAN_LABEL) in {OFF, MEASURE}
+
+
+def is_measured(labels: Mapping[str, str]) -> bool:
+    """Whether a job is a measurement."""
+    return labels.get(PLAN_LABEL) == MEASURE
