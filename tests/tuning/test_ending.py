@@ -58,13 +58,13 @@ def test_a_study_goes_on():
 
 def test_a_study_ends_with_its_trials_made_and_they_are_awaited():
     assert ending(study(most=2), [done(1, 0.5), active(2)]) == StudyEnding(
-        reason="The study has had its 2 trials; the best is trial 1 with acc 0.5"
+        reason="The study has made all of its 2 trials; the best is trial 1 with acc 0.5"
     )
 
 
 def test_a_space_that_is_used_up_ends_the_study():
     assert ending(study(), [done(1, 0.5)], exhausted=True) == StudyEnding(
-        reason="Everything there is to try has been tried, in 1 trial; "
+        reason="All points of the search space have been tried, in 1 trial; "
         "the best is trial 1 with acc 0.5"
     )
 
@@ -76,17 +76,18 @@ def test_a_study_without_a_success_has_failed_once_its_last_trial_has_ended(exha
     end = ending(spec, [failed(1), failed(2)], exhausted=exhausted)
     assert end.failed
     assert end.reason == (
-        "No trial has succeeded. The study has had its 2 trials. The last one, trial 2: broken 2"
+        "No trial has succeeded. The study has made all of its 2 trials. "
+        "The last one, trial 2: broken 2"
     )
     silent = replace(failed(2), infeasible_reason=None)
-    assert ending(spec, [failed(1), silent]).reason.endswith("trial 2: It gave no reason")
+    assert ending(spec, [failed(1), silent]).reason.endswith("trial 2: It reported no reason")
 
 
 def test_as_many_failures_as_the_study_says_fail_it():
     spec = study(failed=2)
     assert ending(spec, [done(1, 0.5), failed(2), active(3)]) is None
     assert ending(spec, [done(1, 0.5), failed(4), failed(2, at=9), active(5)]) == StudyEnding(
-        reason="2 trials failed, and 2 are too many. The last one, trial 2: broken 2",
+        reason="2 trials failed; the study allows fewer than 2. The last one, trial 2: broken 2",
         asap=True,
         failed=True,
     )
@@ -123,7 +124,7 @@ def test_a_study_ends_after_its_time():
     spec = study(runtime_max=LONG)
     assert ending(spec, [done(1, 0.5)], after_s=3599.0) is None
     assert ending(spec, [done(1, 0.5)], after_s=3600.0) == StudyEnding(
-        reason="The study has had its time: 3600 s"
+        reason="The study has reached its time limit: 3600 s"
     )
     assert ending(spec, [], began=None, after_s=9999.0) is None
 
@@ -132,7 +133,7 @@ def test_a_study_ends_at_a_date_in_any_zone():
     spec = study(runtime_max=TimeLimit(seconds=9999.0, until="2026-11-21T14:00:00.5+01:00"))
     assert ending(spec, [done(1, 0.5)], after_s=3600.0) is None
     assert ending(spec, [done(1, 0.5)], after_s=3601.0).reason == (
-        "The study has had its time: 9999 s or until 2026-11-21T14:00:00.5+01:00"
+        "The study has reached its time limit: 9999 s or until 2026-11-21T14:00:00.5+01:00"
     )
 
 
@@ -150,7 +151,7 @@ def test_stopping_asap_is_for_rules_and_not_for_trials_that_fill_a_count():
     assert ending(spec, [done(1, 0.5), active(2)], after_s=3600.0).asap
     full = ending(spec, [done(1, 0.5), active(2)])
     assert full == StudyEnding(
-        reason="The study has had its 2 trials; the best is trial 1 with acc 0.5"
+        reason="The study has made all of its 2 trials; the best is trial 1 with acc 0.5"
     )
 
 
@@ -190,7 +191,7 @@ def test_the_rules_hold_once_the_minimum_is_reached():
 def test_rules_are_asked_from_top_to_bottom():
     spec = study(runtime_max=LONG, trial_count_max=1, trials_without_progress_max=1)
     end = ending(spec, [done(1, 0.9), done(2, 0.5)], after_s=3600.0)
-    assert end.reason == "The study has had its time: 3600 s"
+    assert end.reason == "The study has reached its time limit: 3600 s"
 
 
 def test_no_better_trial_counts_trials_as_they_ended():
@@ -234,7 +235,7 @@ def test_progress_is_not_asked_of_several_objectives():
     trials = [done(1, 0.9, loss=1.0), done(2, 0.5, loss=0.5)]
     assert ending(spec, trials, after_s=9999.0) is None
     assert ending(replace(spec, trial_count_max=2), trials).reason == (
-        "The study has had its 2 trials"
+        "The study has made all of its 2 trials"
     )
 
 

@@ -87,7 +87,7 @@ def test_a_straight_line_to_the_last_step_is_the_most_that_is_hoped_for(values, 
 
 def test_the_reason_says_how_far_it_would_come():
     assert to_stop(study(CONVEX), [*DONE, trial(9, [1.0, 1.5, 2.0])]) == {
-        9: "Its acc at step 10 would be 5.5 at the best, and trial 3 has 7"
+        9: "Its acc at step 10 would be 5.5 at best, and trial 3 has 7"
     }
 
 
@@ -123,7 +123,7 @@ def test_a_tenth_of_the_steps_are_let_be_where_nothing_else_is_said():
 def test_by_time_the_most_steps_are_seconds():
     rule = replace(CONVEX, by_time=True, step_count_max=100)
     reasons = to_stop(study(rule), [*DONE, trial(9, [1.0, 1.5, 2.0])])
-    assert reasons == {9: "Its acc after 100 s would be 5.5 at the best, and trial 3 has 7"}
+    assert reasons == {9: "Its acc after 100 s would be 5.5 at best, and trial 3 has 7"}
 
 
 def stopped(number, values, state=TrialState.STOPPING, **more):

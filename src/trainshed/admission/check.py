@@ -61,7 +61,7 @@ RULES: tuple[Rule, ...] = (
     directories.job_dir_is_a_path,
     software.programs_are_whole,
     software.modules_are_named,
-    software.images_are_named,
+    software.image_uris_have_no_scheme,
     software.env_is_well_formed,
 )
 

@@ -1,4 +1,4 @@
-"""One step of a study: from the states of its trials to what happens next.
+"""Computes the next step of a study from the states of its trials.
 
 A pure function.  A server that was killed at any moment reads the same trials again and takes the
 same step, so that no trial is made twice and none is lost.
@@ -22,7 +22,7 @@ from trainshed.tuning.suggest import suggest
 #: Reasons of trials without a result that were stopped with their study.
 ENDED_WITH_STUDY: Final = "The study ended while the trial ran."
 CANCELLED_WITH_STUDY: Final = "The study was cancelled while the trial ran."
-#: The reason of an ended study whose first reason does not hold any more.
+#: The reason of a study that ended as failed, if one of its last trials then succeeded.
 SUCCEEDED_EVEN_SO: Final = "The study has stopped its trials, and one of them succeeded even so"
 
 _OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})

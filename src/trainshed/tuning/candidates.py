@@ -2,7 +2,7 @@
 
 In many dimensions a random point is far from everything; half of the candidates are therefore
 small changes of the best points, in all or only a few coordinates.  From the best candidates the
-search climbs along the slope, and then changes what has none.
+search climbs along the slope, and then changes coordinates without a slope.
 
 What is maximized is the logarithm of the expected improvement, after Ament et al., "Unexpected
 Improvements to Expected Improvement for Bayesian Optimization" (NeurIPS 2023): the logarithm has
@@ -22,7 +22,7 @@ from trainshed.tuning.kernel import KernelPosterior
 
 _LOG_ROOT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 
-#: Below the first the plain formula cancels, below the second Mills' ratio does too.
+#: Below the first the plain formula loses its digits, below the second Mills' ratio does too.
 _TAIL: Final = -5.0
 _FAR_TAIL: Final = -100.0
 
@@ -47,10 +47,10 @@ class Effort:
     """The effort of the search for one point."""
 
     drawn: int
-    """Candidates everywhere, and as many around the best points."""
+    """Random candidates, and as many near the best points."""
     climb_steps: int
     rounds: int
-    """How often the coordinates without a slope are changed."""
+    """How often the search changes the coordinates without a slope."""
 
 
 THOROUGH: Final = Effort(drawn=256, climb_steps=20, rounds=2)

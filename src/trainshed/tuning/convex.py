@@ -32,11 +32,12 @@ RIDGE: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Baseline:
-    """The baseline of the rule; steps are seconds if the rule uses time."""
+    """Values of the completed trials, for comparison; steps are seconds if the rule uses time."""
 
     best: float
     """The best final value; more is better."""
     leader: int
+    """The number of the best trial."""
     done: tuple[TrialCurve, ...]
     step_max: float
     step_min: float
@@ -90,11 +91,11 @@ def _stop_reason(
     if most is None or most >= baseline.best:
         return None
     forecast, value = upward(metric.goal, most), upward(metric.goal, baseline.best)
-    place = (
+    moment = (
         f"after {baseline.step_max:.6g} s" if rule.by_time else f"at step {baseline.step_max:.6g}"
     )
     return (
-        f"Its {metric.metric_id} {place} would be {forecast:.6g} at the best, "
+        f"Its {metric.metric_id} {moment} would be {forecast:.6g} at best, "
         f"and trial {baseline.leader} has {value:.6g}"
     )
 
@@ -192,11 +193,14 @@ def _regressed(rows: Array, gains: Array, own: Sequence[float]) -> float:
 def _measurement(
     trial: TrialRecord, metric: Metric, rule: ConvexRule, end: tuple[float, float]
 ) -> Measurement:
-    """Return a trial's last measurement: the predicted value at the trial's expected end."""
-    place, value = end
+    """Return a trial's predicted last measurement.
+
+    ``end`` is (position, value); the position is in seconds if the rule uses time, else in steps.
+    """
+    position, value = end
     values = {name: reading for one in trial.measurements for name, reading in one.metrics}
     values[metric.metric_id] = upward(metric.goal, value)
     last = trial.measurements[-1]
-    step = last.step if rule.by_time else max(last.step, int(place))
-    elapsed_s = max(last.elapsed_s, place) if rule.by_time else last.elapsed_s
+    step = last.step if rule.by_time else max(last.step, int(position))
+    elapsed_s = max(last.elapsed_s, position) if rule.by_time else last.elapsed_s
     return Measurement(step=step, elapsed_s=elapsed_s, metrics=tuple(sorted(values.items())))

@@ -14,18 +14,18 @@ from trainshed.model.study import Goal, StudySpec, TimeLimit
 from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.tuning.ranking import best, better, is_safe, objectives
 
-#: The service's own limit, for a study that says none: the first trials to end have all failed,
-#: or half of all trials have, and as many as this.
+#: The limit for a study that sets none: the study fails if the first three trials to end have
+#: all failed, or if at least three trials and half of all have failed.
 FAILED_FIRST: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyEnding:
-    """Why there are no further trials, as a sentence."""
+    """The reason for which a study makes no further trials, as a sentence."""
 
     reason: str
     asap: bool = False
-    """Trials that run are to be stopped; else they are awaited."""
+    """Whether running trials are stopped; otherwise the study waits for them."""
     failed: bool = False
     """The study is FAILED; else SUCCEEDED, once its last trial has ended."""
 
@@ -96,7 +96,9 @@ def has_failed(trial: TrialRecord) -> bool:
 def _failure(snapshot: _Snapshot) -> str | None:
     count, limit = len(snapshot.failed), snapshot.study.trial_count_failed_max
     if limit and count >= limit:
-        return f"{_trials(count)} failed, and {limit} are too many{_last_failure(snapshot)}"
+        return (
+            f"{_trials(count)} failed; the study allows fewer than {limit}{_last_failure(snapshot)}"
+        )
     if limit:
         return None
     first = list(
@@ -106,7 +108,7 @@ def _failure(snapshot: _Snapshot) -> str | None:
         return f"The first {FAILED_FIRST} trials to end have failed{_last_failure(snapshot)}"
     if count >= FAILED_FIRST and 2 * count >= snapshot.study.trial_count_max:
         most = snapshot.study.trial_count_max
-        return f"{_trials(count)} failed, of {most} at the most{_last_failure(snapshot)}"
+        return f"{_trials(count)} failed, of {most} at most{_last_failure(snapshot)}"
     return None
 
 
@@ -121,7 +123,7 @@ def _last_reason(snapshot: _Snapshot) -> str:
 
 
 def _reason_of(trial: TrialRecord) -> str:
-    reason = trial.infeasible_reason or "It gave no reason"
+    reason = trial.infeasible_reason or "It reported no reason"
     return f". The last one, trial {trial.number}: {reason}"
 
 
@@ -154,7 +156,7 @@ def _overdue(snapshot: _Snapshot) -> str | None:
         return None
     ends = ((limit.seconds, f"{limit.seconds or 0.0:g} s"), (limit.until, f"until {limit.until}"))
     limits = " or ".join(text for value, text in ends if value is not None)
-    return f"The study has had its time: {limits}"
+    return f"The study has reached its time limit: {limits}"
 
 
 def _passed(limit: TimeLimit, snapshot: _Snapshot) -> Iterator[bool]:
@@ -219,13 +221,17 @@ def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
     reason = _count_reason(snapshot, snapshot.study.trial_count_max)
     if reason is None and exhausted:
         count = _trials(len(snapshot.trials))
-        reason = f"Everything there is to try has been tried, in {count}{_best_clause(snapshot)}"
+        reason = (
+            f"All points of the search space have been tried, in {count}{_best_clause(snapshot)}"
+        )
     return StudyEnding(reason=reason) if reason else None
 
 
 def _count_reason(snapshot: _Snapshot, most: int) -> str | None:
     full = len(snapshot.trials) >= most
-    return f"The study has had its {_trials(most)}{_best_clause(snapshot)}" if full else None
+    return (
+        f"The study has made all of its {_trials(most)}{_best_clause(snapshot)}" if full else None
+    )
 
 
 def _best_clause(snapshot: _Snapshot) -> str:

@@ -16,19 +16,19 @@ def objectives(study: StudySpec) -> tuple[Metric, ...]:
 
 
 def better(goal: Goal, a: float, b: float) -> bool:
-    """Whether ``a`` is better than ``b``; of two equal ones neither is."""
+    """Whether ``a`` is better than ``b``; of two equal values neither is."""
     return a > b if goal is Goal.MAXIMIZE else a < b
 
 
 def is_safe(study: StudySpec, trial: TrialRecord) -> bool:
-    """Whether a trial keeps every limit; at the limit is safe, and not measured is not."""
-    return all(_keeps(metric, trial) for metric in study.metrics)
+    """Whether a trial meets every limit; a value at the limit does, a missing value does not."""
+    return all(_meets_limit(metric, trial) for metric in study.metrics)
 
 
 def best(study: StudySpec, trials: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The safe trial with the best final value, of equal ones the first.
+    """Return the safe trial with the best final value; of equal ones the first.
 
-    None if no safe trial has succeeded, and for several objectives, which have a ``pareto``.
+    Return None if no safe trial has succeeded, or for several objectives: they need ``pareto``.
     """
     goals = objectives(study)
     if len(goals) != 1:
@@ -38,7 +38,7 @@ def best(study: StudySpec, trials: Sequence[TrialRecord]) -> TrialRecord | None:
 
 
 def pareto(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
-    """The safe trials that no other one beats, by number; equal ones are all in it.
+    """Return the safe trials that no other trial beats, by number, equal trials included.
 
     One trial beats another if it is better in one objective and worse in none.
     """
@@ -58,7 +58,7 @@ def upward(goal: Goal, value: float) -> float:
     return value if goal is Goal.MAXIMIZE else -value
 
 
-def _keeps(metric: Metric, trial: TrialRecord) -> bool:
+def _meets_limit(metric: Metric, trial: TrialRecord) -> bool:
     if metric.safety is None:
         return True
     value = trial.final.value(metric.metric_id) if trial.final else None

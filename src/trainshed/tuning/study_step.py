@@ -23,7 +23,7 @@ class TrialSnapshot:
     job_end: datetime | None = None
     reports: tuple[Report, ...] = ()
     search_note: str = ""
-    """Where the engine looked for reports, and what it found (``engines.base.Measured``)."""
+    """The files that the engine read for reports, and their contents (``Measured``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,4 +49,4 @@ class StudyContext:
     prior: tuple[TrialRecord, ...] = ()
     """The trials of an earlier study, whose numbers are not used again."""
     has_news: bool = True
-    """Whether a report or an end is known since the last step."""
+    """Whether a report arrived or a trial ended since the last step."""

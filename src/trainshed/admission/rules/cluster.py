@@ -44,7 +44,7 @@ def has_a_primary(context: RuleContext) -> Iterator[Violation]:
             accepted = "masterType: n1-standard-4, for example"
             yield broken(Role.PRIMARY, Field.MACHINE_TYPE, "master-type-missing", message, accepted)
     elif primary is None:
-        message = "the first worker pool is the primary replica's and cannot be empty"
+        message = "the first worker pool must have the primary replica, and is empty"
         accepted = "workerPoolSpecs[0] with a machineSpec and replicaCount 1"
         yield broken(None, Field.GROUPS, "worker-pools", message, accepted)
     elif primary.count != 1:
@@ -52,7 +52,7 @@ def has_a_primary(context: RuleContext) -> Iterator[Violation]:
             primary,
             Field.COUNT,
             "primary-replica-count",
-            f"the first worker pool has exactly one replica, not {primary.count}",
+            f"the first worker pool must have exactly one replica, got {primary.count}",
             "1; more replicas go into workerPoolSpecs[1]",
         )
 
@@ -61,7 +61,7 @@ def counts_are_positive(context: RuleContext) -> Iterator[Violation]:
     """A requested group has at least one replica."""
     for group in context.spec.groups:
         if group.count < 1 and group.role is not Role.PRIMARY:
-            message = f"a replica count is a whole number from 1, not {group.count}"
+            message = f"a replica count must be a whole number from 1, got {group.count}"
             yield broken(group, Field.COUNT, "replica-count", message, _nothing(context))
 
 

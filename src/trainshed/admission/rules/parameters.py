@@ -35,7 +35,7 @@ def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
     if study is None:
         return
     if not (study.parameters or study.resume_previous_job_id):
-        message = "a study needs a parameter"
+        message = "a study needs at least one parameter"
         place = StudyPlace(StudyField.PARAMETERS)
         yield broken_study("study-parameters", place, message, "at least one parameter")
     for at, parameter in placed(study.parameters):
@@ -127,7 +127,7 @@ Has = Callable[[str | float], bool]
 def _unmet(parent: ParameterSpec, condition: Condition, has: Has) -> Iterator[str]:
     child, name = shown_id(condition.parameter), shown_id(parent)
     if not condition.parent_values:
-        yield f"parameter {child}: no values of {name} are given under which it exists"
+        yield f"parameter {child}: its condition must list at least one value of its parent {name}"
     for value in condition.parent_values:
         if not has(value):
             yield f"parameter {child}: {_render_value(value)} is not a value of its parent {name}"
@@ -146,14 +146,14 @@ def _all_values(parent: ParameterSpec) -> str:
 
 
 def _in_range(parent: ParameterSpec) -> Has:
-    """Return a check for a parent's values; without bounds, every whole number passes."""
+    """Return a check against a parent's bounds; without bounds every whole number passes."""
     least, most = parent.bounds or (-math.inf, math.inf)
     return lambda value: (
         not isinstance(value, str) and float(value).is_integer() and least <= value <= most
     )
 
 
-#: Whether a parent of each kind has a value; a DOUBLE may never have a given value exactly.
+#: By kind of the parent, the check whether it can take a value; no DOUBLE takes an exact value.
 TAKES: Final[Mapping[ParameterKind, Callable[[ParameterSpec], Has]]] = {
     ParameterKind.DOUBLE: lambda _parent: lambda _value: False,
     ParameterKind.INTEGER: _in_range,

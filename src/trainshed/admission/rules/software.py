@@ -60,12 +60,13 @@ def modules_are_named(context: RuleContext) -> Iterator[Violation]:
             yield from _module(group, group.program.module)
 
 
-def images_are_named(context: RuleContext) -> Iterator[Violation]:
-    """The URI of an image has no scheme, such as https://."""
+def image_uris_have_no_scheme(context: RuleContext) -> Iterator[Violation]:
+    """An image URI must have no scheme, such as https://."""
     for group in context.spec.groups if context.scope is Scope.ALL else ():
         uri = (group.program.image_uri if group.program else None) or ""
         if "://" in uri:
-            message = f"{uri!r} is no URI of an image{did_you_mean(_without_scheme(uri))}"
+            hint = did_you_mean(_without_scheme(uri))
+            message = f"{uri!r} is not an image URI: an image URI has no scheme{hint}"
             yield broken(group, Field.IMAGE_URI, "image-missing", message, "HOST/PATH:TAG")
 
 

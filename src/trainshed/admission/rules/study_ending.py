@@ -38,7 +38,7 @@ def _counts(rules: EndingRules) -> Iterator[Violation]:
     )
     for field, name, count, bound in counts:
         if count is not None and count < bound:
-            message = f"{name} is at least {bound}, not {count}"
+            message = f"{name} must be at least {bound}, got {count}"
             yield _broken(field, message, f"a whole number from {bound}")
     if least is not None and most is not None and least > most >= 1:
         message = f"minNumTrials is {least}, which is more than maxNumTrials, {most}"
@@ -48,13 +48,21 @@ def _counts(rules: EndingRules) -> Iterator[Violation]:
 def _lengths(rules: EndingRules) -> Iterator[Violation]:
     least = rules.runtime_min.seconds if rules.runtime_min else None
     if least is not None and least < 0:
-        yield _broken(StudyField.RUNTIME_MIN, f"maxDuration is {least:g}s", "0s or more")
+        yield _broken(
+            StudyField.RUNTIME_MIN,
+            f"maxDuration must not be negative, got {least:g}s",
+            "0s or more",
+        )
     most = rules.runtime_max.seconds if rules.runtime_max else None
     if most is not None and most <= 0:
-        yield _broken(StudyField.RUNTIME_MAX, f"maxDuration is {most:g}s", "more than 0s")
+        yield _broken(
+            StudyField.RUNTIME_MAX,
+            f"maxDuration must be more than 0s, got {most:g}s",
+            "more than 0s",
+        )
     pause = rules.seconds_without_progress_max
     if pause is not None and pause <= 0:
-        message = f"maxDurationNoProgress is {pause:g}s"
+        message = f"maxDurationNoProgress must be more than 0s, got {pause:g}s"
         yield _broken(StudyField.TIME_WITHOUT_PROGRESS, message, "more than 0s")
 
 
@@ -72,18 +80,23 @@ def _dates(rules: EndingRules, today: date) -> Iterator[Violation]:
             accepted = "a time of RFC 3339, such as 2026-11-21T00:02:39Z"
             yield _broken(field, message, accepted)
         elif field is StudyField.RUNTIME_MAX and time.date() < today:
-            yield _broken(field, f"endTime {limit.until} has passed", "a time to come")
+            yield _broken(field, f"endTime {limit.until} has passed", "a time in the future")
 
 
 def _order(rules: EndingRules) -> Iterator[Violation]:
-    """Whether the minimum running time is above the maximum, if both have the same form."""
+    """Yield a violation if the minimum running time is above the maximum, in the same unit."""
     least, most = rules.runtime_min or TimeLimit(), rules.runtime_max or TimeLimit()
     if least.seconds is not None and most.seconds is not None and least.seconds > most.seconds > 0:
-        message = f"maxDuration is {least.seconds:g}s, which is more than the maximum's"
+        message = (
+            f"maxDuration of the minimum is {least.seconds:g}s, more than the {most.seconds:g}s of "
+            "the maximum"
+        )
         yield _broken(StudyField.RUNTIME_MIN, message, f"at most {most.seconds:g}s")
     first, last = _time(least), _time(most)
     if first and last and first > last:
-        message = f"endTime {least.until} is after the maximum's"
+        message = (
+            f"endTime {least.until} of the minimum is after endTime {most.until} of the maximum"
+        )
         yield _broken(StudyField.RUNTIME_MIN, message, f"{most.until}, or a time before it")
 
 
@@ -94,8 +107,8 @@ def _progress(rules: EndingRules, count: int) -> Iterator[Violation]:
     )
     for field, value in limits:
         if value is not None:
-            message = f"progress is that of one metric, and the study has {count} objectives"
-            yield _broken(field, message, "one metric, or no such rule")
+            message = f"progress is measured by one objective, and the study has {count} objectives"
+            yield _broken(field, message, "a study with one objective, or no such rule")
 
 
 def _time(limit: TimeLimit) -> datetime | None:
