@@ -79,7 +79,9 @@ def overlay(catalog: Catalog, rows: Row) -> Catalog:
         devices = [_own_accelerator(row, catalog.product) for row in rows.get("accelerator", ())]
         regions = {row["name"]: _own_region(row) for row in rows.get("region", ())}
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageFault(f"a row of the catalog overlay lacks or misspells {error}") from error
+        raise UsageFault(
+            f"a row of the catalog overlay is invalid: {error} is missing or malformed"
+        ) from error
     replaced = {device.name for device in devices}
     unchanged = tuple(a for a in catalog.accelerators if a.name not in replaced)
     return replace(
@@ -92,7 +94,7 @@ def overlay(catalog: Catalog, rows: Row) -> Catalog:
 
 
 def _own_accelerator(row: Row, product: Product) -> AcceleratorType:
-    """A user's accelerator needs no enum per product: its name is the name, ``attach_to`` any."""
+    """Read a user's accelerator; by default its enum is its name, for any machine type."""
     enum = row.get("enum", row.get(f"enum_{product.value}", row["name"]))
     filled = {"attach_to": "any", "counts": [1, 2, 4, 8], **row, f"enum_{product.value}": enum}
     return accelerator_from_row(filled)

@@ -183,7 +183,7 @@ def _configs(gpu: str, count: int) -> list[Row]:
 
 
 def _matches(row: Row, machine: MachineType) -> bool:
-    """``n1-*-96`` names machines by size; the other rows say how many vCPU the rate needs."""
+    """Whether a rate applies to a machine: by its least vCPUs, else only to ``*-96`` types."""
     least = row.get("vcpus_at_least_for_this_rate")
     if least is None:
         return machine.name.endswith("-96")

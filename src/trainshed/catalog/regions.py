@@ -14,10 +14,10 @@ from trainshed.catalog.rows import rows, table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One region as an edition knows it.
+    """A region with the facts of one edition.
 
     ``types`` are the accelerators for training there.  ``excluded`` are listed for the region but
-    not for training.  Types outside ``types_judged`` are unknown there and not checked.
+    not for training.  Availability of types outside ``types_judged`` is unknown, so not checked.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Region:
     types: frozenset[str] = frozenset()
     excluded: frozenset[str] = frozenset()
     types_judged: frozenset[str] | None = frozenset()
-    """None means that every type is judged."""
+    """None: the availability of every type is known."""
 
     def offers(self, accelerator: str) -> bool | None:
         """Whether the region has the accelerator for training; None when that is not known."""
@@ -76,7 +76,7 @@ def _ml_regions(edition: Edition) -> Mapping[str, Region]:
 
 @cache
 def _tpu_types() -> Mapping[str, set[str]]:
-    """TPU types by region, from the zones of zones.toml (2022 data: the newest there is)."""
+    """Return TPU types by region, from the zones of zones.toml (2022: the newest data)."""
     types: dict[str, set[str]] = {}
     for row in rows("zones", "tpu_zone"):
         for zone in row["zones"]:

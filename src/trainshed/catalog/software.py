@@ -28,11 +28,11 @@ class RuntimeVersion:
     tensorflow: str
     python: tuple[str, ...]
     released: date | None
-    """First day for training; None where no source prints it (2.2 and later)."""
+    """First day for training; None if no source has it (2.2 and later)."""
 
     @property
     def default_python(self) -> str:
-        """A job's Python by default: the oldest (runtimes.toml, policy.python_default)."""
+        """The default Python of a job: the oldest (runtimes.toml, policy.python_default)."""
         return min(self.python, key=version)
 
 

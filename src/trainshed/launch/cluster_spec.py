@@ -15,7 +15,7 @@ from trainshed.model.roles import Dialect, Role
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:
-    """Give CLUSTER_SPEC to a replica, where its job has one."""
+    """Return CLUSTER_SPEC for a replica; nothing if its job has none."""
     if not is_set(context.spec):
         return {}
     task = {"type": TASK_WORD[context.spec.dialect][role], "index": index}
@@ -33,7 +33,7 @@ def variables(context: Context, role: Role, index: int) -> Variables:
 def is_set(spec: JobSpec) -> bool:
     """Whether the replicas of a job get CLUSTER_SPEC (docs/sources/vertex.md 10).
 
-    All of Vertex have it, and those of AI Platform whose primary runs in an image.
+    All Vertex AI jobs have it, and AI Platform jobs whose primary runs in an image.
     """
     program = primary_program(spec)
     if program is None:

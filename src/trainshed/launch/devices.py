@@ -21,7 +21,7 @@ UNSPECIFIED: Final = "ACCELERATOR_TYPE_UNSPECIFIED"
 
 
 def gpus_of(group: ReplicaGroup) -> tuple[int, str | None]:
-    """Give the count and the type of GPUs on each replica of a group; (0, None) for none."""
+    """Return the count and the type of GPUs of each replica of a group; (0, None) without."""
     count, kind = _devices_of(group)
     return (count, kind) if count and kind and kind.startswith(GPU_PREFIX) else (0, None)
 
@@ -41,17 +41,17 @@ def tpu_worker_notes(groups: Iterable[ReplicaGroup]) -> Iterator[str]:
         if group.count and is_tpu_worker(group.role, group.machine_type):
             yield (
                 f"The {role_word(group.role)} of machine type {_TPU_NODE} is not started: at "
-                "Google it runs no program of the job either, and there are no TPUs here."
+                "Google it runs no program of the job either, and no engine here has TPUs."
             )
 
 
 def missing_devices(group: ReplicaGroup) -> Iterator[str]:
-    """Return the note on devices of a group that no engine here has."""
+    """Yield the note on accelerators of a group that no engine has."""
     count, kind = _devices_of(group)
     if count and kind and not kind.startswith(GPU_PREFIX):
         yield (
-            f"Each {role_word(group.role)} replica asked for {count} {kind}; "
-            "there are none here, and it runs without."
+            f"Each {role_word(group.role)} replica requests {count} {kind}; "
+            "no engine here has any, so it runs without."
         )
 
 

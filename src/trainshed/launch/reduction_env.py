@@ -58,7 +58,7 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
 
 
 def addresses(context: Context) -> Iterator[str]:
-    """List ``host:port`` of every process of every reducer; ports count up from its own."""
+    """Yield ``host:port`` of every process; those of one reducer have consecutive ports."""
     procs = procs_of(context.spec)
     group = context.spec.group(Role.REDUCER)
     for index in range(group.count if group else 0):

@@ -17,7 +17,7 @@ ReplicaKey = tuple[Role, int]
 
 
 def keep_uri(uri: str) -> str:
-    """Return the URI itself: the default of ``map_uri`` and ``path_of``."""
+    """Return the URI unchanged: the default of ``map_uri`` and ``path_of``."""
     return uri
 
 
@@ -26,15 +26,15 @@ class ProgramSite:
     """The interpreter of a replica that runs as a process of its machine."""
 
     python: str = ""
-    """The interpreter; empty: that of the job's environment."""
+    """The interpreter; empty: the interpreter of the job's environment."""
     path: str | None = None
-    """PATH where the job sets none; None: PATH of the process that starts it."""
+    """PATH if the job sets none; None: PATH of the starting process."""
     library: str | None = None
     """The folder of the trainer library; None: the interpreter has the library."""
     python_path: str = ""
-    """PYTHONPATH before the library, of a job that sets none."""
+    """PYTHONPATH before the library, if the job sets none."""
     hooks: str = ""
-    """The folder that switches on the hooks of a job that is measured."""
+    """The folder that enables the hooks of a measured job; empty: no hooks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +56,20 @@ class LaunchSite:
     project: str
     project_number: str
     addresses: Mapping[ReplicaKey, Address]
-    """Of every replica."""
+    """The addresses of all replicas."""
     environment: Environment
     programs: Mapping[Role, ProgramSite] = field(default_factory=dict)
-    """The interpreter of each role, a reducer's too."""
+    """The interpreter of each role, reducers included."""
     entrypoints: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
-    """Start containers that give no command and run as processes."""
+    """Commands of replicas whose container has no command and which run as processes."""
     in_containers: Collection[Role] = ()
     """The roles that run in their own images."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables of all replicas but reducers, which win over the job's."""
+    """Variables of all replicas except reducers; they replace variables of the job."""
     map_uri: Callable[[str], str] = keep_uri
-    """A directory of the job as programs are to get it: a URI or a path."""
+    """Converts a directory of the job to the URI or path that programs get."""
     path_of: Callable[[str], str] = keep_uri
-    """A directory of the job as a path."""
+    """Converts a directory of the job to a path."""
     buckets: str | None = None
     """The folder of all buckets."""
     cwd: str | None = None
@@ -80,16 +80,16 @@ class LaunchSite:
     has_names: bool = False
     """Whether replicas resolve the names of their peers."""
     metric_file: str | None = None
-    """Where the primary of a trial reports; other replicas get files beside it."""
+    """The metric file of the primary of a trial; other replicas get files in the same folder."""
     token_file: str | None = None
-    """The secret that the replicas of a reduction share."""
+    """The file with the secret that the reducers and their workers share."""
     earlier: tuple[str, ...] = ()
     """The work folders of earlier attempts."""
     emulated: Collection[ReplicaKey] = ()
     """Replicas that get no GPUs."""
     limits: Mapping[ReplicaKey, MachineLimits] = field(default_factory=dict)
     gpus_per_replica: int = 0
-    """GPUs of a replica that trains, in a job that names no machines."""
+    """GPUs of a training replica, in a job that names no machine types."""
     binds: tuple[tuple[str, str], ...] = ()
     reads: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()

@@ -39,17 +39,17 @@ class Phase(enum.Enum):
     """The phase of an attempt, as far as an engine can prove it."""
 
     WAITING = "WAITING"
-    """Handed over to a queue of the engine's own, and no replica has a place."""
+    """In the engine's own queue; no replica has a node."""
     STARTING = "STARTING"
-    """Asked for; packages are installed, replicas are started."""
+    """Launched; the engine installs packages and starts replicas."""
     READY = "READY"
     """Every replica has been started."""
     ENDED = "ENDED"
     """There is an outcome, no process of the attempt lives, and its log is complete."""
     LOST = "LOST"
-    """Proven gone without an outcome; no process of it lives."""
+    """The engine has proof that no process of it lives; there is no outcome."""
     UNKNOWN = "UNKNOWN"
-    """The engine cannot say now; never a reason to do anything."""
+    """The engine cannot tell now; the controller must not act on this phase."""
 
     # used thousands of times a second; an enum's own hash is that of its name, and slow
     __hash__ = object.__hash__
@@ -81,9 +81,9 @@ class ReplicaExit(NamedTuple):
     seconds: float
     """How long it ran."""
     stopped_by_us: bool
-    """Whether the engine had asked it to end before it did."""
+    """Whether the engine ordered the replica to end before it ended."""
     killed: bool = False
-    """Whether it had to be killed because it did not end in its time of grace."""
+    """Whether the engine killed it because it did not end within the grace period."""
     notice_s: Optional[float] = None
     """Seconds from its notice to its end; None without a notice, or if unknown."""
     oom: bool = False
@@ -105,9 +105,9 @@ class Outcome(NamedTuple):
     replicas: tuple[ReplicaExit, ...] = ()
     """In the order of the plan."""
     last_words: str = ""
-    """What the deciding replica of a failed job wrote last; ``message`` ends with it."""
+    """The last output of the replica that made the job fail; ``message`` ends with it."""
     interrupted: bool = False
-    """Whether it ended because it was ordered to, and not of itself."""
+    """Whether it ended because of a stop order, and not by itself."""
 
 
 class Hang(NamedTuple):
@@ -121,23 +121,23 @@ class Hang(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What an engine knows of one attempt.  ``outcome`` is there iff the phase is ENDED."""
+    """What an engine knows of one attempt.  ``outcome`` is set only in phase ENDED."""
 
     key: AttemptKey
     phase: Phase
     outcome: Outcome | None = None
     fault: str | None = None
-    """Why it could not be started at all, for people; with phase ENDED or LOST."""
+    """Why the engine could not start it, as a sentence for users; with phase ENDED or LOST."""
     task_names: tuple[str, ...] = ()
     """Replicas that have been started."""
     hung: tuple[Hang, ...] = ()
-    """Replicas that hang now."""
+    """Replicas that show no progress now."""
     ran_s: float | None = None
-    """How long its replicas ran at the most, if no exit of theirs says it: ENDED or LOST."""
+    """The longest time that a replica ran, if no exit of a replica has it: ENDED or LOST."""
     reduction: "ReductionReport | None" = None
-    """What its workers say of their exchanges through reducers, if they do: ENDED or LOST."""
+    """The report of its workers on their exchanges through reducers, if any: ENDED or LOST."""
     steps: "StepTimes | None" = None
-    """How long the steps of the replica that decides have taken, if it says so: ENDED."""
+    """The step times that the primary reported, if any: ENDED."""
     loss: Loss | None = None
     """Why it was lost; with phase LOST, INFRA if None."""
     waits: "Explanation | None" = None
@@ -145,7 +145,7 @@ class Observation(NamedTuple):
     placed: "tuple[Seat, ...]" = ()
     """Where its replicas are, if the engine chose their nodes."""
     placed_how: str = ""
-    """What else there is to say of its places, as the end of a sentence."""
+    """A remark on the nodes of its replicas, as the end of a sentence."""
     since_s: float | None = None
     """When this was so, in seconds since 1970; None: now."""
 
@@ -182,5 +182,5 @@ class Measured(NamedTuple):
     mark: int
     reports: tuple[Report, ...] = ()
     found: str = ""
-    """For people: where reports were looked for and what was there instead of them, such as
+    """For users: the files that the engine read for reports, and their contents, such as
     ``/x/output.metrics was never written; event files in /y have the tags loss, lr``."""

@@ -36,7 +36,7 @@ def decode(kind: type[T], document: Any) -> T:
     try:
         value: T = _decoder(cast("Any", kind))(document)
     except (TypeError, AttributeError) as error:
-        raise ValueError(f"this is no {kind.__name__}: {error}") from error
+        raise ValueError(f"not a valid {kind.__name__}: {error}") from error
     return value
 
 
@@ -94,5 +94,5 @@ def _scalar(kind: Any, json_value: Any) -> Any:
     if kind is float and type(json_value) is int:
         return float(json_value)  # what was written as 1.0 may come back as 1
     if not isinstance(json_value, kind):
-        raise TypeError(f"{json_value!r:.80} is no {kind.__name__}")
+        raise TypeError(f"expected {kind.__name__}, got {json_value!r:.80}")
     return json_value

@@ -14,11 +14,11 @@ class GpuState(enum.Enum):
 
     FREE = "FREE"
     HELD = "HELD"
-    """An attempt of this installation has it."""
+    """An attempt of this installation uses it."""
     FOREIGN = "FOREIGN"
-    """A program uses it without asking the server."""
+    """A program that the server did not start uses it."""
     FAULTY = "FAULTY"
-    """Something is wrong with it; nothing new is placed on it."""
+    """It has a problem; the scheduler places no new replica on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +27,18 @@ class NodeGpu:
 
     uuid: str
     index: int = 0
-    """The driver's number; instances have that of their GPU."""
+    """The driver's number of the GPU; an instance has the number of its GPU."""
     name: str = ""
-    """As the driver writes it."""
+    """The name that the driver reports."""
     type: str = ""
-    """The word by which jobs ask for it."""
+    """The type name that jobs request."""
     memory_bytes: int | None = None
     pci_bus_id: str = ""
     state: GpuState = GpuState.FREE
     who: str = ""
-    """The process that has it, for people."""
+    """The process that uses it, for users."""
     problem: str = ""
-    """What is wrong with it, since when, and what helps."""
+    """The problem, its begin, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class GpuSample:
 
     at: datetime
     used_bytes: int | None = None
-    """Memory in use, without what the driver keeps for itself."""
+    """Memory in use, without the driver's own memory."""
     use: float | None = None
-    """The share of the last instants in which any kernel ran, 0 to 1: not how busy it was."""
+    """The share of the last sampling period in which at least one kernel ran, 0 to 1."""
     use_minute: float | None = None
     """The mean of ``use`` over the last minute."""
     power_w: float | None = None

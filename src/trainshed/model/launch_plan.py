@@ -38,7 +38,7 @@ class Owner:
 
     project: str
     number: int
-    """A small number that the project has for ever, from 0: what its user is made of."""
+    """A number from 0 that the project keeps; the id of its user derives from it."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class ReplicaPlan:
     processes_max: int | None = None
     """Processes and threads together, as the kernel counts them; no limit if None."""
     python: str = ""
-    """The interpreter of its environment; that of the job if empty."""
+    """The interpreter of its environment; empty: the job's interpreter."""
     container: "ContainerPlan | None" = None
-    """Set for a replica that runs in a container; ``argv`` is then not looked at."""
+    """Set for a replica that runs in a container; ``argv`` is then ignored."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class NetworkPlan:
 
     layout: NetworkLayout
     addresses: tuple[str, ...]
-    """One a replica, in their order."""
+    """The address of each replica, in their order."""
     listeners: tuple[tuple[str, int], ...] = ()
-    """(address, port): where the gateway answers within it."""
+    """(address, port) of the gateway in this network."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,13 @@ class LaunchPlan:
     cwd: str | None = None
     unset_env: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the job asked for and will not get here, a sentence each."""
+    """Requests of the job that the engine does not meet, a sentence each."""
     warnings: tuple[str, ...] = ()
-    """The same, where its results or its speed suffer."""
+    """Notes that change the results or the speed of the job."""
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name): names that every replica can resolve, as Google forms them."""
     binds: tuple[tuple[str, str], ...] = ()
-    """(folder here, folder there): what every replica sees besides the machine's own files."""
+    """(folder of the machine, folder in the replica): mounts of every replica."""
     checkpoints: tuple[str, ...] = ()
     """Folders in which a program may find checkpoints of earlier attempts."""
     metrics: MetricsPlan | None = None
@@ -137,9 +137,9 @@ class LaunchPlan:
     owner: Owner | None = None
     """The job's project; empty for a local run."""
     reads: tuple[str, ...] = ()
-    """Interpreters and folders of the server's that its programs use."""
+    """Interpreters and folders of the server that the programs of the job read."""
     shown: tuple[str, ...] = ()
-    """Folders of the server's that containers see too, at the same place and closed for writing."""
+    """Folders of the server that containers see too, at the same path and read-only."""
     network: NetworkPlan | None = None
     """None: the replicas have the network of the machine."""
     server_ports: tuple[int, ...] = ()

@@ -62,7 +62,7 @@ def report_of(document: object) -> ReductionReport:
 def _count(document: Mapping[str, Any], name: str, *, most: int = COUNT_MAX) -> int:
     count = document.get(name)
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= most:
-        raise ValueError(f"{name} is a number from 0 to {most}")
+        raise ValueError(f"{name} must be a number from 0 to {most}")
     return count
 
 
@@ -74,4 +74,4 @@ def _number(name: str, number: object) -> float:
         and 0 <= number <= COUNT_MAX
     ):
         return float(number)  # NaN is not between them
-    raise ValueError(f"{name} is a number from 0 to {COUNT_MAX}")
+    raise ValueError(f"{name} must be a number from 0 to {COUNT_MAX}")

@@ -32,9 +32,9 @@ class NodeState(enum.Enum):
 
     READY = "READY"
     DRAINED = "DRAINED"
-    """It takes no new replicas; those on it run on."""
+    """It accepts no new replicas; its running replicas continue."""
     MAINTENANCE = "MAINTENANCE"
-    """It takes no new replicas; those on it are given notice, and their jobs start again."""
+    """It accepts no new replicas; its running replicas get notice, and their jobs restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class JobDemand:
     region: str | None
     groups: tuple[GroupDemand, ...]
     engine: str | None = None
-    """Only nodes of this engine will do; of any if None."""
+    """Only nodes of this engine may run the job; None: nodes of any engine."""
 
     @property
     def replica_count(self) -> int:
@@ -108,7 +108,7 @@ class Node:
     network: str = ""
     devices: tuple[NodeGpu, ...] = ()
     engine: str = ""
-    """Whose node it is, as the server calls the engine; engines leave it empty."""
+    """The name of the node's engine; the server sets it, engines leave it empty."""
 
 
 def shown_name(node: Node, *, several: bool) -> str:
@@ -124,7 +124,7 @@ class Seat:
     index: int
     node: str
     engine: str = ""
-    """Whose node it is; empty: of the only engine, as before there were several."""
+    """The name of the node's engine; empty: the only engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ STEPS: Final = "STEPS"
 OUTCOME: Final = "OUTCOME"
 #: The only version of the format.
 VERSION: Final = 1
-#: The number of single steps that are kept, at each end.
+#: The number of single steps in the report: this many first and this many last ones.
 KEPT: Final = 256
 #: No step is longer, in seconds, and no count is larger.
 _MOST: Final = 1e15
@@ -28,19 +28,19 @@ class StepTimes:
 
     steps: int
     first_s: tuple[float, ...] = ()
-    """How long the first steps took, in seconds, warm-up and all."""
+    """The durations of the first steps in seconds, including the warm-up."""
     recent_s: tuple[float, ...] = ()
-    """How long the last ones took; the same ones while there are few."""
+    """The durations of the last steps; the first steps again while there are few."""
     recent_waits_s: tuple[float, ...] = ()
-    """How long each of them waited for its input."""
+    """The time that each recent step waited for its input."""
     first_waits_s: tuple[float, ...] = ()
     samples: float = 0.0
     """All samples that were trained on; 0 if unknown."""
     first_at: float = 0.0
-    """When it was first heard of, in seconds since 1970."""
+    """The time of the first report, in seconds since 1970."""
     last_at: float = 0.0
     parameters: float = 0.0
-    """Of the model; 0 where no hook has counted them."""
+    """The number of parameters of the model; 0 if no hook has counted them."""
     largest: float = 0.0
     gradient_bytes: float = 0.0
     stack: str = ""
@@ -49,10 +49,10 @@ class StepTimes:
 def step_times_of(document: object) -> StepTimes:
     """Read the JSON of the file.  Raises ValueError for anything else."""
     if not isinstance(document, dict) or document.get("version") != VERSION:
-        raise ValueError("this is not a report of steps")
+        raise ValueError(f"version must be {VERSION} in a report of steps")
     model = document.get("model", {})
     if not isinstance(model, dict):
-        raise ValueError("model is an object")  # noqa: TRY004 - a file's
+        raise ValueError("model must be an object")  # noqa: TRY004 - a file's
     first, recent = _pairs(document, "first"), _pairs(document, "recent")
     return StepTimes(
         steps=int(_number(document, "steps")),
@@ -78,13 +78,13 @@ def _drop_unprintable(text: str) -> str:
 def _pairs(document: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
     entries = document.get(name)
     if not isinstance(entries, list) or len(entries) > KEPT:
-        raise ValueError(f"{name} is a list of up to {KEPT} steps")
+        raise ValueError(f"{name} must be a list of up to {KEPT} steps")
     return [_pair(name, entry) for entry in entries]
 
 
 def _pair(name: str, entry: object) -> tuple[float, float]:
     if not isinstance(entry, list) or len(entry) != 2:  # noqa: PLR2004 - a step and its wait
-        raise ValueError(f"each of {name} is a time and the wait in it")
+        raise ValueError(f"each entry of {name} must be a step time and its wait")
     step, waited = (_number({name: seconds}, name) for seconds in entry)
     return step, min(step, waited)
 
@@ -94,4 +94,4 @@ def _number(table: Mapping[str, Any], name: str) -> float:
     number = table.get(name, 0)
     if isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number <= _MOST:
         return float(number)  # NaN is not between them
-    raise ValueError(f"{name} is a number from 0 to {_MOST:g}")
+    raise ValueError(f"{name} must be a number from 0 to {_MOST:g}")
