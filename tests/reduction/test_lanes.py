@@ -81,7 +81,7 @@ def receiving(lane):
 
 def test_a_closed_connection_is_no_loss_where_another_fault_is_told_of(ends, monkeypatch):
     """A worker that was told elsewhere may end, and its own reducer with it, before we are told."""
-    monkeypatch.setattr(lanes, "HEARSAY_S", 60.0)
+    monkeypatch.setattr(lanes, "OTHER_ERROR_S", 60.0)
     ours, theirs = ends
     failures = []
     lane = lane_on(ours, failures.append)

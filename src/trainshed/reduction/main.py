@@ -55,7 +55,9 @@ def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
     All are bound before a process starts, so that a port in use leaves nothing to clean up.
     """
     if place.port + procs - 1 > PORT_MAX:
-        raise ReducerSetupError(f"{procs} ports from {place.port} do not fit below {PORT_MAX + 1}")
+        raise ReducerSetupError(
+            f"--port must be at most {PORT_MAX + 1 - procs} for {procs} processes, got {place.port}"
+        )
     listeners: list[socket.socket] = []
     try:
         # extended one by one: what was bound before a fault is closed

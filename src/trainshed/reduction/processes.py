@@ -39,7 +39,7 @@ class Endings:
     """Waits for the end of a reducer: a signal, idle time, or the end of its starter.
 
     All arrive in the main thread, which does nothing else: an exception in a signal handler would
-    interrupt the thread's work anywhere.  To be made there, before all else.
+    interrupt the thread's work anywhere.  Make it in the main thread, before anything else.
     """
 
     def __init__(self, *, children: bool = False) -> None:
@@ -47,11 +47,11 @@ class Endings:
         self._heard, self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         for signum in (*ENDING, *((signal.SIGCHLD,) if children else ())):
-            signal.signal(signum, _nothing)
+            signal.signal(signum, _ignore)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # the parent may have blocked them
 
     def when(self, waited: Callable[[], object]) -> None:
-        """Have the return of a function that waits end ``wait``."""
+        """Call ``waited`` in a thread; its return ends ``wait``."""
 
         def wait() -> None:
             waited()
@@ -63,8 +63,8 @@ class Endings:
     def wait(self, starter: int | None, event: str, *, patience: bool = True) -> ExitReason:
         """Wait for the first reason to end; ``starter`` is a pipe that its process keeps open.
 
-        ``event`` says what has happened when a function of ``when`` returns.  Without ``patience``
-        signals that have it are not heard.
+        ``event`` is the reason when a function of ``when`` returns.  Without ``patience`` SIGTERM
+        is ignored.
         """
         readers = [self._heard] if starter is None else [self._heard, starter]
         while True:
@@ -76,7 +76,7 @@ class Endings:
                     return reason
 
     def heard(self, timeout_s: float = 0.0) -> bytes:
-        """The signals and ends so far, a byte each; waits up to ``timeout_s`` for the first."""
+        """Return signals and events so far, a byte each; wait up to ``timeout_s`` for the first."""
         select.select([self._heard], (), (), timeout_s)
         try:
             return os.read(self._heard, 4096)
@@ -93,13 +93,13 @@ def ending_of(number: int) -> ExitReason | None:
     return ExitReason(status, f"received {signal.Signals(number).name}", is_patient)
 
 
-def _nothing(_signum: int, _frame: FrameType | None) -> None:
-    """Do nothing: the byte in the pipe is enough."""
+def _ignore(_signum: int, _frame: FrameType | None) -> None:
+    """Do nothing: the byte in the pipe reports the signal."""
 
 
 #: A BLAS would start a thread for each core, each with its memory; nothing here needs one.
 _BLAS_THREADS: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-#: What a process gets from SIGTERM to SIGKILL, in seconds.
+#: Seconds from SIGTERM to SIGKILL.
 _GRACE_S: Final = 10.0
 _LOOK_S: Final = 0.1
 _SIGNAL_BASE: Final = 128
@@ -165,16 +165,16 @@ def run_all(
     endings: Endings,
     index: int,
 ) -> int:
-    """Start a process a socket and wait; return the status of the first end or of a signal."""
+    """Start one process per socket; return the status of the first that ends, or of a signal."""
     starter, write_end = os.pipe2(os.O_CLOEXEC)
     pids: set[int] = set()
-    # a signal that came between a fork and its own handlers would be heard by the wrong process
+    # otherwise a signal between the fork and the handlers of the child would reach the parent
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    for place, listener in enumerate(listeners):
+    for offset, listener in enumerate(listeners):
         pid = os.fork()
         if pid == 0:
             os.close(write_end)
-            _be_one(listeners, listener, settings, token, index + place, starter)
+            _run_child(listeners, listener, settings, token, index + offset, starter)
         pids.add(pid)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     for listener in listeners:
@@ -185,7 +185,7 @@ def run_all(
     return status
 
 
-def _be_one(  # noqa: PLR0913, PLR0917 - what is different in each process
+def _run_child(  # noqa: PLR0913, PLR0917 - what is different in each process
     listeners: Sequence[socket.socket],
     own: socket.socket,
     settings: ReducerSettings,
@@ -207,13 +207,13 @@ def _be_one(  # noqa: PLR0913, PLR0917 - what is different in each process
 
 
 def _wait(endings: Endings, pids: set[int], index: int) -> int:
-    """Wait until one of them ends; pass signals on, whose status is that of all."""
+    """Wait until a process ends; return its status, or that of a signal, which goes to all."""
     reason: ExitReason | None = None
     while True:
         for number in endings.heard(_LOOK_S):
             if ending := ending_of(number):
                 reason = reason or ending
-                _tell(pids, signal.Signals(number))
+                _send_signal(pids, signal.Signals(number))
         for pid, status in _ended(pids):
             if reason:
                 return reason.status
@@ -223,13 +223,13 @@ def _wait(endings: Endings, pids: set[int], index: int) -> int:
 
 
 def _end(endings: Endings, pids: set[int]) -> None:
-    """Ask those that are left, and kill them when they take too long."""
+    """End the remaining processes: SIGTERM, and SIGKILL after the grace period."""
     until = time.monotonic() + _GRACE_S
-    _tell(pids, signal.SIGTERM)
+    _send_signal(pids, signal.SIGTERM)
     while pids:
         _ended(pids)
         if time.monotonic() > until:
-            _tell(pids, signal.SIGKILL)
+            _send_signal(pids, signal.SIGKILL)
         if pids:
             endings.heard(_LOOK_S)
 
@@ -246,7 +246,7 @@ def _ended(pids: set[int]) -> list[tuple[int, int]]:
     return statuses
 
 
-def _tell(pids: set[int], signum: signal.Signals) -> None:
+def _send_signal(pids: set[int], signum: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signum)

@@ -34,12 +34,12 @@ SIGTERM ends it when its workers have left, SIGINT at once.
 
 
 class ReducerSetupError(Exception):
-    """A reducer cannot start; the text tells why, and what helps."""
+    """A reducer cannot start; the text has the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """Where the first process of a reducer listens, and its place among all of the job's."""
+    """The address of the first process of a reducer, and its position among all of the job."""
 
     host: str
     port: int
@@ -57,10 +57,10 @@ class ReducerSettings:
     max_memory: int = 1 << 30
     timeout_s: float = 60.0
     idle_timeout_s: float = 3600.0
-    """0 is never."""
+    """0: no limit."""
 
     def place(self, environ: Mapping[str, str]) -> ListenAddress:
-        """Return where to listen.  Raises ReducerSetupError without an address."""
+        """Return the address to listen on.  Raises ReducerSetupError if none is set."""
         named = _read_address(environ)
         host = self.host or (named and named.host)
         port = named.port if named and self.port is None else self.port
@@ -103,23 +103,27 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    own = "by default what the job names for this replica"
+    own = "default: the address that the job gives this replica"
     add("--host", help=f"the address to listen on; {own}")
     add("--port", type=_port, help=f"the port of the first process; {own}")
-    add("--index", type=_count, help="the place of the first process in TRAINSHED_REDUCERS, from 0")
+    add(
+        "--index",
+        type=_count,
+        help="the position of the first process in TRAINSHED_REDUCERS, from 0",
+    )
     add(
         "--procs",
         type=_positive,
         default=1,
-        help="processes on as many neighbouring ports; one (the default) uses several cores, more "
-        "help where a link of over 10 Gbit/s is its own",
+        help="number of processes, on consecutive ports; one (the default) uses several cores, "
+        "more help if the reducer has a link of over 10 Gbit/s for itself",
     )
     add(
         "--max-memory",
         type=_size,
         default=1 << 30,
         metavar="BYTES",
-        help="for the sums of one process, such as 512M (default 1G)",
+        help="memory for the sums of one process, such as 512M (default 1G)",
     )
     add(
         "--timeout",
@@ -127,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         default=60.0,
         dest="timeout_s",
         metavar="SECONDS",
-        help="silence after which a worker is taken for lost (default 60)",
+        help="silence after which a worker counts as lost (default 60)",
     )
     add(
         "--idle-timeout",
@@ -135,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         default=3600.0,
         dest="idle_timeout_s",
         metavar="SECONDS",
-        help="ends when no worker has reduced for so long; 0 is never (default 3600)",
+        help="the reducer ends when no worker has used it for this time; 0: never (default 3600)",
     )
     return parser
 

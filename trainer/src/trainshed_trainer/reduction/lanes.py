@@ -31,13 +31,13 @@ from trainshed_trainer.reduction.pacing import SendWindow
 TELL_S = 1.0
 #: Seconds to wait for another error after a connection was closed: the reducer may have closed it
 #: because of an error elsewhere, which then arrives on other connections, too.
-HEARSAY_S = 0.2
+OTHER_ERROR_S = 0.2
 #: Seconds that a thread has to end after its connection was shut.
 STOP_S = 5.0
 
 
 class Part:
-    """The part of one round on this connection; ``view`` is the trainer's memory."""
+    """The bytes of one round on this connection; ``view`` is the trainer's memory."""
 
     __slots__ = ("at", "end", "segment", "start", "view", "when_done")
 
@@ -75,7 +75,7 @@ class Lane:
         self._received = 0
         self._taking = False  # whether results are being written into the trainer's memory
         self._ending = False
-        self._heard = threading.Event()
+        self._has_other_error = threading.Event()
         self._broken: OSError | None = None
         self._threads = [
             threading.Thread(target=work, daemon=True) for work in (self._send_all, self._receive)
@@ -98,7 +98,7 @@ class Lane:
             self._ending = True
             self._moved.notify_all()
         self._inbox.put(error)
-        self._heard.set()
+        self._has_other_error.set()
         self.ready.set()
 
     def leave(self) -> None:
@@ -260,7 +260,7 @@ class Lane:
         if not isinstance(error, Silence):
             what = "is lost: its connection was closed"
             if not self._ending:
-                self._heard.wait(HEARSAY_S)
+                self._has_other_error.wait(OTHER_ERROR_S)
         if self._ending:
             return
         number = self._awaited[0].segment.round if self._awaited else None
