@@ -187,6 +187,6 @@ def test_a_row_that_means_nothing_is_a_fault_of_the_database(store):
     uid, well = add(store).uid, add(store).uid
     spoil = text("UPDATE specs SET spec = '{\"dialect\": 7' WHERE uid = :uid")
     store._db.write(lambda tx: tx.connection.execute(spoil, {"uid": uid}).close())
-    with pytest.raises(StoreFault, match="JobSpec that cannot be read"):
+    with pytest.raises(StoreFault, match="malformed JobSpec"):
         store.job_by_uid(uid)
     assert store.job_by_uid(well).uid == well

@@ -60,12 +60,12 @@ class ObjectMetadata:
     checksums: Checksums = field(default_factory=Checksums)
 
 
-#: No time that the file system gives is further from 1970, in nanoseconds.
+#: Times of files are nearer to 1970 than this, in nanoseconds.
 _NS_MAX = 1 << 63
 
 
 def note_of(data: bytes) -> ObjectMetadata:
-    """Read the note in a file.  Raises ValueError for a torn or foreign one."""
+    """Read the note in a file.  Raises ValueError for a damaged note or another file."""
     note = decode(ObjectMetadata, read_json(data))
     if max(abs(note.created_ns), abs(note.updated_ns), abs(note.fingerprint.mtime_ns)) >= _NS_MAX:
         raise ValueError("its times are out of range")
@@ -73,7 +73,7 @@ def note_of(data: bytes) -> ObjectMetadata:
 
 
 def unreadable_notes(data_dir: Path) -> Iterator[Path]:
-    """The files of notes that cannot be read, in all buckets."""
+    """Yield the unreadable files of notes in all buckets."""
     for path in sorted((data_dir / "objects").glob("*/??/*.json")):
         try:
             note_of(path.read_bytes())
@@ -101,7 +101,7 @@ class MetadataStore:
         return metadata
 
     def read(self, name: str) -> ObjectMetadata | None:
-        """Return the last note, regardless of the file.
+        """Return the last note, even if a program has changed the file since.
 
         An unreadable note counts as missing: the object is listed without it, and the doctor
         reports it.
@@ -113,12 +113,12 @@ class MetadataStore:
         return note if note.name == name else None
 
     def write(self, note: ObjectMetadata) -> None:
-        """Replace the note of a name."""
+        """Store the metadata of an object in place of earlier metadata."""
         path = self._path(note.name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        half = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-        half.write_text(json.dumps(encode(note)), encoding="ascii")
-        half.replace(path)
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        temporary.write_text(json.dumps(encode(note)), encoding="ascii")
+        temporary.replace(path)
 
     def drop(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
@@ -129,7 +129,7 @@ class MetadataStore:
 
 
 class BucketNotEmpty(Exception):
-    """A bucket with objects is not deleted."""
+    """The bucket has objects, so it cannot be deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,7 @@ class BucketFolders:
         return MetadataStore(folder=self.data_dir / "objects" / bucket)
 
     def walk(self, bucket: str) -> Walk:
-        """The names in a bucket."""
+        """Return the walk over the names in a bucket."""
         notes = self.notes(bucket)
         return Walk(root=self.path(bucket), is_placeholder=lambda n: notes.read(n) is not None)
 
@@ -174,7 +174,7 @@ class BucketFolders:
         self.path(bucket).mkdir(parents=True, exist_ok=True)
 
     def drop(self, bucket: str) -> None:
-        """Delete a bucket without objects; empty folders go with it.  Raises BucketNotEmpty."""
+        """Delete a bucket without objects, and its empty folders.  Raises BucketNotEmpty."""
         if not self.walk(bucket).is_empty():
             raise BucketNotEmpty("The bucket you tried to delete is not empty.")
         folder = self.path(bucket)

@@ -30,7 +30,7 @@ from trainshed.storage.buckets import FILE_MODE, FOLDER_MODE
 NAME_BYTES_MAX = 1024
 """Cloud Storage's own limit."""
 PART_BYTES_MAX = 255
-"""What a file system takes between two slashes."""
+"""The longest file name that file systems allow."""
 
 #: Our files in a bucket: unfinished ones, and tests of a folder (folders.py).
 RESERVED_PREFIX = ".trainshed-"
@@ -47,7 +47,7 @@ IN_THE_WAY = {
     errno.EISDIR: "there are objects below it, so it is a folder",
     errno.ENOTEMPTY: "there are objects below it, so it is a folder",
     errno.ENOENT: "a folder of it was removed meanwhile",
-    errno.ENAMETOOLONG: "there are folders below it, too deep to be looked at",
+    errno.ENAMETOOLONG: "the folders below it are nested too deeply for the server",
 }
 
 
@@ -80,7 +80,7 @@ def _problem(name: str) -> str:
     if not 0 < size <= NAME_BYTES_MAX:
         return f"it must have 1 to {NAME_BYTES_MAX} bytes, got {size}"
     if {"\0", "\r", "\n"}.intersection(name):
-        return "it has a line end or a NUL character"
+        return "it must have no line end and no NUL character"
     return next(filter(None, map(_part_problem, name.removesuffix("/").split("/"))), "")
 
 
@@ -100,8 +100,8 @@ def _part_problem(part: str) -> str:
 class Bounds:
     """The range of names: with ``prefix``, from ``start`` on, before ``end`` if not empty.
 
-    With ``folders`` nothing below a folder is listed that lies below the prefix; the folder stands
-    for it (the delimiter ``/``).
+    With ``folders`` (the delimiter ``/``) the list has a folder below the prefix in place of the
+    objects in it.
     """
 
     prefix: str = ""
@@ -110,20 +110,20 @@ class Bounds:
     folders: bool = False
 
     def may_hold(self, folder: str) -> bool:
-        """Whether a folder (``a/b/``) can have wanted names below it."""
+        """Whether a folder (``a/b/``) can have names in range below it."""
         raw, prefix = folder.encode(), self.prefix
         after = raw[:-1] + b"0"  # the character behind the slash
         inside = folder.startswith(prefix) or prefix.startswith(folder)
         return inside and after > self.start and not (self.end and raw >= self.end)
 
     def wants(self, name: str) -> bool:
-        """Whether an object is wanted."""
+        """Whether a name is in range."""
         raw = name.encode()
         in_order = raw >= self.start and not (self.end and raw >= self.end)
         return in_order and name.startswith(self.prefix)
 
     def groups(self, folder: str) -> bool:
-        """Whether a folder stands for what is below it."""
+        """Whether the list has this folder in place of its objects."""
         return self.folders and folder.startswith(self.prefix) and folder != self.prefix
 
 
@@ -135,7 +135,7 @@ class Walk:
     is_placeholder: Callable[[str], bool]
 
     def names(self, bounds: Bounds, folder: str = "") -> Iterator[str]:
-        """Wanted objects, and with ``bounds.folders`` the folders that stand for some."""
+        """Yield the objects in range; with ``bounds.folders`` a folder in place of its objects."""
         if folder and bounds.wants(folder) and self.is_placeholder(folder):
             yield folder
         for name in self._entries(folder):

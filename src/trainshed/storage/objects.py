@@ -75,7 +75,7 @@ class Objects:
     ) -> tuple[StoredObject, BinaryIO | None]:
         """Return an object and its open bytes, which later writes do not change.
 
-        None in place of bytes: a folder's placeholder.
+        The second value is None for the placeholder of a folder, which has no bytes.
         """
         stored, file = self._look(bucket, name)
         with contextlib.ExitStack() as on_error:
@@ -226,7 +226,7 @@ class Objects:
         return replace(stored, checksums=checksums)
 
     def _note(self, stored: StoredObject) -> ObjectMetadata:
-        """The note of an object under its lock; of the file that is there now."""
+        """Return the note of the present file.  The caller holds the lock of the object."""
         notes = self.buckets.notes(stored.bucket)
         placeholder = notes.read(stored.name) if stored.name.endswith("/") else None
         if placeholder is not None:
@@ -243,7 +243,7 @@ def _mark(file: BinaryIO) -> Fingerprint:
 
 
 def stored_object(bucket: str, note: ObjectMetadata) -> StoredObject:
-    """What a note says of an object."""
+    """Return the object that a note describes."""
     return StoredObject(
         bucket=bucket,
         name=note.name,

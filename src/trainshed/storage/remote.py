@@ -28,12 +28,12 @@ from trainshed.storage.object_files import NoSuchObject, is_object_name
 #: The timeout of a call in seconds, and the bytes that extend it by a second.
 ANSWER_S: Final = 10.0
 _BYTES_PER_S: Final = 1 << 20
-#: Calls at the same time of one bucket, and how long others wait for their turn.
+#: Concurrent calls of one bucket, and the seconds that further calls wait.
 _CALLS_MAX: Final = 16
 _TURN_S: Final = 5.0
 #: Seconds without calls after a timeout: clients retry, and each would wait for the timeout.
 _AWAY_S: Final = 5.0
-#: Bytes of one request of a program that reads on.
+#: Bytes of one request of a program that reads a whole object.
 _BLOCK_BYTES: Final = 4 << 20
 #: Seconds for which an object of a listing is remembered for the same listing.
 _LISTED_S: Final = 10.0
@@ -54,7 +54,7 @@ class RemoteRefused(Exception):
 
 
 class Remote:
-    """One such bucket.  Thread-safe; calls block."""
+    """One bucket in another store.  Thread-safe; calls block."""
 
     def __init__(self, name: str, bucket: RemoteBucket, user_of: UserOf) -> None:
         """Make no request.  Raises UsageFault if no package supports the URI's scheme."""
@@ -67,7 +67,7 @@ class Remote:
         self.since = datetime.now(UTC)
 
     def look(self, name: str) -> StoredObject:
-        """An object.  Raises NoSuchObject, RemoteFailed, RemoteRefused."""
+        """Return an object.  Raises NoSuchObject, RemoteFailed, RemoteRefused."""
         if is_object_name(name):
             with self._none_means(name):
                 info = self._call("info", self._path(name))
@@ -76,12 +76,12 @@ class Remote:
         raise NoSuchObject(f"No such object: {self._name}/{name}")
 
     def listed(self, name: str) -> StoredObject | None:
-        """An object as a listing has just shown it."""
+        """Return an object that a recent listing had; None if no listing had it."""
         at, stored = self._listed.get(name, (0.0, None))
         return stored if time.monotonic() - at < _LISTED_S else None
 
     def file(self, name: str, size: int) -> BinaryIO:
-        """Its bytes, which are asked for as they are read."""
+        """Return a file object that requests the bytes of an object as they are read."""
 
         def read(start: int, end: int) -> bytes:
             with self._none_means(name):
@@ -104,14 +104,14 @@ class Remote:
             self._call("rm_file", self._path(name))
 
     def move(self, name: str, to: str) -> StoredObject:
-        """Copy it there, and remove it here."""
+        """Copy an object to another name, and delete the old one."""
         with self._none_means(name):
             self._call("cp_file", self._path(name), self._path(to))
         self.delete(name)
         return self.look(to)
 
     def entries(self, folder: str) -> list[str]:
-        """What is in a folder (``a/b/``, or empty for the bucket), folders with a slash."""
+        """Return the names in a folder (``a/b/``; empty: the bucket), folders with a slash."""
         if folder and not is_object_name(folder):
             return []
         try:
@@ -122,7 +122,7 @@ class Remote:
         return sorted(filter(None, (self._entry(folder, info) for info in infos)), key=str.encode)
 
     def _entry(self, folder: str, info: Mapping[str, Any]) -> str:
-        """Its name; empty for what is no object, such as a folder's own placeholder."""
+        """Return the name of an entry; empty if it is no object, such as a folder's placeholder."""
         path, is_folder = str(info["name"]).rstrip("/"), info["type"] == "directory"
         name = f"{folder}{path.rpartition('/')[2]}{'/' if is_folder else ''}"
         if path == self._path(folder) or not is_object_name(name):
@@ -150,7 +150,7 @@ class Remote:
         except Exception as error:
             why = f"{type(error).__name__}: {str(error)[:300]}"
             if _is_refusal(error):
-                raise RemoteRefused(self._sentence(f"refuses: {why}")) from error
+                raise RemoteRefused(self._sentence(f"refused the call: {why}")) from error
             sentence = self._sentence(f"does not answer: {why}")
             if isinstance(error, (TimeoutError, ConnectionError)) and not size:
                 self._away = (time.monotonic() + _AWAY_S, sentence)
@@ -186,7 +186,7 @@ class Remote:
 
 
 class _Bytes(io.RawIOBase):
-    """A file of which pieces are asked for."""
+    """A file that reads pieces by a function."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         self._read = read
@@ -220,10 +220,10 @@ class _Bytes(io.RawIOBase):
 def remotes_of(
     buckets: Mapping[str, RemoteBucket], user_of: Callable[[str], int | None] = lambda _: None
 ) -> dict[str, Remote]:
-    """Those that the settings name.  Raises UsageFault.
+    """Make the remote buckets of the settings.  Raises UsageFault.
 
-    ``user_of`` returns the user as whom the files of a bucket that is a folder of this machine are
-    reached: that of its project; None: the server's.
+    ``user_of`` returns the user id with which the server opens files of a bucket that is a folder
+    of this machine: the user of its project; None: the user of the server.
     """
     return {name: Remote(name, bucket, partial(user_of, name)) for name, bucket in buckets.items()}
 
@@ -281,7 +281,7 @@ def _time(
 
 
 def _generation(info: Mapping[str, Any], updated: datetime) -> int:
-    """Google's own; else the time, and within a second what the store says of the bytes."""
+    """Return Google's generation; else the time, with a hash of the ETag within the second."""
     if str(info.get("generation", "")).isdecimal():
         return int(info["generation"])
     micros = int(updated.timestamp()) * _MICROSECONDS

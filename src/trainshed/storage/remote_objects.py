@@ -141,7 +141,7 @@ class ObjectsWithRemotes(Objects):
         return stored_object(new.bucket, note)
 
     def commit(self, new: NewObject, conditions: Conditions = ALWAYS) -> StoredObject:
-        """Put an object in place."""
+        """Store an object: in the remote bucket if it is one, else as ``Objects`` does."""
         remote = self.remotes.get(new.bucket)
         if remote is None:
             return Objects.commit(self, new, conditions)

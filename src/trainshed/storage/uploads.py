@@ -135,7 +135,7 @@ class Uploads:
         return upload
 
     def session(self, upload: str) -> UploadSession:
-        """The session of an id.  Raises NoSuchUpload, also where it cannot be read."""
+        """Return the session of an id.  Raises NoSuchUpload if it is unknown or unreadable."""
         try:
             document = (self._folder(upload) / "session.json").read_bytes()
             return decode(UploadSession, read_json(document))

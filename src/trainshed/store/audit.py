@@ -58,7 +58,7 @@ _TRIALS: Final = select(TRIALS.c.uid, TRIALS.c.number, TRIALS.c.state, TRIALS.c.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedTrial:
-    """A trial as its study's rows have it; its job may be gone."""
+    """A trial as it is stored with its study; its job may be deleted."""
 
     study_uid: int
     number: int
@@ -73,12 +73,12 @@ class Audit:
     jobs: Sequence[JobRecord]
     """All jobs, deleted ones too, the oldest first."""
     held: Mapping[int, Holding]
-    """Attempts that hold places, by uid."""
+    """Attempts that hold seats or a claim, by uid."""
     commands: Sequence[StoredCommand]
     """Unconfirmed commands, in their order."""
     attempts: Mapping[tuple[int, int], tuple[Seat, ...]]
     claims: frozenset[tuple[int, int]]
-    """Attempts of engines that place by themselves: of their seats only what those report."""
+    """Attempts whose engine chooses the nodes; ``attempts`` has only the seats that it reported."""
     fenced: frozenset[tuple[int, int]]
     """Fenced attempts: an administrator has confirmed that no process of them runs."""
     replicas: Mapping[tuple[int, int], Sequence[ReplicaRow]]
@@ -88,21 +88,21 @@ class Audit:
     last_events: Mapping[int, StoredEvent]
     """The newest event of each job, by uid."""
     leases: Mapping[str, tuple[str, int]]
-    """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
+    """(holder, expiry in ns) by lease: ``server:NAME`` and ``scheduler``."""
     buckets: Sequence[str]
-    """Those that have a project."""
+    """The buckets that belong to a project."""
     jumps: Sequence[ClockJump]
-    """How the clock has jumped while no server used the database, in their order."""
+    """Jumps of the clock while no server used the database, in order of time."""
     damage: Sequence[str]
-    """Damage that the database reports of its pages and references; SQLite only."""
+    """Damaged pages and references that SQLite reports; empty for other databases."""
 
 
 def rows(url: str, clock: Callable[[], int] = time.time_ns) -> Audit:
-    """Read the database of a SQLAlchemy URL; ``clock`` gives the end of running jobs' run time.
+    """Read the database of a SQLAlchemy URL; ``clock`` gives the present time in ns.
 
     Raises StoreFault for an unreadable database, one without tables, or of another release.
     """
-    return look(url, lambda connection: _audit(connection, clock()))
+    return read_snapshot(url, lambda connection: _audit(connection, clock()))
 
 
 def _audit(connection: Connection, now_ns: int) -> Audit:
@@ -138,16 +138,19 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
 
 T = TypeVar("T")
 
-#: Seldom is more than one needed: a server would have to start while the file is read.
+#: Reads until the file stays unchanged; more than one if a server starts during the first.
 _TRIES: Final = 5
 _BUSY_S: Final = 10.0
 
 
-def look(url: str, read: Callable[[Connection], T]) -> T:
-    """Call ``read`` with one consistent view.  Raises StoreFault, also for other releases."""
+def read_snapshot(url: str, read: Callable[[Connection], T]) -> T:
+    """Return ``read(connection)``; the connection sees the database as of one moment.
+
+    Raises StoreFault for an unreadable database, or one of another release.
+    """
     database_url = parsed(url)
     if database_url.get_backend_name() == "sqlite":
-        return _look_at_file(database_url, read)
+        return _read_file_snapshot(database_url, read)
     one_view = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     engine = create_engine(database_url, poolclass=NullPool, execution_options=one_view)
     return _read(engine, database_url, read)
@@ -165,7 +168,7 @@ def damage_of(connection: Connection) -> Sequence[str]:
     ]
 
 
-def _look_at_file(url: URL, read: Callable[[Connection], T]) -> T:
+def _read_file_snapshot(url: URL, read: Callable[[Connection], T]) -> T:
     path = file_of(url)
     for _ in range(_TRIES):
         before = _stamp(path)
@@ -177,7 +180,7 @@ def _look_at_file(url: URL, read: Callable[[Connection], T]) -> T:
 
 
 def _reader(path: Path, *, at_rest: bool) -> Engine:
-    """Open a file for reading; one that no process uses is read without making a log beside it."""
+    """Open a file for reading; if no process uses it, make no log beside it."""
     mode = "immutable=1" if at_rest else "mode=ro"
 
     def begin() -> sqlite3.Connection:

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from trainshed.store.audit import look
+from trainshed.store.audit import read_snapshot
 from trainshed.store.base import StoreFault
 from trainshed.store.database import file_of, parsed
 from trainshed.store.faults import place_of
@@ -37,7 +37,7 @@ def copy_database(url: str, target: Path) -> None:
     database_path(url)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with contextlib.closing(sqlite3.connect(target)) as copy:
-        look(url, lambda connection: _copy_database(connection, copy))
+        read_snapshot(url, lambda connection: _copy_database(connection, copy))
         copy.execute("PRAGMA journal_mode=WAL").close()
 
 

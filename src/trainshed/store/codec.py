@@ -41,10 +41,10 @@ _COMPACT: Final = json.JSONEncoder(
 
 
 class Codec(Generic[T]):
-    """One type's way to JSON text and back."""
+    """Converts values of one type to JSON text and back."""
 
     def __init__(self, kind: Any) -> None:
-        """For a type: a dataclass of the model, or a tuple or mapping of such."""
+        """``kind``: a dataclass of the model, or a tuple or mapping of dataclasses."""
         self._kind = kind
         self._name = getattr(kind, "__name__", str(kind))
 
@@ -54,15 +54,17 @@ class Codec(Generic[T]):
         return TypeAdapter(self._kind)
 
     def encode(self, value: T) -> str:
-        """The value as JSON text in ASCII."""
+        """Return the value as JSON text in ASCII."""
         return _COMPACT(self._adapter.dump_python(value))
 
     def decode(self, text: str) -> T:
-        """The value that ``encode`` wrote.  Raises StoreFault for a text that it did not."""
+        """Return the value that ``encode`` wrote.  Raises StoreFault for any other text."""
         try:
             return self._adapter.validate_python(json.loads(text))
         except ValueError as error:
-            raise StoreFault(f"the database holds a {self._name} that cannot be read") from error
+            raise StoreFault(
+                f"the database has a malformed {self._name}; check it with: trainshed doctor"
+            ) from error
 
 
 SPEC: Final[Codec[JobSpec]] = Codec(JobSpec)
@@ -105,5 +107,5 @@ def to_time(ns: int) -> datetime:
 
 
 def to_time_or_none(ns: int | None) -> datetime | None:
-    """The same for a time that may not have come."""
+    """Convert nanoseconds since 1970 to a datetime; None stays None."""
     return None if ns is None else to_time(ns)

@@ -37,7 +37,7 @@ _OF_FILES: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_CORRUPT: "is damaged; stop the server and restore a copy of it",
     sqlite3.SQLITE_NOTADB: "is damaged, or is not a database of SQLite",
 }
-#: After these a connection may remember what the file held while it was broken.
+#: After these errors a connection may have cached damaged content of the file.
 _SPOILS: Final = frozenset(
     {
         sqlite3.SQLITE_READONLY,
@@ -57,7 +57,7 @@ _OF_SERVERS: Final[Mapping[str, str]] = {
     "58": "cannot read or write its files",
     "XX001": "is damaged",
     "XX002": "is damaged",
-    "28": "does not let this user in",
+    "28": "refuses this user; check the user and password in the URL of the database",
     "3D": "does not exist",
     "08": "does not answer",
 }

@@ -16,12 +16,12 @@ _NUMBER_DIGITS = 12
 class UidMaker:
     """Makes 63-bit numbers that ascend in time and rarely collide with another server's.
 
-    Two servers that make one in the same millisecond meet once in four million times; the
-    database then refuses the second, which is made again.
+    Two servers that make a number in the same millisecond make the same one once in four million
+    times; the database then refuses the second, and its server makes another.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
-        """Take the time in ns from a clock."""
+        """``clock`` returns the time in ns."""
         self._clock = clock
         self._last = 0
         self._lock = threading.Lock()

@@ -103,7 +103,7 @@ def hide_trials(tx: Transaction, studies: Sequence[int]) -> None:
 
 
 def trial_row(uid: int, trial: TrialRecord, job_uid: int, job_id: str) -> dict[str, Any]:
-    """The row of a new trial."""
+    """Return the row of a new trial."""
     job = {"job_uid": job_uid, "job_id": job_id, "mark_attempt": 0, "mark": 0}
     return {"uid": uid, "number": trial.number, **_encode_trial(trial), **job}
 
@@ -114,12 +114,12 @@ def changed_row(uid: int, trial: TrialRecord) -> Sequence[Any]:
 
 
 def report_row(uid: int, reports: TrialReports) -> dict[str, Any]:
-    """The row of what one step brings of one trial."""
+    """Return the row with the reports of one trial since the last step."""
     return {"uid": uid, "number": reports.number, "content": _content(reports.reports)}
 
 
 def stored_trial(row: Row[Any], contents: Sequence[str]) -> StoredTrial:
-    """A row of ``TRIALS_OF_STUDY``, with the contents of its rows of reports in their order."""
+    """Read a row of ``TRIALS_OF_STUDY``; ``contents`` are its rows of reports in order."""
     state = TrialState(row.state)
     return StoredTrial(
         trial=_trial(row, state),
@@ -149,7 +149,7 @@ def _trial(row: Row[Any], state: TrialState) -> TrialRecord:
 
 
 def _encode_trial(trial: TrialRecord) -> dict[str, Any]:
-    """In the order of ``_ENCODED``."""
+    """Return the columns of a trial, in the order of ``_ENCODED``."""
     final, reason = trial.final, trial.infeasible_reason
     return {
         "state": trial.state.value,

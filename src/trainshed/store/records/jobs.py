@@ -43,7 +43,7 @@ ML_KINDS: Final = frozenset({JobKind.ML_JOB, JobKind.TRIAL})
 class NewJob:
     """A job that was admitted.  ``job_id`` empty lets the store name it after its uid.
 
-    ``expanded`` is the spec with tiers, machines and devices filled in: what is launched.
+    ``expanded`` is the spec with tiers, machines and devices filled in; the server launches it.
     ``retry_key`` recognises a client's repetition of one create (docs/sources/gcloud.md 8.3).
     """
 
@@ -86,7 +86,7 @@ class JobRecord:
     ran_s: float = 0.0
     """How long it has been RUNNING, all attempts together."""
     refusals: int = 0
-    """As in ``WaitingJob``."""
+    """How often its engine refused it since one of its attempts had nodes."""
 
     @property
     def name(self) -> str:
@@ -96,7 +96,7 @@ class JobRecord:
 
     @property
     def active(self) -> "Active":
-        """What steps need of it."""
+        """The fields that a step needs."""
         state = self.job.status.state
         return Active(
             uid=self.uid,
@@ -123,13 +123,13 @@ class WaitingJob:
     """Its resource name (``projects/P/jobs/J``), for other jobs' explanations."""
     kind: JobKind = JobKind.CUSTOM_JOB
     wants: Mapping[str, str] = field(default_factory=dict)
-    """Its labels that begin with ``trainshed-``: wishes that an engine may know."""
+    """Its labels that begin with ``trainshed-``: wishes that an engine may support."""
     ran_s: float = 0.0
     """How long it has been RUNNING, all attempts together."""
     refused: datetime | None = None
     """When its engine last refused it."""
     refusals: int = 0
-    """How often its engine refused it since one of its attempts had places."""
+    """How often its engine refused it since one of its attempts had nodes."""
 
     @property
     def running_s_left(self) -> float | None:
@@ -139,7 +139,7 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """An attempt that holds places or a claim (ENQUEUED to RUNNING, RESTARTING or CANCELLING)."""
+    """An attempt that holds seats or a claim (ENQUEUED to RUNNING, RESTARTING or CANCELLING)."""
 
     uid: JobUid
     project: str
@@ -152,15 +152,15 @@ class Holding:
     """Its resource name, for other jobs' explanations."""
     kind: JobKind = JobKind.CUSTOM_JOB
     engine: str = ""
-    """Empty: the first one."""
+    """The name of its engine; empty: the first engine."""
     claim: Claim | None = None
     """With a claim, ``seats`` are those that its engine has reported so far."""
     enqueued: bool = False
-    """Whether it lies in its engine's own queue."""
+    """Whether it waits in its engine's own queue."""
 
     @property
     def place(self) -> SeatsOrClaim:
-        """What it is launched with."""
+        """The seats or the claim for its launch."""
         return self.seats if self.claim is None else self.claim
 
     @property

@@ -1,4 +1,4 @@
-"""Calibrations and scores of predictions that jobs leave, as values."""
+"""Calibrations and scores of predictions from ended jobs, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class StoredOutcome:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where the next page goes on."""
+        """The position after which the next page begins."""
         return self.create_ns, self.uid, self.attempt
 
 
