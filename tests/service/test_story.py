@@ -77,7 +77,7 @@ def test_replicas_that_do_not_come_up_say_why(store, job):
     go(store, job.uid, JobState.QUEUED)
     hand_over(store, job.uid)
     go(store, job.uid, JobState.PREPARING)
-    assert sentence(store, job) == "Its replicas have their places and are being started."
+    assert sentence(store, job) == "Its replicas have nodes and are being started."
     why = Explanation(reason=Reason.NOT_STARTING, message="1 of 3 replicas is not up.")
     store.explain({job.uid: why}, JobState.PREPARING)
     assert sentence(store, job) == "1 of 3 replicas is not up."

@@ -41,7 +41,7 @@ _AGAIN_S: Final = 1.0
 
 
 class Serving(Protocol):
-    """The gateway that answers, once a client has connected."""
+    """The gateway after a client has connected."""
 
     def run(self, listeners: Sequence[socket.socket], jobs: JobSockets) -> None:
         """Answer until ``stop``, also on the sockets in the networks of jobs."""
@@ -50,7 +50,7 @@ class Serving(Protocol):
         """End, from another thread; requests under way are cut off."""
 
     def renew(self) -> bool:
-        """Renew the certificate if it is due; whether it was.  Raises OSError."""
+        """Renew the certificate if it is due; return whether it was renewed.  Raises OSError."""
 
 
 class GatewayListener:
@@ -110,10 +110,13 @@ class GatewayListener:
                 if refusal := self.open().refusal:
                     _warn("%s", refusal)
             except OSError as error:
-                _warn("cannot open the gateway of running jobs: %s", error)
+                _warn(
+                    "cannot open the gateway for running jobs, which cannot read gs:// now: %s",
+                    error,
+                )
 
     def renew(self) -> bool:
-        """Renew the certificate if it is due; whether it was.  Raises OSError."""
+        """Renew the certificate if it is due; return whether it was renewed.  Raises OSError."""
         return self._serving is not None and self._serving.renew()
 
     def close(self) -> None:
@@ -246,7 +249,7 @@ class GatewayListener:
                 gone.close()
 
     def _wait_for_end(self, seconds: float) -> bool:
-        """Wait, at most this long, for the end of the gateway; whether it ends."""
+        """Wait up to ``seconds`` for the end of the gateway; return whether it ends."""
         return self._end in self._wait_ready((), seconds)
 
     def _wait_ready(

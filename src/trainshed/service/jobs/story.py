@@ -1,4 +1,4 @@
-"""What happened to a job and why it is where it is, for the native API and the command line."""
+"""The events of a job and the reason for its state, for the native API and the command line."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -99,7 +99,7 @@ class Stories:
         )
 
     def _study_end(self, record: JobRecord) -> StudyForecast | None:
-        """When a study will be over, in numbers."""
+        """Forecast the end of a study; None if it has ended, or for other jobs."""
         study = record.job.spec.study
         if study is None or record.job.status.state.is_final:
             return None
@@ -108,11 +108,11 @@ class Stories:
         )
 
     def explain(self, project: str, job_id: str) -> JobExplanation:
-        """Why the job is where it is: a sentence, what blocks it, what would admit it.
+        """Explain the job's state: a sentence, what blocks it, what would admit it.
 
-        Of a job with reducers also what they are worth, predicted first and then achieved; of one
-        that reported its steps, what these came to, and how that compares with the prediction; of
-        one that runs on the CPU though it asks for GPUs, a warning.
+        A job with reducers also has their gain, predicted first and then measured; a job that
+        reported its steps has their times, compared with the prediction; a job that requests GPUs
+        but runs on the CPU has a warning.
         """
         record = self.find(project, job_id)
         waiting = self._waiting(record)
@@ -130,7 +130,7 @@ class Stories:
         )
 
     def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> JobEvents:
-        """The story of the job, sentence by sentence, oldest first; ``seq`` continues it."""
+        """Return the events of the job after the one with ``seq`` ``after``, oldest first."""
         record = self.find(project, job_id)
         rows = self.store.events(record.uid, after=after, limit=limit)
         return JobEvents(
@@ -149,13 +149,13 @@ class Stories:
         return _sentence(record)
 
     def _reduction(self, record: JobRecord, parts: Mapping[str, str]) -> str | None:
-        """What its reducers came to in the newest attempt that said so, else the prediction."""
+        """Return the gain of its reducers: the newest that was measured, else the prediction."""
         if record.job.spec.group(Role.REDUCER) is None:
             return None
         return parts.get(ACHIEVED, parts.get(PLANNED))
 
     def _cpu_warnings(self, record: JobRecord) -> tuple[str, ...]:
-        """Say where the newest attempt runs, or ran, on the CPU though it asks for GPUs."""
+        """Warn of replicas of the newest attempt that request GPUs but run, or ran, on the CPU."""
         demand = self.store.demand(record.uid)
         if not any(group.each.gpu_count for group in demand.groups):
             return ()
@@ -175,7 +175,7 @@ class Stories:
 
 
 def place_in_queue(store: Store, record: JobRecord) -> int | None:
-    """Its place in our queue, or what its engine says of its own; the next one's is 1.
+    """Return its position in the server's queue, or in the queue of its engine, from 1.
 
     Clients take a place of 0 for "scheduled already" (docs/sources/vertex.md 7.1).
     """
@@ -194,7 +194,7 @@ def _sentence(record: JobRecord) -> str:
     if error:
         return error
     return {
-        JobState.PREPARING: "Its replicas have their places and are being started.",
+        JobState.PREPARING: "Its replicas have nodes and are being started.",
         JobState.RUNNING: f"Attempt {record.attempt} is running.",
         JobState.RESTARTING: f"Attempt {record.attempt} is being ended; the next one will begin.",
         JobState.SUCCEEDED: "It completed successfully.",
@@ -209,7 +209,7 @@ _WORDS: Final = {
 
 
 def study_sentence(store: Store, record: JobRecord) -> str:
-    """Why a tuning job that is not over is where it is."""
+    """Return the sentences that explain the state of a tuning job that has not ended."""
     study = record.job.spec.study
     assert study is not None, f"job {record.uid} has no study"  # noqa: S101
     stored = store.trials(record.uid)

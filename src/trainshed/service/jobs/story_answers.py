@@ -1,4 +1,4 @@
-"""What the native API answers of one job."""
+"""Responses of the native API about one job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from trainshed.wire.native_v1 import Answer, PredictionScore, TrialSummary, Wait
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyForecast(Answer):
-    """When a study will be over, and what it will have cost; 80 % intervals: low, point, high."""
+    """Time to the end of a study, and its total cost; 80 % intervals: low, point, high."""
 
     left_s: Sequence[float]
-    """Until its last trial is over."""
+    """Seconds until its last trial ends."""
     cost: Sequence[float] | None = None
-    """Of all its trials by the catalog's prices, where one is known."""
+    """Of all its trials, by the catalog's prices; None if a price is unknown."""
     currency: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSummary(Answer):
-    """A job in short."""
+    """The summary of a job."""
 
     name: str
     display_name: str
@@ -36,30 +36,30 @@ class JobSummary(Answer):
     end_time: str | None = None
     error: str | None = None
     replicas: Sequence[ReplicaRow]
-    """Those of the newest attempt."""
+    """The replicas of the newest attempt."""
     waiting: Waiting | None = None
     outcome: PredictionScore | None = None
-    """How its newest attempt compares with what was predicted of it, where something was."""
+    """The newest attempt compared with its prediction; None without a prediction."""
     ending: StudyForecast | None = None
-    """When a study that is not over will be, from three finished trials on."""
+    """The forecast of a running study; None until three of its trials have finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobExplanation(Answer):
-    """Why a job is where it is."""
+    """Why a job is in its state."""
 
     name: str
     state: JobState
     message: str
     waiting: Waiting | None = None
     warning: str | None = None
-    """That it runs, or ran, on the CPU though it asks for GPUs."""
+    """A warning that the job requests GPUs, but runs or ran on the CPU."""
     reduction: str | None = None
-    """What its reducers came to, or are to come to."""
+    """The measured gain of its reducers, or the planned one."""
     steps: str | None = None
-    """What the steps of its newest attempt came to, of a job that reported them."""
+    """The step times of its newest attempt; None if the job reported none."""
     outcome: str | None = None
-    """How that compares with what was predicted, where something was."""
+    """The step times compared with their prediction; None without a prediction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

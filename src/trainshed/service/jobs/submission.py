@@ -298,7 +298,7 @@ def _object(document: Any) -> dict[str, Any]:
 def _violations(
     judgement: JudgedDocument, rules: SubmitRules, has_bucket: HasBucket
 ) -> Iterator[Violation]:
-    """Return all violations, without the consequences of other ones."""
+    """Yield all violations except those that follow from another one."""
     reported = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
     yield from reported
     if judgement.question is None:
@@ -306,9 +306,9 @@ def _violations(
     fields = {violation.field for violation in reported}
     spec = judgement.question.spec
     places = check_places(spec, has_bucket)
-    besides = (*_missing(spec), *places, *_missing_starts(spec, rules))
-    for violation in first_causes(besides, reported, judgement.say):
-        assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
+    more = (*_missing(spec), *places, *_missing_starts(spec, rules))
+    for violation in first_causes(more, reported, judgement.say):
+        assert isinstance(violation.field, FieldPath)  # noqa: S101  # these fields are not rendered yet
         name = judgement.say(violation.field)
         if name not in fields:
             fields.add(name)
@@ -326,7 +326,7 @@ def lacks_of(spec: JobSpec, rules: SubmitRules) -> Lacks:
 
 
 def _missing_starts(spec: JobSpec, rules: SubmitRules) -> Sequence[Violation]:
-    """Return the violations by programs that none of its engines can start."""
+    """Return the violations of programs that no engine of the job can start."""
     return list(missing_starts(spec, _images(spec, rules)))
 
 

@@ -36,9 +36,9 @@ def buckets_of_project(store: "Store", project: str) -> HasBucket:
 
 
 def check_places(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
-    """Yield violations of places: malformed URIs, paths of the machine, foreign buckets.
+    """Yield violations: malformed URIs, paths outside the work folder, buckets of other projects.
 
-    A local run may name any place of its machine.
+    A local run, which does not call this, may name any path of its machine.
     """
     yield from _malformed_uris(spec)
     for place in _directories(spec):
@@ -88,7 +88,7 @@ def _malformed(path: FieldPath, rule: str, uri: str) -> Iterator[Violation]:
 
 
 def _leaves_the_job(place: str) -> bool:
-    """Whether a directory lies elsewhere than below the folder in which the job starts."""
+    """Whether a directory is outside the folder in which the job starts."""
     path = PurePosixPath(place)
     return path.is_absolute() or place.startswith("~") or ".." in path.parts
 
@@ -97,8 +97,8 @@ def _path_violation(place: str) -> Violation:
     return Violation(
         field=FieldPath(Field.JOB_DIR),
         rule="job-dir",
-        message=f"{place!r} is a path of the server's machine, which jobs of the service do not "
-        "choose",
+        message=f"{place!r} is outside the job's work folder; a job of a server cannot use paths "
+        "of the server's machine",
         accepted="gs://BUCKET/PATH",
     )
 
@@ -120,7 +120,7 @@ def _programs(spec: JobSpec) -> Iterator[tuple[Role, Program]]:
 
 
 def _list_uri_buckets(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
-    """The buckets of directories and packages, with the fields that name them."""
+    """Yield the buckets of directories and packages, with the fields that name them."""
     directories = ((FieldPath(Field.JOB_DIR), place) for place in _directories(spec))
     for path, uri in (*directories, *_packages(spec)):
         bucket = uri.removeprefix(SCHEME).partition("/")[0]
@@ -172,7 +172,7 @@ def with_real_paths(
 ) -> tuple[JobSpec, tuple[str, ...]]:
     """Replace mount paths by folders of this machine; return the spec and notes for the log.
 
-    Arguments of containers do not change, nor do paths of foreign buckets.
+    Arguments of containers do not change, nor do paths of other projects' buckets.
     """
     mapped: dict[str, None] = {}
     groups = tuple(
@@ -212,7 +212,7 @@ def named(spec: JobSpec) -> set[str]:
 
 
 def _list_buckets(spec: JobSpec) -> Sequence[str]:
-    """The buckets of mount paths in the job's words, in their order."""
+    """Return the buckets of mount paths in arguments and variables, in order."""
     names = (match["bucket"] for _, _, word in _words(spec) for match in MOUNT.finditer(word))
     return [name for name in dict.fromkeys(names) if is_bucket_name(name)]
 
@@ -223,7 +223,7 @@ def _map_paths(
     def real(match: re.Match[str]) -> str:
         bucket = match["bucket"]
         is_own = is_bucket_name(bucket) and has_bucket(bucket)
-        if not is_own or _climbs(match):
+        if not is_own or _leaves_bucket(match):
             return match[0]
         mapped[bucket] = None
         return str(buckets.path_of(f"{SCHEME}{bucket}"))
@@ -236,7 +236,7 @@ def _map_paths(
     )
 
 
-def _climbs(match: re.Match[str]) -> bool:
+def _leaves_bucket(match: re.Match[str]) -> bool:
     """Whether a path leaves its bucket with ``..``."""
     text, end = match.string, match.end()
     before = text[: match.start()][-1:]

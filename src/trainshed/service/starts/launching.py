@@ -350,22 +350,25 @@ class Launching:
 
 
 def _find_programs(spec: JobSpec, images: Images) -> _Programs:
-    """The configuration may have changed since the job was submitted.  Raises EngineFault."""
+    """Find the programs again: the configuration may have changed.  Raises EngineFault."""
     by_role = stand_ins(spec, images)
     if None in by_role.values():
-        message = "the server's configuration has no local environment for the job's image any "
-        message += f"more, see the [[image]] tables; and {images.no_containers}"
-        raise EngineFault(message)
+        raise EngineFault(
+            "the server's configuration no longer has a local environment for the job's image; "
+            f"add one to the [[image]] tables; and {images.no_containers}"
+        )
     return _Programs(
         {role: stand_in for role, stand_in in by_role.items() if stand_in}, in_containers(by_role)
     )
 
 
 def _find_buckets(view: FilesystemView, spec: JobSpec, there: _AttemptEngine) -> Buckets:
-    """The buckets as replicas see them.  Raises EngineFault for a job that needs what is not."""
+    """Return the buckets as replicas see them.  Raises EngineFault if they see none it needs."""
     if not view.buckets and (names := sorted(named(spec))):
         message = f"jobs of the engine {there.name} see no buckets, and this one names {names[0]}"
-        raise EngineFault(f"{message}; accepted: `buckets` in the engine's table, a folder there")
+        raise EngineFault(
+            f"{message}; set `buckets` in the table of the engine to a folder of its nodes"
+        )
     return Buckets(root=Path(view.buckets))
 
 
