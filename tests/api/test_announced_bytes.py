@@ -36,7 +36,10 @@ def read(port, verb="GET"):
 
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [(None, "it has 3 bytes, but 10 were announced"), (OSError(5, "I/O error"), "I/O error")],
+    [
+        (None, "it has 3 bytes, but its Content-Length was 10"),
+        (OSError(5, "I/O error"), "I/O error"),
+    ],
 )
 def test_a_stream_that_ends_early_cuts_its_connection_with_one_line(caplog, fault, words):
     cut = pytest.raises((http.client.IncompleteRead, ConnectionError))

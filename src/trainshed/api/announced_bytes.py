@@ -30,7 +30,7 @@ class AnnouncedBytes(StreamingResponse):
         self._is_bodiless = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response, as far as its bytes can be read."""
+        """Send the response; close the connection if not all of its bytes can be read."""
         self._is_bodiless = scope["method"] == "HEAD"
         await super().__call__(scope, receive, send)
         if self._fault:
@@ -52,7 +52,7 @@ class AnnouncedBytes(StreamingResponse):
             return
         announced = int(self.headers.get("content-length", count))
         if count < announced and not self._is_bodiless:
-            self._fault = f"it has {count} bytes, but {announced} were announced"
+            self._fault = f"it has {count} bytes, but its Content-Length was {announced}"
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

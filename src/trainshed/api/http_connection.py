@@ -41,7 +41,7 @@ class HttpConnection(BoundedHeads):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Note that a head begins or continues."""
+        """Note that the head of a request begins or continues."""
         self.head_begins()
         super().data_received(data)
 
@@ -56,9 +56,9 @@ class HttpConnection(BoundedHeads):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Extend the deadline for each piece, up to the initial time."""
-        bought = self._held.due + len(body) / self._times.body_bytes_per_s
-        self._held.due = min(bought, self._clock() + self._times.body_s)
+        """Extend the deadline by the size of the piece, at most to the full time for a body."""
+        extended = self._held.due + len(body) / self._times.body_bytes_per_s
+        self._held.due = min(extended, self._clock() + self._times.body_s)
         super().on_body(body)
 
     def on_message_complete(self) -> None:

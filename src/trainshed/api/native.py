@@ -239,7 +239,7 @@ async def _while_admitted(
 
 
 async def _stream(cursor: LogCursor, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
-    """Yield existing lines, then new ones.  Between two reads no thread is held."""
+    """Yield existing lines, then new ones.  It occupies a thread only while it reads."""
     if tail is not None:
         await LOG_THREADS.run(cursor.skip_to_last, tail)
     while True:

@@ -121,7 +121,7 @@ async def _admit(scope: Scope, around: ChainServices, passage: RequestContext) -
 
 
 def _note_caller(scope: Scope, passage: RequestContext) -> None:
-    """Note on the connection whether the caller has a valid token (``api.connections``)."""
+    """Tell the connection whether its caller has a valid token (``api.connections``)."""
     connection = scope.get("state", {}).get(CONNECTION)
     if connection is not None:
         connection.recognise(authenticated=passage.caller is not None)
@@ -142,14 +142,14 @@ def _endpoint(row: RawMethod, around: ChainServices) -> Callable[[Request], Awai
             return refusal_response(refusal)
         except ClientDisconnect:
             return Response(status_code=GONE_STATUS)
-        except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
+        except Exception:  # noqa: BLE001  # as in the chain: the caller gets an incident number
             return refusal_response(incident(f"{row.verb} {row.path}"))
 
     return endpoint
 
 
 class LazyApp:
-    """Makes an application that is slow to make only when it is needed."""
+    """Makes a slow application at its first request."""
 
     def __init__(self, make: Callable[[], ASGIApp]) -> None:
         """``make`` is called once, in a thread."""
@@ -177,7 +177,7 @@ class GoogleRoutes:
     around: ChainServices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer a request."""
         passage, incoming = passage_of(scope), Incoming(receive)
         try:
             await self._read(passage, scope, incoming)
@@ -243,7 +243,7 @@ def make_app(
     routes += [*storage, token_mount(storage)]
     app = _Application(
         routes=routes,
-        middleware=_pages_of(around),
+        middleware=_cors_middleware(around),
         exception_handlers={HTTPException: _not_routed},
     )
     app.router.redirect_slashes = False
@@ -253,22 +253,22 @@ def make_app(
 
 
 class _Application(Starlette):
-    """Routes by the first segment of the path where that is enough.
+    """Routes by the first segment of the path if an application owns all paths below it.
 
     Starlette's own layers would take a twentieth of the time of a submission.
     """
 
     direct: Mapping[str, ASGIApp] = MappingProxyType({})
-    """Applications, by the first segment of their paths."""
+    """Applications that skip Starlette's layers, by the first segment of the path."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer a request."""
         segment = scope["path"].split("/", 2)[1:2] if scope["type"] == "http" else ()
         app = self.direct.get(segment[0]) if segment else None
         await (app or super().__call__)(scope, receive, send)
 
 
-def _pages_of(around: ChainServices) -> list[Middleware]:
+def _cors_middleware(around: ChainServices) -> list[Middleware]:
     """Return the middleware that allows pages of allowed origins (CORS)."""
     if not around.allowed_origins:
         return []
@@ -288,11 +288,11 @@ class Recognised:
     """Admits callers to an application outside the chain."""
 
     app: ASGIApp
-    """Checks itself what a caller may do."""
+    """The application; it checks the permissions of the caller itself."""
     around: ChainServices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer a request."""
         if scope["type"] != "http":
             raise HTTPException(404)
         incoming, passage, request = Incoming(receive), passage_of(scope), Request(scope)
@@ -328,10 +328,10 @@ def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:
         try:
             healthy = await anyio.to_thread.run_sync(is_healthy)
         except StoreFault as fault:  # transient: no traceback
-            _log.warning("the store does not answer: %s", fault)
+            _log.warning("cannot query the store for the health check: %s", fault)
             healthy = False
-        except Exception:  # noqa: BLE001  # whatever it is, the answer is the same
-            _log.warning("the store does not answer", exc_info=True)
+        except Exception:  # noqa: BLE001  # any failure gets the same answer
+            _log.warning("cannot query the store for the health check", exc_info=True)
             healthy = False
         return PlainTextResponse(
             "ok" if healthy else "the store does not answer", 200 if healthy else 503

@@ -180,7 +180,7 @@ def _holds(document: Any, path: Path) -> bool:
     for step in path:
         if isinstance(step, int):
             if isinstance(document, Mapping):
-                continue  # alone where a list belongs
+                continue  # an object in place of a list
             document = (
                 document[step] if isinstance(document, list) and step < len(document) else None
             )
@@ -205,7 +205,7 @@ def _own(document: dict[Any, Any], path: Path) -> Any:
     place: Any = document
     for name, after in zip(path, (*path[1:], "")[: len(path)], strict=True):
         if isinstance(place, Mapping) and isinstance(name, int):
-            continue  # alone where a list belongs
+            continue  # an object in place of a list
         step = _as_spelled(place, name)
         value = _at(place, step)
         place = _put(place, step, _copy(value) if value is not None else _empty(after))

@@ -86,7 +86,9 @@ def _part(mail: Mail) -> BatchPart:
     line, _, rest = content.lstrip().partition(b"\n")
     words = line.decode("latin-1").split()
     if len(words) < 2:  # noqa: PLR2004 - a verb and a path
-        raise BadBatch("A part of a batch must begin with a verb and a path")
+        raise BadBatch(
+            "A part of a batch must begin with a verb and a path, such as GET /storage/v1/b/B/o/N"
+        )
     inner = BytesParser().parsebytes(rest)
     body = inner.get_payload(decode=True)
     return BatchPart(

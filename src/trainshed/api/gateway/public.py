@@ -28,31 +28,31 @@ from trainshed.wire.storage_v1.resources import layout_json, public_bucket_json
 STORAGE_HOST: Final = "storage.googleapis.com"
 #: Seconds that the next bytes may take.
 _ANSWER_S: Final = 10.0
-#: Seconds without another attempt after Google could not be reached.
+#: Seconds without requests to Google after it was unreachable.
 _AWAY_S: Final = 30.0
 _THREADS_MAX: Final = 8
 _PIECE_BYTES: Final = 256 << 10
 
 SILENT: Final = "this server has no such bucket, and Google's storage does not answer"
 
-_READING: Final = frozenset({"GET", "HEAD"})
+_READ_VERBS: Final = frozenset({"GET", "HEAD"})
 _FORWARDED_HEADERS: Final = frozenset(
     {"accept", "accept-encoding", "range", "if-match", "if-none-match", "if-modified-since",
      "if-unmodified-since", "x-goog-if-generation-match", "x-goog-if-metageneration-match"}
 )  # fmt: skip
-_SHOWN: Final = re.compile(
+_RESPONSE_HEADERS: Final = re.compile(
     r"accept-ranges|cache-control|content-[a-z]+|etag|expires|last-modified|retry-after|vary"
     r"|x-goog-[a-z0-9-]+"
 )
 #: Statuses passed on to the program: bytes, conditions, and errors that clients retry.
-_GIVEN: Final = frozenset({200, 206, 304, 412, 416, 429, *range(500, 600)})
+_PASSED_STATUSES: Final = frozenset({200, 206, 304, 412, 416, 429, *range(500, 600)})
 #: Google refuses these to callers without a token, and TensorFlow and gcloud request them first.
-_ABOUT: Final = re.compile(r"/storage/v1/b/([^/]+)(/storageLayout)?")
+_BUCKET_METADATA: Final = re.compile(r"/storage/v1/b/([^/]+)(/storageLayout)?")
 
 Connect = Callable[[], HTTPConnection]
 
 
-class _NoWay(Exception):
+class _Unreachable(Exception):
     """Google cannot be reached from this machine."""
 
 
@@ -66,11 +66,11 @@ class Public:
         self._away_until = 0.0
 
     async def read(self, request: Request) -> Response | None:
-        """Return Google's answer to a caller without a token; None if it is of no use."""
+        """Return Google's response to a request without a token; None if it has no public data."""
         target = _target(request)
         if target is None or time.monotonic() < self._away_until:
             return None
-        about = _ABOUT.fullmatch(request.url.path)
+        about = _BUCKET_METADATA.fullmatch(request.url.path)
         if about and request.method == "GET":
             return await self._about(unquote(about[1]), is_layout=bool(about[2]))
         headers = {
@@ -91,18 +91,20 @@ class Public:
     async def _forward(self, verb: str, target: str, headers: Mapping[str, str]) -> Response | None:
         try:
             response = await self._threads.run(self._send_request, verb, target, headers)
-        except _NoWay:
+        except _Unreachable:
             self._away_until = time.monotonic() + _AWAY_S
             return None
         except OSError:
             return refusal(503, SILENT)
         except (HTTPException, ValueError):  # HTTP cannot express the request
             return None
-        if response.status not in _GIVEN:
+        if response.status not in _PASSED_STATUSES:
             response.close()
             return None
         response_headers = {
-            name: text for name, text in response.getheaders() if _SHOWN.fullmatch(name.lower())
+            name: text
+            for name, text in response.getheaders()
+            if _RESPONSE_HEADERS.fullmatch(name.lower())
         }
         pieces = self._pieces(response)
         return AnnouncedBytes(
@@ -110,12 +112,12 @@ class Public:
         )
 
     def _send_request(self, verb: str, target: str, headers: Mapping[str, str]) -> HTTPResponse:
-        """Raises _NoWay, OSError, HTTPException, ValueError."""
+        """Raises _Unreachable, OSError, HTTPException, ValueError."""
         connection = self._connect()
         try:
             connection.connect()
         except OSError as error:
-            raise _NoWay from error
+            raise _Unreachable from error
         try:
             connection.request(verb, target, headers={**headers, "Connection": "close"})
             return connection.getresponse()  # now owns the socket, and closes it
@@ -147,11 +149,11 @@ def by_proxies(proxies: Mapping[str, str]) -> Connect:
 
 
 def _target(request: Request) -> str | None:
-    """Return the target at storage.googleapis.com; None: it needs a token."""
+    """Return the request target at storage.googleapis.com; None if the request needs a token."""
     scope = request.scope
     query = scope["query_string"].decode("latin-1")
-    if request.method not in _READING or "raw_path" not in scope or f"{SIGNATURE}=" in query:
+    if request.method not in _READ_VERBS or "raw_path" not in scope or f"{SIGNATURE}=" in query:
         return None
-    bucket, is_named, _ = authority_of(scope).rpartition(f".{STORAGE_HOST}")
+    bucket, is_subdomain, _ = authority_of(scope).rpartition(f".{STORAGE_HOST}")
     path: str = scope["raw_path"].decode("latin-1")
-    return (f"/{bucket}" if is_named else "") + path + (f"?{query}" if query else "")
+    return (f"/{bucket}" if is_subdomain else "") + path + (f"?{query}" if query else "")

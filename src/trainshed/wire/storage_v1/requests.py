@@ -137,10 +137,10 @@ _WHOLE_DIGITS_MAX = 18
 
 
 def patch_attributes(before: Attributes, document: Mapping[str, Any]) -> Attributes:
-    """The attributes after a PATCH: null removes, what is not named stays.
+    """Return the attributes after a PATCH: null removes one, absent fields do not change.
 
-    Fields that are not attributes (``size``, ``storageClass``, ``acl`` ...) are left alone: clients
-    send whole resources back.
+    Fields that are not attributes (``size``, ``storageClass``, ``acl`` ...) are ignored, because
+    clients send whole resources back.
     """
     changes = {
         name: _line(key, document[key]) for key, name in ATTRIBUTE_KEYS.items() if key in document
@@ -152,7 +152,7 @@ def patch_attributes(before: Attributes, document: Mapping[str, Any]) -> Attribu
 
 
 def attributes_of(document: Mapping[str, Any], content_type: str = "") -> Attributes:
-    """The attributes of a new object; ``content_type`` is what the transfer said of the bytes."""
+    """The attributes of a new object; ``content_type`` is the default from the transfer."""
     attributes = patch_attributes(Attributes(), document)
     return attributes if attributes.content_type else replace(attributes, content_type=content_type)
 
@@ -179,17 +179,19 @@ def conditions_of(
     return Conditions(**{name: whole(query, key) for key, name in keys.items()})
 
 
-#: As Cloud Storage has it.
+#: The limit of Cloud Storage.
 SOURCES_MAX = 32
 
 
 def compose_sources(
     document: Mapping[str, Any],
 ) -> tuple[list[tuple[str, Conditions]], dict[str, Any]]:
-    """The objects to put together, what must be true of each, and what is said of the whole."""
+    """Return the sources with their conditions, and the metadata of the composed object."""
     sources, destination = document.get("sourceObjects"), document.get("destination") or {}
     if not isinstance(sources, list) or not sources or not isinstance(destination, dict):
-        raise BadStorageRequest("compose wants sourceObjects, a list of objects with a name")
+        raise BadStorageRequest(
+            "sourceObjects of a compose request must be a list of objects with a name"
+        )
     if len(sources) > SOURCES_MAX:
         raise BadStorageRequest(
             f"The number of source components provided ({len(sources)}) exceeds the maximum "
@@ -200,7 +202,9 @@ def compose_sources(
 
 def _source(source: Any) -> tuple[str, Conditions]:
     if not isinstance(source, dict) or not isinstance(source.get("name"), str):
-        raise BadStorageRequest("compose wants sourceObjects, a list of objects with a name")
+        raise BadStorageRequest(
+            "sourceObjects of a compose request must be a list of objects with a name"
+        )
     preconditions = source.get("objectPreconditions") or {}
     texts = (
         {"generation": source.get("generation"), **preconditions}
