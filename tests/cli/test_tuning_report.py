@@ -65,7 +65,11 @@ def test_json_tells_where_the_files_are(trainshed, tmp_path):
     [
         (("ai-platform", "jobs", "report", "plain"), 2, "plain is not a tuning job"),
         (("ai-platform", "jobs", "report", "other"), 1, "NOT_FOUND: there is no such job"),
-        (("ai", "hp-tuning-jobs", "report", "projects/p/jobs/x"), 2, "is not the name of a tuning"),
+        (
+            ("ai", "hp-tuning-jobs", "report", "projects/p/jobs/x"),
+            2,
+            "the name of a tuning job must be",
+        ),
         (("ai", "hp-tuning-jobs", "report"), 2, "NAME"),
     ],
 )

@@ -56,7 +56,9 @@ class JobCollection:
 
     def _refuse_name(self, name: str) -> UsageFault:
         form = resource_name(self.word, "P", "L", self.word[0].upper())
-        return UsageFault(f"{name} is not the name of a {self.noun}; a full name is {form}")
+        return UsageFault(
+            f"the name of a {self.noun} must be an id or a full name such as {form}, got {name}"
+        )
 
 
 COLLECTIONS: Final[Mapping[str, JobCollection]] = {

@@ -72,7 +72,7 @@ class Followed:
                 yield waiting
 
     def states(self) -> Iterator[Json]:
-        """Poll the job until it has ended."""
+        """Yield the job repeatedly, until it has ended."""
         pause_s = PAUSE_S_MIN
         while True:
             job = self.job()
@@ -103,7 +103,8 @@ class Followed:
         if not self._was_reached:
             raise  # noqa: PLE0704  # it is being handled
         self.note(
-            "the server does not answer; retrying for a minute: the job runs on, no line is lost"
+            "the server does not answer; retrying for a minute: the job continues, and no log line "
+            "is lost"
         )
         until = time.monotonic() + RETURN_S_MAX
         while True:

@@ -190,7 +190,9 @@ def _read(status: int, body: bytes) -> Json:
         return document
     error = document.get("error") if isinstance(document, dict) else None
     if not isinstance(error, dict):
-        message = f"the answer {status} is not from a Trainshed server; check the address"
+        message = (
+            f"the response with status {status} is not from a Trainshed server; check the address"
+        )
         raise ServerRefusal(status, "UNKNOWN", message, [])
     raise ServerRefusal(
         status,

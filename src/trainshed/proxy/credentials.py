@@ -43,14 +43,15 @@ def public_half(key: Json) -> Json:
 def default_credentials(
     server: Server, project: str, folder: Path, key: Json | None = None
 ) -> Iterator[DefaultCredentials]:
-    """Write the file into the folder; afterwards delete its key from the server.
+    """Write the file of default credentials into the folder; at the end delete its new key.
 
-    ``key`` is a registered key, which is not deleted.  Raises ServerRefusal and Unreachable.
+    ``key`` is a registered key to use instead, which stays registered.  Raises ServerRefusal and
+    Unreachable.
     """
     document = key or new_key()
     key_id = None if key else _register(server, document, folder)
     is_account = key or key_id
-    content = document | {"project_id": project} if is_account else _user(server, project)
+    content = document | {"project_id": project} if is_account else _user_document(server, project)
     file = folder / FILE
     write_file(file, json.dumps(content).encode())
     try:
@@ -74,7 +75,7 @@ def _register(server: Server, document: Json, folder: Path) -> str | None:
     return str(key["id"])
 
 
-def _user(server: Server, project: str) -> dict[str, str]:
+def _user_document(server: Server, project: str) -> dict[str, str]:
     return {
         "type": "authorized_user",
         "client_id": "trainshed",

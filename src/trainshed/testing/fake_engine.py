@@ -3,9 +3,9 @@
 It stands for the outside world, so it outlives the controllers of a test, records every call, and
 detects violations: an attempt started twice, two attempts of one job at once, a node with more
 replicas than it can hold.  Thousands of attempts are cheap: the clock is read, and the simulation
-never sleeps, also not between a notice and the end.
+never sleeps, not even between a notice and the end.
 
-With ``places=Places.ENGINE`` it has a queue of its own, in which an attempt waits for the time in
+With ``places=PlacedBy.ENGINE`` it has a queue of its own, in which an attempt waits for the time in
 its script and until the nodes have room for all its replicas.
 """
 
@@ -91,10 +91,10 @@ class FakeEngine:
         launches_at_once: int = 1,
         enqueued_max: int | None = None,
     ) -> None:
-        """Nothing runs yet; ``script`` is asked once an attempt.
+        """Start nothing; ``script`` is called once for each attempt.
 
-        ``stranger`` is its phase of attempts that were never launched or stopped: an engine whose
-        attempts are files or objects may report an absent one as LOST.  ``places``,
+        ``stranger`` is the phase that it reports for attempts that were never launched or stopped:
+        a real engine may report UNKNOWN or LOST.  ``places``,
         ``launches_at_once`` and ``enqueued_max`` are traits.
         """
         self._nodes = tuple(nodes)
@@ -112,17 +112,17 @@ class FakeEngine:
         self.orders: defaultdict[AttemptKey, list[StopOrder]] = defaultdict(list)
         """Calls of ``stop``, in order."""
         self.violations: list[str] = []
-        """Violations that happened."""
+        """Sentences on the violations that it detected."""
         self.unreachable = False
-        """While True it answers UNKNOWN, and refuses launches and stops."""
+        """While True it reports UNKNOWN, and refuses launches and stops."""
         self.launch_s = 0.0
         """Seconds that a launch takes."""
         self.leftovers: set[AttemptKey] = set()
         """Attempts with a living process without a supervisor."""
         self.queue_max: int | None = None
-        """The most attempts in its own queue."""
+        """The largest number of attempts in its own queue; None: no limit."""
         self.is_busy = False
-        """While True its own queue places nothing."""
+        """While True its own queue starts no attempt."""
         self.is_empty = False
         """While True its own queue reports that it is empty."""
         self.traits = Traits(
@@ -179,11 +179,13 @@ class FakeEngine:
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """Start an attempt unless it was started or stopped before.
 
-        Raises EngineFault, and Refused where a queue of its own does not take it.
+        Raises EngineFault, and LaunchRefused if its own queue does not accept it.
         """
         self._reach()
         if isinstance(place, Claim) is not (self.traits.places is PlacedBy.ENGINE):
-            raise EngineFault(f"{self.name} places by {self.traits.places.value}, and got {place}")
+            raise EngineFault(
+                f"{self.name} must get a place by {self.traits.places.value}, got {place}"
+            )
         if self.launch_s:
             time.sleep(self.launch_s)
         with self._lock:
@@ -199,7 +201,7 @@ class FakeEngine:
                 self._start(FakeAttempt(key, script, _name_seats(plan, place), self._monotonic()))
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
-        """Give an attempt notice of its end; one that never started will not."""
+        """Give an attempt notice; an attempt that has not started never starts."""
         self._reach()
         with self._lock:
             self.stops[key] += 1

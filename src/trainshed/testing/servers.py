@@ -23,7 +23,7 @@ _REGION: Final = "us-central1"
 
 
 class TestServer:
-    """A server as a test sees it."""
+    """The addresses and credentials of a running server, for a test."""
 
     __test__ = False  # pytest takes a class of this name for tests
 
@@ -54,7 +54,7 @@ class TestServer:
 
 
 class ServerPool:
-    """The servers of a process of pytest."""
+    """The servers that tests of one process use, one after another."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(4, "trainshed servers")
@@ -77,9 +77,9 @@ class ServerPool:
 
     @contextlib.contextmanager
     def lend(self, *, prepare_next: bool = False) -> Iterator[TestServer]:
-        """Lead Google's names in this process to a new server, until the end.
+        """Redirect Google's host names in this process to a new server, until the context ends.
 
-        ``prepare_next`` starts another one meanwhile.
+        ``prepare_next`` starts the server for the next test meanwhile.
         """
         running = self._take()
         target = self._target(running)

@@ -11,7 +11,7 @@ from trainshed.client.collections import native_path
 _KEY = re.compile(r"(.+)/([1-9][0-9]{0,8})")
 
 _SUMMARY = (
-    "Confirms that an attempt has no running processes, where its engine cannot know: its node is "
+    "Confirms that an attempt has no running processes if its engine cannot check: its node is "
     "switched off, or was restarted. The attempt counts as lost, and its job starts again if it "
     "may. Confirm only what you have checked: if the attempt still runs, two attempts run, and "
     "only programs that save with trainshed_trainer keep the older one out. For administrators of "
@@ -32,7 +32,7 @@ def parser(prog: str) -> flags.Parser:
         metavar="UID/ATTEMPT",
         type=_key,
         help="The job's number, a slash, and the attempt's number; an AI Platform job id or a full "
-        "name may stand in the place of the job's number",
+        "name also identifies the job",
     )
     flags.add_client_flags(parser)
     return parser
@@ -47,7 +47,7 @@ def _key(text: str) -> tuple[str, str]:
 
 
 def run(request: flags.Request) -> int:
-    """Confirm it, and print the consequences."""
+    """Confirm that the attempt has no processes, and print the consequences."""
     args = request.args
     job, attempt = args.attempt
     place = place_of(args)

@@ -98,14 +98,14 @@ def _examine(settings: "Settings") -> "DoctorReport":
                 look,
                 settings.data_dir,
                 settings.store_url,
-                partial(_list_known, engines, here=True),
-                elsewhere=partial(_list_known, engines, here=False),
+                partial(_list_attempts, engines, here=True),
+                elsewhere=partial(_list_attempts, engines, here=False),
                 roots=engines.jobs,
             )
         )
 
 
-def _list_known(engines: "Engines", *, here: bool) -> "Sequence[Known]":
+def _list_attempts(engines: "Engines", *, here: bool) -> "Sequence[Known]":
     """Return the attempts that this machine's engines, or the others, know.  Raises OSError."""
     from trainshed.engines.base import NodeLocation
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 NOTICE_S_MAX: Final = 86_400.0
 
 _SUMMARY: Final = {
-    "drain": "Stops new replicas on a node. Running replicas continue; with --notice they get "
-    "notice as by maintain.",
-    "maintain": "Takes a node out of service: it takes no new replicas, those on it are given "
-    "notice, and their jobs start again by themselves, elsewhere or when the node is back, under "
-    "the same replica names. What this costs a job does not count against its restarts.",
-    "resume": "Allows replicas on a node again; jobs that wait for it start by themselves.",
+    "drain": "Stops the placing of new replicas on a node. Running replicas continue; with "
+    "--notice they get notice as with maintain.",
+    "maintain": "Takes a node out of service: it accepts no new replicas, its running replicas get "
+    "notice, and the server restarts their jobs on other nodes or when the node is back, under "
+    "the same replica names. This does not count against the restarts of a job.",
+    "resume": "Allows replicas on a node again; the server starts the jobs that wait for it.",
 }
 _EXAMPLE: Final = {
     "drain": """\
@@ -47,7 +47,7 @@ def parser(prog: str) -> flags.Parser:
     parser.set_defaults(order=order, notice=None, wait=False)
     parser.add_argument("node", metavar="NODE", help="Its name, as trainshed nodes shows it")
     if order != "resume":
-        _add_notice(parser, default="120s" if order == "maintain" else "none: replicas run on")
+        _add_notice(parser, default="120s" if order == "maintain" else "none: replicas continue")
     flags.add_client_flags(parser)
     return parser
 

@@ -85,19 +85,20 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "--insecure-http",
         action="store_true",
-        help="Plain HTTP where other machines reach it: behind a proxy that speaks TLS",
+        help="Serve plain HTTP to other machines; only behind a proxy that provides TLS",
     )
     parser.add_argument(
         "--fleet-policy",
         choices=["exact", "best-effort", "emulate"],
-        help="What a replica reserves on this machine (best-effort with GPUs, else emulate)",
+        help="Resources that a replica reserves on this machine; default: best-effort with GPUs, "
+        "else emulate",
     )
     parser.add_argument(
         "--fake-gpus",
         type=int,
         metavar="N",
-        help="This many simulated GPUs instead of the machine's own: of any type that a job "
-        "requests, without the ability to compute",
+        help="Offer N simulated GPUs of any requested type instead of the machine's own; they "
+        "cannot compute",
     )
     parser.add_argument(
         "--engine",

@@ -63,7 +63,7 @@ def _events(place: ServerPlace, path: str) -> Iterator[Json]:
 
 
 def list_manifest_lines(document: Json) -> Iterator[str]:
-    """What was sent for an attempt, or would be, for people."""
+    """Yield the lines of the manifest of an attempt, for users."""
     yield f"{document['job']}: attempt {document['attempt']}, engine {document['engine']}"
     for part in document["parts"]:
         yield f"--- {part['name']}"
