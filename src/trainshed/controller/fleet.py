@@ -25,7 +25,7 @@ class FleetReporter:
         return bool(changed)
 
     def _report(self, name: str) -> bool:
-        """Return whether an engine's fleet changed; an unreachable engine keeps its last."""
+        """Store an engine's nodes; return whether they changed.  Skip an unreachable engine."""
         fleet = self._engines.fleet_of(name)
         if fleet is None:
             return False

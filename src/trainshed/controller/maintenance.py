@@ -43,13 +43,13 @@ class Maintenance:
     holdings: Holdings
     budgets: Budgets
     pace: Pace
-    """Its ``grace_s`` is the notice of an order that gives none."""
+    """Its ``grace_s`` is the notice if an order sets none."""
     refresh_nodes: Callable[[], None]
     """Called before jobs get notice, so that the scheduler reads the nodes again."""
     orders_nodes: Callable[[str], str | None]
     """Returns the command that orders an engine's nodes; None: administrators order them here."""
     _settled: dict[_Attempt, float] = field(default_factory=dict, init=False)
-    """The notice given to attempts on such nodes that are already ending."""
+    """The notice in seconds of attempts on such nodes that are already ending."""
 
     def once(self) -> int:
         """Do one pass; return how many jobs were given notice, 0 while another server leads."""

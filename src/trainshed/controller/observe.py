@@ -126,7 +126,7 @@ class Observer:
         return steps
 
     def _due(self, heard: Collection[AttemptKey]) -> Collection[AttemptKey]:
-        """Return all attempts; of very many waiting attempts one part, in turn."""
+        """Return the attempts to observe; of very many waiting attempts one part, in turn."""
         waiting = self._waits.waiting
         if len(waiting) <= WAITING_AT_ONCE:
             return self._watched
@@ -160,8 +160,8 @@ class Observer:
         """Return the jobs whose attempts have no unperformed commands.
 
         Before a LAUNCH is confirmed, an attempt unknown to the engine may still appear; before a
-        STOP is, an absent attempt may still start.  Jobs are read before commands: both are
-        committed together, so a command that is missing afterwards was performed.
+        STOP is confirmed, an absent attempt may still start.  Jobs are read before commands: both
+        are committed together, so a command that is missing afterwards was performed.
         """
         jobs = self.store.active(server, uids=uids)
         active = {AttemptKey(job.uid, job.attempt): job for job in jobs}

@@ -156,7 +156,7 @@ def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
 
 
 def hung(hang: Hang) -> NewEvent:
-    """Say that a replica shows no progress; the event's details say what it was doing."""
+    """Make the event of a hanging replica; its data has the stacks of the replica's threads."""
     return NewEvent(
         kind=HUNG,
         message=f"Replica {hang.task_name} has shown no progress for {hang.seconds:.0f} s.",

@@ -43,22 +43,21 @@ class Pace:
     studies_s: float = 1.0
     """Seconds until a trial's report is read."""
     slow_s: float = 5.0
-    """Seconds between scheduling passes without a change: time alone ends
-    reservations."""
+    """Seconds between scheduling passes without a change, because reservations end with time."""
     grace_s: float = 10.0
     """Seconds between a replica's SIGTERM and its SIGKILL."""
     window: int = FRONT_MAX
-    """Waiting jobs that one scheduling pass considers; reads explain the jobs behind them."""
+    """The most waiting jobs that one scheduling pass considers."""
     batch: int = 100
-    """Steps in one transaction: submissions share SQLite's single writer."""
+    """The most steps in one transaction, because submissions wait for SQLite's single writer."""
 
 
 class Worker:
     """Runs a step when it is woken, and at least every ``tick_s``.
 
-    ``rest`` bounds the thread's use of the machine: after a step that took d seconds it rests
-    ``rest * d`` seconds, at least REST_S_MIN and at most REST_S_MAX, even if woken.  ``end_s``
-    bounds the wait for its end, in seconds; None: as long as the step takes.
+    ``rest`` bounds the thread's use of the machine: after a step that took d seconds the
+    thread waits ``rest * d`` seconds, at least REST_S_MIN and at most REST_S_MAX, even if woken.
+    ``end_s`` is the most that ``join`` waits, in seconds; None: until the step has ended.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Worker:
         rest: float = 0.0,
         end_s: float | None = None,
     ) -> None:
-        """Prepare the thread; ``start`` starts it."""
+        """Make the thread; ``start`` starts it.  For the parameters see the class."""
         self.name = name
         self._step = step
         self._tick_s = tick_s
@@ -82,7 +81,6 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=f"controller-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def wake(self) -> None:

@@ -66,7 +66,7 @@ class PlanningPass:
         self.waits: dict[int, Wait] = {}
         self.reservation: Reservation | None = None
         self.quota_blockers: set[int] = set()
-        """Jobs behind which others wait for quota only."""
+        """Jobs that block later jobs only by their quota."""
         self.ends = list(ends)
         self._before: Reservation | None = None
         self._backfill: Backfill | None = None
@@ -116,12 +116,14 @@ class PlanningPass:
 
     def _consider(self, job: QueuedJob) -> Wait | None:
         """Place a job, or record why it waits."""
-        wait = self._await_quota(job) or (None if job.seatless else self._await_known(job))
+        wait = self._wait_for_quota(job) or (
+            None if job.seatless else self._wait_for_failed_demand(job)
+        )
         if wait is not None:
             return wait
         seats = () if job.seatless else self._seat(job, job.demand)
         if seats is None:
-            return self._await_room(job)
+            return self._wait_for_room(job)
         self.placed[job.uid] = seats
         self.placed_jobs[job.uid] = job
         self.quotas.take(job.uid, job.project, job.demand)
@@ -129,7 +131,7 @@ class PlanningPass:
             insort(self.ends, (self._end_s(job), job.uid))
         return None
 
-    def _await_quota(self, job: QueuedJob) -> Wait | None:
+    def _wait_for_quota(self, job: QueuedJob) -> Wait | None:
         exceeded = self.quotas.exceeded(job.project, job.demand)
         closers = self._closers(job.project, job.demand)
         if not exceeded and not closers:
@@ -146,22 +148,22 @@ class PlanningPass:
         return Wait(job=job, reason=Reason.QUOTA, exceeded=exceeded)
 
     def _closers(self, project: str, demand: JobDemand) -> list[QueuedJob]:
-        """List waiting jobs that need a quota of this one."""
+        """List earlier waiting jobs that closed a quota that this job needs."""
         claims = self.quotas.claims(project, demand) if self._closed else ()
         return [self._closed[claim.bucket] for claim in claims if claim.bucket in self._closed]
 
-    def _await_known(self, job: QueuedJob) -> Wait | None:
+    def _wait_for_failed_demand(self, job: QueuedJob) -> Wait | None:
         """Return the wait of a job whose demand has already failed in this pass."""
         free, key = self._attempt(job)
         first = self._failed.get((True, key)) or self._failed.get((free, key))
         return Wait(job=job, reason=Reason.BEHIND_QUEUE, behind=first) if first else None
 
     def _attempt(self, job: QueuedJob) -> tuple[bool, object]:
-        """Return the key of an attempt: whether it avoids the reservation, and the demand."""
+        """Return whether the job ends before the reserved start, and the key of its demand."""
         free = self._backfill is None or self._backfill.in_time(self._end_s(job))
         return free, self.fleet.topology.shape(job.demand).key
 
-    def _await_room(self, job: QueuedJob) -> Wait:
+    def _wait_for_room(self, job: QueuedJob) -> Wait:
         if (blocking_reason := self.feasibility.blocking_reason(job.demand)) is not None:
             return Wait(job=job, reason=blocking_reason)
         free, key = self._attempt(job)
@@ -193,7 +195,7 @@ class PlanningPass:
         return self.reservation
 
     def _older_waiting(self, job: QueuedJob) -> frozenset[int]:
-        """List older jobs that may later need the same room; not those above a quota for ever."""
+        """List older waiting jobs, without those that exceed a quota by themselves."""
         return frozenset(
             uid
             for uid, wait in self.waits.items()

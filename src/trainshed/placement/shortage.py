@@ -25,7 +25,7 @@ class Shortage:
         shape = self._fleet.topology.shape(demand)
         if shape.key not in self._sentences:
             sentences = (self._of_batch(shape.where, batch) for batch in shape.batches)
-            alone = "each of its groups would fit alone; all of them at once do not"
+            alone = "each of its groups fits alone, but not all at once"
             self._sentences[shape.key] = next(filter(None, sentences), alone)
         return self._sentences[shape.key]
 
@@ -50,7 +50,7 @@ class Shortage:
         return f"no node has all of that free{self._largest(where, batch)}"
 
     def _largest(self, where: Where, batch: ReplicaBatch) -> str:
-        """Say what is free on the nearest node of those that reserve CPUs and memory."""
+        """Describe the free resources of the best node among those that reserve CPUs and memory."""
         demand, topology = batch.replica, self._fleet.topology
         nodes = [
             i
@@ -62,7 +62,8 @@ class Shortage:
         node = max(nodes, key=lambda i: (self._covers(i, demand), -i))
         room = self._fleet.rooms[node]
         has = f"{room[VCPUS]} vCPUs and {room[MEMORY] / _MIB_PER_GB:g} GB of memory"
-        largest = f"the largest, {topology.name(node)}, has {has} (policy exact reserves them)"
+        reserves = "policy exact reserves vCPUs and memory"
+        largest = f"the largest, {topology.name(node)}, has {has} ({reserves})"
         return f"; {largest}; {_WAY_OUT}"
 
     def _covers(self, node: int, demand: Demand) -> tuple[float, float]:
