@@ -42,11 +42,11 @@ from trainshed.store.base import StoreFault
 
 _log = logging.getLogger(__name__)
 
-#: The same on every repetition of one gcloud run's request (docs/sources/gcloud.md 2).
+#: An id that all repetitions of a request by one gcloud run have (docs/sources/gcloud.md 2).
 INVOCATION: Final = re.compile(r"\binvocation-id/([0-9a-zA-Z]+)")
 
 
-CLIENT_GONE: Final = "the client went away"
+CLIENT_GONE: Final = "the client disconnected"
 GIVEN_TWICE: Final = "is given twice; send it once"
 
 
@@ -63,7 +63,7 @@ class RequestContext:
 
     verb: str = "POST"
     path: str = ""
-    """As the client sent it, percent-encoded."""
+    """The path as the client sent it, percent-encoded."""
     query_string: str = ""
     body: bytes = b""
     content_type: str = ""

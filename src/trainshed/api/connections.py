@@ -35,9 +35,9 @@ class ConnectionLimits:
 
     connections: int
     unauthenticated: int
-    """The limit of connections that have shown no valid token."""
+    """The limit of connections without a valid token."""
     per_address: int
-    """The same limit for one address; in IPv6 for one /64."""
+    """The limit of connections without a valid token from one address; in IPv6 from one /64."""
 
 
 def limits_of(descriptors: int) -> ConnectionLimits:
@@ -65,7 +65,7 @@ class Times:
 
 
 class ConnectionWait(enum.Enum):
-    """What a connection waits for: for ``ANSWER`` the server, for the others the client."""
+    """The part of a request that a connection waits for; in ``ANSWER`` the server must act."""
 
     HEAD = "head"
     BODY = "body"
@@ -122,7 +122,7 @@ class Connection:
 
 
 def _nothing() -> None:
-    """Nothing is open yet."""
+    """Do nothing: the callbacks of a connection that is not open yet."""
 
 
 class Connections:

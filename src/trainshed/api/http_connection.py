@@ -1,4 +1,4 @@
-"""An HTTP connection that reports what it waits for, so that slow clients are cut off."""
+"""An HTTP connection that reports the part it waits for; the server closes slow ones."""
 
 import logging
 import math

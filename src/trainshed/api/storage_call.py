@@ -40,7 +40,7 @@ from trainshed.wire.storage_v1.requests import BadStorageRequest, document_of, e
 NO_PROJECT = frozenset({"", "_", "<none>"})
 
 
-#: The same for a bucket of another project and for a folder without a project.
+#: The same message for a bucket of another project and for a folder without a project.
 TAKEN = "The requested bucket name is not available. Choose another one."
 
 

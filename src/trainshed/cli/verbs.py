@@ -181,7 +181,7 @@ _ADMINISTER = (
     ),
 )
 
-#: What ``trainshed --help`` lists below each heading, most used first.
+#: The verbs that ``trainshed --help`` lists below each heading, most used first.
 GROUPS: Mapping[str, Sequence[Verb]] = {
     "Submit and watch": _SUBMIT_AND_WATCH,
     "Tune": _TUNE,

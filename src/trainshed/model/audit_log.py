@@ -17,7 +17,7 @@ class AuditEntry(NamedTuple):
     method: str
     """The route: ``POST /v1/projects/{project}/jobs``, or the name of a gRPC method."""
     resource: str
-    """The path that was asked for, without its query."""
+    """The path of the request, without its query."""
     project: str
     """An id or number, as the caller wrote it; empty where the call names none."""
     status: str

@@ -9,7 +9,7 @@ _PARTS: Final = re.compile(
     r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s?)?", re.ASCII
 )
 
-#: What is accepted, for refusals.
+#: The accepted form, for refusals.
 FORM: Final = "a duration such as 120s, 2m or 1h30m"
 
 

@@ -22,15 +22,15 @@ class GatewaySight(NamedTuple):
     address: str
     """HOST:PORT: the metadata server, and the proxy of https."""
     folder: str
-    """What programs read of it: the files that are named above."""
+    """The folder with the files of the constants above, which programs read."""
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name): Google's names that lead there by a hosts file; where there are none,
     programs need the proxy."""
     closed: tuple[tuple[str, str], ...] = ()
-    """(address, name): names of the metadata server that cannot lead there.  Nobody listens at the
-    address, so that a client is refused at once, where a resolver may take ten seconds."""
+    """(address, name): names of the metadata server that cannot lead there.  No process listens at
+    the address, so a connection is refused at once; a resolver may take ten seconds."""
     listeners: tuple[tuple[str, int], ...] = ()
-    """(address, port): where it answers in a network of the job's own."""
+    """(address, port) of the gateway in the network of a job that has its own."""
     without_proxy: tuple[str, ...] = ()
     """Hosts that the machine reaches without its own proxy."""
 

@@ -53,7 +53,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What one replica runs.
+    """The program of one replica.
 
     ``image_uri`` is the container's image, or the executor image of a Python package.
     ``runtime_version`` and ``python_version`` belong to AI Platform Training.
@@ -97,7 +97,7 @@ class Scheduling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """One job as asked for.
+    """One job as the caller requested it.
 
     ``groups`` are in role order and hold at most one group a role.  A group that the caller skipped
     (an empty worker pool) is absent.  ``study`` is set for a tuning job, whose spec describes one

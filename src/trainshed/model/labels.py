@@ -23,7 +23,7 @@ class OfferedEngine:
     regions: tuple[str, ...] = ()
     """The regions that it serves; all if empty."""
     away: Explanation | None = None
-    """What keeps it from working now."""
+    """Why it does not work now; None while it works."""
 
 
 def wishes(labels: Mapping[str, str], of_engine: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -41,7 +41,7 @@ MEASURE: Final = "measure"
 
 
 def wants_no_plan(labels: Mapping[str, str]) -> bool:
-    """Whether a job wants no note."""
+    """Whether a label of the job suppresses notes on plans."""
     return labels.get(PLAN_LABEL) in {OFF, MEASURE}
 
 

@@ -53,7 +53,7 @@ def encode(line: LogLine) -> bytes:
 def encode_all(  # noqa: PLR0913 - the fields of a line
     first_ns: int, task_name: str, texts: Iterable[str], *, severity: str, stream: str, trial: str
 ) -> bytes:
-    """As ``encode`` for lines that differ only in their texts; stamps count up by one."""
+    """Encode lines that differ only in their texts; each stamp is 1 ns after the one before."""
     head = f", {_as_text(task_name)}, {_as_text(severity)}, {_as_text(stream)}, "
     tail = f", {_as_text(trial)}]\n"
     lines = [

@@ -1,4 +1,4 @@
-"""The module that a program could not import, and what helps.
+"""The module that a program could not import, and the remedy.
 
 A missing public package means that the job runs in another Python than its user expects, so the
 advice is to choose another interpreter.  A missing module of the user's own does not mean this.

@@ -11,9 +11,9 @@ from typing import Final, NewType, Self
 
 ProjectId = NewType("ProjectId", str)
 JobId = NewType("JobId", str)
-"""What clients call a job by: the caller's own id in AI Platform, a number in Vertex."""
+"""The id of a job for clients: the caller's own in AI Platform, a number in Vertex AI."""
 JobUid = NewType("JobUid", int)
-"""What the store and the folders of attempts know a job by, in both dialects."""
+"""The id of a job in the store and in folders of attempts, in both dialects."""
 AttemptNumber = NewType("AttemptNumber", int)
 OperationId = NewType("OperationId", str)
 

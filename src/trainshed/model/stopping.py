@@ -12,9 +12,9 @@ class StopReason(enum.Enum):
     MAINTENANCE = "maintenance"
     HANG = "hang"
     AGAIN = "again"
-    """The attempt has ended and the job has another: what that needs may be kept for it."""
+    """The attempt has ended and the job restarts: the engine may keep resources for the next."""
     END = "end"
-    """The job is over, or the attempt was given up: whatever may be left of it must go."""
+    """The job has ended, or the attempt was given up: the engine must remove all its resources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """As ``visible``, in one line, so that the text cannot add a line."""
+    """Escape as ``visible`` does, and also ends of lines, so that the text stays in one line."""
     return text if text.isprintable() else text.translate(_LINE)
 
 

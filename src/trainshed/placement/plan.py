@@ -76,7 +76,7 @@ class Planner:
         explain_max: int = 50,
         start: Callable[[Mapping[int, Sequence[Seat]]], None] | None = None,
     ) -> PlacementPlan:
-        """One pass over the queue, in any order; ``now_s`` is of the clock of ``ends_at_s``.
+        """Plan one pass over the queue, in any order; ``now_s`` is by the clock of ``ends_at_s``.
 
         Every job of the queue is either placed or explained.  A change that would admit it is
         sought for the first ``explain_max`` that wait and for ``explain_uids``.  Placed jobs are

@@ -54,7 +54,7 @@ class Quotas:
     """The rules, and the use by each job."""
 
     def __init__(self, rules: Sequence[QuotaRule] = ()) -> None:
-        """Nothing is in use yet."""
+        """Start with no quota in use."""
         self._rules: dict[str, list[QuotaRule]] = {}
         for rule in rules:
             self._rules.setdefault(rule.accelerator, []).append(rule)

@@ -34,7 +34,7 @@ _REMEMBERED_MAX = 8192
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRequest:
-    """What one replica requests of a node of one kind.
+    """The resources that one replica requests on a node of one kind.
 
     ``common`` are (place in the room, amount).  ``pools`` are the places of the usable GPU types;
     if there are several, each replica takes ``per_replica`` of one of them, so that a replica never

@@ -42,7 +42,7 @@ class Authority:
 
     @property
     def certificate(self) -> bytes:
-        """Its own certificate as PEM."""
+        """Return the certificate of the authority as PEM."""
         return self._certificate.public_bytes(Encoding.PEM)
 
     def _context_of(self, host: str) -> ssl.SSLContext:

@@ -26,7 +26,7 @@ LABEL_LENGTH_MAX = 63
 #: (docs/sources/vertex.md 7), and here a bucket is only a folder.
 LENGTH_MIN = 1
 
-#: What every dot-separated part of a bucket's name looks like (Cloud Storage naming rules).
+#: Every dot-separated part of a bucket's name (Cloud Storage naming rules).
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?")
 _IP_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 
@@ -47,7 +47,7 @@ class Buckets:
     root: Path
 
     def path_of(self, uri: str) -> Path:
-        """The file or folder that a gs:// URI means.  Raises UsageFault for a malformed one."""
+        """Return the path of a gs:// URI.  Raises UsageFault for a malformed URI."""
         bucket, name = self.place_of(uri)
         return bucket / name
 
@@ -58,11 +58,11 @@ class Buckets:
 
 
 class RemoteBucket(NamedTuple):
-    """Where a bucket is kept, for fsspec."""
+    """The URI and the options with which fsspec opens a bucket."""
 
     uri: str
     options: Mapping[str, Any] = MappingProxyType({})
-    """Of fsspec's file system: credentials, an endpoint."""
+    """Options of fsspec's file system, such as credentials or an endpoint."""
 
 
 def split(uri: str) -> tuple[str, str]:

@@ -39,7 +39,7 @@ class FolderFiles:
         self._user_of = user_of
 
     def info(self, path: str) -> dict[str, Any]:
-        """What a file or folder is."""
+        """Return the properties of a file or folder."""
         with self._reading(path) as (files, name):
             status = files.stat(name)
         kind = _KINDS.get(_kind_of(status))
@@ -48,8 +48,8 @@ class FolderFiles:
         return _describe(path, kind, status)
 
     def ls(self, path: str, *, detail: bool) -> list[dict[str, Any]]:
-        """What each file and folder in a folder is."""
-        del detail  # fsspec's word: it is always wanted
+        """Return the properties of each file and folder in a folder."""
+        del detail  # fsspec's parameter; callers always need the details
         head = path.rstrip("/")
         with self._reading(path) as (files, name), files.folder(name) as folder:
             rows = []

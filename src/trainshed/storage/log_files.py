@@ -24,12 +24,12 @@ from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine, decod
 from trainshed.model.resource_names import JobUid
 
 _NEWLINE: Final = b"\n"
-#: What every line begins and ends with that ``encode`` has written.
+#: The beginning and the end of every line that ``encode`` wrote.
 _HEAD: Final = re.compile(rb'\[(\d{1,20}), "')
 _HEAD_BYTES_MAX: Final = 32
 _TAIL: Final = b'"]\n'
 _PIECE_BYTES: Final = 1 << 12
-#: What is read at once of lines that are wanted.
+#: Bytes of one read of requested lines.
 _LINES_BYTES: Final = 1 << 18
 #: Far above what a supervisor writes to one segment, to one line, and before a first whole one.
 _SEGMENT_BYTES_MAX: Final = 1 << 25
@@ -65,7 +65,7 @@ class LogSegment:
 
     @classmethod
     def open(cls, root: Path, name: str) -> Self | None:
-        """The segment of a path; None while it has no line, when it is gone or no file of ours."""
+        """Return the segment of a path; None if it has no line, is missing, or is no segment."""
         try:
             return cls(root, name, _first_stamp(root, name))
         except ValueError:

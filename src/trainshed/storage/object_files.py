@@ -234,7 +234,7 @@ def _remove_empty(bucket: Beneath, folder: str) -> bool:
 
 
 def _empty_folders(bucket: Beneath, folder: str) -> Iterator[str]:
-    """A folder and those below it, each before what it holds.  Raises OSError for a file."""
+    """Yield a folder and those below it, each before its content.  Raises OSError for a file."""
     waiting = [folder]
     while waiting:
         yield (path := waiting.pop())

@@ -30,12 +30,12 @@ from trainshed.storage.remote import Remote, RemoteRefused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteWalk(Walk):
-    """The names in one of them."""
+    """The names in a remote bucket."""
 
     remote: Remote
 
     def names(self, bounds: Bounds, folder: str = "") -> Iterator[str]:
-        """As its base; what lies beside the prefix is not asked for."""
+        """Yield names as the base class does, but list only folders below the prefix."""
         above, slash, _ = bounds.prefix.rpartition("/")
         return Walk.names(self, bounds, folder or above + slash)
 
@@ -103,7 +103,7 @@ class ObjectsWithRemotes(Objects):
         return bucket not in self.remotes
 
     def listed(self, bucket: str, name: str) -> StoredObject | None:
-        """An object that a listing has just come to."""
+        """Return an object that the present listing has reached."""
         remote = self.remotes.get(bucket)
         return (remote and remote.listed(name)) or self.find(bucket, name)
 

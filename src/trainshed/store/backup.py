@@ -15,7 +15,7 @@ from trainshed.store.database import file_of, parsed
 from trainshed.store.faults import place_of
 from trainshed.store.opening import file_lock
 
-#: What lies beside a database and belongs to it.
+#: The suffixes of files beside a database that belong to it.
 BESIDE: Final = ("-wal", "-shm", "-spare", "-journal")
 _AWAY: Final = ".before-restore"
 

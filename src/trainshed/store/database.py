@@ -243,7 +243,7 @@ def _prepare_reader(connection: sqlite3.Connection, _: Any) -> None:
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-#: What was tried: other drivers have other ideas of transactions.
+#: The tested drivers: others may handle transactions differently.
 _DRIVERS: Final = frozenset({"pysqlite", "psycopg"})
 
 #: How a SQLite file begins that is not empty.

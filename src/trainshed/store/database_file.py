@@ -30,7 +30,7 @@ _PART: Final = 16
 _SCARCE: Final = 4
 #: A program of a job may fill as much in a minute, after which the room is looked at again.
 _SOON_FULL_BYTES: Final = 4 << 30
-#: What a start needs besides on a full disk: SQLite's index of its log, small files.
+#: Bytes that a start needs on a full disk for SQLite's index of its log and small files.
 _START_BYTES: Final = 256 << 10
 #: The header of a log; one of zeros is an empty log (sqlite.org/fileformat2.html, 4.1).
 _HEADER: Final = bytes(32)

@@ -159,7 +159,7 @@ class StoredJobs:
         return expanded_of(self._of_spec(uid))
 
     def to_launch(self, uid: int) -> tuple[JobSpec, tuple[str, ...]]:
-        """The same and the notes, read at once.  Raises KeyError."""
+        """Return the spec to launch and the notes, in one query.  Raises KeyError."""
         row = self._of_spec(uid)
         return expanded_of(row), codec.TEXTS.decode(row.notes)
 

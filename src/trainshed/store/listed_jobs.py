@@ -19,7 +19,7 @@ class ListedKind(enum.Enum):
     TRAINING_PIPELINE = "TRAINING_PIPELINE"
     """With the custom job that does its work: both are one row."""
     TRIAL = "TRIAL"
-    """The job of one trial of a study; listed only for a caller who asks for this kind."""
+    """The job of one trial of a study; listed only if the query has this kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

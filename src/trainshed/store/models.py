@@ -40,7 +40,7 @@ _ADD = insert(MODELS)
 _GONE = given("gone", uid=BigInteger)
 _OF_GONE = MODELS.c.child_uid.in_(select(_GONE.c.uid))
 _HAS_SUCCEEDED = exists().where(JOBS.c.uid == MODELS.c.child_uid, JOBS.c.state == _SUCCEEDED)
-#: What becomes of models whose jobs are forgotten: those of successful ones stay.
+#: Models of forgotten jobs: those of successful jobs stay, without the job.
 KEEP = update(MODELS).where(_OF_GONE, _HAS_SUCCEEDED).values(child_uid=None)
 _UNMADE = select(MODELS.c.uid).where(_OF_GONE)
 DROP_LABELS_OF_UNMADE = delete(LABELS).where(LABELS.c.uid.in_(_UNMADE))
@@ -63,7 +63,7 @@ class Models:
         return _model(row)
 
     def list_models(self, query: JobQuery) -> Sequence[StoredModel]:
-        """The newest version of each model, newest first; ``query.kind`` is not looked at."""
+        """Return the newest version of each model, newest first; ``query.kind`` is ignored."""
         return [_model(row) for row in self._db.rows(page_of(query))]
 
     def list_versions(self, query: JobQuery, model_id: str) -> Sequence[StoredModel]:

@@ -23,7 +23,7 @@ from trainshed.store.times import NS_PER_S
 
 T = TypeVar("T")
 
-#: Thousands of jobs ask for the same few things.
+#: The cache of demands: thousands of jobs request the same few.
 _DEMANDS_MAX = 4096
 _NONE: Final = Restarts()
 
@@ -52,7 +52,7 @@ WAITING: Select[Any] = select(
     JOBS.c.refusals,
 )
 
-#: What holds places, for ``holding``.
+#: Jobs that hold seats or a claim, for ``holding``.
 HOLDING: Select[Any] = (
     select(
         JOBS.c.uid,
@@ -75,7 +75,7 @@ HOLDING: Select[Any] = (
 
 
 def job_record(row: Row[Any], now_ns: int) -> JobRecord:
-    """A row of ``JOB``; what runs has run up to ``now_ns``."""
+    """Read a row of ``JOB``; the run time of a running job ends at ``now_ns``."""
     return JobRecord(
         uid=row.uid,
         kind=JobKind(row.kind),

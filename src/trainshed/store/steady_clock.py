@@ -63,7 +63,7 @@ class SteadyClock:
 
     @property
     def offset_ns(self) -> int:
-        """The time less what has passed since the start of the machine."""
+        """The time minus the time since the start of the machine."""
         with self._lock:
             return self._advance() - self._seen_ns
 
@@ -156,9 +156,9 @@ def resume(
 
 
 def _gap_ns(connection: Connection, clock: SteadyClock, name: str) -> int:
-    """How far a clock is ahead of where it should be, without what has passed since.
+    """Return by how much a clock is ahead of the steady clock, without the time since.
 
-    After a start of the machine it is not known what has passed: the gap includes that then.
+    After a restart of the machine the passed time is unknown, so the gap includes it.
     """
     offset_ns = connection.execute(_NOTED, {"of_name": name}).scalar_one_or_none()
     if offset_ns is not None:

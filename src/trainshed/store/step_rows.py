@@ -1,4 +1,4 @@
-"""What the steps of one write add to the tables beside jobs, table by table."""
+"""The rows that the steps of one write add to tables other than jobs, table by table."""
 
 import json
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ _WANTS_LAUNCH = frozenset({JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNI
 
 @dataclass(slots=True)
 class Additions:
-    """What the steps of one write add to the tables beside jobs."""
+    """The rows that the steps of one write add to tables other than jobs."""
 
     attempts: list[dict[str, Any]] = field(default_factory=list)
     replicas: list[dict[str, Any]] = field(default_factory=list)

@@ -36,8 +36,8 @@ from trainshed.store.work import has_lease
 from trainshed.store.writer import Transaction
 
 _NOW: Final = bindparam("now_ns", type_=BigInteger)
-#: One row a step: what differs between steps that enter the same state, and the state that it must
-#: come from; were that one written out, PostgreSQL might go through the whole queue to find it.
+#: One row for each step: the values that differ between steps that enter the same state, and the
+#: state before.  With a literal state PostgreSQL might scan the whole queue to find the job.
 _STEP = given(
     "steps",
     uid=BigInteger,
@@ -51,7 +51,7 @@ _STEP = given(
     refused=Text,
     placed=Integer,
 )
-#: What entering a state means for its row, beyond what every step does.
+#: Columns that a step into a state changes, besides those that every step changes.
 _RELEASE: Final[Mapping[str, Any]] = {
     "held_ns": null(),
     "changed": case(

@@ -52,7 +52,7 @@ _LAST = (
     .where(EVENTS.c.uid == bindparam("of_uid"), EVENTS.c.kind.in_(select(_KINDS.c.kind)))
     .group_by(EVENTS.c.kind)
 )
-#: What a job's story said last of some kinds of things.
+#: The newest message of each of some kinds of events of a job.
 LAST_OF_KINDS = select(EVENTS.c.kind, EVENTS.c.message).where(EVENTS.c.seq.in_(_LAST))
 _REPLICAS = (
     select(REPLICAS)

@@ -53,11 +53,11 @@ TAKEN: Final = select(TRIALS.c.number).join(
 class _Prepared:
     step: StudyStep
     jobs: Sequence[Addition]
-    """Those of its new trials."""
+    """The jobs of its new trials."""
 
 
 class StoredStudies:
-    """What the study loop reads and writes."""
+    """Reads and writes studies for the study loop."""
 
     _db: Database
 
@@ -84,7 +84,7 @@ class StoredStudies:
         return [rows.stored_trial(row, contents[row.number]) for row in trials]
 
     def trial_jobs(self, uid: int) -> Sequence[TrialJob]:
-        """The jobs of a study's trials by number, without what they reported; cheap."""
+        """Return the jobs of a study's trials by number, without their reports; cheap."""
         return [
             TrialJob(number=number, job_uid=job_uid, end_time=codec.to_time_or_none(end_ns))
             for number, job_uid, end_ns in self._db.rows(JOBS_OF_STUDY, of_uid=uid)
@@ -115,7 +115,7 @@ class StoredStudies:
 
 
 def _apply_all(tx: Transaction, prepared: Sequence[_Prepared]) -> Sequence[bool]:
-    """What is wrong is raised, not answered: the writer then undoes all that was done."""
+    """Apply all changes.  Raises for an invalid one, and the writer rolls all of them back."""
     return [_apply(tx, change) for change in prepared]
 
 

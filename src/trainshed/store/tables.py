@@ -106,7 +106,7 @@ JOBS = Table(
     _partial("jobs_open_studies", "create_ns", "uid", where="is_study = 1 AND end_ns IS NULL"),
 )
 
-#: What was asked for; written once, so that an update of a job need not carry it along.
+#: The request of each job; written once, so that updates of a job do not copy it.
 SPECS = Table("specs", METADATA, _job(), *_texts("spec", "expanded", "notes"))
 
 #: Labels of jobs and pipelines once more, a row each, for filters.
@@ -145,8 +145,8 @@ EVENTS = Table(
     Index("events_of_job", "uid", "seq"),
 )
 
-#: What is still to be performed; a confirmed command is deleted.  A number is never given twice:
-#: a late confirmation must not meet a younger command.
+#: Commands that are not performed yet; a confirmed command is deleted.  A number is never used
+#: again, so that a late confirmation cannot delete a newer command.
 COMMANDS = Table(
     "commands",
     METADATA,
@@ -218,7 +218,7 @@ PROJECTS = Table(
     "projects", METADATA, _key("id"), *_texts("number"), Index("projects_by_number", "number")
 )
 
-#: What a project's user on the machines of jobs is made of; never given to another project.
+#: The number from which the user id of a project derives; no other project ever gets it.
 OWNERS = Table(
     "owners", METADATA, _key("project"), Column("number", Integer, nullable=False, unique=True)
 )
@@ -296,7 +296,7 @@ OUTCOMES = Table(
     Index("outcomes_by_age", "project", "create_ns"),
 )
 
-#: What jobs of a project have taught of one trainer on one kind of machine.
+#: The calibration from jobs of a project, for one trainer on one machine type.
 CALIBRATIONS = Table(
     "calibrations",
     METADATA,

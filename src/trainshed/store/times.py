@@ -52,9 +52,9 @@ def _ran_ns(most_ns: ColumnElement[int]) -> ColumnElement[int]:
 
 
 def on_enter(state: JobState, most_ns: ColumnElement[int]) -> Mapping[str, Any]:
-    """What entering a state means for the times of its row.
+    """Return the time columns that a job gets when it enters a state.
 
-    ``most_ns`` is how long the attempt that leaves RUNNING has run at the most; NULL: until now.
+    ``most_ns`` is the most that the attempt that leaves RUNNING has run; NULL: until now.
     """
     if state is JobState.RUNNING:
         return _on_running()
@@ -62,7 +62,7 @@ def on_enter(state: JobState, most_ns: ColumnElement[int]) -> Mapping[str, Any]:
 
 
 def most_ns(ran_s_max: float | None) -> int | None:
-    """What ``on_enter`` is given for a step; what is too long for a number is no limit."""
+    """Convert seconds to the argument of ``on_enter``; None, or a very large number: no limit."""
     if ran_s_max is None or ran_s_max >= FOREVER_S:
         return None
     return max(0, int(ran_s_max * NS_PER_S))

@@ -216,14 +216,14 @@ class Work:
         return self._db.read(lambda c: c.execute(_OPEN_COUNT, values).scalar_one())
 
     def holding(self) -> Sequence[Holding]:
-        """Every attempt that holds places, of all servers."""
+        """Return every attempt that holds seats or a claim, of all servers."""
         return [rows.holding(row) for row in self._db.rows(rows.HOLDING)]
 
     def holding_changed(self, after: int) -> tuple[int, Sequence[Holding], Sequence[int]]:
-        """What changed behind a mark: (new mark, attempts that came, uids that hold no more).
+        """Return the changes after a mark: (new mark, new holdings, uids that hold nothing now).
 
-        Among the last are jobs that never held any: they were cancelled while they waited.
-        The mark is read first: what changes meanwhile may be reported twice, but is never missed.
+        The last also has jobs that were cancelled while they waited and never held anything.
+        The mark is read first: a change meanwhile may be reported twice, but is never missed.
         """
         mark = self._db.read(lambda c: c.execute(_MARK).scalar_one())
         if mark <= after:
@@ -271,7 +271,7 @@ class Work:
             self._db.put(CONFIRM, done=json.dumps([[seq] for seq in seqs]))
 
     def engines_of(self, keys: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
-        """The engines of these attempts, empty for the first one; what is not there is left out."""
+        """Return the engines of attempts, empty for the first engine, without unknown attempts."""
         key_rows = json.dumps([[key.uid, key.attempt] for key in keys])
         attempts = self._db.rows(ENGINES, attempt_keys=key_rows) if keys else ()
         return {AttemptKey(uid, attempt): engine for uid, attempt, engine in attempts}

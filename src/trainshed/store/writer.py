@@ -107,7 +107,7 @@ class Writer:
         return cast("T", self._hand_in(write))
 
     def write_with_others(self, perform: Perform[A, T], item: A, *, marked: bool = False) -> T:
-        """The same for an item that is written together with others of its kind.
+        """Perform a write in one batch with other items of the same ``perform``; return its result.
 
         ``marked`` writes get a mark, and are performed by one server at a time.
         """

@@ -53,7 +53,7 @@ class KernelPosterior:
     groups: NDArray[np.intp]
     x: Array
     lower: Array
-    """The Cholesky factor of the covariance of what was seen."""
+    """The Cholesky factor of the covariance of the observations."""
     weights: Array
     mean: float
 

@@ -144,7 +144,7 @@ def _missing(study: StudySpec, reports: Sequence[Report], failure: str) -> str |
     return "; ".join(part for part in parts if part)
 
 
-#: What to do about it.
+#: The advice after the reason.
 _NEXT: Final = (
     "have the program report it under this name, or give the study the name of a metric that the "
     "program reports"

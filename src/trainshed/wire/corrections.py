@@ -10,7 +10,7 @@ from trainshed.wire.fields import FieldInfo
 from trainshed.wire.scalars import WANTED
 from trainshed.wire.synonyms import ALONE, NAMED
 
-#: What YAML 1.1 reads as a flag.
+#: The words that YAML 1.1 reads as true or false.
 YAML_WORDS: Final = {True: "y, yes, on and true", False: "n, no, off and false"}
 
 #: How much of a caller's text an example repeats.

@@ -49,9 +49,9 @@ class FieldInfo:
     refused: str = ""
     """Why the field is refused; empty for an accepted one."""
     is_output: bool = False
-    """Only the server writes it; a request's value is read over."""
+    """Only the server writes it; the value in a request is ignored."""
     value: "FieldInfo | None" = None
-    """What the values of a map are."""
+    """The type of the values of a map."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class MessageInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnumInfo:
-    """One enum.  ``by_number`` is empty where its numbers are published nowhere."""
+    """One enum.  ``by_number`` is empty if its numbers are not published."""
 
     names: tuple[str, ...]
     by_number: Mapping[int, str] = field(default_factory=dict)

@@ -284,7 +284,7 @@ class _Reader:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """The character of an escape; what is none keeps its backslash, for regular expressions."""
+    """Return the character of an escape; others keep their backslash, for regular expressions."""
     code = match[1]
     if len(code) > 1:
         character = chr(int(code[1:], 16))

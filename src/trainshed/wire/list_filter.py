@@ -1,4 +1,4 @@
-"""What one comparison of a list filter means: the fields of a dialect and how they compare."""
+"""Evaluates one comparison of a list filter: the fields of a dialect and their operators."""
 
 import re
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ class FilterWords:
 
 
 class Restriction(NamedTuple):
-    """One comparison as it is written; ``key`` is what stands behind a dot."""
+    """One comparison as it is written; ``key`` is the part of the field after a dot."""
 
     field: str
     key: str | None
@@ -61,7 +61,7 @@ class Restriction(NamedTuple):
 
 
 class Unfit(Exception):
-    """An invalid comparison; ``accepted`` says what is valid in its place."""
+    """An invalid comparison; ``accepted`` has valid ones."""
 
     def __init__(self, accepted: str) -> None:
         super().__init__(accepted)

@@ -50,7 +50,7 @@ def answer_of(kind: type[_A], value: object, /, **others: Any) -> _A:
 
 
 def document(answer: Answer) -> dict[str, Any]:
-    """An answer as the API writes it, where no server does; what is None is left out."""
+    """Render an answer as the API does, without a server; fields that are None are left out."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - most commands need none
 
     adapter = TypeAdapter(type(answer))
@@ -85,7 +85,7 @@ def trial_summary(view: TrialView) -> TrialSummary:
 
 
 def completed(trial: TrialRecord, native: Json) -> TrialRecord:
-    """A trial of a document with what the document does not say of it."""
+    """Add the values of the native API to a trial that was read from a document of a dialect."""
     measurements = trial.measurements or (() if trial.final else _read_measurements(native))
     return replace(
         trial,
@@ -96,7 +96,7 @@ def completed(trial: TrialRecord, native: Json) -> TrialRecord:
 
 
 def latest(trial: TrialRecord) -> Measurement | None:
-    """What a trial ended with; before that, what it measured last."""
+    """Return the final measurement of a trial, or its newest one before its end."""
     return trial.final or (trial.measurements[-1] if trial.measurements else None)
 
 
@@ -112,16 +112,16 @@ class Waiting(Answer):
     reason: Reason
     message: str
     blockers: Sequence[str] = ()
-    """Jobs, quotas and nodes that stand in the way; at most ten, the last one counts the rest."""
+    """Jobs, quotas and nodes that block it; at most ten, the last one counts the rest."""
     queue_position: int | None = None
-    """Of the next job it is 1."""
+    """The position of the job in its queue, from 1."""
     since: str | None = None
-    """Where the queue of an engine gave the reason."""
+    """When the reason began; only for a reason from the queue of an engine."""
     change: Change | None = None
 
 
 def waiting_for(explanation: Explanation, position: int | None) -> Waiting:
-    """An explanation with the job's place in a queue."""
+    """Return an explanation with the position of the job in a queue."""
     since_s = explanation.since_s
     since = None if since_s is None else timestamp(int(since_s * 1e9))
     return answer_of(Waiting, explanation, queue_position=position, since=since)
@@ -129,7 +129,7 @@ def waiting_for(explanation: Explanation, position: int | None) -> Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionScore(Answer):
-    """What was predicted of all steps of a job, and what they took."""
+    """The predicted and the measured time of all steps of a job."""
 
     job: str
     accelerators: int
@@ -139,7 +139,7 @@ class PredictionScore(Answer):
     """The 80 % interval's low end, the point, and the high end."""
     took_s: float
     inside: bool
-    """Whether the interval held it."""
+    """Whether the measured time is in the interval."""
     goodput: float | None = None
     """Time in steps, over the time since the replica began."""
     class_: str

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-#: What a reader returns for a value that its field cannot take.
+#: The result of a reader for a value that its field does not accept.
 WRONG: Final = object()
 
 WHOLE = re.compile(r"[+-]?\d{1,20}(?:\.0*)?")
@@ -133,7 +133,7 @@ READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "value": anything,
 }
 
-#: What a kind takes: a noun for the message, and an example of what would be accepted.
+#: By kind: a noun for the message, and an example of an accepted value.
 WANTED: Final[Mapping[str, tuple[str, str]]] = {
     "string": ("a string", 'a string; a number needs quotes, such as "2.11"'),
     "loose text": ("a string", 'a string, such as "--epochs=3"'),

@@ -16,7 +16,7 @@ NAMING: Final = COMMANDS | {"packageUris"}
 #: Lists that may hold single letters and digits on purpose.
 ARGUMENTS: Final = frozenset({"args", "containerArgs"})
 
-#: What arguments have between their words, which is no argument by itself.
+#: Characters between the words of arguments; none of them is an argument by itself.
 _BETWEEN: Final = frozenset(" -=/.")
 
 _LETTERS_MIN: Final = 3

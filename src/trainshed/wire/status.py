@@ -60,7 +60,7 @@ def with_labels(document: dict[str, Any], labels: Mapping[str, str] | None) -> d
 
 BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
 
-#: What an answer holds at most: so many violations, and so many bytes of them.
+#: The most violations in a response, and the most bytes of them.
 VIOLATIONS_MAX: Final = 100
 VIOLATIONS_BYTES_MAX: Final = 48 << 10
 #: Bytes of a message, and of the text and the field of one violation, as JSON in ASCII.

@@ -19,7 +19,7 @@ _ROLES: Final = {
     "evaluator": "evaluator",
 }
 
-#: What follows the name of a role, and the field that has it.
+#: By the suffix after a role name: the suffix of the field.
 _OF_ROLE: Final = {
     "Count": "Count",
     "Type": "Type",

@@ -32,7 +32,7 @@ class GatewayConnection(HttpConnection):
     """The beginning of a head."""
 
     def __init__(self, *args: Any, bridge: Callable[[], Bridge], **named: Any) -> None:
-        """As its base; ``bridge`` takes over the connection of a client that speaks HTTP/2."""
+        """Take the arguments of the base class; ``bridge`` takes over connections with HTTP/2."""
         super().__init__(*args, **named)
         self._bridge = bridge
         self.parser.set_dangerous_leniencies(

@@ -69,7 +69,7 @@ class Meant:
     written: Callable[[Response], Response]
     bucket: str = ""
     name: bytes = b""
-    """As in the path, percent-encoded."""
+    """The name of the object as in the path, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     """Replaces the request's own."""

@@ -14,7 +14,7 @@ _SHORT_HEADERS: Final = ("NODE", "GPU", "TYPE", "STATE", "HELD BY", "GB", "USE")
 _NODE_WIDTH: Final = 14
 _TYPE_WIDTH: Final = 14
 _HELD_WIDTH: Final = 18
-#: What the names of most types begin with.
+#: Prefixes of type names that the table leaves out.
 _MAKERS: Final = ("NVIDIA_TESLA_", "NVIDIA_GEFORCE_", "NVIDIA_")
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
@@ -31,7 +31,7 @@ def gpu_table(nodes: Sequence[Json]) -> str:
 
 
 def short_gpu_table(nodes: Sequence[Json]) -> str:
-    """The same in 80 columns: without power, temperature, errors and clocks."""
+    """Return ``gpu_table`` in 80 columns: without power, temperature, errors and clocks."""
     gpus = [(node["name"], gpu) for node in nodes for gpu in node.get("devices") or ()]
     if not gpus:
         return ""

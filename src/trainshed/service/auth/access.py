@@ -39,7 +39,7 @@ NOBODY = (
     "The call carries no credentials. Run `trainshed env` where the server runs: it prints the "
     "settings that point gcloud and the SDKs here, with a token."
 )
-#: The same for tokens that never were and tokens that were revoked.
+#: The same message for tokens that never existed and for revoked tokens.
 UNKNOWN = (
     "This server does not know the token. It may have been revoked; `trainshed tokens create` "
     "makes another one."

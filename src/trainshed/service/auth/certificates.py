@@ -36,7 +36,7 @@ RENEWED_BEFORE = timedelta(days=60)
 #: Clocks of clients may be behind.
 _BACKDATED = timedelta(hours=1)
 
-#: What the files of the server's own certificate are called.
+#: The file name, without extension, of the server's own certificate.
 SERVER = "server"
 ALWAYS = ("localhost", "127.0.0.1", "::1")
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # left out, not bound
@@ -96,7 +96,7 @@ class ServerTls:
         leaf: str = SERVER,
         protocols: Sequence[str] = ("http/1.1",),
     ) -> None:
-        """As ``ensure_tls``; ``protocols`` are offered by ALPN, preferred ones first."""
+        """Take the arguments of ``ensure_tls``; ALPN offers ``protocols`` in this order."""
         self._data_dir = data_dir
         self._names = tuple(names)
         self._leaf = leaf

@@ -53,14 +53,14 @@ class TokenSummary(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeToken(TokenSummary):
-    """A new token; no later answer holds its text."""
+    """A new token; only this response has its text."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedToken(TokenSummary):
-    """One that is revoked opens nothing any more."""
+    """A token in a list; a revoked token gives no access."""
 
     last_use_time: str | None = None
     revoked: bool

@@ -15,7 +15,7 @@ from trainshed.service.gateway.attempts import LivingAttempt
 ROOT: Final = "computeMetadata/v1"
 TEXT: Final = "application/text"
 JSON: Final = "application/json"
-#: What Google gives to the machines of a training job.
+#: The OAuth scopes of the machines of a training job at Google.
 SCOPES: Final = (
     "https://www.googleapis.com/auth/cloud-platform",
     "https://www.googleapis.com/auth/devstorage.full_control",

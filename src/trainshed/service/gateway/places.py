@@ -20,7 +20,7 @@ NAMES: Final = (
     "metadata.google.internal",
 )
 METADATA_HOSTS: Final = ("metadata.google.internal", "metadata", "169.254.169.254")
-#: As hosts files name it, which are literal: Google's logging client writes a dot behind it.
+#: Names for hosts files, which match literally: Google's logging client appends a dot.
 METADATA_NAMES: Final = (*METADATA_HOSTS[:2], "metadata.google.internal.")
 #: Google's hosts that a replica's hosts file may name: each is answered, if only with a refusal.
 HOSTS: Final = (
@@ -93,7 +93,7 @@ _PORTS: Final = (443, 80)
 def sight_in_network(
     place: GatewayPlace, *, has_names: bool, proxies: Mapping[str, str] = NO_PROXIES
 ) -> GatewaySight:
-    """As ``sight_of``, for replicas in a network of their own.
+    """Return the sight of replicas in a network of their own; see ``sight_of``.
 
     The gateway has the same address there as on the machine, and Google's ports as well.
     """

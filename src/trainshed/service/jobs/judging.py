@@ -60,7 +60,7 @@ class Rulebook:
 
     @property
     def asks_google(self) -> bool:
-        """Whether the caller chose an edition or a day and wants Google's answer of that time."""
+        """Whether the caller chose an edition or a day, for Google's answer of that time."""
         return self.edition is not None or self.asked_day is not None
 
 

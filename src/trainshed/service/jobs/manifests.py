@@ -43,7 +43,7 @@ _USER_OF_ADDRESS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentPart(Answer):
-    """One thing that was sent: a plan, a script, a command line."""
+    """A plan, a script or a command line that the server sent to an engine."""
 
     name: str
     text: str
@@ -51,7 +51,7 @@ class SentPart(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(Answer):
-    """What an engine was sent for an attempt of a job."""
+    """Everything that the server sent to an engine for an attempt of a job."""
 
     job: str
     attempt: int
@@ -61,15 +61,15 @@ class Manifest(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """What was sent for attempts, by the engines that sent it."""
+    """Returns the manifests of attempts, from their engines."""
 
     stories: Stories
     engines: Engines
 
     def manifest(self, project: str, job_id: str, attempt: int | None = None) -> Manifest:
-        """What was sent for an attempt, the newest if none is named.
+        """Return the manifest of an attempt; ``attempt`` None: the newest one.
 
-        Raises Refusal for an attempt that is not there, or of which nothing is kept.
+        Raises Refusal if the attempt does not exist, or its engine stores no manifest.
         """
         record = self.stories.find(project, job_id)
         key = AttemptKey(record.uid, _number(record, attempt))
@@ -99,7 +99,7 @@ def render_parts(texts: Mapping[str, str]) -> Sequence[SentPart]:
 def _number(record: JobRecord, attempt: int | None) -> int:
     if not record.attempt:
         state = record.job.status.state.value
-        message = f"{record.name} is {state} and has had no attempt: nothing was sent for it yet"
+        message = f"{record.name} is {state} and has no attempt; try again after its first launch"
         raise Refusal(Code.FAILED_PRECONDITION, message)
     if attempt is not None and attempt > record.attempt:
         message = f"{record.name} has no attempt {attempt}; its newest is {record.attempt}"

@@ -46,11 +46,11 @@ from trainshed.wire.times import rfc3339, timestamp
 _HOUR_S: Final = 3600.0
 #: Kinds of events that stand beside the sentence of where a job is.
 _BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
-#: Why a queued job waits, until the scheduler has come to it.
+#: Why a queued job waits, until the scheduler has considered it.
 NOT_YET = Explanation(
     reason=Reason.NOT_LOOKED_AT, message="The scheduler will look at the job in its next pass."
 )
-#: The same for a job of which its engine has not said anything yet.
+#: Why a job in the queue of its engine waits, until the engine reports a reason.
 HANDED_OVER = Explanation(
     reason=Reason.ENGINE_QUEUE, message="It was handed over to the queue of its engine."
 )

@@ -217,7 +217,7 @@ class SubmitRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmittedJob:
-    """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log.
+    """A job that may be stored.  The server launches ``expanded``; its log begins with ``notes``.
 
     ``events`` are its first events.
     """

@@ -25,12 +25,12 @@ class PredictionScores(Answer):
 
     outcomes: Sequence[PredictionScore]
     next_page_token: str | None = None
-    """Leads to older ones, where there are more."""
+    """The token of the next, older page; empty on the last page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationSummary(Answer):
-    """What jobs have taught of one trainer on one kind of machine, without its document."""
+    """A calibration from jobs of one trainer on one machine type, without its document."""
 
     key: str
     jobs: int
@@ -42,7 +42,7 @@ class CalibrationSummary(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationFile(CalibrationSummary):
-    """What jobs have taught of one trainer on one kind of machine."""
+    """A calibration from jobs of one trainer on one machine type, with its document."""
 
     document: str
     """The file that ``trainshed plan --calibration`` takes."""
@@ -50,7 +50,7 @@ class CalibrationFile(CalibrationSummary):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrations(Answer):
-    """Those of a project, what was learned last first."""
+    """The calibrations of a project, most recently changed first."""
 
     calibrations: Sequence[CalibrationSummary]
 

@@ -20,12 +20,12 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReading(Answer):
-    """What a GPU reported of itself at one moment; what its driver does not measure is absent."""
+    """The values that a GPU reported at one time; values that it does not measure are absent."""
 
     at: str | None
     used_bytes: int | None = None
     use: float | None = None
-    """The share of the last instants in which any kernel ran, from 0 to 1: not how busy it was."""
+    """The share of the last sampling period in which at least one kernel ran, 0 to 1."""
     use_minute: float | None = None
     """The mean of ``use`` over the last minute."""
     power_w: float | None = None
@@ -47,21 +47,21 @@ class GpuSummary(Answer):
     memory_bytes: int | None = None
     pci_bus_id: str | None = None
     state: GpuState
-    """HELD, which is known of the answering server's own machine: a job has it."""
+    """HELD: a job uses it; reported only for the machine of the answering server."""
     who: str | None = None
-    """The process that has it, of one that is FOREIGN: it did not ask the server."""
+    """The process that uses a FOREIGN GPU, which the server did not start."""
     job: str | None = None
-    """For those who may see it."""
+    """The job that uses it; absent if the caller may not see the job."""
     problem: str | None = None
-    """Of one that is FAULTY: why nothing new is placed on it, and what helps."""
+    """Of a FAULTY GPU: why the server places no replica on it, and what to do."""
     reading: GpuReading | None = None
-    """Of a GPU of the answering server's own machine."""
+    """The present values; only for GPUs of the machine of the answering server."""
 
 
 def shown(
     gpus: Iterable[NodeGpu], now: Mapping[str, GpuNow], jobs: Mapping[int, str]
 ) -> list[GpuSummary]:
-    """As the API shows them; ``jobs`` are the names of those that the caller may see, by uid."""
+    """Return GPUs for the API; ``jobs`` are the names of jobs that the caller may see, by uid."""
     return [_summarize(gpu, now.get(gpu.uuid), jobs) for gpu in gpus]
 
 
@@ -71,7 +71,7 @@ def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
 
 
 def names_of(holding: Iterable[Holding], sees: Callable[[str], bool]) -> dict[int, str]:
-    """Return the names of jobs with places by uid, of projects that the caller may see."""
+    """Return the names of jobs that hold seats, by uid, in projects that the caller may see."""
     return {int(held.uid): held.name for held in holding if sees(held.project)}
 
 

@@ -30,7 +30,7 @@ class NodeSummary(Answer):
     engine: str
     state: NodeState
     notice: str | None = None
-    """What replicas get before its maintenance."""
+    """The notice that replicas get before its maintenance, such as ``120s``."""
     policy: FleetPolicy
     region: str
     vcpus: int
@@ -47,18 +47,18 @@ class NodeSummary(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineHealth(Answer):
-    """How an engine of the server does."""
+    """The health of an engine."""
 
     name: str
     health: str
-    """Empty while it is well."""
+    """The reason why it does not work; empty while it works."""
     message: str
     since: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet(Answer):
-    """The nodes, and how the engines do whose nodes they are."""
+    """The nodes, and the health of their engines."""
 
     nodes: Sequence[NodeSummary]
     engines: Sequence[EngineHealth] = ()
@@ -66,7 +66,7 @@ class Fleet(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOrdered(Answer):
-    """What became of an order: the node, the jobs that are on it, and what happens to them."""
+    """The result of an order: the node, the jobs on it, and the consequences for them."""
 
     node: NodeSummary
     jobs: Sequence[str]

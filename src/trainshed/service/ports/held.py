@@ -24,7 +24,7 @@ _PAUSE_S_MIN, _PAUSE_S_MAX = 1.0, 60.0
 _CLOSE_S_MAX: Final = 10.0
 #: Ports that the server tries before it takes one that another program has at the twin.
 _PICKS_MAX: Final = 64
-#: What the role of a reserved socket ends with.
+#: The suffix of the role of a reserved socket.
 _TWIN: Final = "-twin"
 _NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 _LOG = logging.getLogger(__name__)

@@ -24,9 +24,9 @@ from trainshed.engines.processes.secret import is_same
 from trainshed.engines.supervise.kernel import senders
 from trainshed.service.ports.attempts import living_attempt
 
-#: What it does; each message has one of them as ``do``.
+#: The requests to a holder: the value of ``do`` in a message.
 HELLO, KEEP, TAKE, END = "hello", "keep", "take", "end"
-#: How long a socket that no server uses is kept before it is looked whether an attempt lives.
+#: Seconds between checks whether an attempt lives, while no server uses a socket.
 LOOK_S: Final = 60.0
 MESSAGE_BYTES_MAX: Final = 1 << 16
 _BACKLOG: Final = 128

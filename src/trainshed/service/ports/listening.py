@@ -75,7 +75,7 @@ class OwnPorts:
         return tuple(sorted(self._numbers))
 
     def say_ready(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no other process waits for this server."""
 
     def close(self) -> bool:
         return False

@@ -10,7 +10,7 @@ from trainshed.engines.processes.listeners import ListeningSocket, find_listener
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.service.ports.attempts import attempt_folders
 
-#: What stands in the command line of a holder.
+#: The module in the command line of a holder.
 _HOLDER: Final = "trainshed.service.ports.holder"
 
 

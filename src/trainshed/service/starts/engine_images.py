@@ -22,10 +22,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class EngineImages:
-    """What a program runs in, by the name of its engine."""
+    """The environments and images for programs, by engine name."""
 
     def __init__(self, by_engine: Mapping[str, Images]) -> None:
-        """``tables`` by engine name; the first engine is the default."""
+        """``by_engine``: images by engine name; the first engine is the default."""
         self._by_engine = dict(by_engine)
         self._first = next(iter(self._by_engine))
 
@@ -126,7 +126,7 @@ def _images(
 
 
 def _asking(engine: Engine) -> Callable[[str], Installed] | None:
-    """Who says what an interpreter has."""
+    """Return a function that lists the packages of an interpreter; None on this machine."""
     if engine.traits.reach is NodeLocation.THIS_MACHINE:
         return None
     if not isinstance(engine, SupportsVersions):

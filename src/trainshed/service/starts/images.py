@@ -62,7 +62,7 @@ class ImageMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """Where a program runs.  ``note`` tells the difference in the job's log, in a sentence."""
+    """The environment in which a program runs.  ``note`` is a sentence on it for the job's log."""
 
     environment: str
     python: str
@@ -118,7 +118,7 @@ class Images:
 
     @property
     def way_to_containers(self) -> str:
-        """What an administrator has to set up so that images can run."""
+        """Return the setup by an administrator that lets images run."""
         return self._containers.way_out
 
     def _check(self, mapping: ImageMapping) -> None:
@@ -278,9 +278,9 @@ def _distance(prebuilt: PrebuiltImage, content: Installed) -> _Distance:
 
 
 def _gaps(target: Version, here: Version) -> tuple[int, ...]:
-    """How far apart two versions are, part by part.
+    """Return the distance of two versions, part by part.
 
-    Behind the first part that differs nothing counts: 1.15 is as near to 2.4 as to 2.11.
+    Parts after the first different one do not count: 1.15 is as near to 2.4 as to 2.11.
     """
     gaps: list[int] = []
     for theirs, ours in zip(target, here, strict=False):

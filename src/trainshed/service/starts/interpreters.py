@@ -66,13 +66,13 @@ print(json.dumps({"python": version, "versions": versions, "has_trainer": has_tr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """What an interpreter has.  ``python`` is empty for one that does not answer."""
+    """The packages of an interpreter.  ``python`` is empty if the interpreter fails."""
 
     python: str = ""
     frameworks: Mapping[str, str] = field(default_factory=dict)
     """Version by framework, in the catalog's names."""
     packages: frozenset[str] = frozenset()
-    """Of what the images of runtime versions had: the distributions that are here."""
+    """The installed ones among the distributions of runtime versions."""
     has_trainer: bool = False
     """Whether a program can import the trainer library."""
     is_known: bool = True
@@ -144,9 +144,9 @@ def _packages(versions: Mapping[str, str]) -> frozenset[str]:
     return frozenset(all_packages()).intersection(versions)
 
 
-#: The folder of the data directory in which the library is shown.
+#: The folder of the data directory that has the library.
 LIBRARY: Final = "trainer-library"
-#: What an installation would have written beside the package; trainer/pyproject.toml says the same.
+#: The entry points file of an installed library; trainer/pyproject.toml has the same values.
 ENTRY_POINTS: Final = """\
 [torch.backends]
 trainshed_reduction = trainshed_trainer.reduction.torch_setup:register
@@ -198,7 +198,7 @@ class TrainerLibrary:
         new.replace(link)  # never absent: replicas are importing from it
 
     def _describe(self) -> None:
-        """What makes a distribution of a package: its name, and what it adds to others."""
+        """Write the metadata that make the package a distribution: name and entry points."""
         info = self.folder / _INFO
         info.mkdir(exist_ok=True)
         info.chmod(_READABLE_FOLDER)

@@ -83,7 +83,7 @@ class UnstoredJob(NamedTuple):
 
 
 class _LaunchedJob(NamedTuple):
-    """What a launch plan takes from a job."""
+    """The values of a job that its launch plan needs."""
 
     project: str
     spec: JobSpec
@@ -102,51 +102,51 @@ class _AttemptEngine(NamedTuple):
     images: Images
 
     def here(self, path: str) -> Path:
-        """Where the server finds a folder that replicas see under a path."""
+        """Return the server's path of a folder that replicas see under ``path``."""
         engine = self.engine
         return engine.server_path(path) if isinstance(engine, SupportsServerPaths) else Path(path)
 
 
 class _ReplicaPaths(NamedTuple):
-    """How replicas see the folders of the server: pairs of the server's path and theirs."""
+    """Maps paths of the server to paths of replicas: pairs (server, replica)."""
 
     pairs: tuple[tuple[Path, Path], ...]
 
     def path(self, path: str) -> str:
-        """A path of the server's as replicas see it."""
+        """Convert a path of the server to the path that replicas see."""
         for ours, theirs in self.pairs:
             if ours != theirs and Path(path).is_relative_to(ours):
                 return str(theirs / Path(path).relative_to(ours))
         return path
 
     def environment(self, environment: Environment) -> Environment:
-        """What is installed, by paths there."""
+        """Convert the paths of packages to paths that replicas see."""
         packages = tuple(map(self.path, environment.packages))
         return replace(environment, packages=packages, buckets=str(self.pairs[0][1]))
 
     def binds(self, mounts: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Folders and where they are mounted."""
+        """Convert the folders of (folder, mount) pairs to paths that replicas see."""
         return tuple((self.path(folder), mount) for folder, mount in mounts)
 
 
 class _Programs(NamedTuple):
-    """What runs the programs of a job, by role."""
+    """The environment or image of each role's program."""
 
     stand_ins: Mapping[Role, StandIn]
     contained: Collection[Role]
 
 
 class _SiteInputs(NamedTuple):
-    """What the server knows of an attempt's place before it makes the ``LaunchSite``."""
+    """The values from which the server makes the ``LaunchSite`` of an attempt."""
 
     programs: _Programs
     layout: NetworkLayout | None
     view: FilesystemView
     buckets: Buckets
-    """Those of the server, as replicas see them."""
+    """The buckets by the paths that replicas see."""
     nodes: NodeOfReplica
     environment: Environment
-    """What is installed, by paths of the server."""
+    """The packages to install, by paths of the server."""
 
 
 class Launching:
@@ -259,7 +259,7 @@ class Launching:
         check_buckets(job.spec, has_bucket)
         programs = _find_programs(job.spec, there.images)
         layout = _layout(job.spec, programs.contained, there.traits)
-        layouts = () if layout is None else (layout,)  # engines of others may take none
+        layouts = () if layout is None else (layout,)  # a plugin's engine may not accept a layout
         view = there.engine.sight(there.key, shape_of(job.spec), *layouts)
         buckets = _find_buckets(view, job.spec, there)
         spec, mount_notes = with_real_paths(job.spec, buckets, has_bucket, programs.contained)
@@ -334,7 +334,7 @@ class Launching:
     def _find_gateway(
         self, spec: JobSpec, inputs: _SiteInputs, there: _AttemptEngine
     ) -> GatewaySight | None:
-        """How the replicas see the gateway: engines elsewhere cannot tell who calls it."""
+        """Return the view of the gateway; None on other machines, where callers are unknown."""
         if there.engine is not self._engines.nearest:
             return None
         contained, layout = inputs.programs.contained, inputs.layout

@@ -65,7 +65,7 @@ def _holds(folder: Path, module: str | None) -> bool:
 def environment_of(
     spec: JobSpec, source: Source, python: str, buckets: Buckets, base: Path
 ) -> Environment:
-    """What is installed for the replicas: their packages, in the order in which they are named.
+    """Return the environment of the replicas, with the packages in the order of the job.
 
     Relative paths are relative to ``base``.  Raises UsageFault for one that does not exist.
     """

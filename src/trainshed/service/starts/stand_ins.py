@@ -19,20 +19,22 @@ UNMAPPED: Final = (
     "[[image]] table of the server's configuration file maps it to a local environment"
 )
 WAYS_OUT: Final = "one of Google's prebuilt training images; or {lines}; or {container}"
-#: What an administrator adds: TOML, written in one line.
+#: The TOML that an administrator adds, in one line.
 LINES: Final = (
     "in the server's configuration file, before other [[image]] tables: [[image]] / image = {uri} "
     '/ environment = "{environment}"'
 )
-ENTRY_POINT: Final = ' / entrypoint = ["python", "-m", "trainer.task"], or what starts it'
+ENTRY_POINT: Final = (
+    ' / entrypoint = ["python", "-m", "trainer.task"], or the command that starts it'
+)
 #: A first check of names, so that no name is read as an option; runtimes check the rest.
 IMAGE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 
 def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
-    """Return what every group but the reducers runs in; None for an image without a replacement.
+    """Return the stand-in of each role except reducers; None for an image without one.
 
-    Reducers run our own program, whatever their image.
+    Reducers run Trainshed's own program instead of their image.
     """
     groups = [group for group in in_role_order(spec).groups if group.role is not Role.REDUCER]
     programs = ((group.role, program_of(spec, group)) for group in groups)
@@ -45,7 +47,7 @@ def in_containers(by_role: Mapping[Role, StandIn | None]) -> frozenset[Role]:
 
 
 def entry_points(by_role: Mapping[Role, StandIn | None]) -> dict[Role, tuple[str, ...]]:
-    """What starts the containers of each role that give no command."""
+    """Return the commands of roles whose containers have no command."""
     return {role: s.entrypoint for role, s in by_role.items() if s and s.entrypoint}
 
 

@@ -41,7 +41,7 @@ ML_KINDS: Final = frozenset({JobKind.ML_JOB, JobKind.TRIAL})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job that was admitted.  ``job_id`` empty lets the store name it after its uid.
+    """A job that was admitted.  If ``job_id`` is empty, the uid becomes its id.
 
     ``expanded`` is the spec with tiers, machines and devices filled in; the server launches it.
     ``retry_key`` recognises a client's repetition of one create (docs/sources/gcloud.md 8.3).

@@ -29,13 +29,13 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewModel:
-    """A version of a model.  ``model_id`` empty lets the store name it after its own number."""
+    """A version of a model.  If ``model_id`` is empty, its number becomes its id."""
 
     project: str
     location: str
     model_id: str = ""
     document: str
-    """Its Model as JSON text, without what the server writes."""
+    """Its Model as JSON text, without the fields that the server writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

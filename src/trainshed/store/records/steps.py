@@ -1,4 +1,4 @@
-"""One write about a job, as a value, and what it leaves: events, commands and replicas."""
+"""One write about a job, as a value, and its rows: events, commands and replicas."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -81,20 +81,20 @@ class Step:
     commands: tuple[Command, ...] = ()
     seats: tuple[Seat, ...] = ()
     claim: Claim | None = None
-    """What the attempt holds that an engine is to place; with it the attempt has no seats."""
+    """The claim of an attempt whose nodes the engine chooses; such an attempt has no seats."""
     engine: str = ""
-    """Of the attempt that is opened; empty: the first one."""
+    """The engine of a new attempt; empty: the first engine."""
     placed: tuple[Seat, ...] = ()
-    """Where the engine has placed the current attempt; empty leaves the stored places."""
+    """The seats that the engine reported for the attempt; empty: the stored seats stay."""
     refused: Explanation | None = None
-    """Why the engine did not take the attempt; the job waits for that."""
+    """Why the engine did not accept the attempt; the job waits until it does."""
     replicas: tuple[ReplicaRow, ...] | None = None
     owner: str | None = None
     """The server that reconciles the job from now on; None leaves it."""
     server: str | None = None
     """Applied only while this server's lease is valid; None for callers of the API."""
     stop: StopOrder | None = None
-    """How the STOP among the commands is to be performed."""
+    """The stop order of the STOP among the commands."""
     restarts: Restarts | None = None
     """The counts from now on; None leaves them."""
     ran_s_max: float | None = None

@@ -29,7 +29,7 @@ class StoredTrial:
     """A trial, and how its job stands."""
 
     trial: TrialRecord
-    """Its ``measurements`` are left empty: ``reports`` has what they are made of."""
+    """The trial; its ``measurements`` are empty, because they are computed from ``reports``."""
     job_uid: int
     job_name: str
     """The id of its job; ``job`` of the store finds it with ``trial_kind``."""
@@ -54,7 +54,7 @@ class NewTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialReports:
-    """What one trial has reported since; ``mark`` replaces the stored one."""
+    """The reports of one trial since the last step; ``mark`` replaces the stored mark."""
 
     number: int
     mark: tuple[int, int]

@@ -51,7 +51,7 @@ def tuning_job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
 def training_pipeline(
     job: Job, *, backing_custom_job: str | None = None, model: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The TrainingPipeline as its clients read it; ``model`` is what is known of its model.
+    """The TrainingPipeline as its clients read it; ``model`` has the known fields of its model.
 
     ``trainingTaskInputs`` come back in the caller's own key case.  ``backing_custom_job`` is the
     full name of the CustomJob that does the work (docs/sources/vertex.md 4.4).
@@ -116,7 +116,7 @@ def deletion(name: str, time: datetime) -> dict[str, Any]:
     }
 
 
-#: What Google calls the job of a pipeline.
+#: The display name that Google gives the job of a pipeline.
 CHILD_NAME: Final = "{pipeline}-custom-job"
 #: The label by which a client finds the study of a trial's job.
 STUDY_LABEL: Final = "trainshed-study"

@@ -53,7 +53,7 @@ def measurement_json(measurement: Measurement) -> dict[str, Any]:
 
 
 def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
-    """The study of a tuning job, as far as it says what is searched, and its trials."""
+    """Read the parts of a study that describe its search space and goals, and its trials."""
     study_spec = job["studySpec"]
     study = study_of(
         {**job, "studySpec": {key: study_spec[key] for key in SEARCH & study_spec.keys()}}

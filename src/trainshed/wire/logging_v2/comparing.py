@@ -59,7 +59,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def contains(value: Any, folded: str, number: float | None) -> bool:
-    """Whether a value has a text, which is what ``:`` asks; numbers and flags must be equal."""
+    """Whether a value contains a text (operator ``:``); numbers and booleans must be equal."""
     if isinstance(value, str):
         return folded in fold(value)
     if isinstance(value, Mapping):

@@ -38,7 +38,7 @@ from trainshed.wire.logging_v2.log_fields import FIELD_NAMES, FieldKind, LogFiel
 from trainshed.wire.logging_v2.regular_expressions import BadExpression, compile_expression
 from trainshed.wire.times import nanoseconds
 
-#: As Google bounds it.
+#: The length limit of Google.
 LENGTH_MAX: Final = 20_000
 EXPRESSIONS_MAX: Final = 20
 
@@ -251,7 +251,7 @@ def _has_run(tokens: list[str], phrase: list[str]) -> bool:
 
 
 def _sample(field: LogField, fraction: float) -> Matches:
-    """The same entries every time: by a hash of the field's value."""
+    """Match a fraction of the entries by a hash of the field, the same ones at each call."""
     limit = int(fraction * _FRACTION_SPAN)
 
     def matches(entry: LogEntry) -> bool:

@@ -130,7 +130,7 @@ def _clauses(tree: Tree, is_common: Callable[[str], bool]) -> ByteClauses:
 
 
 def _join_clauses(parts: list[ByteClauses]) -> ByteClauses:
-    """One clause that holds where any of the parts does; none if a part may hold anywhere."""
+    """Return one clause that is true if any part is; none if a part has no clause."""
     if not parts or not all(parts):
         return ()
     best = (max(clauses, key=_shortest) for clauses in parts)
@@ -138,7 +138,7 @@ def _join_clauses(parts: list[ByteClauses]) -> ByteClauses:
 
 
 def _shortest(clause: tuple[bytes, ...]) -> float:
-    """The length of a clause's shortest text, which is what it can skip; without any, all."""
+    """Return the length of a clause's shortest text: longer ones skip more.  No text skips all."""
     return min(map(len, clause), default=math.inf)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.texts import install_command
 
-#: What one expression may take of memory, in bytes.
+#: The most memory of one expression, in bytes.
 MEMORY_MAX: Final = 1 << 20
 
 

@@ -19,7 +19,7 @@ _SEVERITIES: Final = (
 _HUNDRED: Final = 100
 #: Lines of one request: a text of sixteen megabytes could have a line a byte.
 LINES_MAX: Final = 50_000
-#: What a client says of itself, once a process.
+#: An entry of a client about itself, once a process.
 _DIAGNOSTIC: Final = "logging.googleapis.com/diagnostic"
 
 
@@ -31,7 +31,7 @@ class WrittenLine(NamedTuple):
 
 
 class UnreadEntries(Exception):
-    """A request whose entries are not read; the message says why."""
+    """The request has entries that cannot be read; the message has the reason."""
 
 
 class TooManyEntries(UnreadEntries):

@@ -24,7 +24,7 @@ UNSETTLED: Final[Mapping[TrialState, str]] = {
 }
 
 
-#: What a trial's state, which is that of a job, comes to.
+#: By state of a trial's job: the state of the trial.
 TRIAL_STATES: Final[Mapping[str, TrialState]] = {
     "QUEUED": TrialState.ACTIVE,
     "PREPARING": TrialState.ACTIVE,
@@ -101,7 +101,7 @@ def _is_good(trial: TrialRecord) -> bool:
 
 
 def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
-    """The study of a job, as far as it says what is searched, and its trials.
+    """Read the parts of a study that describe its search space and goals, and its trials.
 
     Raises TypeError for a job without one.
     """

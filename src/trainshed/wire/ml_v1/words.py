@@ -126,7 +126,7 @@ def caller_words(path: FieldPath, *, spec: JobSpec) -> str:
 
 
 def _args(role: Role, spec: JobSpec) -> str:
-    """A container's own arguments, where it was given a command of its own; else the job's."""
+    """Return the container's arguments if it has its own command, else the arguments of the job."""
     group = spec.group(role)
     has_own = group is not None and group.program is not None and bool(group.program.command)
     return f"trainingInput.{FAMILY[role]}Config.containerArgs" if has_own else "trainingInput.args"

@@ -19,7 +19,7 @@ _TYPE = re.compile(rb"^content-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE | re.
 _ENCODING = re.compile(
     rb"^content-transfer-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE
 )
-#: What may stand behind the last delimiter.
+#: Characters that may follow the last delimiter.
 _BLANK = b" \t\r\n"
 _BLANK_MAX = 64
 

@@ -59,10 +59,10 @@ _RANGE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentRange:
-    """What a piece of a resumable upload is: bytes ``first`` to ``last`` of ``total``.
+    """The range of a piece of a resumable upload: bytes ``first`` to ``last`` of ``total``.
 
-    ``first`` None: no bytes, a question (``bytes */10``) or the end of an upload whose size was
-    not known before.  ``total`` None: the size is not known yet.
+    ``first`` None: no bytes, a status query (``bytes */10``) or the end of an upload whose size
+    was unknown.  ``total`` None: the size is not known yet.
     """
 
     first: int | None
@@ -122,7 +122,7 @@ CONDITION_KEYS = {
     "ifMetagenerationNotMatch": "metageneration_not",
 }
 
-#: The same for the object that is copied or moved.
+#: Query keys of conditions on the source of a copy or a move.
 SOURCE_CONDITION_KEYS = {
     "sourceGeneration": "revision",
     "ifSourceGenerationMatch": "generation",
@@ -215,7 +215,7 @@ def _source(source: Any) -> tuple[str, Conditions]:
 
 
 def whole(query: Mapping[str, str], key: str) -> int | None:
-    """A number of a query, or None.  Raises BadStorageRequest for what is not a whole number."""
+    """Return a whole number of a query, or None.  Raises BadStorageRequest for another value."""
     text = query.get(key)
     if text is None:
         return None

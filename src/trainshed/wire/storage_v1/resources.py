@@ -76,7 +76,7 @@ def etag(stored: StoredObject) -> str:
 def object_list_json(
     items: Sequence[dict[str, Any]], prefixes: Sequence[str], next_page: str
 ) -> dict[str, Any]:
-    """A page of objects, and of what stands for folders."""
+    """Render a page of objects and of prefixes for folders."""
     page: dict[str, Any] = {"kind": "storage#objects"}
     fields = {"nextPageToken": next_page, "prefixes": list(prefixes), "items": list(items)}
     return page | {key: value for key, value in fields.items() if value}
@@ -87,7 +87,7 @@ PLACE = {"location": "US", "locationType": "multi-region"}
 
 
 def layout_json(name: str) -> dict[str, Any]:
-    """How a bucket's names are kept, as clients see it: without folders that are resources."""
+    """Render the layout of a bucket: no hierarchical namespace, so folders are no resources."""
     flat = {"hierarchicalNamespace": {"enabled": False}}
     return {"kind": "storage#storageLayout", "bucket": name, **PLACE, **flat}
 

@@ -1,7 +1,7 @@
-"""What Cloud Storage's XML API says: lists, errors, the copy of an object.
+"""Renders documents of Cloud Storage's XML API: lists, errors, the copy of an object.
 
 The documents are those of cloud.google.com/storage/docs/xml-api; they are made from the resources
-of the JSON API, so that both say the same.
+of the JSON API, so that both have the same values.
 """
 
 import base64
@@ -12,10 +12,10 @@ from xml.sax.saxutils import escape
 
 _HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 _NAMESPACE: Final = ' xmlns="http://doc.s3.amazonaws.com/2006-03-01"'
-#: What XML 1.0 cannot say in any way.
-_UNSAYABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+#: Characters that XML 1.0 cannot express.
+_INEXPRESSIBLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-#: The word for a status, where nothing more is known of it.
+#: The default error code of a status.
 CODES: Final[Mapping[int, str]] = {
     400: "InvalidArgument",
     401: "AuthenticationRequired",
@@ -39,7 +39,7 @@ def error_xml(code: str, message: str) -> str:
 
 
 def buckets_xml(buckets: Iterable[Mapping[str, Any]]) -> str:
-    """The buckets of a project."""
+    """Render the buckets of a project."""
     rows = (
         f"<Bucket>{_tag('Name', bucket['name'])}"
         f"{_tag('CreationDate', bucket['timeCreated'])}</Bucket>"
@@ -50,7 +50,7 @@ def buckets_xml(buckets: Iterable[Mapping[str, Any]]) -> str:
 
 
 def objects_xml(bucket: str, query: Mapping[str, str], page: Mapping[str, Any]) -> str:
-    """A page of objects; ``list-type=2`` in the query asks for the newer form."""
+    """Render a page of objects; ``list-type=2`` in the query selects the newer form."""
     items: Sequence[Mapping[str, Any]] = page.get("items", ())
     prefixes: Sequence[str] = page.get("prefixes", ())
     token = page.get("nextPageToken", "")
@@ -75,18 +75,18 @@ _TOKEN: Final = "continuation-token"  # noqa: S105  # a parameter's name
 
 
 def copied_xml(resource: Mapping[str, Any]) -> str:
-    """What a copy has come to."""
+    """Render the result of a copy."""
     parts = _tag("ETag", etag_of(resource)) + _tag("LastModified", resource["updated"])
     return f"{_HEAD}<CopyObjectResult{_NAMESPACE}>{parts}</CopyObjectResult>"
 
 
 def location_xml(location: str) -> str:
-    """Where a bucket is."""
+    """Render the location of a bucket."""
     return f"{_HEAD}<LocationConstraint{_NAMESPACE}>{escape(location)}</LocationConstraint>"
 
 
 def stored_headers(resource: Mapping[str, Any]) -> dict[str, str]:
-    """What is said of an object that has been stored, which has no document here."""
+    """Return the headers of a stored object; the XML API sends no document for it."""
     sums = (("crc32c", resource.get("crc32c")), ("md5", resource.get("md5Hash")))
     return {
         "ETag": etag_of(resource),
@@ -121,4 +121,4 @@ def _render_query(query: Mapping[str, str], names: Mapping[str, str]) -> list[st
 
 
 def _tag(name: str, text: str) -> str:
-    return f"<{name}>{escape(_UNSAYABLE.sub('�', text))}</{name}>"
+    return f"<{name}>{escape(_INEXPRESSIBLE.sub('�', text))}</{name}>"
