@@ -85,10 +85,10 @@ def test_a_closed_connection_is_no_loss_where_another_fault_is_told_of(ends, mon
     ours, theirs = ends
     failures = []
     lane = lane_on(ours, failures.append)
-    lane._heard = Noticing()
+    lane._has_other_error = Noticing()
     thread = receiving(lane)
     theirs.close()
-    soon(lambda: lane._heard.waited_for or failures)
+    soon(lambda: lane._has_other_error.waited_for or failures)
     lane.notify(ELSEWHERE)
     thread.join(DEADLINE_S)
     assert not thread.is_alive()
