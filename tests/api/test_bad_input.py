@@ -43,7 +43,7 @@ WRONG = {
     "a text": (post(b'"a"'), 400, INVALID, "The body must be an object"),
     "null": (post(b"null"), 400, INVALID, "The body must be an object"),
     "no UTF-8": (post(b'{"a": "\xff"}'), 400, INVALID, "not UTF-8 at byte 7"),
-    "NaN": (post(b'{"a": NaN}'), 400, INVALID, "NaN is no JSON number"),
+    "NaN": (post(b'{"a": NaN}'), 400, INVALID, "NaN is not a JSON number"),
     "a number of 5000 digits": (post(b'{"a": ' + b"1" * 5000 + b"}"), 400, INVALID, "digits"),
     "one key twice": (post(b'{"a": 1, "a": 2}'), 400, INVALID, "'a' is given twice"),
     "half a character": (post(b'{"a": "\\ud800"}'), 400, INVALID, "unpaired surrogate"),

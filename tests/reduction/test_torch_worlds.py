@@ -100,7 +100,7 @@ def test_a_group_that_cannot_be_formed_fails_on_all_ranks_with_one_reason(tmp_pa
         environments = [{}, {"TRAINSHED_REDUCTION_TOKEN": "f" * 32}]
         answers = run_world("unformed", tmp_path, {"TRAINSHED_REDUCERS": addresses}, environments)
     reasons = [
-        "worker 1 holds another token than worker 0",
+        "worker 1 has another token than worker 0; give all workers the same one",
         "TRAINSHED_REDUCTION_ROUTE must be measured or always, got 'sometimes'",
         "TRAINSHED_REDUCTION_MAX_STAGING must be bytes, or a number with K, M, G or T, got 'much'",
         "TRAINSHED_REDUCERS must be a list of HOST:PORT, got 'nowhere'",

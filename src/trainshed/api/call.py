@@ -151,6 +151,6 @@ def _decode_part(part: str) -> str:
     except UnicodeDecodeError:
         raise Refusal(Code.INVALID_ARGUMENT, f"{part[:100]} is not UTF-8") from None
     if "/" in text or not text.isprintable():
-        message = f"{text[:100]!r} cannot be an id: it holds a slash or a control character"
+        message = f"{text[:100]!r} cannot be an id: an id has no slash and no control character"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     return text

@@ -56,7 +56,7 @@ def read_query(text: str, names: Collection[str]) -> dict[str, str]:
             message = f"query parameter {name} is given twice"
             raise _refusal(name, "duplicate-field", message, "one value")
         if "\0" in value:
-            message = f"query parameter {name} holds the character U+0000"
+            message = f"query parameter {name} must not contain the character U+0000"
             raise _refusal(name, "wrong-type", message, "a text")
         query[camel] = value
     return query

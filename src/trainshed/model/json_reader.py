@@ -100,7 +100,7 @@ def _items(item: dict[str, Any] | list[Any]) -> Iterable[Any]:
 def _check_characters(text: str) -> None:
     match = _UNUSABLE.search(text)
     if match and match[0] == "\0":
-        raise BadJson("A text holds the character U+0000")
+        raise BadJson("A text must not contain the character U+0000")
     if match:
         raise BadJson("A text has an unpaired surrogate, which is not a character")
 
@@ -171,7 +171,7 @@ def _short(text: str) -> str:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise BadJson(f"{text} is no JSON number")
+    raise BadJson(f"{text} is not a JSON number")
 
 
 _DECODER: Final = json.JSONDecoder(

@@ -211,7 +211,7 @@ class _Bytes(io.RawIOBase):
         end = min(self._at + len(buffer), self._size)
         piece = self._read(self._at, end) if end > self._at else b""
         if len(piece) < end - self._at:
-            raise RemoteFailed("An object became shorter while it was read")
+            raise RemoteFailed("An object became shorter while it was read; read it again")
         buffer[: len(piece)] = piece
         self._at += len(piece)
         return len(piece)

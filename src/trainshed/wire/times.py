@@ -50,13 +50,13 @@ def nanoseconds(text: str) -> int:
     """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not an RFC 3339 time")
+        raise ValueError(f"{text!r} is not an RFC 3339 time such as 2026-11-21T14:00:00Z")
     day, clock, fraction, _, hours, minutes = match.groups()
     zone = f"{hours}:{minutes}" if hours else "+00:00"
     try:
         time = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone}")
     except ValueError:
-        raise ValueError(f"{text!r} is not an RFC 3339 time") from None
+        raise ValueError(f"{text!r} is not an RFC 3339 time such as 2026-11-21T14:00:00Z") from None
     seconds = (time - _EPOCH) // timedelta(seconds=1)
     return seconds * _SECOND_NS + int((fraction or "").ljust(9, "0"))
 

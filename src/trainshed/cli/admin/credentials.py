@@ -103,7 +103,7 @@ def connect(args: argparse.Namespace, noun: str) -> Iterator[Ask]:
 def check_out(path: Path | None) -> None:
     """Refuse a file that cannot be made, before a secret is made.  Raises UsageFault."""
     if path and not path.absolute().parent.is_dir():
-        raise UsageFault(f"--out {path}: there is no such folder")
+        raise UsageFault(f"--out {path}: its folder does not exist; make it first")
 
 
 def print_list(rows: list[Json], columns: Sequence[str], form: str) -> None:

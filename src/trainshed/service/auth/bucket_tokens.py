@@ -85,7 +85,7 @@ def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, An
     if token is None:
         raise Refusal(
             Code.NOT_FOUND,
-            f"there is no token {token_id!r} of {caller.name} for buckets that has not ended; "
+            f"{caller.name} has no unexpired bucket token {token_id!r}; "
             "`trainshed buckets token` makes another one",
         )
     return _answer(BucketToken, token)

@@ -116,7 +116,7 @@ def _compare(fingerprints: Sequence[str | None]) -> None:
     for rank, fingerprint in enumerate(fingerprints):
         if fingerprint not in (None, fingerprints[0]):
             raise ReductionError(
-                f"worker {rank} holds another token than worker 0",
+                f"worker {rank} has another token than worker 0; give all workers the same one",
                 blame=Culprit(Kind.WORKER, rank),
             )
 
