@@ -101,7 +101,7 @@ def test_steps_are_seen_by_the_trainer_library(calibrate):
         ("raise SystemExit(3)", (), "run A failed"),
         (DIES, (*PATTERN, "--seconds", "20"), "run A failed: workerpool0-0 exited with code 1"),
         (LIBRARY.replace("3000", "3"), (), "took 2 steps after its first"),
-        (AT_ONCE, PATTERN, "30 lines match --step-pattern, and they came all at once"),
+        (AT_ONCE, PATTERN, "30 lines match --step-pattern, and they arrived all at once"),
         (SAYING.format(step=7), PATTERN, "30 lines match --step-pattern, and no step is larger"),
         (SAYING.format(step="100 - step"), PATTERN, "30 lines match --step-pattern, and no step"),
         (SAYING.format(step="'one'"), WORDS, "their step is not a whole number, such as 'one'"),
@@ -135,7 +135,7 @@ def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, fla
         (("--runs", "D", "--processes", "2"), "--runs must contain A or C, got D"),
         (("--runs", "B,D", "--processes", "2"), "--runs must contain A or C, got B,D"),
         (("--step-pattern", "step ("), "must be a regular expression"),
-        (("--step-pattern", "step [0-9]+"), "has no group named step"),
+        (("--step-pattern", "step [0-9]+"), "must have a group named step"),
         (("--batch", "0"), "--batch: must be a number above 0, got '0'"),
         (("--precision", "fp3"), "--precision: invalid choice: 'fp3' (choose from "),
         (

@@ -17,7 +17,7 @@ from server_process import TRAINSHED
 from trainshed.cli.jobs import tuning_watch
 from trainshed.cli.jobs.tuning_watch import TuningView, best_table, changes, groups
 from trainshed.cli.terminal import mark_own
-from trainshed.workbench.study_view import ranked, view_of
+from trainshed.workbench.study_view import rank_trials, read_view
 from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 
 NOW = datetime(2026, 11, 20, 20, 12, 41, tzinfo=UTC)
@@ -26,7 +26,7 @@ DONE = {"state": "JOB_STATE_SUCCEEDED", "endTime": "2026-11-20T20:10:10Z"}
 
 def screen(document, *, lines=24, columns=100, colour=False):
     size = os.terminal_size((columns, lines))
-    return TuningView(colour=colour).lines(view_of(document), size, NOW)
+    return TuningView(colour=colour).lines(read_view(document), size, NOW)
 
 
 def story():
@@ -232,8 +232,8 @@ def test_a_terminal_keeps_the_arguments_in_full_at_the_end(serving, home):
 
 
 def test_a_table_of_all_trials_counts_no_others():
-    assert "more" not in best_table(view_of(vertex(many(6))))[-1]
-    assert best_table(view_of(vertex(many(24))))[-1] == "and 14 more trials; `report` lists all"
+    assert "more" not in best_table(read_view(vertex(many(6))))[-1]
+    assert best_table(read_view(vertex(many(24))))[-1] == "and 14 more trials; `report` lists all"
 
 
 def test_the_view_shows_errors_and_reasons():
@@ -258,7 +258,7 @@ def test_a_thousand_trials_are_one_screen():
     places = [rows.index(title) for title in ("running", "best", "newest")]
     assert places == sorted(places)
     numbers = [line.lstrip("* ").split()[0] for line in rows[places[1] + 1 : places[2]]]
-    best = [str(t.number) for t in ranked(view_of(document))]
+    best = [str(t.number) for t in rank_trials(read_view(document))]
     assert numbers == best[: len(numbers)]
     assert len(numbers) >= 8
     assert rows[places[2] + 1].split()[0] == "1000"
@@ -278,7 +278,7 @@ def test_what_others_named_is_harmless_on_a_terminal():
         [done, trial(2, "INFEASIBLE", reason=evil)], displayName=evil,
         metrics=[{"metricId": evil}], parameters=[], error={"message": evil},
     )  # fmt: skip
-    for line in (*screen(document), *changes(None, view_of(document))):
+    for line in (*screen(document), *changes(None, read_view(document))):
         assert "\x1b" not in line
         assert "\n" not in line
 
@@ -299,7 +299,7 @@ def test_the_view_fits_every_screen(count, going, lines, columns):
 @given(count=st.integers(0, 60), going=st.integers(0, 30), room=st.integers(-5, 60))
 def test_groups_show_no_trial_twice_and_count_the_rest(count, going, room):
     trials = [*many(count), *(trial(count + n, "ACTIVE", lr=0.1) for n in range(1, going + 1))]
-    view = view_of(vertex(trials))
+    view = read_view(vertex(trials))
     sections = groups(view, room)
     numbers = [t.number for _, members in sections for t in members]
     assert len(numbers) == len(set(numbers))
@@ -310,9 +310,9 @@ def test_groups_show_no_trial_twice_and_count_the_rest(count, going, room):
 
 
 def test_changes_of_a_study_that_stands_still_are_none():
-    view = view_of(vertex(many(5)))
+    view = read_view(vertex(many(5)))
     assert list(changes(view, view)) == []
-    later = view_of(vertex(many(6)))
+    later = read_view(vertex(many(6)))
     assert len(list(changes(view, later))) == 1
 
 

@@ -65,7 +65,7 @@ def test_bad_words_are_refused_before_anything_is_made(tmp_path):
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "file").touch()
     for folder, runtime, python, reason in [
-        ("new", "9.9", None, "--runtime: there is no 9.9; there are 1.0"),
+        ("new", "9.9", None, "--runtime must be one of 1.0, .*, got 9.9"),
         ("used", "2.11", None, "is not empty"),
         ("new", "2.11", "2.6", "there is no Python 2.6 here"),
     ]:

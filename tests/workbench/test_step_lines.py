@@ -78,7 +78,7 @@ def test_lines_of_others_and_without_a_pattern_tell_nothing():
         ([], "no line matches --step-pattern"),
         (["one", "two"], "2 lines match --step-pattern, and their step is not a whole number"),
         (["two"], "such as 'two'"),
-        (["7"], "1 line matches --step-pattern, and one step alone has no time"),
+        (["7"], "1 line matches --step-pattern, and one step is not enough to measure a time"),
         (["7", "7", "7"], "3 lines match --step-pattern, and no step is larger than the one"),
         (["9", "8", "7"], "the last was '7'"),
     ],
@@ -92,4 +92,4 @@ def test_why_no_step_was_heard_is_said(steps, words):
 def test_steps_that_came_all_at_once_have_no_time():
     reader = heard(*((0, f"step {step}") for step in range(300)))
     assert reader.times is None
-    assert reader.why_none == "300 lines match --step-pattern, and they came all at once"
+    assert reader.why_none == "300 lines match --step-pattern, and they arrived all at once"

@@ -13,7 +13,7 @@ import pytest
 from trainshed.workbench.study_report.figures import plots
 from trainshed.workbench.study_report.files import files_of, trials_csv, write
 from trainshed.workbench.study_report.page import page
-from trainshed.workbench.study_view import view_of
+from trainshed.workbench.study_view import read_view
 from workbench.study_documents import (
     ACCURACY,
     BATCH,
@@ -57,7 +57,7 @@ class Read(HTMLParser):
 
 
 def drawn(document):
-    view = view_of(document)
+    view = read_view(document)
     return view, list(plots(view))
 
 
@@ -135,7 +135,7 @@ def test_numbers_are_short_on_the_page_and_exact_in_the_table_beside_it():
     document = vertex([trial(1, final=(1, {"accuracy": 0.9887955182}), lr=0.1 + 0.2, batch=32.0)])
     assert {"0.988796", "0.3", "32"} <= set(read(document).texts_of("td"))
     assert "Trial 1: accuracy 0.988796 at step 1. Its arguments:" in read(document).texts_of("p")
-    (row,) = csv.DictReader(io.StringIO(trials_csv(view_of(document))))
+    (row,) = csv.DictReader(io.StringIO(trials_csv(read_view(document))))
     assert row["metrics.accuracy"] == "0.9887955182"
     assert (row["parameters.lr"], row["parameters.batch"]) == ("0.30000000000000004", "32")
 
@@ -291,7 +291,7 @@ def test_names_that_look_alike_stay_apart():
 
 
 def test_csv_has_every_trial_and_reads_back_exactly():
-    rows = list(csv.DictReader(io.StringIO(trials_csv(view_of(vertex(many(20)))))))
+    rows = list(csv.DictReader(io.StringIO(trials_csv(read_view(vertex(many(20)))))))
     assert [row["trial"] for row in rows] == [str(n) for n in range(1, 21)]
     source = many(20)
     for row, document in zip(rows, source, strict=True):
@@ -305,7 +305,7 @@ def test_csv_has_every_trial_and_reads_back_exactly():
 
 
 def test_csv_keeps_a_parameter_apart_that_is_called_like_a_column():
-    view = view_of(vertex([trial(1, final=(1, {"accuracy": 1.0}), trial="x", step='a,"b')]))
+    view = read_view(vertex([trial(1, final=(1, {"accuracy": 1.0}), trial="x", step='a,"b')]))
     (row,) = csv.DictReader(io.StringIO(trials_csv(view)))
     assert (row["trial"], row["parameters.trial"]) == ("1", "x")
     assert row["parameters.step"] == 'a,"b'
@@ -325,12 +325,12 @@ def test_csv_keeps_a_parameter_apart_that_is_called_like_a_column():
 def test_out_is_a_page_or_a_folder(out, page_name, table_name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
-    files = files_of(out, view_of(vertex()))
+    files = files_of(out, read_view(vertex()))
     assert (str(files.page), str(files.table)) == (page_name, table_name)
 
 
 def test_a_report_holds_plotly_once_and_leaves_no_other_file(tmp_path):
-    view = view_of(vertex([ONE]))
+    view = read_view(vertex([ONE]))
     files = files_of(str(tmp_path / "out"), view)
     for _ in range(2):
         write(view, files, NOW)

@@ -12,15 +12,15 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal
 from trainshed.model.trials import TrialState
 from trainshed.workbench.study_view import (
-    arguments,
-    counts,
+    add_native_trials,
+    describe_counts,
+    describe_measurement,
+    format_parameters,
+    format_short,
     is_study,
-    measured,
-    parameters_text,
-    ranked,
-    short,
-    view_of,
-    with_native,
+    list_arguments,
+    rank_trials,
+    read_view,
 )
 from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 
@@ -28,7 +28,7 @@ from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_tria
 def test_a_vertex_tuning_job_is_read():
     values = {"opt": "sgd", "momentum": 0.5, "lr": 0.01, "units": 8.0}
     done = trial(1, measured=[(1, {"accuracy": 0.5}), (2, {"accuracy": 0.75})], **values)
-    view = view_of(vertex([done, trial(2, "ACTIVE", lr=0.1)]))
+    view = read_view(vertex([done, trial(2, "ACTIVE", lr=0.1)]))
     assert (view.name, view.title, view.state) == (NAME, "tuned", "RUNNING")
     first, second = view.trials
     assert first.state is TrialState.SUCCEEDED
@@ -50,7 +50,7 @@ def test_an_ml_v1_job_is_read_and_its_texts_are_values():
         ml_trial(3, "RUNNING", lr="1"),
         ml_trial(4, "CANCELLED"),
     ])  # fmt: skip
-    view = view_of(job)
+    view = read_view(job)
     assert view.title == "census_1"
     assert [t.number for t in view.trials] == [1, 2, 3, 4]
     assert view.trials[0].values == (("lr", 5e-05), ("units", 8), ("opt", "3"))
@@ -58,12 +58,12 @@ def test_an_ml_v1_job_is_read_and_its_texts_are_values():
     assert states[2:] == [TrialState.ACTIVE, TrialState.INFEASIBLE]
     assert view.objectives[0].goal is Goal.MINIMIZE
     assert [t.number for t in view.leaders] == [2]
-    assert [t.number for t in ranked(view)] == [2, 1]
+    assert [t.number for t in rank_trials(view)] == [2, 1]
 
 
 def test_what_a_server_leaves_out_is_absent():
     bare = {"id": "5", "state": "SUCCEEDED", "finalMeasurement": {"metrics": [{"metricId": "m"}]}}
-    view = view_of({"studySpec": {"metrics": [{"metricId": "m"}]}, "trials": [bare, {}]})
+    view = read_view({"studySpec": {"metrics": [{"metricId": "m"}]}, "trials": [bare, {}]})
     assert view.trials[1].final.value("m") == 0.0, "proto3 leaves zeros out"
     assert view.trials[0].number == 2, "a trial without a number has that of its place"
     assert view.state == view.name == view.error == ""
@@ -73,7 +73,7 @@ def test_what_a_server_leaves_out_is_absent():
 def test_a_study_in_words_of_a_later_release_is_read():
     later = {"algorithm": "POPULATION_BASED_TRAINING", "studyStoppingConfig": {"x": 1}}
     job = vertex()
-    view = view_of({**job, "studySpec": {**job["studySpec"], **later}})
+    view = read_view({**job, "studySpec": {**job["studySpec"], **later}})
     assert view.algorithm == "POPULATION_BASED_TRAINING"
 
 
@@ -88,23 +88,23 @@ NATIVE = {
 
 
 def test_what_the_native_api_says_is_added():
-    view = view_of(ml([ml_trial(1, value=0.5, step=3, lr="1"), ml_trial(2, "RUNNING", lr="2"),
+    view = read_view(ml([ml_trial(1, value=0.5, step=3, lr="1"), ml_trial(2, "RUNNING", lr="2"),
                        ml_trial(3, "FAILED")]))  # fmt: skip
     bad = {"number": 3, "state": "INFEASIBLE", "jobState": "FAILED", "stoppedEarly": False}
     native = {"trials": [NATIVE, {**bad, "metrics": {}, "infeasibleReason": "exit code 1"}]}
-    first, second, third = with_native(view, native).trials
+    first, second, third = add_native_trials(view, native).trials
     assert first == view.trials[0]
-    assert measured(second) == "loss 0.25 at step 7"
+    assert describe_measurement(second) == "loss 0.25 at step 7"
     assert second.final is None
     assert (third.infeasible_reason, third.measurements) == ("exit code 1", ())
 
 
 def test_what_the_document_says_is_kept():
-    view = view_of(vertex([trial(2, measured=[(1, {"accuracy": 0.5})], lr=0.1)]))
+    view = read_view(vertex([trial(2, measured=[(1, {"accuracy": 0.5})], lr=0.1)]))
     other = {**NATIVE, "stoppedEarly": True, "infeasibleReason": None}
-    (merged,) = with_native(view, {"trials": [other]}).trials
+    (merged,) = add_native_trials(view, {"trials": [other]}).trials
     assert merged == replace(view.trials[0], stopped_early=True)
-    assert with_native(view, {}) == view
+    assert add_native_trials(view, {}) == view
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_the_document_says_is_kept():
 )
 def test_an_answer_on_trials_that_cannot_be_read_is_a_sentence(broken):
     with pytest.raises(UsageFault, match="list of trials"):
-        with_native(view_of(ml([ml_trial(2, "RUNNING")])), broken)
+        add_native_trials(read_view(ml([ml_trial(2, "RUNNING")])), broken)
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,15 @@ def test_an_answer_on_trials_that_cannot_be_read_is_a_sentence(broken):
      (-0.5, "-0.5"), (1e300, "1e+300"), ("0.98879551", "0.98879551")],
 )  # fmt: skip
 def test_numbers_are_read_with_six_digits(value, text):
-    assert short(value) == text
+    assert format_short(value) == text
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", float("nan"), float("inf")])
 def test_what_is_no_finite_number_is_left_out(value):
-    view = view_of(vertex([trial(1, final=(3, {"accuracy": value}), lr=0.1)]))
+    view = read_view(vertex([trial(1, final=(3, {"accuracy": value}), lr=0.1)]))
     assert view.trials[0].final.metrics == ()
     assert view.leaders == ()
-    assert ranked(view) == []
+    assert rank_trials(view) == []
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_what_is_no_finite_number_is_left_out(value):
 def test_another_job_is_told_apart(document):
     assert not is_study(document)
     with pytest.raises(UsageFault, match="is not a tuning job"):
-        view_of(document)
+        read_view(document)
 
 
 @pytest.mark.parametrize(
@@ -159,16 +159,16 @@ def test_another_job_is_told_apart(document):
 )
 def test_what_cannot_be_read_is_a_sentence(broken):
     with pytest.raises(UsageFault, match="cannot read the server's tuning job"):
-        view_of(broken)
+        read_view(broken)
 
 
 def test_counts_tell_running_from_waiting():
     waiting = trial(4, "ACTIVE")
     del waiting["startTime"]
     states = [trial(1), trial(2, "INFEASIBLE", reason="r"), trial(3, "STOPPING"), waiting]
-    view = view_of(vertex(states))
-    assert counts(view) == "4 of 24: 1 succeeded, 1 infeasible, 1 running, 1 waiting"
-    assert counts(view_of(vertex())) == "0 of 24"
+    view = read_view(vertex(states))
+    assert describe_counts(view) == "4 of 24: 1 succeeded, 1 infeasible, 1 running, 1 waiting"
+    assert describe_counts(read_view(vertex())) == "0 of 24"
 
 
 def test_several_objectives_have_leaders_and_no_order():
@@ -177,29 +177,29 @@ def test_several_objectives_have_leaders_and_no_order():
         trial(number, final=(1, {"accuracy": accuracy, "seconds": seconds}))
         for number, (accuracy, seconds) in enumerate(metrics, 1)
     ]
-    view = view_of(vertex(trials, metrics=[ACCURACY, SECONDS]))
+    view = read_view(vertex(trials, metrics=[ACCURACY, SECONDS]))
     assert [t.number for t in view.leaders] == [1, 2, 4]
-    assert [t.number for t in ranked(view)] == [1, 2, 4]
+    assert [t.number for t in rank_trials(view)] == [1, 2, 4]
 
 
 def test_an_unsafe_trial_is_ranked_behind_the_safe_ones():
     limit = {**SECONDS, "safetyConfig": {"safetyThreshold": 20}}
     trials = [trial(1, final=(1, {"accuracy": 0.9, "seconds": 30.0})),
              trial(2, final=(1, {"accuracy": 0.5, "seconds": 10.0}))]  # fmt: skip
-    view = view_of(vertex(trials, metrics=[ACCURACY, limit]))
-    assert [t.number for t in ranked(view)] == [2, 1]
+    view = read_view(vertex(trials, metrics=[ACCURACY, limit]))
+    assert [t.number for t in rank_trials(view)] == [2, 1]
     assert [t.number for t in view.leaders] == [2]
 
 
 def test_arguments_are_those_that_the_program_had():
-    view = view_of(vertex([trial(1, lr=-1e-05, units=32.0, opt="a b")]))
-    assert arguments(view.trials[0]) == ("--lr", "-0.00001", "--units", "32", "--opt", "a b")
-    assert parameters_text(view.trials[0]) == "lr=-1e-05 units=32 opt=a b"
+    view = read_view(vertex([trial(1, lr=-1e-05, units=32.0, opt="a b")]))
+    assert list_arguments(view.trials[0]) == ("--lr", "-0.00001", "--units", "32", "--opt", "a b")
+    assert format_parameters(view.trials[0]) == "lr=-1e-05 units=32 opt=a b"
 
 
 def test_measured_says_nothing_where_nothing_was():
-    view = view_of(vertex([trial(1, "ACTIVE"), trial(2, final=(7, {"accuracy": 1 / 3}))]))
-    assert [measured(t) for t in view.trials] == [
+    view = read_view(vertex([trial(1, "ACTIVE"), trial(2, final=(7, {"accuracy": 1 / 3}))]))
+    assert [describe_measurement(t) for t in view.trials] == [
         "nothing measured",
         "accuracy 0.333333 at step 7",
     ]
@@ -207,8 +207,8 @@ def test_measured_says_nothing_where_nothing_was():
 
 @given(count=st.integers(0, 40), seed=st.integers(0, 10))
 def test_the_first_of_the_ranked_is_the_leader(count, seed):
-    view = view_of(json.loads(json.dumps(vertex(many(count, seed)))))
-    order = ranked(view)
+    view = read_view(json.loads(json.dumps(vertex(many(count, seed)))))
+    order = rank_trials(view)
     assert tuple(order[:1]) == view.leaders
     values = [t.final.value("accuracy") for t in order]
     assert values == sorted(values, reverse=True)

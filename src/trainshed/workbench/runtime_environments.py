@@ -1,7 +1,7 @@
-"""``environments build``: a Python with what a runtime version had.
+"""Builds a Python environment with the packages of a runtime version: ``environments build``.
 
-The versions are those of today, as far as its Python has them; TensorFlow is the runtime version's
-own where it was built for that Python, and the nearest otherwise.
+TensorFlow is a release of the runtime version's series if there is one for the chosen Python, and
+otherwise the nearest one.  The other packages are the newest that this Python can install.
 """
 
 import json
@@ -24,7 +24,7 @@ from trainshed.service.starts.interpreters import Installed, installed
 from trainshed.storage.buckets import cache_dir
 from trainshed.workbench.find_pythons import FoundPython, find_pythons, nearest_python
 
-#: The newest Python that a release of TensorFlow was built for, from this release on.
+#: (release of TensorFlow, the newest Python for which it and later releases were built).
 _PYTHONS: Final = (
     ((2, 20), "3.13"),
     ((2, 16), "3.12"),
@@ -34,37 +34,37 @@ _PYTHONS: Final = (
     ((2, 2), "3.8"),
 )
 _OLDEST: Final = "3.7"
-#: What TensorFlow before a release cannot be imported with, and does not say itself.
+#: (release of TensorFlow, a requirement that all earlier releases need but do not declare).
 _BOUNDS: Final = (((2, 18), "numpy<2"), ((2, 12), "protobuf<3.21"))
-#: TensorBoard, the older packages of Google and programs of those years import pkg_resources, which
-#: setuptools had until 80; a new environment has no setuptools at all.
+#: TensorBoard, Google's older packages and programs of those years import pkg_resources, which
+#: setuptools has up to release 80; a new environment has no setuptools at all.
 _SETUPTOOLS: Final = "setuptools<81"
 _IMPORTS: Final = "import pkg_resources, tensorflow, pandas, google.cloud.storage"
-#: uv breaks long lines, and explains below a blank one.
+#: An error of uv, up to the next heading or blank line: it can have several lines.
 _ERROR: Final = re.compile(
     r"^error: (.+?)(?=^(?:error|warning|hint): |^\s*$|\Z)", re.MULTILINE | re.DOTALL
 )
-#: How uv lists the packages in the end, a hundred of them.
+#: The start of a line with an installed package: uv prints about a hundred in the end.
 _INSTALLED_LINE: Final = " + "
 _MINOR_VERSION: Final = re.compile(r"3\.\d+")
-#: What uv's cache may have after a build: wheels that were built from source, which takes time.
+#: The most bytes that uv's cache keeps after a build; wheels built from source are worth keeping.
 _CACHE_BYTES_MAX: Final = 1 << 30
 
 
 class Built(NamedTuple):
-    """An environment that was made."""
+    """A new environment of a runtime version."""
 
     name: str
     runtime: str
     python: Path
-    """Its interpreter."""
+    """The path of its interpreter."""
     content: Installed
     lacks: tuple[str, ...]
-    """What the runtime version had and could not be installed."""
+    """Packages of the runtime version that are not in the environment."""
 
     @property
     def settings(self) -> str:
-        """The lines of config.toml that have jobs of the runtime version run in it."""
+        """The lines for config.toml with which jobs of the runtime version run in it."""
         name = json.dumps(self.name, ensure_ascii=False)
         return (
             f"[[environment]]\nname = {name}\n"
@@ -76,15 +76,15 @@ class Built(NamedTuple):
 def build(
     directory: Path, runtime: str, python: str | None, progress: Callable[[str], None]
 ) -> Built:
-    """Make an environment in a folder that is not there yet, or is empty.
+    """Make an environment in a new or empty folder; ``progress`` gets a sentence for each step.
 
-    ``python`` is a version that is on this machine or that uv downloads, or a path; without it the
-    nearest Python of this machine serves where the right one cannot be had.  Raises UsageFault for
-    a runtime version that there never was, a folder that is in use, a Python that cannot be had and
-    packages that cannot be installed; then nothing is left behind.
+    ``python`` is a path, or a version that this machine has or uv downloads.  Without it the
+    version is ``python_for(runtime)``, or the nearest one of this machine if uv cannot download it.
+    Raises UsageFault for an unknown runtime version, a folder with files, a Python that is not
+    available and packages that uv cannot install; then the folder is removed again.
     """
     if runtime not in runtimes():
-        raise UsageFault(f"--runtime: there is no {runtime}; there are {', '.join(runtimes())}")
+        raise UsageFault(f"--runtime must be one of {', '.join(runtimes())}, got {runtime}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageFault(f"{directory} is not empty; name a new folder")
     was_there = directory.exists()
@@ -98,7 +98,7 @@ def build(
 
 
 def python_for(runtime: str) -> str:
-    """The newest Python that the TensorFlow of a runtime version was built for."""
+    """Return the newest Python for which the TensorFlow of a runtime version was built."""
     tensorflow = version(runtime)
     return next((python for since, python in _PYTHONS if tensorflow >= since), _OLDEST)
 
@@ -140,14 +140,17 @@ def _make_venv(
     if nearest is None:
         versions = ", ".join(f"{python.version} ({python.path})" for python in pythons)
         here_are = f"; this machine has {versions}" if versions else ""
-        raise UsageFault(f"{failure}{here_are}; --python names another: a version, or a path")
+        raise UsageFault(f"{failure}{here_are}; give --python another version or a path")
     progress(f"{failure}; using the nearest, Python {nearest.version} ({nearest.path})")
     if error := _venv_error(directory, nearest.path):
-        raise UsageFault(f"cannot make an environment of {nearest.path}: {error}")
+        raise UsageFault(
+            f"cannot make an environment of {nearest.path}: {error}; give --python another version "
+            "or a path"
+        )
 
 
 def _venv_error(directory: Path, python: str) -> str:
-    """Make an environment; the reason where that failed, else empty."""
+    """Make an environment with uv; return the reason of a failure, else an empty text."""
     answer = _uv(["venv", "--quiet", "--allow-existing", "--python", python, str(directory)])
     return _error_line(answer.stderr) if answer.returncode else ""
 
@@ -166,8 +169,8 @@ def _tensorflow(
     release = nearest("tensorflow", pattern, Index(str(interpreter), ask_uv, work))
     if release is None:
         raise UsageFault(
-            f"no TensorFlow can be had for {interpreter}; --python names another Python, such as "
-            f"{python_for(runtime)}"
+            f"no release of TensorFlow supports {interpreter}; give --python another "
+            f"version, such as {python_for(runtime)}"
         )
     if not release.version.startswith(f"{runtime}."):
         nearby = f"the nearest is {release.version}"
@@ -176,11 +179,11 @@ def _tensorflow(
 
 
 def _check(interpreter: Path) -> None:
-    """See that the largest of them can be imported together."""
+    """Import the largest packages in one process.  Raises UsageFault if that fails."""
     words = [str(interpreter), "-c", _IMPORTS]
     process = subprocess.run(words, text=True, check=False, capture_output=True)  # noqa: S603 - ours
     if process.returncode:
-        raise UsageFault(f"what was installed cannot be imported: {_last_line(process.stderr)}")
+        raise UsageFault(f"cannot import the installed packages: {_last_line(process.stderr)}")
 
 
 def _install(arguments: Sequence[str], progress: Callable[[str], None]) -> None:
@@ -205,7 +208,7 @@ def _uv(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def uv_cache() -> Path | None:
-    """Return our folder of uv's downloads; None where UV_CACHE_DIR names the user's own."""
+    """Return our cache folder for uv; None if UV_CACHE_DIR names one of the user."""
     if os.environ.get("UV_CACHE_DIR"):
         return None
     return (cache_dir(os.environ) or default_cache_dir()).parent / "uv"
@@ -217,7 +220,7 @@ def _cache_flags() -> tuple[str, ...]:
 
 
 def _bound_uv_cache(progress: Callable[[str], None]) -> None:
-    """Remove downloads from our cache of uv, and say what is left; a user's own is left alone."""
+    """Remove downloads from our cache of uv, and report its size; keep a user's cache."""
     folder = uv_cache()
     if folder is None:
         progress(f"uv keeps its downloads in {os.environ['UV_CACHE_DIR']} (UV_CACHE_DIR)")
@@ -238,7 +241,7 @@ def _bytes_below(folder: Path) -> int:
 
 
 def _error_line(text: str) -> str:
-    """Return uv's ``error:`` in one line; its last line where it has none."""
+    """Return uv's ``error:`` as one line; if there is none, the last line of the text."""
     match = _ERROR.search(text)
     if match is None:
         return _last_line(text)
@@ -247,4 +250,4 @@ def _error_line(text: str) -> str:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed no message"

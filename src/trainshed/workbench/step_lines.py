@@ -1,7 +1,7 @@
-"""Steps that a trainer tells by what it prints: for trainers that no hook and no library sees.
+"""Times the steps of a trainer by the lines it prints, where neither hook nor library reports them.
 
-Lines come in batches: what was written while the machine did something else arrives at once.  So
-lines that came together are one reading, and the time since those before is shared among its steps.
+Several lines can arrive at once, for example when the machine was busy.  They count as one
+reading, and the time since the previous reading is divided equally among its steps.
 """
 
 import re
@@ -14,16 +14,17 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.step_times import KEPT, StepTimes
 
-#: No line is looked at beyond this: a pattern may take long over a long one.
+#: Only this many characters of a line are searched: a pattern can be slow on a long line.
 _LINE_MAX: Final = 1000
-#: Lines closer than this came together, in seconds.
+#: Seconds between two lines below which they belong to one reading.
 _TOGETHER_S: Final = 0.001
 _NANO: Final = 1e-9
-_SHOWN_MAX: Final = 40
+#: The most characters of a step that a message quotes.
+_QUOTED_MAX: Final = 40
 
 
 def step_pattern(text: str) -> re.Pattern[str]:
-    """A pattern with a group ``step``.  Raises UsageFault for any other."""
+    """Compile a pattern with a group ``step``.  Raises UsageFault for a text that is none."""
     try:
         pattern = re.compile(text)
     except re.error as error:
@@ -32,20 +33,21 @@ def step_pattern(text: str) -> re.Pattern[str]:
         ) from None
     if "step" not in pattern.groupindex:
         raise UsageFault(
-            f"--step-pattern {text!r} has no group named step; such as 'step (?P<step>[0-9]+)'"
+            f"--step-pattern must have a group named step, such as 'step (?P<step>[0-9]+)', "
+            f"got {text!r}"
         )
     return pattern
 
 
 class _Reading(NamedTuple):
-    """Lines that came together: when the first did, and the step of the last."""
+    """Lines that arrived at once: the time of the first, and the step of the last."""
 
     at_s: float
     step: int
 
 
 class StepLines:
-    """Passes lines on, and records the time of each line of one replica that reports a new step."""
+    """Passes all lines on to a sink, and times the steps that one replica prints."""
 
     def __init__(
         self,
@@ -54,9 +56,9 @@ class StepLines:
         task_name: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``task_name`` is the replica that is listened to; None for a pattern: no line tells.
+        """``task_name`` names the replica whose lines are searched; without a pattern none are.
 
-        ``clock`` counts seconds, for lines without a stamp.
+        ``clock`` returns seconds, for lines without a time stamp.
         """
         self._sink = sink
         self._pattern = pattern
@@ -71,34 +73,36 @@ class StepLines:
         self._word = ""
 
     def stamp(self, stamp_ns: int) -> None:
-        """Take the time of the line that comes next; see ``engines.local.foreground``."""
+        """Set the time of the next line; see ``engines.local.foreground.Stamped``."""
         self._stamp_s = stamp_ns * _NANO
 
     def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
-        """Take one line of a replica."""
+        """Search one line of a replica for a step, and pass it on."""
         if self._pattern is not None and replica.task_name == self._task_name:
             match = self._pattern.search(text[:_LINE_MAX])
             if match:
-                self._hear(match["step"] or "")
+                self._read_step(match["step"] or "")
         self._stamp_s = None
         self._sink.line(replica, text, stream)
 
     def note(self, text: str) -> None:
-        """Take one line of the engine."""
+        """Pass on one line of the engine."""
         self._sink.note(text)
 
-    def _hear(self, word: str) -> None:
+    def _read_step(self, word: str) -> None:
         self._matched += 1
-        self._word = word[:_SHOWN_MAX]
+        self._word = word[:_QUOTED_MAX]
         if word.isdecimal():
             self._numbers += 1
             at_s = self._clock() if self._stamp_s is None else self._stamp_s
-            self._take(_Reading(at_s, int(word)))
+            self._add_reading(_Reading(at_s, int(word)))
 
-    def _take(self, new: _Reading) -> None:
+    def _add_reading(self, new: _Reading) -> None:
         now = self._now
         self._rose |= now is not None and new.step > now.step
-        if now is None or new.step < now.step:  # the first, or a count that began anew
+        if (
+            now is None or new.step < now.step
+        ):  # the first line, or steps are counted from the start again
             self._close()
             self._before, self._now = None, new
         elif new.step > now.step and new.at_s - now.at_s < _TOGETHER_S:
@@ -108,13 +112,13 @@ class StepLines:
             self._before, self._now = now, new
 
     def _close(self) -> None:
-        """No more lines come together with the newest ones."""
+        """Store the steps of the newest reading, which gets no more lines."""
         if (step := _between(self._before, self._now)) is not None:
             self._steps.append(step)
 
     @property
     def times(self) -> StepTimes | None:
-        """What was heard; None where nothing was."""
+        """The durations of the steps; None if no line gave one."""
         newest = _between(self._before, self._now)
         steps = [*self._steps, *([newest] if newest else [])]
         if not steps:
@@ -130,7 +134,7 @@ class StepLines:
 
     @property
     def why_none(self) -> str:
-        """Explain why lines have reported no steps: how many matched, and their text."""
+        """The reason why ``times`` is None, as the end of a sentence."""
         if not self._matched:
             return "no line matches --step-pattern"
         lines = "1 line matches" if self._matched == 1 else f"{self._matched:,} lines match"
@@ -141,10 +145,10 @@ class StepLines:
         if not self._numbers:
             return f"their step is not a whole number, such as {self._word!r}"
         if self._numbers == 1:
-            return "one step alone has no time"
+            return "one step is not enough to measure a time"
         if not self._rose:
             return f"no step is larger than the one before it; the last was {self._word!r}"
-        return "they came all at once"
+        return "they arrived all at once"
 
 
 def _between(before: _Reading | None, now: _Reading | None) -> tuple[int, float] | None:

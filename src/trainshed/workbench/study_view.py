@@ -1,9 +1,9 @@
-"""A study as a server describes it, in either dialect, in the model's words.
+"""Reads a tuning job from a server's document of either dialect, for `watch` and `report`.
 
-The command line watches and reports from it.  It is read from the public documents, so that any
-server of these APIs can be asked (docs/sources/vertex.md 7.1 and 8); what a native route says
-beside them is added where the server has it.  What a server leaves out is absent here, and what is
-no finite number is left out.
+The documents are those of Google's APIs, so the command line can read them from any server with
+these APIs (docs/sources/vertex.md 7.1 and 8).  If the server also has the native API, the trials
+get more data from it.  A field that the document lacks stays empty here, and a value that is not a
+finite number is left out.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,10 @@ _PREFIX: Final = "JOB_STATE_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyView:
-    """A tuning job: how it stands, what it searches, and its trials in the order of their numbers.
+    """A tuning job: its state, its search space, and its trials in the order of their numbers.
 
-    ``name`` is what it is asked for by, ``title`` what a person calls it; ``state`` is without the
-    prefix of its dialect.
+    ``name`` is its job id or resource name, ``title`` its display name or else ``name``; ``state``
+    has no prefix ``JOB_STATE_``.
     """
 
     name: str
@@ -38,9 +38,9 @@ class StudyView:
     state: str
     error: str
     algorithm: str
-    """As the document has it; empty where it says none."""
+    """The document's word for it; empty if the document has none."""
     study: StudySpec
-    """What is searched; how it is searched and ended is not read."""
+    """The parameters and the metrics, without settings of the algorithm and of early stopping."""
     trials: tuple[TrialRecord, ...]
     create_time: datetime | None
     start_time: datetime | None
@@ -48,29 +48,29 @@ class StudyView:
 
     @property
     def objectives(self) -> tuple[Metric, ...]:
-        """The metrics that are to become better."""
+        """The metrics that the study optimizes, without those that only have a limit."""
         return tuple(objectives(self.study))
 
     @property
     def leaders(self) -> tuple[TrialRecord, ...]:
-        """The best trial; with several objectives those that no other one beats in all of them."""
+        """The best trial; with several objectives the Pareto front."""
         if len(self.objectives) > 1:
             return tuple(pareto(self.study, self.trials))
         leader = best(self.study, self.trials)
         return (leader,) if leader else ()
 
     def count(self, *states: TrialState) -> int:
-        """How many trials are in one of the states."""
+        """Return how many trials are in one of the states."""
         return sum(trial.state in states for trial in self.trials)
 
 
 def is_study(document: Json) -> bool:
-    """Whether a job's document is that of a tuning job."""
+    """Return whether a job's document is that of a tuning job."""
     return "studySpec" in document or "hyperparameters" in document.get("trainingInput", {})
 
 
-def view_of(document: Json) -> StudyView:
-    """Read a tuning job.  Raises UsageFault for a document that is none."""
+def read_view(document: Json) -> StudyView:
+    """Read the document of a tuning job.  Raises UsageFault for any other document."""
     if not is_study(document):
         name = document.get("jobId") or document.get("name", "this")
         raise UsageFault(f"{name} is not a tuning job: it has neither a study nor hyperparameters")
@@ -93,8 +93,8 @@ def view_of(document: Json) -> StudyView:
     )
 
 
-def with_native(view: StudyView, native: Json) -> StudyView:
-    """Add the native API's data about the trials.  Raises UsageFault as ``view_of``."""
+def add_native_trials(view: StudyView, native: Json) -> StudyView:
+    """Add the native API's data about the trials.  Raises UsageFault for a malformed document."""
     try:
         by_number = {int(trial["number"]): trial for trial in native.get("trials", ())}
         trials = tuple(completed(trial, by_number.get(trial.number, {})) for trial in view.trials)
@@ -108,10 +108,10 @@ def _read_search(document: Json) -> Json:
     return search
 
 
-def ranked(view: StudyView) -> list[TrialRecord]:
-    """The finished trials, best first: those that are safe before the others.
+def rank_trials(view: StudyView) -> list[TrialRecord]:
+    """Return the succeeded trials, best first; trials beyond a limit come after all others.
 
-    With several objectives, where "better" is no order, these are the leaders alone.
+    Several objectives give no order of the trials: the result is then the Pareto front alone.
     """
     if len(view.objectives) != 1:
         return list(view.leaders)
@@ -123,8 +123,8 @@ def ranked(view: StudyView) -> list[TrialRecord]:
     return [trial for _, trial in valued]
 
 
-def counts(view: StudyView) -> str:
-    """How many trials there are, by what became of them."""
+def describe_counts(view: StudyView) -> str:
+    """Count the trials by state, as in "4 of 24: 3 succeeded, 1 running"."""
     unfinished = [trial for trial in view.trials if not trial.state.is_final]
     running = sum(trial.start_time is not None for trial in unfinished)
     parts = (
@@ -133,49 +133,52 @@ def counts(view: StudyView) -> str:
         (running, "running"),
         (len(unfinished) - running, "waiting"),
     )
-    native = ", ".join(f"{count} {word}" for count, word in parts if count)
+    by_state = ", ".join(f"{count} {word}" for count, word in parts if count)
     total = f"{len(view.trials)} of {view.study.trial_count_max}"
-    return f"{total}: {native}" if native else total
+    return f"{total}: {by_state}" if by_state else total
 
 
 def final_value(trial: TrialRecord, metric: Metric) -> float | None:
-    """What a trial that has succeeded ended with."""
+    """Return the final value of a metric; None if the trial has not succeeded or lacks it."""
     if trial.state is not TrialState.SUCCEEDED or trial.final is None:
         return None
     return trial.final.value(metric.metric_id)
 
 
-def measured(trial: TrialRecord) -> str:
-    """What a trial ended with, or measured last, in words."""
+def describe_measurement(trial: TrialRecord) -> str:
+    """Describe the last measurement of a trial, as in "accuracy 0.5 at step 3"."""
     last = latest(trial)
     if last is None:
         return "nothing measured"
-    values = ", ".join(f"{name} {short(value)}" for name, value in last.metrics)
+    values = ", ".join(f"{name} {format_short(value)}" for name, value in last.metrics)
     return f"{values} at step {last.step}" if last.step else values
 
 
-def parameters_text(trial: TrialRecord) -> str:
-    """A trial's values in one line, to be read: ``arguments`` has all digits."""
-    return " ".join(f"{name}={short(value)}" for name, value in trial.values)
+def format_parameters(trial: TrialRecord) -> str:
+    """Format a trial's parameters in one line, with rounded numbers.
+
+    ``list_arguments`` has all digits.
+    """
+    return " ".join(f"{name}={format_short(value)}" for name, value in trial.values)
 
 
-def short(value: Value) -> str:
-    """A value to be read: six digits, and whole numbers as they are."""
-    is_broken = isinstance(value, float) and not value.is_integer()
-    return f"{value:.6g}" if is_broken else text_of(value)
+def format_short(value: Value) -> str:
+    """Format a value with six significant digits; whole numbers keep all of theirs."""
+    is_fraction = isinstance(value, float) and not value.is_integer()
+    return f"{value:.6g}" if is_fraction else text_of(value)
 
 
-def arguments(trial: TrialRecord) -> tuple[str, ...]:
-    """Return the words that the service appends to a trial's command line.
+def list_arguments(trial: TrialRecord) -> tuple[str, ...]:
+    """Return the arguments that the service appends to a trial's command line.
 
-    They are in docs/sources/vertex.md 10.
+    Their form is that of docs/sources/vertex.md 10.
     """
     pairs = ((f"--{name}", text_of(value)) for name, value in trial.values)
     return tuple(word for pair in pairs for word in pair)
 
 
-def parameter_names(view: StudyView) -> list[str]:
-    """The study's parameters in its order, behind them those that only trials have."""
+def list_parameter_names(view: StudyView) -> list[str]:
+    """Return the names of the study's parameters, then those that only its trials have."""
     names = [parameter.parameter_id for parameter in parameters_of(view.study)]
     names += [name for trial in view.trials for name, _ in trial.values]
     return list(dict.fromkeys(names))

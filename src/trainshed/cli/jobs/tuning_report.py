@@ -38,7 +38,7 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Write the report on the present state of a tuning job."""
     from trainshed.workbench.study_report.files import files_of, write
-    from trainshed.workbench.study_view import view_of, with_native
+    from trainshed.workbench.study_view import add_native_trials, read_view
 
     args = request.args
     place = place_of(args)
@@ -47,7 +47,7 @@ def run(request: flags.Request) -> int:
     trials = native_trials(place.server, name, place.project)
     with report_other_project(place, name):
         document = place.server.call("GET", collection.path(name, place.project, place.region))
-    view = with_native(view_of(document), trials.ask())
+    view = add_native_trials(read_view(document), trials.ask())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
     document = {

@@ -34,14 +34,14 @@ from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.wire.native_v1 import latest
 from trainshed.workbench.study_view import (
     StudyView,
-    arguments,
-    counts,
-    measured,
-    parameters_text,
-    ranked,
-    short,
-    view_of,
-    with_native,
+    add_native_trials,
+    describe_counts,
+    describe_measurement,
+    format_parameters,
+    format_short,
+    list_arguments,
+    rank_trials,
+    read_view,
 )
 
 #: Seconds between two reads of the study.  A large document is read less often: reads take at most
@@ -72,7 +72,7 @@ def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
 def _studies(followed: Followed, trials: NativeTrials) -> Iterator[StudyView]:
     """Yield the study with its native trials, repeatedly until it has ended."""
     for document in _documents(followed):
-        yield with_native(view_of(document), trials.ask())
+        yield add_native_trials(read_view(document), trials.ask())
 
 
 def _documents(followed: Followed) -> Iterator[Json]:
@@ -206,7 +206,7 @@ def groups(view: StudyView, room: int) -> list[Group]:
         return [("", view.trials)]
     rows_left = max(room - _GROUP_LINES, 3)
     running = [trial for trial in view.trials if not trial.state.is_final][: max(rows_left // 3, 1)]
-    best = ranked(view)[: min(_BEST_MAX, max((rows_left - len(running)) // 2, 1))]
+    best = rank_trials(view)[: min(_BEST_MAX, max((rows_left - len(running)) // 2, 1))]
     numbers = {trial.number for trial in (*running, *best)}
     ended = (t for t in reversed(view.trials) if t.state.is_final and t.number not in numbers)
     newest = [trial for trial, _ in zip(ended, range(rows_left - len(numbers)), strict=False)]
@@ -218,7 +218,7 @@ def groups(view: StudyView, room: int) -> list[Group]:
 
 def best_table(view: StudyView) -> list[str]:
     """Return the lines of the best trials of a study, and the count of the others."""
-    best = ranked(view)[:_BEST_MAX]
+    best = rank_trials(view)[:_BEST_MAX]
     if not best:
         return ["no trial has succeeded"]
     rest = len(view.trials) - len(best)
@@ -229,7 +229,7 @@ def best_table(view: StudyView) -> list[str]:
 def best_arguments(view: StudyView) -> list[str]:
     """Return the arguments of the best trials, complete, so that they can be copied and reused."""
     return [
-        f"the arguments of trial {trial.number}: {in_one_line(shlex.join(arguments(trial)))}"
+        f"the arguments of trial {trial.number}: {in_one_line(shlex.join(list_arguments(trial)))}"
         for trial in view.leaders[:_BEST_MAX]
         if trial.values
     ]
@@ -251,11 +251,11 @@ def _row(trial: TrialRecord, metrics: Sequence[str], leaders: set[int]) -> Itera
     yield last.step if last else None
     yield from (_format_metric(last.value(name) if last else None) for name in metrics)
     reason = f"; {trial.infeasible_reason}" if trial.infeasible_reason else ""
-    yield in_one_line(f"{parameters_text(trial)}{reason}")
+    yield in_one_line(f"{format_parameters(trial)}{reason}")
 
 
 def _format_metric(value: float | None) -> str | None:
-    return None if value is None else short(value)
+    return None if value is None else format_short(value)
 
 
 def _wrap_text(text: str, size: os.terminal_size) -> list[str]:
@@ -272,7 +272,7 @@ def _wrap_text(text: str, size: os.terminal_size) -> list[str]:
 
 
 def _summarize(view: StudyView) -> Iterator[str]:
-    yield f"trials {counts(view)}"
+    yield f"trials {describe_counts(view)}"
     leaders = view.leaders
     if len(view.objectives) > 1 and leaders:
         numbers = ", ".join(str(trial.number) for trial in leaders[:_LEADERS_MAX])
@@ -280,7 +280,7 @@ def _summarize(view: StudyView) -> Iterator[str]:
         yield f"Pareto front: trials {numbers}{more}"
     elif leaders:
         best = leaders[0]
-        yield f"best: trial {best.number}, {measured(best)}: {parameters_text(best)}"
+        yield f"best: trial {best.number}, {describe_measurement(best)}: {format_parameters(best)}"
 
 
 def changes(previous: StudyView | None, now: StudyView) -> Iterator[str]:
@@ -289,7 +289,7 @@ def changes(previous: StudyView | None, now: StudyView) -> Iterator[str]:
     The line of the study's end follows the lines of its last trials.
     """
     is_new = previous is None or previous.state != now.state
-    state = [in_one_line(f"{now.title}: {now.state}; {counts(now)}")] if is_new else []
+    state = [in_one_line(f"{now.title}: {now.state}; {describe_counts(now)}")] if is_new else []
     is_over = now.state in FINAL_STATES
     yield from () if is_over else state
     yield from _list_changes(previous, now)
@@ -312,11 +312,11 @@ def _list_changes(previous: StudyView | None, now: StudyView) -> Iterator[str]:
 
 def _describe_outcome(trial: TrialRecord) -> str:
     if not trial.state.is_final:
-        return f": {parameters_text(trial)}" if trial.values else ""
+        return f": {format_parameters(trial)}" if trial.values else ""
     early = ", stopped early" if trial.stopped_early else ""
     if trial.state is TrialState.INFEASIBLE:
         return f"{early}: {trial.infeasible_reason}" if trial.infeasible_reason else early
-    return f"{early}: {measured(trial)}"
+    return f"{early}: {describe_measurement(trial)}"
 
 
 def _describe_lead(view: StudyView) -> str:

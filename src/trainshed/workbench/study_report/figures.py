@@ -1,7 +1,7 @@
-"""Optuna's plots of a study, each with a sentence on what it shows.
+"""Draws Optuna's plots of a study, each with a sentence that explains it.
 
-A study of no trial, of one, or of trials with different parameters has fewer plots, and never an
-error: each plot says what it needs.
+A study of no trial, of one trial, or of trials with different parameters has fewer plots, but
+drawing it never fails: instead of a plot, a sentence says what the plot needs.
 """
 
 import warnings
@@ -30,7 +30,10 @@ _TICKS_MAX: Final = 8
 
 
 def slices(study: Study, axes: Axes, name: str) -> go.Figure:
-    """A plot for each parameter, three in a row; its ``height`` is set."""
+    """Draw the metric over each parameter, three plots in a row, and set the figure's height.
+
+    ``name`` is the label of the metric.
+    """
     figure = visualization.plot_slice(study, target_name=name)
     layout = figure.to_dict()["layout"]
     count = sum(key.startswith("xaxis") for key in layout)
@@ -51,7 +54,7 @@ def _x_axis(place: int, columns: int) -> dict[str, Any]:
 
 
 def _y_axis(place: int, height: int, name: str) -> dict[str, Any]:
-    """The plots from top to bottom; the first of each row has the text for the row."""
+    """Return a vertical axis, of rows from top to bottom; a row's first plot has the title."""
     top = 1 - place // _IN_ROW * (ROW_PX + _GAP_PX) / height
     axis: dict[str, Any] = {"domain": [max(top - ROW_PX / height, 0.0), top]}
     is_first = place % _IN_ROW == 0
@@ -59,7 +62,7 @@ def _y_axis(place: int, height: int, name: str) -> dict[str, Any]:
 
 
 def _ticks(axes: Axes, label: str) -> dict[str, Any]:
-    """The marks of a parameter whose values are listed: those, and no others between them."""
+    """Mark exactly the values of a parameter that has only a few; otherwise plotly chooses."""
     values = axes.listed.get(label, ())
     if not 0 < len(values) <= _TICKS_MAX:
         return {}
@@ -67,13 +70,13 @@ def _ticks(axes: Axes, label: str) -> dict[str, Any]:
     return {"tickmode": "array", "tickvals": list(values), "ticktext": texts}
 
 
-#: How few trials say anything about importances: PED-ANOVA looks at the best tenth.
+#: Importances need so many trials: PED-ANOVA compares the best tenth with the others.
 _IMPORTANCE_TRIALS_MIN: Final = 5
-#: How many objectives one plot can show.
+#: The most objectives that one plot can show.
 _FRONT_MAX: Final = 3
-#: How many diagrams of parallel coordinates there are beside that of the common parameters.
+#: The most diagrams of parallel coordinates beside that of the parameters of all trials.
 _BRANCHES_MAX: Final = 4
-#: How many learning curves a reader can distinguish, and how many a browser can draw.
+#: The most learning curves of one plot: a browser draws more of them slowly.
 _CURVES_MAX: Final = 100
 
 _HEIGHT_PX: Final = 460
@@ -90,7 +93,7 @@ class Plot:
 
 
 def plots(view: StudyView) -> Iterator[Plot]:
-    """All plots of a study, in the order in which they are read."""
+    """Draw all plots of a study, in the order of the page."""
     axes, objectives = axes_of(view), view.objectives
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna's remarks on small studies; we make our own
@@ -142,9 +145,10 @@ def _front(view: StudyView, axes: Axes) -> Plot:
 
 
 def _parallels(study: Study, name: str, suffix: str, done: Sequence[FrozenTrial]) -> Iterator[Plot]:
-    """One diagram of the parameters that all trials have, and one for each larger branch.
+    """Draw one diagram of the parameters that all trials have, then one for each larger branch.
 
-    Conditional parameters are lacked often, and Optuna would draw those who lack one as None.
+    A branch is the set of trials with the same parameters.  Many trials lack a conditional
+    parameter, and Optuna would draw its value for them as None.
     """
     title = f"Parallel coordinates{suffix}"
     branches = Counter(frozenset(trial.params) for trial in done)
@@ -191,9 +195,9 @@ def _slices(study: Study, axes: Axes, name: str, suffix: str) -> Plot:
 
 
 def _curves(study: Study, name: str, suffix: str) -> Plot:
-    """The curves of the newest trials: each is a trace, and plotly is slow to make them."""
+    """Draw the learning curves of the newest trials; plotly is slow with many of them."""
     trials = [trial for trial in _all(study) if trial.intermediate_values]
-    about = "What trials reported on their way."
+    about = "The values that trials reported while they ran."
     if len(trials) > _CURVES_MAX:
         about += f" Of {len(trials)} trials the newest {_CURVES_MAX} are shown."
         study = _select_trials(study, trials[-_CURVES_MAX:])
@@ -211,7 +215,7 @@ def _select_trials(study: Study, trials: Sequence[FrozenTrial]) -> Study:
 
 
 def _plot(title: str, about: str, figure: go.Figure, height: int = _HEIGHT_PX) -> Plot:
-    """The page has the title; plotly would show it twice."""
+    """Lay a figure out for the page, without its title: the page itself shows the title."""
     margin = {"l": 2 * _MARGIN_PX, "r": _MARGIN_PX, "t": _MARGIN_PX, "b": 2 * _MARGIN_PX}
     figure.update_layout(
         title=None, template="plotly_white", height=height, margin=margin, autosize=True

@@ -12,7 +12,7 @@ from trainshed.model.csv_text import csv_text
 from trainshed.model.faults import UsageFault
 from trainshed.model.trials import TrialRecord, Value, text_of
 from trainshed.wire.times import rfc3339
-from trainshed.workbench.study_view import StudyView, parameter_names
+from trainshed.workbench.study_view import StudyView, list_parameter_names
 
 _PAGES: Final = frozenset({".html", ".htm"})
 
@@ -28,8 +28,8 @@ class ReportFiles:
 def files_of(out: str | None, view: StudyView) -> ReportFiles:
     """Resolve ``--out``: a page by its name, else a folder; the current folder if None.
 
-    A folder may be a new one.  Raises UsageFault where it would be in a folder that is not there:
-    that is a slip of the pen.
+    The folder need not exist.  Raises UsageFault if its parent does not exist: that is probably a
+    typing error.
     """
     place = Path(out or ".")
     if not place.parent.is_dir():
@@ -54,7 +54,7 @@ def write(view: StudyView, files: ReportFiles, now: datetime) -> None:
 
 
 def _put(path: Path, content: str) -> None:
-    """Replace a file at once: a browser may be showing it."""
+    """Replace a file in one step: a browser may be reading it."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         new.write_text(content, "utf-8", errors="backslashreplace", newline="")
@@ -64,13 +64,16 @@ def _put(path: Path, content: str) -> None:
 
 
 def trials_csv(view: StudyView) -> str:
-    """The trials as CSV (RFC 4180).
+    """Return the trials as CSV (RFC 4180).
 
     Columns of parameters begin with ``parameters.`` and those of final values with ``metrics.``,
-    so that no name hides another.  Numbers are written as programs have them, and can be read back
-    exactly.
+    so that equal names stay apart.  Numbers have all their digits: a program reads back the same
+    values.
     """
-    parameters, metrics = parameter_names(view), [metric.metric_id for metric in view.study.metrics]
+    parameters, metrics = (
+        list_parameter_names(view),
+        [metric.metric_id for metric in view.study.metrics],
+    )
     heading = (
         *("trial", "state", "stopped_early"),
         *(f"parameters.{name}" for name in parameters),

@@ -1,7 +1,7 @@
 """Converts a study to one of Optuna, for Optuna's own plots.
 
-Optuna counts trials from 0 and we from 1, so a trial that never begins takes every number that is
-not ours.  Names and words lose the signs that plotly would read as markup.
+Optuna requires a trial for each number from 0 on.  A number that the study lacks gets a trial that
+waits.  In names and values, characters that plotly would read as markup are replaced.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,11 +69,11 @@ class Axes:
     """The values of parameters that have only some numbers, ascending, by label."""
 
     def point(self, trial: TrialRecord) -> dict[str, Value]:
-        """A trial's values by label."""
+        """Return a trial's values by label."""
         return {self.labels[name]: self._value(name, value) for name, value in trial.values}
 
     def of(self, trial: TrialRecord) -> dict[str, BaseDistribution]:
-        """The distributions of a trial's values by label."""
+        """Return the distributions of a trial's values by label."""
         return {self.labels[name]: self.distributions[name] for name, _ in trial.values}
 
     def _value(self, name: str, value: Value) -> Value:
@@ -84,7 +84,10 @@ class Axes:
 
 
 def axes_of(view: StudyView) -> Axes:
-    """The parameters of a study and of its trials: a server's values need not be in the bounds."""
+    """Collect the parameters of a study and of its trials.
+
+    The ranges cover all values of trials, because these can lie outside the study's bounds.
+    """
     values_by_id: dict[str, list[Value]] = {p.parameter_id: [] for p in parameters_of(view.study)}
     for trial in view.trials:
         for name, value in trial.values:
@@ -102,7 +105,7 @@ def axes_of(view: StudyView) -> Axes:
 
 
 def optuna_study(view: StudyView, axes: Axes, metrics: Sequence[Metric]) -> optuna.Study:
-    """The study with some of its metrics as objectives; a trial without one of them has failed."""
+    """Return the study with ``metrics`` as objectives; a trial that lacks one counts as failed."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(
         study_name=shown(view.title),
@@ -146,7 +149,7 @@ def _trial(
 
 
 def _curve(trial: TrialRecord, metric: Metric) -> dict[int, float]:
-    """The values of a metric by step; by their order where steps do not ascend."""
+    """Return the values of a metric by step, or by position if the steps do not ascend."""
     measured = [
         (measurement.step, measurement.value(metric.metric_id))
         for measurement in trial.measurements

@@ -1,6 +1,6 @@
-"""A study as one HTML page that needs nothing else: no server, no network, no other file.
+"""Writes a study as one HTML page that needs no server, no network and no other file.
 
-Everything that a server said is escaped, and the page's own policy forbids it to load anything.
+All texts from a server are escaped, and the page's own policy forbids it to load anything.
 """
 
 import shlex
@@ -12,7 +12,13 @@ from typing import Final
 from trainshed.model.study import Goal, Metric
 from trainshed.model.trials import TrialRecord, text_of
 from trainshed.workbench.study_report.figures import Plot
-from trainshed.workbench.study_view import StudyView, arguments, counts, parameter_names, short
+from trainshed.workbench.study_view import (
+    StudyView,
+    describe_counts,
+    format_short,
+    list_arguments,
+    list_parameter_names,
+)
 
 #: The page may run its own scripts and draw; it may not load or send anything.
 POLICY: Final = (
@@ -65,13 +71,13 @@ for (const table of document.querySelectorAll("table.trials")) {
 """
 
 
-#: How many trials of a Pareto front are shown with their arguments.
+#: The most trials of a Pareto front that are shown with their arguments.
 _LEADERS_MAX: Final = 20
 _NONE: Final = "<td></td>"
 
 
 def page(view: StudyView, plots: Iterable[Plot], plotly_js: str, now: datetime) -> str:
-    """The page; ``plotly_js`` is plotly's own program, as it stands."""
+    """Return the page; ``plotly_js`` is the source of plotly, which draws the plots."""
     title = escape(view.title)
     return "\n".join(
         (
@@ -103,7 +109,7 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
     rows = (
         ("Name", view.name),
         ("State", view.state),
-        ("Trials", counts(view)),
+        ("Trials", describe_counts(view)),
         ("Objective", goals),
         ("Limit", limits),
         ("Algorithm", view.algorithm),
@@ -137,10 +143,10 @@ def _leaders(view: StudyView) -> Iterator[str]:
         yield "<p>No trial has succeeded yet.</p>"
     for trial in leaders[:_LEADERS_MAX]:
         final = trial.final.metrics if trial.final else ()
-        values = ", ".join(f"{name} {short(value)}" for name, value in final)
+        values = ", ".join(f"{name} {format_short(value)}" for name, value in final)
         at = f" at step {trial.final.step}" if trial.final and trial.final.step else ""
         yield f"<p>Trial {trial.number}: {escape(values)}{at}. Its arguments:</p>"
-        yield f"<pre>{escape(shlex.join(arguments(trial)))}</pre>"
+        yield f"<pre>{escape(shlex.join(list_arguments(trial)))}</pre>"
     if len(leaders) > _LEADERS_MAX:
         yield f"<p>And {len(leaders) - _LEADERS_MAX} more, which the table marks.</p>"
 
@@ -148,13 +154,13 @@ def _leaders(view: StudyView) -> Iterator[str]:
 def _plot(plot: Plot, number: int) -> Iterator[str]:
     yield f"<h2>{escape(plot.title)}</h2><p>{escape(plot.about)}</p>"
     if plot.figure:
-        data = plot.figure.replace("<", "\\u003c")  # no text of it ends the element
+        data = plot.figure.replace("<", "\\u003c")  # otherwise a text of it could end the element
         yield f'<div class=drawn><div class=plot id="plot{number}"></div></div>'
         yield f'<script type="application/json" data-plot="plot{number}">{data}</script>'
 
 
 def _table(view: StudyView) -> Iterator[str]:
-    parameters = parameter_names(view)
+    parameters = list_parameter_names(view)
     metrics = [metric.metric_id for metric in view.study.metrics]
     leaders = {trial.number for trial in view.leaders}
     heads = ("trial", "state", *metrics, "step", *parameters, "seconds", "remarks")
@@ -185,7 +191,7 @@ def _cell(value: float | str | None) -> str:
         return _NONE
     if isinstance(value, str):
         return f"<td>{escape(value)}</td>"
-    return f"<td class=n>{short(value)}</td>"
+    return f"<td class=n>{format_short(value)}</td>"
 
 
 def _seconds(trial: TrialRecord) -> float | None:
