@@ -35,12 +35,12 @@ def workloads() -> str:
 
 def _rows() -> Iterator[str]:
     from benchmarks.planning.frame import PUBLISHED, tables_of  # noqa: PLC0415 - below the path
-    from benchmarks.planning.goals_targets import to_target  # noqa: PLC0415
-    from benchmarks.planning.targets import recipe_of  # noqa: PLC0415
+    from benchmarks.planning.goals_targets import group_by_recipe  # noqa: PLC0415
+    from benchmarks.planning.targets import fit_recipe  # noqa: PLC0415
 
-    for name, runs in to_target(tables_of(PUBLISHED).results).items():
+    for name, runs in group_by_recipe(tables_of(PUBLISHED).results).items():
         if len({run.batch for run in runs}) >= 3:  # noqa: PLR2004 - fewer are no curve
-            recipe = recipe_of(runs)
+            recipe = fit_recipe(runs)
             errors = [abs(recipe.amount(run.batch) / run.amount - 1) for run in runs]
             unit = "samples" if max(run.amount for run in runs) > 500 else "epochs"  # noqa: PLR2004
             yield (

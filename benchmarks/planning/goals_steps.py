@@ -16,7 +16,7 @@ from benchmarks.harness import at_least, at_most
 from benchmarks.planning.answers import Answer, on_models, on_systems
 from benchmarks.planning.baselines import NAMES
 from benchmarks.planning.frame import PUBLISHED, Line
-from benchmarks.planning.left_out import GROUPS, by_model, by_system, left_out
+from benchmarks.planning.left_out import GROUPS, by_model, by_system, fit_without_each
 from benchmarks.planning.questions import GOALS, questions
 from benchmarks.planning.rows import curves
 from trainshed.planning.scaling.parameters import parameters
@@ -62,10 +62,10 @@ def _left_out(*, short: bool) -> list[Answer]:
     every = curves()
     selected = [q for q in questions(every) if not short or q.goal in _SHORT]
     groups = _SHORT_GROUPS if short else GROUPS
-    answers = list(on_systems(every, selected, left_out(every, by_system, groups)))
+    answers = list(on_systems(every, selected, fit_without_each(every, by_system, groups)))
     if not short:
         of_models = [question for question in selected if question.goal == "G7"]
-        answers += on_models(every, of_models, left_out(every, by_model, groups))
+        answers += on_models(every, of_models, fit_without_each(every, by_model, groups))
     return answers
 
 

@@ -1,4 +1,8 @@
-"""G9 and G10: samples to target with a batch left out, minutes to it with a round left out."""
+"""Goals G9 and G10 of docs/sources/planner.md 11: how well amounts and minutes are predicted.
+
+G9 predicts the samples to target of a batch from the other batches of its recipe.  G10 predicts the
+minutes to target of the trainings of one round of MLPerf from those of the other rounds.
+"""
 
 import math
 import statistics
@@ -8,25 +12,37 @@ from functools import cache
 from typing import Final
 
 from benchmarks.planning.frame import Data, Miss, Outcome, errors_line, quantile
-from benchmarks.planning.targets import StepLosses, Trained, amount_at, minutes_at, recipe_of
+from benchmarks.planning.targets import (
+    StepLosses,
+    TrainingToTarget,
+    fit_recipe,
+    predict_amount,
+    predict_minutes,
+)
 from trainshed.planning.scaling.tables import TrainingResult
 from trainshed.planning.scaling.targets import Recipe, ToTarget
 
-#: With fewer batches a recipe has no inner one.
+#: A recipe with fewer batches has none between the smallest and the largest.
 _BATCHES: Final = 3
 _FIXED = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0, 1.5)
 _PER_DOUBLING = (0.0, 0.007, 0.015, 0.03, 0.06, 0.1, 0.15)
-#: So many predictions of all workloads weigh on the losses of one.
+#: The median error of all workloads counts as much as so many errors of the workload itself.
 _PULL: Final = 3.0
 
 
 def recipe_name(result: TrainingResult) -> str:
-    """Rounds change recipes; v0.6 is never pooled with later ones (README of the tables, 5)."""
+    """Return the recipe of a result: its benchmark; round v0.6 has recipes of its own.
+
+    The reason is in the README of the tables, section 5.
+    """
     return f"{result.benchmark}{'@v0.6' if result.round == 'v0.6' else ''}"
 
 
-def to_target(results: Iterable[TrainingResult]) -> dict[str, list[ToTarget]]:
-    """By recipe: the median of each batch and round, in samples, or in epochs if most lack them."""
+def group_by_recipe(results: Iterable[TrainingResult]) -> dict[str, list[ToTarget]]:
+    """Return by recipe the median amount of each batch and round.
+
+    The unit is samples, or epochs for a recipe of which most results have no samples.
+    """
     recipes: dict[str, list[TrainingResult]] = defaultdict(list)
     for result in results:
         recipes[recipe_name(result)].append(result)
@@ -45,14 +61,17 @@ def _medians(rows: Sequence[TrainingResult]) -> Iterator[ToTarget]:
 
 
 def samples_to_target(data: Data) -> Outcome:
-    """Each batch of a recipe from its other batches; of a recipe that only they have, theirs."""
-    results = to_target(data.ours.results)
+    """Predict each batch of a tested recipe from the other batches.
+
+    These are our results with that recipe, or the tested ones if we have none.
+    """
+    results = group_by_recipe(data.ours.results)
     inner: list[tuple[Miss, float, float]] = []
     outer: list[tuple[Miss, float, float]] = []
-    for name, runs in to_target(data.tested.results).items():
+    for name, runs in group_by_recipe(data.tested.results).items():
         batches = sorted({run.batch for run in (*runs, *results.get(name, ()))})
         for run in runs:
-            rest = [one for one in results.get(name, runs) if one.batch != run.batch]
+            rest = [other for other in results.get(name, runs) if other.batch != run.batch]
             if len(batches) >= _BATCHES and rest:
                 place = outer if run.batch in {batches[0], batches[-1]} else inner
                 place.append(_left_out(name, run, rest))
@@ -71,14 +90,14 @@ def _peers(misses: Sequence[tuple[Miss, float, float]]) -> dict[str, list[float]
 
 
 def _left_out(name: str, run: ToTarget, rest: Sequence[ToTarget]) -> tuple[Miss, float, float]:
-    """Ours, and the errors of a power law and of constant epochs."""
+    """Return our prediction, then the errors of a power law and of a constant amount."""
     row = f"{name} {run.origin} batch {run.batch:g}"
-    predicted = amount_at(rest, run.batch, run.origin)
+    predicted = predict_amount(rest, run.batch, run.origin)
     law = abs(_power_law(rest, run.batch) / run.amount - 1)
-    same = abs(statistics.median(one.amount for one in rest) / run.amount - 1)
+    same = abs(statistics.median(other.amount for other in rest) / run.amount - 1)
     limit = (
         "another recipe or target than the others"
-        if run.amount < min(one.amount for one in rest)
+        if run.amount < min(other.amount for other in rest)
         else "the recipe's curve"
     )
     return Miss(row=row, predicted=predicted, measured=run.amount, limit=limit), law, same
@@ -95,8 +114,8 @@ def _power_law(runs: Sequence[ToTarget], batch: float) -> float:
 Ladder = tuple[TrainingResult, Sequence[TrainingResult]]
 
 
-def ladders(results: Iterable[TrainingResult]) -> Iterator[Ladder]:
-    """Of each submission: its smallest system, and the others with such hosts."""
+def list_submissions(results: Iterable[TrainingResult]) -> Iterator[Ladder]:
+    """Yield for each submission its smallest system, and the larger ones with the same hosts."""
     groups: dict[tuple[str, str, str, str, int], list[TrainingResult]] = defaultdict(list)
     for row in results:
         per_host = row.accelerators // row.hosts
@@ -108,34 +127,37 @@ def ladders(results: Iterable[TrainingResult]) -> Iterator[Ladder]:
             yield base, larger
 
 
-def _trained(row: TrainingResult) -> Trained:
-    return Trained(
+def _trained(row: TrainingResult) -> TrainingToTarget:
+    return TrainingToTarget(
         accelerators=row.accelerators, hosts=row.hosts, batch=row.global_batch, minutes=row.minutes
     )
 
 
 def _amounts(rest: Sequence[TrainingResult], base: TrainingResult) -> Callable[[float], float]:
-    """E(B) of a workload from other rounds: of its recipe, of another one, or as all mostly are."""
-    recipes = to_target(row for row in rest if row.benchmark == base.benchmark)
+    """Return E(B) of a workload, fitted to results of other rounds.
+
+    It is that of the recipe; else of another recipe of the benchmark; else of usual recipes.
+    """
+    recipes = group_by_recipe(row for row in rest if row.benchmark == base.benchmark)
     if runs := recipes.get(recipe_name(base)) or next(iter(recipes.values()), None):
-        return cache(lambda batch: amount_at(runs, batch))
-    critical = usual_critical(tuple(rest)) * base.global_batch
+        return cache(lambda batch: predict_amount(runs, batch))
+    critical = usual_batch_ratio(tuple(rest)) * base.global_batch
     return Recipe(samples_at_least=1.0, critical_batch=critical).amount
 
 
 @cache
-def usual_critical(results: tuple[TrainingResult, ...]) -> float:
-    """Critical batches over those of submissions' smallest systems: the median."""
-    recipes = {name: recipe_of(runs) for name, runs in to_target(results).items() if runs}
+def usual_batch_ratio(results: tuple[TrainingResult, ...]) -> float:
+    """Return the median of (critical batch / batch of a submission's smallest system)."""
+    recipes = {name: fit_recipe(runs) for name, runs in group_by_recipe(results).items() if runs}
     return statistics.median(
         recipes[name].critical_batch / base.global_batch
-        for base, _ in ladders(results)
+        for base, _ in list_submissions(results)
         if (name := recipe_name(base)) in recipes
     )
 
 
 def _measured(base: TrainingResult, row: TrainingResult) -> Callable[[float], float]:
-    """E(B) as these two trainings had it; their batches where it is not known."""
+    """Return E(B) as two trainings report it, relative to ``base``; constant if they do not."""
     if base.samples_to_target and row.samples_to_target:
         times = row.samples_to_target / base.samples_to_target
     elif base.epochs_to_target and row.epochs_to_target:
@@ -148,8 +170,8 @@ def _measured(base: TrainingResult, row: TrainingResult) -> Callable[[float], fl
 Misses = dict[StepLosses, dict[str, list[float]]]
 
 
-def misses_of(pairs: Sequence[tuple[TrainingResult, TrainingResult]]) -> Misses:
-    """What all losses that are tried miss, by workload."""
+def list_errors(pairs: Sequence[tuple[TrainingResult, TrainingResult]]) -> Misses:
+    """Return for each ``StepLosses`` of the grid the errors of its predictions, by workload."""
     misses: Misses = {}
     for losses in (StepLosses(fixed=f, per_doubling=d) for f in _FIXED for d in _PER_DOUBLING):
         misses[losses] = defaultdict(list)
@@ -158,8 +180,8 @@ def misses_of(pairs: Sequence[tuple[TrainingResult, TrainingResult]]) -> Misses:
     return misses
 
 
-def losses_of(misses: Misses, benchmark: str) -> StepLosses:
-    """What other rounds say of a workload's losses, drawn to those of all workloads."""
+def choose_losses(misses: Misses, benchmark: str) -> StepLosses:
+    """Choose the losses with the smallest errors for a workload and for all workloads."""
 
     def total(losses: StepLosses) -> float:
         everywhere = [error for errors in misses[losses].values() for error in errors]
@@ -170,22 +192,22 @@ def losses_of(misses: Misses, benchmark: str) -> StepLosses:
 
 
 def _miss_of_step(base: TrainingResult, row: TrainingResult, losses: StepLosses) -> float:
-    minutes = minutes_at(_trained(base), _trained(row), losses, _measured(base, row))
+    minutes = predict_minutes(_trained(base), _trained(row), losses, _measured(base, row))
     return abs(math.log(minutes / row.minutes))
 
 
 def minutes_to_target(data: Data) -> Outcome:
-    """Each round from the others: the submission's smallest system is known, the rest is asked."""
+    """Predict each round from the others, given the smallest system of each submission."""
     unknown: list[Miss] = []
     with_samples: list[Miss] = []
     peers: dict[str, list[float]] = {"Amdahl": [], "linear": []}
     for round_ in sorted({row.round for row in data.tested.results}):
         rest = [row for row in data.ours.results if row.round != round_]
-        pairs = [(base, row) for base, rows in ladders(rest) for row in rows]
-        serial, misses = _amdahl(pairs), misses_of(pairs)
+        pairs = [(base, row) for base, rows in list_submissions(rest) for row in rows]
+        serial, misses = _amdahl(pairs), list_errors(pairs)
         round_rows = [row for row in data.tested.results if row.round == round_]
-        for base, rows in ladders(round_rows):
-            losses = losses_of(misses, base.benchmark)
+        for base, rows in list_submissions(round_rows):
+            losses = choose_losses(misses, base.benchmark)
             amount = _amounts(rest, base)
             for row in rows:
                 unknown.append(_miss(base, row, losses, amount))
@@ -203,13 +225,13 @@ def _miss(
     base: TrainingResult, row: TrainingResult, losses: StepLosses, amount: Callable[[float], float]
 ) -> Miss:
     name = f"{row.round} {row.submitter} {row.benchmark} {row.accelerators} of {row.accelerator}"
-    predicted = minutes_at(_trained(base), _trained(row), losses, amount)
+    predicted = predict_minutes(_trained(base), _trained(row), losses, amount)
     limit = f"from {base.accelerators}, batch {base.global_batch:g} to {row.global_batch:g}"
     return Miss(row=name, predicted=predicted, measured=row.minutes, limit=limit)
 
 
 def _amdahl(pairs: Sequence[tuple[TrainingResult, TrainingResult]]) -> float:
-    """The share that does not scale, of the other rounds."""
+    """Fit the serial share of Amdahl's law to pairs of trainings."""
     shares = [s / 1000 for s in range(0, 500, 2)]
     return min(
         shares,

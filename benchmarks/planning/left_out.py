@@ -1,7 +1,7 @@
-"""Fits with whole systems, or whole models, left out: exact, for they never see those rows.
+"""Fits the parameters without whole systems or whole models, to predict these from the others.
 
-Systems (and models) are left out in groups, so that a few fits serve all of them: what is
-predicted of a system comes from fits of fewer rows than if it alone had been left out.
+No fit reads a row of what it leaves out.  Each fit leaves out a group of systems (or models), so
+that few fits suffice; it then has fewer rows than a fit that leaves out one system only.
 """
 
 import os
@@ -20,19 +20,22 @@ GROUPS = 8
 
 
 def by_system(curve: Curve) -> str:
-    """The system of a curve."""
+    """Return the system of a curve."""
     return curve.system
 
 
 def by_model(curve: Curve) -> str:
-    """The model of a curve."""
+    """Return the model of a curve."""
     return curve.training.model
 
 
-def groups_of(
+def group_names(
     curves: Sequence[Curve], key: Callable[[Curve], str], count: int = GROUPS
 ) -> list[set[str]]:
-    """Names in groups of about as many points each, whatever the points say."""
+    """Divide the names into groups with about equally many points.
+
+    ``key`` returns the name of a curve.  The values of the points have no influence.
+    """
     sizes: dict[str, int] = defaultdict(int)
     for curve in curves:
         sizes[key(curve)] += len(curve.points)
@@ -45,40 +48,40 @@ def groups_of(
     return groups
 
 
-#: Calls a function with each of some groups.
+#: Calls a function with each group, and returns the results in the order of the groups.
 FitRunner = Callable[[Callable[[set[str]], Parameters], Sequence[set[str]]], Iterable[Parameters]]
 
 
-def on_all_processors(
-    fitted: Callable[[set[str]], Parameters], groups: Sequence[set[str]]
+def run_in_processes(
+    fit_without_group: Callable[[set[str]], Parameters], groups: Sequence[set[str]]
 ) -> Iterator[Parameters]:
-    """One fit a processor; says how far they are."""
+    """Run one fit on each processor at a time, and print the progress."""
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for number, parameters in enumerate(pool.map(fitted, groups), 1):
+        for number, parameters in enumerate(pool.map(fit_without_group, groups), 1):
             print(f"fit {number} of {len(groups)}", file=sys.stderr, flush=True)
             yield parameters
 
 
-def left_out(
+def fit_without_each(
     curves: Sequence[Curve],
     key: Callable[[Curve], str],
     count: int = GROUPS,
-    run_fits: FitRunner = on_all_processors,
+    run_fits: FitRunner = run_in_processes,
 ) -> dict[str, Parameters]:
-    """For each name the parameters of a fit without any of its rows."""
-    groups = groups_of(curves, key, count)
-    fits = run_fits(partial(without, curves, key), groups)
+    """Return for each name the parameters of a fit without any of its rows."""
+    groups = group_names(curves, key, count)
+    fits = run_fits(partial(fit_without, curves, key), groups)
     return {
         name: parameters for group, parameters in zip(groups, fits, strict=True) for name in group
     }
 
 
-def without(
+def fit_without(
     curves: Sequence[Curve],
     key: Callable[[Curve], str],
     names: set[str],
     passes: Sequence[float] = PASSES,
 ) -> Parameters:
-    """The fit of all other rows."""
+    """Fit the parameters to the curves whose name is not in ``names``."""
     rest = [curve for curve in curves if key(curve) not in names]
     return fit(rest, questions(rest), passes)

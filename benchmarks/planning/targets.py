@@ -1,6 +1,9 @@
-"""Samples and minutes to target, from what published trainings took.
+"""Predicts the samples and the minutes that a training needs to reach its target accuracy.
 
-No command uses these: Bc of a recipe that was never seen is assumed nowhere.
+The predictions come from published trainings with the same recipe: the same model, data and
+settings.  E(B) = E0 (1 + B/Bc) is the amount of samples with a global batch B; E0 and Bc, the
+critical batch, belong to the recipe.  No command of trainshed uses this file, because it assumes no
+Bc for a recipe without published trainings.
 """
 
 import math
@@ -12,35 +15,40 @@ from typing import Final
 from trainshed.planning.scaling.least_squares import backward, forward, triangle
 from trainshed.planning.scaling.targets import Recipe, ToTarget
 
-#: Of the published workloads: ln(Bc / median batch), and its width.
+#: The mean and the standard deviation of ln(Bc / median batch) among the published workloads.
 _USUAL, _WIDTH = 1.5, 0.7
-#: Of the logarithm of samples to target among runs of one batch.
+#: The spread of ln(samples to target) among runs with the same batch.
 _NOISE: Final = 0.1
-#: Where runs lie beside the curve, their neighbours do: height, reach in ln B, noise of a run,
-#: and how much of it runs of another origin share.
+#: Runs with similar batches deviate from the curve alike.  In ln(amount): the size of a deviation,
+#: its reach in ln B, the noise of one run, and the covariance factor of runs of another origin.
 _HEIGHT, _REACH, _OWN, _ELSEWHERE = 0.1, 0.7, 0.05, 0.6
-#: No neighbour says more than this.
+#: Larger deviations of a run from the curve are cut to this, in ln(amount).
 _MOST: Final = 0.2
-#: The batches at which Bc is looked for, ln over the median.
+#: The values of ln(Bc / median batch) that the fit tries.
 _GRID = tuple(z / 10 for z in range(-30, 60))
 
 
-def recipe_of(runs: Sequence[ToTarget]) -> Recipe:
-    """E0 and Bc of finished runs; few runs leave Bc near where workloads have it.
+def fit_recipe(runs: Sequence[ToTarget]) -> Recipe:
+    """Fit E0 and Bc to finished runs; with few runs Bc stays near its usual value.
 
-    Least absolute deviations: a run with another recipe does not bend the curve.
+    The fit has least absolute deviations, so that one run with another recipe has little influence.
     """
     if not runs:
-        raise ValueError("what a target takes is seen in one finished run or more")
+        raise ValueError("runs must have at least one finished run, got none")
     logs = [(math.log(run.batch), math.log(run.amount)) for run in runs]
     middle = statistics.median(batch for batch, _ in logs)
-    fits = [_at(logs, middle, z) for z in _GRID]
+    fits = [_fit_level(logs, middle, z) for z in _GRID]
     _, level, critical = min(fits)
     return Recipe(samples_at_least=math.exp(level), critical_batch=critical)
 
 
-def _at(logs: Sequence[tuple[float, float]], middle: float, z: float) -> tuple[float, float, float]:
-    """Loss, level and Bc of one place of the grid."""
+def _fit_level(
+    logs: Sequence[tuple[float, float]], middle: float, z: float
+) -> tuple[float, float, float]:
+    """Return the loss, ln E0 and Bc for one value ``z`` of the grid.
+
+    ``logs`` are pairs of ln(batch) and ln(amount).
+    """
     critical = math.exp(middle + z)
     levels = sorted(amount - math.log1p(math.exp(batch) / critical) for batch, amount in logs)
     level = levels[(len(levels) - 1) // 2]
@@ -48,55 +56,58 @@ def _at(logs: Sequence[tuple[float, float]], middle: float, z: float) -> tuple[f
     return loss + ((z - _USUAL) / _WIDTH) ** 2 / 2, level, critical
 
 
-def amount_at(runs: Sequence[ToTarget], batch: float, origin: str = "") -> float:
-    """To target at a batch: the recipe's curve, bent towards runs of batches near by."""
-    recipe = recipe_of(runs)
+def predict_amount(runs: Sequence[ToTarget], batch: float, origin: str = "") -> float:
+    """Predict the amount to target at a batch: the recipe's curve, corrected by similar runs."""
+    recipe = fit_recipe(runs)
     target = ToTarget(batch=batch, amount=recipe.amount(batch), origin=origin)
-    beside = [
+    deviations = [
         max(-_MOST, min(_MOST, math.log(run.amount / recipe.amount(run.batch)))) for run in runs
     ]
-    alike = [
-        [_alike(a, b) + (_OWN**2 if i == j else 0.0) for j, b in enumerate(runs)]
+    covariance = [
+        [_covariance_of(a, b) + (_OWN**2 if i == j else 0.0) for j, b in enumerate(runs)]
         for i, a in enumerate(runs)
     ]
-    lower = triangle(alike)
-    weights = backward(lower, forward(lower, beside))
-    bent = sum(w * _alike(run, target) for w, run in zip(weights, runs, strict=True))
-    return target.amount * math.exp(bent)
+    lower = triangle(covariance)
+    weights = backward(lower, forward(lower, deviations))
+    correction = sum(w * _covariance_of(run, target) for w, run in zip(weights, runs, strict=True))
+    return target.amount * math.exp(correction)
 
 
-def _alike(a: ToTarget, b: ToTarget) -> float:
+def _covariance_of(a: ToTarget, b: ToTarget) -> float:
     near = math.exp(-abs(math.log(a.batch / b.batch)) / _REACH)
     return _HEIGHT**2 * near * (1.0 if a.origin == b.origin else _ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """One training to target on so many accelerators."""
+class TrainingToTarget:
+    """A training to its target accuracy: its accelerators, its batch and its duration."""
 
     accelerators: int
     hosts: int
     batch: float
-    """Global."""
+    """The samples of one step on all accelerators."""
     minutes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLosses:
-    """How a step shrinks with its batch on more accelerators, where no step was timed."""
+    """How the time of a step changes with its batch and with the accelerators: two constants."""
 
     fixed: float = 0.15
-    """Share of a step that does not shrink with the local batch (mu)."""
+    """The time of a step that does not depend on the local batch, over the rest (mu)."""
     per_doubling: float = 0.015
-    """What each doubling of accelerators adds to it (d)."""
+    """The time that each doubling of the accelerators adds, over the same rest (d)."""
 
 
-def minutes_at(
-    base: Trained, other: Trained, losses: StepLosses, amount: Callable[[float], float]
+def predict_minutes(
+    base: TrainingToTarget,
+    other: TrainingToTarget,
+    losses: StepLosses,
+    amount: Callable[[float], float],
 ) -> float:
-    """Minutes to target on another count, from a training on the same kind of hosts.
+    """Predict the minutes of ``other`` from those of ``base``, on the same kind of hosts.
 
-    ``amount``: what a global batch takes to target, of any unit.
+    ``amount`` returns the amount to target of a global batch, in any unit.
     """
     local = (other.batch / other.accelerators) / (base.batch / base.accelerators)
     doublings = math.log2(other.accelerators / base.accelerators)

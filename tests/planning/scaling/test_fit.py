@@ -43,11 +43,11 @@ def test_a_fit_sees_no_row_of_what_is_left_out(benchmark, monkeypatch):
     monkeypatch.setattr(left, "fit", lambda curves, *_: fitted.append(curves) or len(fitted) - 1)
     curves = curves_of(benchmark, {"tf2017", "dle", "issues"})
     for key in (left.by_system, left.by_model):
-        fits = left.left_out(curves, key, run_fits=map)
+        fits = left.fit_without_each(curves, key, run_fits=map)
         assert set(fits) == {key(curve) for curve in curves}
         assert all(name not in map(key, fitted[fit]) for name, fit in fits.items())
     poisoned = [wrong(curve) for curve in curves]
-    assert left.groups_of(curves, left.by_system) == left.groups_of(poisoned, left.by_system)
+    assert left.group_names(curves, left.by_system) == left.group_names(poisoned, left.by_system)
 
 
 def test_points_that_are_asked_change_no_answer(benchmark):
@@ -68,7 +68,7 @@ def test_rows_that_are_left_out_change_nothing(benchmark):
     left = benchmark("left_out")
     few, names = curves_of(benchmark, {"torch-ddp", "issues"}), {"v100-ib-4x100g"}
     poisoned = [wrong(curve) if curve.system in names else curve for curve in few]
-    fits = [left.without(curves, left.by_system, names, (1.5,)) for curves in (few, poisoned)]
+    fits = [left.fit_without(curves, left.by_system, names, (1.5,)) for curves in (few, poisoned)]
     assert poisoned != few
     assert fits[0] == fits[1]
 

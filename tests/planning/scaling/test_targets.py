@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from benchmarks.planning import frame
 from benchmarks.planning import goals_targets as goals
-from benchmarks.planning.targets import StepLosses, Trained, amount_at, minutes_at, recipe_of
+from benchmarks.planning.targets import (
+    StepLosses,
+    TrainingToTarget,
+    fit_recipe,
+    predict_amount,
+    predict_minutes,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +53,7 @@ def test_many_runs_find_a_recipe_and_one_wild_run_does_not_bend_it():
     true = Recipe(samples_at_least=1e6, critical_batch=2000)
     runs = [run(true, batch) for batch in (128, 512, 1024, 4096, 16384)]
     wild = ToTarget(batch=2048, amount=9e6)
-    recipe = recipe_of([*runs, wild])
+    recipe = fit_recipe([*runs, wild])
     assert recipe.amount(2048) == pytest.approx(true.amount(2048), rel=0.1)
 
 
@@ -58,20 +64,20 @@ def test_larger_batches_take_more_samples_and_fewer_steps():
 
 
 def test_nothing_is_known_without_a_finished_run():
-    with pytest.raises(ValueError, match="one finished run"):
-        recipe_of([])
+    with pytest.raises(ValueError, match="at least one finished run"):
+        fit_recipe([])
 
 
 def test_neighbours_bend_the_curve():
     true = Recipe(samples_at_least=1e6, critical_batch=2000)
     runs = [run(true, b) for b in (128, 512, 4096)] + [ToTarget(batch=1000, amount=1.7e6)]
-    assert amount_at(runs, 1100) > recipe_of(runs).amount(1100)
+    assert predict_amount(runs, 1100) > fit_recipe(runs).amount(1100)
 
 
 def test_twice_the_accelerators_with_the_same_local_batch_take_half_the_steps():
-    base = Trained(accelerators=8, hosts=1, batch=256, minutes=10.0)
-    other = Trained(accelerators=16, hosts=2, batch=512)
-    minutes = minutes_at(base, other, StepLosses(fixed=0.0, per_doubling=0.0), lambda _: 1.0)
+    base = TrainingToTarget(accelerators=8, hosts=1, batch=256, minutes=10.0)
+    other = TrainingToTarget(accelerators=16, hosts=2, batch=512)
+    minutes = predict_minutes(base, other, StepLosses(fixed=0.0, per_doubling=0.0), lambda _: 1.0)
     assert minutes == pytest.approx(5.0)
 
 
