@@ -3,8 +3,9 @@
     python -m benchmarks NAME [OPTION ...]
     python -m benchmarks [NAME NAME ...] [--dry] [--json FILE]
 
-Without a name all run that take minutes: neither ``tuning`` and ``early-stopping``, which take an
-hour, nor ``gpu``, which needs a GPU.  ``--dry`` runs each with its smallest sizes, in seconds.
+Without a name all benchmarks run that take minutes: neither ``tuning`` and ``early-stopping``,
+which take an hour, nor ``gpu``, which needs a GPU.  ``--dry`` runs each with its smallest sizes,
+in seconds.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from typing import Final
 
 from benchmarks.harness import ROOT, Json, has_missed, run, table_lines
 
-#: Each has a ``BENCHMARK`` in its module.
+#: The module of each benchmark, which defines ``BENCHMARK``.
 MODULES: Final = {
     "launch": "launch.local_run",
     "startup": "launch.server_start",
@@ -47,7 +48,7 @@ ON_REQUEST: Final = ("tuning", "early-stopping", "gpu")
 
 
 def main(words: Sequence[str]) -> int:
-    """Run what the words name; 1 if a goal is missed or a benchmark does not run."""
+    """Run the named benchmarks; return 1 if a goal is missed or a benchmark fails to run."""
     if words and words[0] in MODULES and not set(words[1:]) & MODULES.keys():
         benchmark = import_module(f"benchmarks.{MODULES[words[0]]}").BENCHMARK
         return run(words[0], benchmark, words[1:])
@@ -62,7 +63,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "benchmarks.json")
     args = parser.parse_args(words)
     if unknown := set(args.names) - MODULES.keys():
-        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(MODULES)}")
+        parser.error(f"NAME must be one of {', '.join(MODULES)}, got {', '.join(sorted(unknown))}")
     documents = [_run_alone(name, dry=args.dry) for name in args.names or names]
     args.json.parent.mkdir(parents=True, exist_ok=True)
     machine = {"date": datetime.now(UTC).date().isoformat(), "processors": os.cpu_count()}
@@ -72,7 +73,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run_alone(name: str, *, dry: bool) -> Json:
-    """Run one in a process of its own; its document, or one that says that it failed."""
+    """Run a benchmark in a separate process; return its document, or one with the failure."""
     print(f"\n{name}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "report.json")
@@ -80,7 +81,7 @@ def _run_alone(name: str, *, dry: bool) -> Json:
         done = subprocess.run([*command, *(["--dry"] if dry else [])], cwd=ROOT, check=False)
         if file.exists():
             return dict(json.loads(file.read_text()))
-    reason = {"failed": f"it ended with {done.returncode} and no value"}
+    reason = {"failed": f"its process ended with exit status {done.returncode} and wrote no values"}
     return {"benchmark": name, "dry": dry, "goals": [], "left_out": reason}
 
 

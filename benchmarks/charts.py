@@ -1,6 +1,7 @@
-"""The pictures of all benchmarks.
+"""Draws the pictures of all benchmarks.
 
-Each function writes one and returns "", or says why it cannot: matplotlib is no part of a release.
+Each function writes a picture and returns "", or returns the reason why it wrote none, for example
+because matplotlib is not installed: the release does not require it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
     from benchmarks.tuning.runs import Regrets
 
 NOT_INSTALLED: Final = "matplotlib is not installed"
-#: By whether a goal is met; a rehearsal meets none and misses none.
+#: By whether a goal is met; a dry run is not judged: None.
 COLOURS: Final = {True: "tab:green", False: "tab:red", None: "lightgrey"}
 
 
 def _new_figure(width: float, height: float) -> Any:
-    """An empty picture of so many inches; None without matplotlib."""
+    """Return an empty picture, its size in inches; None without matplotlib."""
     try:
-        from matplotlib.figure import Figure  # noqa: PLC0415  # not everybody has it
+        from matplotlib.figure import Figure  # noqa: PLC0415  # an optional package
     except ImportError:
         return None
     return Figure(figsize=(width, height), layout="constrained")
@@ -35,7 +36,7 @@ def _save(figure: Any, image: Path, dpi: int) -> str:
 
 
 def draw_submit_cost(costs: "Sequence[Cost]", image: Path) -> str:
-    """What a submit costs, by the length of the queue."""
+    """Draw the CPU time of a submit over the length of the queue."""
     figure = _new_figure(7, 3.6)
     if figure is None:
         return NOT_INSTALLED
@@ -52,7 +53,7 @@ def draw_submit_cost(costs: "Sequence[Cost]", image: Path) -> str:
 
 
 def draw_first_lines(seconds: Mapping[str, Sequence[float]], image: Path) -> str:
-    """The rounds of each side, from a submission to a first line on a Slurm cluster."""
+    """Draw the seconds from a submission to the first line on Slurm, a box for each side."""
     figure = _new_figure(7, 3.6)
     if figure is None:
         return NOT_INSTALLED
@@ -66,13 +67,13 @@ def draw_first_lines(seconds: Mapping[str, Sequence[float]], image: Path) -> str
 
 
 def draw_ratios(settings: "Sequence[Setting]", image: Path) -> str:
-    """One bar for each large setting: reducers over gloo's ring.
+    """Draw a bar for each setting with large tensors: the speed-up of reducers over gloo's ring.
 
-    Small tensors are not about links, and gain so much that nothing else could be seen.
+    Small tensors do not test the links, and their bars would be much longer than all others.
     """
     settings = [setting for setting in settings if setting.size_mb >= 1]
     if not settings:
-        return "nothing was measured that it shows"
+        return "no setting with a tensor of 1 MB or more was measured"
     figure = _new_figure(8, 0.8 + 0.42 * len(settings))
     if figure is None:
         return NOT_INSTALLED
@@ -98,7 +99,7 @@ def draw_ratios(settings: "Sequence[Setting]", image: Path) -> str:
 
 
 def draw_gpu_figures(figures: Sequence[Mapping[str, Any]], image: Path) -> str:
-    """One bar for each figure of a GPU that has a goal: how far it is from it."""
+    """Draw a bar for each figure with a goal: how well the goal is met."""
     rows = [row for row in figures if row["goal"] is not None][::-1]
     if not rows:
         return "no figure has a goal"
@@ -119,7 +120,7 @@ def draw_gpu_figures(figures: Sequence[Mapping[str, Any]], image: Path) -> str:
 
 
 def _share_of_goal(row: Mapping[str, Any]) -> float:
-    """Value over goal, or the other way round where less is better; 2 at most."""
+    """Return value / goal, or goal / value if less is better; at most 2."""
     value, goal = float(row["value"]), float(row["goal"])
     if row["better"] == "more":
         return min(2.0, value / goal)
@@ -127,7 +128,7 @@ def _share_of_goal(row: Mapping[str, Any]) -> float:
 
 
 def draw_regret(tables: "Mapping[str, Mapping[int, Regrets]]", image: Path) -> str:
-    """The median regret of each peer by trials, one panel for each mode."""
+    """Draw the median regret of each peer over the trials, one panel for each mode."""
     figure = _new_figure(10, 3.8)
     if figure is None:
         return NOT_INSTALLED
@@ -146,7 +147,7 @@ def draw_regret(tables: "Mapping[str, Mapping[int, Regrets]]", image: Path) -> s
 
 
 def draw_efficiencies(answers: "Sequence[Answer]", image: Path) -> str:
-    """Predicted against measured efficiencies; what lies outside its interval is marked."""
+    """Draw predicted over measured efficiencies, with a mark on values outside their interval."""
     figure = _new_figure(9, 4.4)
     if figure is None:
         return NOT_INSTALLED

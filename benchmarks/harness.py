@@ -1,7 +1,7 @@
-"""What all benchmarks share: options, the dry form, goals, the table, the JSON document.
+"""Parses the options of a benchmark, runs it, judges its goals and prints or writes its values.
 
 A benchmark has sizes, each with a smaller one for its dry form.  ``--dry`` measures everything once
-in seconds, which shows that the benchmark still runs: its values mean nothing, and none is judged.
+in seconds, which shows that the benchmark still runs; its values are not judged.
 """
 
 import argparse
@@ -54,11 +54,11 @@ def at_least(name: str, value: float, limit: float | None, unit: str, note: str 
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What a benchmark has measured."""
+    """The results of a benchmark."""
 
     goals: list[Goal] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    """What could not be measured here, and why."""
+    """By name the parts that were not measured, with the reason."""
     lines: list[str] = field(default_factory=list)
     """Tables that are printed before the goals."""
     data: Json = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Benchmark:
 
 
 def run(name: str, benchmark: Benchmark, words: Sequence[str]) -> int:
-    """Measure, print and write; 1 if a goal is missed."""
+    """Run a benchmark, print its table and write its JSON; return 1 if a goal is missed."""
     args = _arguments(name, benchmark, words)
     document: Json = {"benchmark": name, "dry": args.dry, "load": os.getloadavg()[0]}
     began = time.monotonic()

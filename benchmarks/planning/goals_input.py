@@ -1,4 +1,8 @@
-"""G8: throughput with real data from that without and R_in, and which jobs wait for their input."""
+"""Goal G8 of docs/sources/planner.md 11: the throughput of jobs that read real data.
+
+It is predicted from the throughput with synthetic data, which is generated in memory, and from
+R_in, the samples/s that the input pipeline of one host delivers.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,22 +14,22 @@ from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
 from trainshed.planning.scaling.tables import Pair
 
 _SLOW = 0.9
-#: What real data cost even where the host is quick enough: copies to the accelerators.
+#: The share of throughput that remains with real data and a fast host: copies cost the rest.
 COPIES = 0.99
 
 
 def real_rate(synthetic: float, input_per_s: float, hosts: int = 1) -> float:
-    """Samples/s with real data, from those with data made up in memory and R_in of one host."""
+    """Return samples/s with real data; ``synthetic`` are those without, ``input_per_s`` is R_in."""
     return COPIES / smooth_maximum(1 / synthetic, 1 / (input_per_s * hosts), INPUT_OVERLAP)
 
 
 def is_input_bound(synthetic: float, input_per_s: float, hosts: int = 1) -> bool:
-    """Whether a job of that rate would wait for hosts that deliver R_in each."""
+    """Return whether a job with that rate waits for input; each host delivers ``input_per_s``."""
     return synthetic * FULL >= input_per_s * hosts
 
 
 def input_bound(data: Data) -> Outcome:
-    """R_in of a host is what its lightest model gets; every other model is predicted from it."""
+    """Predict every model from R_in, which is the throughput of the host's lightest model."""
     hosts: dict[tuple[str, str], list[Pair]] = defaultdict(list)
     for pair in data.tested.pairs:
         hosts[pair.cpu, pair.preprocessing].append(pair)
@@ -58,14 +62,14 @@ def _is_slow(pair: Pair) -> bool:
 
 
 def _is_seen(pair: Pair) -> bool:
-    """As calibration sees it: a step with real data beside one with a batch that is there."""
+    """Return whether a calibration detects the wait from steps with real and with cached data."""
     return seen_in(1 / pair.real, cached_step_s=1 / pair.synthetic) is not None
 
 
 def _detection(
     name: str, detections: Sequence[tuple[bool, bool]], goal: tuple[float | None, float | None]
 ) -> Line:
-    """How many of the slow ones are named, and how many of the named are slow."""
+    """Compute recall and precision of pairs (detected, slow)."""
     right = sum(flagged and slow for flagged, slow in detections)
     recall = right / max(1, sum(slow for _, slow in detections))
     precision = right / max(1, sum(flagged for flagged, _ in detections))

@@ -1,4 +1,4 @@
-"""G13: the examples of the source documents, each answered by what ships (tests do the same)."""
+"""Goal G13 of docs/sources/planner.md 11: the code of the release on examples of its sources."""
 
 from dataclasses import dataclass
 
@@ -14,23 +14,23 @@ from trainshed.planning.scaling.tables import Point, Series
 from trainshed.planning.scaling.training import Training
 from trainshed.planning.sizing import Hosts
 
-#: No job has more accelerators.
+#: The search for a count ends here: jobs are smaller.
 _MOST = 1 << 20
 
 
 def alexnet() -> ScalingCurve:
-    """1.7, 3.5 and 6.2 times on 2, 4 and 8."""
+    """Return the curve of AlexNet: speed-ups of 1.7, 3.5 and 6.2 on 2, 4 and 8 GPUs."""
     return curve_of(times({1: 1.0, 2: 1.7, 4: 3.5, 8: 6.2}))
 
 
 def times(points: dict[int, float]) -> Series:
-    """A curve of speed-ups."""
+    """Return a series of speed-ups over one GPU, by the number of accelerators."""
     curve = tuple(Point(accelerators=n, hosts=1, throughput=v) for n, v in points.items())
     return Series(id="speed-ups", points=curve, metric="times one GPU")
 
 
 def one_hour() -> Prediction:
-    """ResNet-50 on 256 P100 from the 29 hours that it takes on 8."""
+    """Predict ResNet-50 on 256 P100 from its 29 hours on 8; the source measured about one hour."""
     training = Training(
         model="resnet50",
         parameters=25.56e6,
@@ -57,18 +57,18 @@ def one_hour() -> Prediction:
 
 
 def hours(prediction: Prediction) -> float:
-    """Of 90 epochs."""
+    """Return the hours of 90 epochs of ImageNet at the predicted throughput."""
     return 90 * 1_281_167 / prediction.samples_per_s.point / 3600
 
 
 def reducers(workers: int) -> int:
-    """How many reducers of 32 Gbit/s match so many hosts of 100."""
+    """Return how many reducers of 32 Gbit/s match ``workers`` hosts of 100 Gbit/s."""
     hosts = Hosts(workers=workers, worker_gbps=100.0, total_gbps=workers * 100.0, reducer_gbps=32.0)
     return hosts.sufficient
 
 
 def seeds(_: Data) -> Outcome:
-    """A line each; those that are refusals or words are tests alone."""
+    """Compute the examples with numbers, a line each; tests cover those with refusals or texts."""
     tpu = curve_of(times({1: 1.0, 1024: 256 / 2.2}))
     lines = [
         _line("AlexNet: worst point of the fit, %", _worst(alexnet()), 6.0),
@@ -100,11 +100,11 @@ class FixedShare:
     share: float
 
     def speedup(self, accelerators: float) -> float:
-        """Times one accelerator."""
+        """Return the speed-up over one accelerator."""
         return 1 / (self.share + (1 - self.share) / accelerators)
 
     def worth_until(self, worth: float = 0.5) -> int:
-        """The largest count whose last doubling returns that share of its price or more."""
+        """Return the largest count whose last doubling gains at least ``worth``, 0.5 for 50 %."""
         count = 1
         while count < _MOST and self.speedup(2 * count) >= self.speedup(count) * (1 + worth):
             count *= 2
@@ -112,9 +112,11 @@ class FixedShare:
 
 
 def fixed_share(accelerators: int, speedup: float) -> FixedShare:
-    """What share explains a speed-up.  Raises ValueError for one that none explains."""
+    """Return the job with a speed-up.  Raises ValueError if no share gives that speed-up."""
     if not 1 <= speedup <= accelerators or accelerators < 2:
-        raise ValueError(f"no fixed share makes {speedup:g} times on {accelerators} accelerators")
+        raise ValueError(
+            f"speedup must be from 1 to {accelerators} on 2 or more accelerators, got {speedup:g}"
+        )
     return FixedShare(share=(1 / speedup - 1 / accelerators) / (1 - 1 / accelerators))
 
 

@@ -1,8 +1,9 @@
-"""G1 to G7, G11 and G12 of docs/sources/planner.md 11: how well steps are predicted.
+"""Goals G1 to G7, G11 and G12 of docs/sources/planner.md 11: how well steps are predicted.
 
-Rows are left out with their whole system (G6, G12: model), in groups; in the short form in fewer.
-Rows that are kept elsewhere are predicted with the parameters of the release, which never saw them;
-a model or a system that only they name stands in a ``models.toml`` or ``systems.toml`` beside them.
+The steps of a system (G6, G12: a model) are predicted by a fit without it; the short form has fewer
+such fits.  Rows of other tables, which are not in the repository, are predicted with the parameters
+of the release.  Models and systems that only such rows name are described in ``models.toml`` and
+``systems.toml`` in the folder of these tables.
 """
 
 import itertools
@@ -35,7 +36,7 @@ _TENTH = 1.1
 
 
 def lines_of(answers: Sequence[Answer]) -> Iterator[tuple[str, Line]]:
-    """Each line that the answers show, with its goal."""
+    """Yield (goal, line) for all goals that the answers cover."""
     for goal in GOALS:
         for line in _accuracy(goal, answers):
             yield goal, line
@@ -46,7 +47,7 @@ def lines_of(answers: Sequence[Answer]) -> Iterator[tuple[str, Line]]:
 
 
 def answers_of(tables: Path | None = None, *, short: bool = False) -> list[Answer]:
-    """All answers: exact leave-outs, or of rows that the release's fit never saw."""
+    """Predict all steps; ``tables`` is a folder with tables outside the repository."""
     return _kept_back(tables) if tables else _left_out(short=short)
 
 
@@ -188,14 +189,14 @@ def _describe(answer: Answer) -> str:
 
 
 def _why(answer: Answer) -> str:
-    """What the row is known to be limited by, as far as its table tells."""
+    """Return the probable reason of an error, from the facts of the row."""
     curve, point = answer.curve, answer.point
     if answer.error < 0:
-        return "quicker than such links and hosts mostly are"
+        return "faster than most such links and hosts"
     if curve.family == "rossum":
         return "a box of consumer GPUs whose code copies through the host"
     if point.batch < answer.base.batch:
-        return "the batch of an accelerator shrinks until a step is all overhead"
+        return "the batch of an accelerator is so small that a step is mostly overhead"
     if point.hosts > answer.base.hosts:
         return "the stack uses a small part of the network"
     if curve.training.data == "real":

@@ -1,7 +1,7 @@
 """Goals G9 and G10 of docs/sources/planner.md 11: how well amounts and minutes are predicted.
 
 G9 predicts the samples to target of a batch from the other batches of its recipe.  G10 predicts the
-minutes to target of the trainings of one round of MLPerf from those of the other rounds.
+minutes to target of one round of published results from the other rounds.
 """
 
 import math

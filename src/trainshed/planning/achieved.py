@@ -77,7 +77,7 @@ class Achieved:
 
 
 def achieved(report: ReductionReport, planned: float | None = None) -> Achieved:
-    """Compare a report with the model; ``planned`` is what was predicted at submit, if anything."""
+    """Compare a report with the model; ``planned`` is the gain predicted at submit, or None."""
     compares = report.rounds > 0 and report.ring_mbps >= RATE_MIN
     return Achieved(
         report=report,

@@ -50,7 +50,7 @@ class PlannedJob:
     reducers: Helpers
     servers: Helpers = field(default_factory=Helpers)
     fitting: tuple[int, ...] = ()
-    """How many accelerators a host may carry; empty: any number."""
+    """The accelerator counts that a host may have; empty: any number."""
     others: tuple[Machines, ...] = ()
     """Other machines to pay for: an evaluator."""
 
@@ -64,11 +64,11 @@ class Question:
     kinds: tuple[HostKind, ...] = ()
     """Other hosts, beside the job's."""
     fitting: Mapping[HostKind, tuple[int, ...]] = field(default_factory=dict)
-    """How many accelerators each of them may carry."""
+    """The accelerator counts that a host of each kind may have."""
     reducers: int | None = None
     """None: as many as are worth their price."""
     servers: int | None = None
-    """None: as the job has."""
+    """None: as many as the job has."""
     batch: BatchRule = BatchRule.KEEP_LOCAL
     largest_batch: float = math.inf
     """The most samples that fit the memory of an accelerator."""
@@ -80,7 +80,7 @@ class Question:
 def clusters(
     job: PlannedJob, question: Question, calibrations: Sequence[Calibration]
 ) -> Iterator[WhatIf]:
-    """Return every cluster of the question, with the job's own."""
+    """Yield every cluster of the question, and the job's own."""
     for kind in dict.fromkeys((job.host, *question.kinds)):
         for what_if in _of_kind(job, question, calibrations, kind):
             n = what_if.cluster.accelerators
@@ -96,7 +96,7 @@ def clusters(
 def _of_kind(
     job: PlannedJob, question: Question, calibrations: Sequence[Calibration], kind: HostKind
 ) -> Iterator[WhatIf]:
-    """Every count of one kind of host."""
+    """Yield the clusters of one kind of host, one for each count of accelerators."""
     is_job_s = kind == job.host
     per_host = job.per_host if is_job_s else kind.per_host
     fitting = job.fitting if is_job_s else question.fitting.get(kind, ())

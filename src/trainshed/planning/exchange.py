@@ -47,15 +47,18 @@ class ExchangeSplit:
     worker_share: float
     """The share that each worker sums."""
     reducers_share: float
-    """The share of all reducers; with those of all workers it makes 1."""
+    """The share that all reducers sum; all shares of workers and reducers add up to 1."""
 
     def seconds(self, size_bytes: float) -> float:
-        """The time for a gradient of that size."""
+        """Return the time of an exchange of a gradient, in seconds."""
         return self.seconds_per_gbit * size_bytes * _BITS / _GIGA
 
 
 def ring(links: Links) -> ExchangeSplit:
-    """Every worker sums an equal share, and reducers nothing: 2(N-1)/N of M each way."""
+    """Return the split of a ring: each worker sums an equal share.
+
+    A link carries 2(N-1)/N of M each way; N is the number of workers, M the size of the tensor.
+    """
     of_all = 2 * (links.workers - 1) / links.workers
     return ExchangeSplit(
         seconds_per_gbit=of_all / links.worker_gbps,
@@ -65,20 +68,20 @@ def ring(links: Links) -> ExchangeSplit:
 
 
 def reducers_alone(links: Links) -> ExchangeSplit:
-    """Reducers sum everything; there must be one.
+    """Return the split in which reducers sum everything; ``links`` must have a reducer.
 
-    A worker's link carries M; all of it comes N times to the reducers together.
+    A worker's link carries M each way, and the reducers' links together N times M.
     """
     seconds = max(1 / links.worker_gbps, links.workers / links.reducers_gbps)
     return ExchangeSplit(seconds_per_gbit=seconds, worker_share=0.0, reducers_share=1.0)
 
 
 def best(links: Links) -> ExchangeSplit:
-    """The quickest split: workers sum what the reducers' links cannot carry in the same time.
+    """Return the fastest split of the sum between workers and reducers.
 
-    With a share s a worker's link carries M(1 + (N-2)s), a reducer's N of its own share; the time
-    is the least where both are full.  Without reducers it is the ring; where they are enough, the
-    workers sum nothing.
+    If each worker sums a share s of the tensor, its link carries M(1 + (N-2)s).  A reducer's link
+    carries N times the share of that reducer.  The split is fastest if all links take equally
+    long.  Without reducers it is the ring; with enough reducers the workers sum nothing.
     """
     n, reducers_gbps = links.workers, links.reducers_gbps
     if n == 1 or not reducers_gbps:
@@ -95,7 +98,7 @@ def best(links: Links) -> ExchangeSplit:
 
 
 def gain(links: Links) -> float:
-    """How many times faster than a ring of the same workers; 1 for a single one."""
+    """Return how many times as fast as a ring the best split is; 1 for a single worker."""
     if links.workers == 1:
         return 1.0
     return ring(links).seconds_per_gbit / best(links).seconds_per_gbit

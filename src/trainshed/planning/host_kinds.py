@@ -1,4 +1,4 @@
-"""Machine types of the catalog as kinds of hosts that train."""
+"""Converts machine types of the catalog to the kinds of hosts that the planner predicts."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _GIGA: Final = 1e9
 
 
 def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
-    """The hosts of a group of an expanded spec, whose accelerators are all named."""
+    """Return the kind of the hosts of a replica group; its spec must name all accelerators."""
     name, device = group.machine_type or "", group.accelerator
     machine = catalog.known_machines.get(name)
     devices = (device.type or CPU, device.count or 1) if device else (CPU, 1)
@@ -56,7 +56,10 @@ def host_kind(
     devices: tuple[str, int],
     gbps: float,
 ) -> HostKind:
-    """``devices``: enum name and count of what is attached, or ``CPU`` and 1."""
+    """Describe a kind of host with a network of ``gbps`` Gbit/s.
+
+    ``devices`` are the enum name and the count of its accelerators, or ``CPU`` and 1.
+    """
     name, count = devices
     accelerator = catalog.accelerator(name)
     return HostKind(

@@ -160,11 +160,11 @@ class Interruptions:
 
     per_machine_hour: float
     checkpoint_every_s: float
-    """Between the job's own checkpoints: half of it is lost on the average."""
+    """Seconds between two checkpoints of the job; an interruption loses half of them on average."""
     restart_s: float
 
     def times(self, machines: int) -> float:
-        """How many times longer a job takes; infinite where it never ends."""
+        """Return how many times as long a job takes; infinite if it would never end."""
         lost_s = self.checkpoint_every_s / 2 + self.restart_s
         share = machines * self.per_machine_hour * lost_s / 3600
         return 1 / (1 - share) if share < 1 else math.inf
@@ -236,7 +236,7 @@ def _row(row: Any, number: int, currency: str, source: str) -> tuple[str, float,
 
 
 def _hour(values: Mapping[str, float], where: str) -> float:
-    """Return the rent, or the energy and the depreciation of an hour of use."""
+    """Return the price of an hour: the rent, or energy and depreciation."""
     columns = set(values) - {"spot_per_hour"}
     if columns == _PER_HOUR:
         return values["per_hour"]
@@ -266,7 +266,7 @@ def _positive(value: Any, where: str) -> float:
 
 
 def _format_number(value: float) -> str:
-    """Format a number briefly."""
+    """Format a number; a whole number too large for a float becomes ``infinity``."""
     return f"{value:g}" if abs(value) <= sys.float_info.max else "infinity"
 
 

@@ -1,8 +1,7 @@
 """Sizes reducers: how many a job's workers need, the gain of other numbers, and the cost.
 
-The rule is Google's: the reducers' links carry together at least what the workers' do
-(docs/sources/catalog.md, seed001).  Beside it stands the model of ``exchange``, which says what a
-number of reducers is worth.
+The number is Google's rule: the reducers' links together carry at least as much as the workers'
+(docs/sources/catalog.md, seed001).  The gain comes from the model in ``exchange``.
 """
 
 from dataclasses import dataclass
@@ -18,16 +17,16 @@ WORKERS_MIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """The machines of an exchange, as a catalog or their owner knows them."""
+    """The machines of an exchange; their rates come from the catalog or from the user."""
 
     workers: int
     """Worker hosts, the primary's included."""
     worker_gbps: float
-    """The link of the slowest of them."""
+    """The rate of the slowest worker's link."""
     total_gbps: float
-    """What the workers' links carry together."""
+    """The sum of the rates of the workers' links."""
     reducer_gbps: float
-    """The link of one reducer."""
+    """The rate of one reducer's link."""
     reducer_usd_hour: float | None = None
     """The price of one reducer; None if unknown."""
 
@@ -38,7 +37,7 @@ class Hosts:
 
     @property
     def helps(self) -> bool:
-        """Whether any number of reducers is faster than a ring."""
+        """Whether reducers, in any number, can be faster than a ring."""
         return self.workers >= WORKERS_MIN
 
     @property
@@ -53,7 +52,7 @@ class Hosts:
         return min(needed, self.sufficient)
 
     def links(self, reducers: int) -> Links:
-        """The links with that many reducers."""
+        """Return the links of the exchange with that many reducers."""
         return Links(
             workers=self.workers,
             worker_gbps=self.worker_gbps,
@@ -72,7 +71,7 @@ class ReducerOption:
     seconds: float
     """The time of one exchange."""
     gain: float
-    """Times a ring."""
+    """The time of a ring over the time of this exchange."""
     usd_hour: float | None
 
 
@@ -90,7 +89,7 @@ class ReducerPlan:
 
 
 def plan(hosts: Hosts, requested: int, gradient_bytes: float) -> ReducerPlan:
-    """Weigh the asked number of reducers (0 for none) against others."""
+    """Compare the requested number of reducers (0 for none) with other numbers."""
     enough = hosts.sufficient
     counts = {enough * step // STEPS for step in range(STEPS + 1)} | {requested}
     options = {count: option(hosts, count, gradient_bytes) for count in sorted(counts)}
@@ -105,7 +104,7 @@ def plan(hosts: Hosts, requested: int, gradient_bytes: float) -> ReducerPlan:
 
 
 def option(hosts: Hosts, reducers: int, gradient_bytes: float) -> ReducerOption:
-    """What that many reducers are worth."""
+    """Compute the time, the gain and the price of that many reducers."""
     links = hosts.links(reducers)
     exchange = best(links)
     price = hosts.reducer_usd_hour

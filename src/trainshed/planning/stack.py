@@ -9,7 +9,7 @@ from trainshed.planning.scaling.calibration import Calibration
 
 #: Names of stacks, as files of calibrations have them, by the framework of a prebuilt image.
 _STACKS: Final = {"TensorFlow": ("tensorflow", "keras"), "PyTorch": ("torch",)}
-#: How interpreters are told of a module.
+#: The option of an interpreter before the name of a module.
 _MODULE: Final = "-m"
 
 
@@ -22,7 +22,7 @@ def misfit(calibration: Calibration, framework: str) -> str:
 
 
 def module_of(spec: JobSpec) -> str:
-    """The module that a job's trainers run; empty where no field names one."""
+    """Return the module that a job's trainers run; empty if no field names one."""
     group = next(iter(trainers_of(spec)), None)
     return _module(group.program) if group and group.program else ""
 
@@ -42,7 +42,7 @@ def other_module(calibration: Calibration, module: str) -> str:
 
 
 def _called(name: str, beside: str) -> str:
-    """A script and its module are the same; they have the last part of their names in common."""
+    """Return the name to compare with ``beside``: the last part, if one of the two is a script."""
     has_script = name.endswith(".py") or beside.endswith(".py")
     return name.removesuffix(".py").rpartition(".")[2] if has_script else name
 
@@ -50,7 +50,7 @@ def _called(name: str, beside: str) -> str:
 def other_training(calibration: Calibration, spec: JobSpec, steps: Mapping[str, Any]) -> str:
     """Return why a finished job differs in training or machines; empty if it fits.
 
-    ``steps``: what it reported of them, its stack among that.
+    ``steps`` is the job's report of its steps, which names its stack.
     """
     if why := other_module(calibration, module_of(spec)):
         return why

@@ -34,14 +34,14 @@ class TrainingWork:
 
     samples: float
     global_batch: float
-    """With a batch of so many samples a step."""
+    """The samples of one step, on all accelerators, for which ``samples`` is given."""
     words: str
-    """As ``for 90 epochs``."""
+    """The amount as words, such as ``for 90 epochs``."""
     critical_batch: float = 0.0
     """Larger batches than this need more samples for the same quality; 0 if unknown."""
 
     def samples_at(self, batch: float) -> float:
-        """Samples that another batch needs."""
+        """Return the samples that training with another global batch needs."""
         if not self.critical_batch:
             return self.samples
         recipe = Recipe(samples_at_least=1.0, critical_batch=self.critical_batch)
@@ -56,15 +56,15 @@ class WhatIf:
     machines: tuple[Machines, ...]
     """All machines, for prices."""
     calibration: Calibration | None = None
-    """Of this kind of host; None where it was not measured."""
+    """The calibration for this kind of host; None if there is none."""
     posterior: Posterior | None = None
-    """What it says, made once for all clusters."""
+    """The posterior of the calibration, which all its clusters share."""
     batch_per_accelerator: float = 0.0
-    """0: as it was measured."""
+    """Samples of one accelerator in a step; 0: the batch of the calibration."""
     refused: NoPrediction | None = None
-    """Why it cannot be predicted."""
+    """The reason why the cluster cannot be predicted, if there is one."""
     unmeasured: NoPrediction | None = None
-    """Why no calibration fits its hosts, if there are calibrations."""
+    """The reason why no calibration fits its hosts, if there are calibrations."""
     is_own: bool = False
     """Whether this is the job as its file has it."""
     is_asked: bool = False
@@ -84,7 +84,7 @@ class ClusterOption:
 
     @property
     def cluster(self) -> Cluster:
-        """What was thought of."""
+        """The cluster for which this is the prediction."""
         return self.what_if.cluster
 
     @property
@@ -94,12 +94,12 @@ class ClusterOption:
 
     @property
     def prediction(self) -> Prediction | None:
-        """What was predicted, where something was."""
+        """The prediction; None if the cluster cannot be predicted."""
         return self.answer if isinstance(self.answer, Prediction) else None
 
     @property
     def spent(self) -> Interval | None:
-        """The cost; accelerator-hours where no price is known."""
+        """The cost, or the accelerator-hours if the price is unknown."""
         return self.cost or self.accelerator_hours
 
 
@@ -112,11 +112,11 @@ class PlanLimits:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is one."""
+        """Whether there is a deadline or a budget."""
         return min(self.deadline_s, self.budget) < math.inf
 
     def met_by(self, option: ClusterOption) -> bool:
-        """Whether an option keeps both."""
+        """Return whether an option keeps the deadline and the budget."""
         if option.time_s is None or option.time_s.high > self.deadline_s:
             return False
         return self.budget == math.inf or bool(option.cost and option.cost.high <= self.budget)
@@ -129,12 +129,12 @@ class OptionMarks:
     fastest: ClusterOption | None = None
     cheapest: ClusterOption | None = None
     knee: ClusterOption | None = None
-    """The largest whose last doubling of price still pays."""
+    """The largest option whose last doubling of price still gains enough throughput."""
     meets: ClusterOption | None = None
-    """The cheapest that keeps deadline and budget; None without them, or where none does."""
+    """The cheapest option within deadline and budget; None without limits or such an option."""
 
     def of(self, option: ClusterOption) -> tuple[str, ...]:
-        """The marks of one."""
+        """Return the marks of an option."""
         marks = {"fastest": self.fastest, "cheapest": self.cheapest, "knee": self.knee}
         marks["meets it"] = self.meets
         return tuple(name for name, marked in marks.items() if marked is option)
@@ -256,7 +256,7 @@ def _cheapest(options: Sequence[ClusterOption]) -> ClusterOption | None:
 
 
 def _knee(options: Sequence[ClusterOption], worth: float) -> ClusterOption | None:
-    """Where the next larger one gives less than ``worth`` for a doubling of price."""
+    """Return the largest option that gains ``worth`` or more for each doubling of price."""
     knee = None
     for option in options:
         if knee is None or (faster(option, knee) and _returns(knee, option) >= worth):
@@ -265,7 +265,7 @@ def _knee(options: Sequence[ClusterOption], worth: float) -> ClusterOption | Non
 
 
 def _returns(smaller: ClusterOption, larger: ClusterOption) -> float:
-    """More throughput for each doubling of price between two options."""
+    """Return the gain of throughput for each doubling of price, 0.5 for 50 %."""
     if smaller.time_s is None or larger.time_s is None:
         return 0.0
     doublings = math.log2(_size(larger)[0] / _size(smaller)[0])
@@ -282,7 +282,7 @@ def best_of(variants: Iterable[ClusterOption], base: ClusterOption) -> ClusterOp
 
 
 def pays(variant: ClusterOption, base: ClusterOption) -> bool:
-    """Whether time times price falls."""
+    """Return whether the variant costs less for the whole job; False if a price is unknown."""
     both = variant.cost and base.cost
     return bool(both and variant.cost and base.cost and variant.cost.point < base.cost.point)
 
@@ -290,7 +290,8 @@ def pays(variant: ClusterOption, base: ClusterOption) -> bool:
 def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration | None:
     """Return the calibration that fits a kind of host; None without one.
 
-    Of other hosts with the same accelerator links are taken from their data sheet (``predict``).
+    Without a calibration of that kind of host, one of another host with the same accelerator fits:
+    ``predict`` then takes the links from the data sheet of ``host``.
     """
     same = (calibration for calibration in calibrations if is_same(calibration.host, host))
     alike = (
@@ -302,13 +303,13 @@ def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration 
 
 
 def called(host: HostKind) -> str:
-    """``NVIDIA_TESLA_V100 of n1-standard-32``."""
+    """Return the name of a kind of host, such as ``NVIDIA_TESLA_V100 of n1-standard-32``."""
     words = (host.accelerator or "CPU", host.machine_type)
     return " of ".join(word for word in words if word)
 
 
 def is_same(measured: HostKind, host: HostKind) -> bool:
-    """Whether a kind of host is the one that was measured."""
+    """Return whether ``host`` is of the measured kind; an unnamed machine type fits any."""
     if measured.accelerator != host.accelerator:
         return False
     if measured.machine_type not in {"", host.machine_type}:

@@ -1,1 +1,1 @@
-"""What only the command line uses: files of jobs, local runs, reports, the doctor."""
+"""Code that only the command line uses: files of jobs, local runs, reports, the doctor."""

@@ -22,7 +22,7 @@ _BOTH: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Throughput by count, as a monotone model has it."""
+    """A monotone model of throughput by the number of accelerators."""
 
     base: int
     """The smallest count that was measured."""
@@ -34,7 +34,7 @@ class Fit:
     """Loss for each doubling (b)."""
 
     def throughput(self, accelerators: float) -> float:
-        """Of the whole job."""
+        """Return the throughput of the whole job."""
         return accelerators * self.rate / (1 + self._loss(accelerators))
 
     def _loss(self, accelerators: float) -> float:
@@ -53,7 +53,7 @@ class FittedPoint:
 
     @property
     def error(self) -> float:
-        """Of the fit, share of what was measured; negative where it is too low."""
+        """The error of the fit as a share of the measured value; negative if the fit is too low."""
         return self.fitted / self.point.throughput - 1
 
 
@@ -65,7 +65,7 @@ class ScalingCurve:
     fit: Fit
     points: tuple[FittedPoint, ...]
     offending: tuple[str, ...]
-    """A sentence for each step that no monotone model makes."""
+    """A sentence for each step between counts that no monotone model explains."""
 
 
 def curve_of(series: Series) -> ScalingCurve:

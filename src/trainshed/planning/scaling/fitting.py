@@ -104,11 +104,11 @@ class HostTraining:
                 return math.log(parts.seconds(rates.overlap))
 
     def usual(self, compute_s: float) -> dict[str, float]:
-        """The values of a job of which only the compute is known."""
+        """The default values, for a job of which only the compute is known."""
         return {"compute_s": compute_s, **usual_values(self.constants, self.training, self.host)}
 
     def widths(self) -> Vector:
-        """How far each unknown may lie from its default: of logarithms."""
+        """Return the prior standard deviation of the logarithm of each unknown."""
         return [self.constants.priors[name] for name in UNKNOWNS.values()]
 
 
@@ -120,10 +120,10 @@ def calibrated(
     others: Sequence[Calibration] = (),
     constants: Parameters | None = None,
 ) -> Calibration:
-    """The calibration of a job from its short runs; without timed ones it holds no compute.
+    """Fit the calibration of a job to its short runs; without timed steps it has no compute time.
 
-    ``others``: of other jobs on hosts of this kind, whose links and losses this one's are likely
-    to share; ``constants``: the defaults, where they are not those of the release.
+    ``others`` are calibrations of other jobs on such hosts, which probably have the same links and
+    losses.  ``constants`` replace the defaults of the release.
     """
     job = HostTraining(constants=constants or parameters(), training=training, host=host)
     fitted = _fitted(job, runs, _shared_with(job, others))
@@ -131,7 +131,7 @@ def calibrated(
 
 
 def timed(runs: Iterable[Run]) -> list[Run]:
-    """The runs whose steps were timed with all that a job's have."""
+    """Return the runs with timed steps, without those that left out input or exchange."""
     return [run for run in runs if run.kind in TIMED and run.step_s > 0]
 
 
@@ -165,13 +165,16 @@ def drift(constants: Parameters, a: LogMeasurement, b: LogMeasurement) -> float:
 
 
 def shared_drift(constants: Parameters, a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Each doubling adds to it: two clusters share that of the smaller one."""
+    """Return the covariance of the drift of two clusters: each doubling that both have adds to it.
+
+    ``a`` and ``b`` are as ``place`` returns them.
+    """
     inside = constants.priors["drift_inside"] ** 2 * min(a[0], b[0])
     return inside + constants.priors["drift_hosts"] ** 2 * min(a[1], b[1])
 
 
 def place(accelerators: int, hosts: int) -> tuple[float, float]:
-    """A cluster by its doublings: inside a host, and of hosts."""
+    """Return a cluster's doublings of accelerators inside a host, and of hosts."""
     return math.log2(max(1.0, accelerators / hosts)), math.log2(hosts)
 
 
@@ -192,7 +195,7 @@ def _list_observations(run: Run, noise: float) -> list[LogMeasurement]:
 
 
 def _of_median(run: Run) -> float:
-    """How far a median of so many steps lies off, by their own spread; 0 where it is not known."""
+    """Return the uncertainty of a median of steps, from their spread; 0 if it is unknown."""
     if not 0 < run.step_s_p10 <= run.step_s_p90 or not run.steps:
         return 0.0
     deviation = math.log(run.step_s_p90 / run.step_s_p10) / _TENTHS

@@ -28,10 +28,11 @@ class InputBound:
 def seen_in(
     step_s: float, *, cached_step_s: float = 0.0, input_s: float = 0.0, wait_share: float = 0.0
 ) -> InputBound | None:
-    """Whether steps with real data wait for it; what was not measured is 0.
+    """Detect whether steps with real data wait for input; pass 0 for a value without measurement.
 
-    ``cached_step_s``: a step with a batch that is there already; ``input_s``: what the pipeline
-    alone takes for the samples of a step; ``wait_share``: of a step, in the loader.
+    ``cached_step_s`` is the time of a step with a batch in memory; ``input_s`` is the time that the
+    input pipeline alone needs for the samples of a step; ``wait_share`` is the share of a step that
+    the trainer waits for its loader.
     """
     if cached_step_s and step_s > cached_step_s * (1 + SLOWER):
         slower = 100 * (step_s / cached_step_s - 1)
@@ -47,7 +48,7 @@ def seen_in(
 
 
 def of_run(run: Run, input_per_s: float, batch_per_accelerator: float) -> InputBound | None:
-    """The same of a calibration's run, with R_in where the pipeline was timed alone, else 0."""
+    """Detect it in a run of a calibration; R_in is 0 if the pipeline was not timed by itself."""
     batch = run.batch_per_accelerator or batch_per_accelerator
     per_host = batch * run.accelerators / run.hosts
     input_s = per_host / input_per_s if input_per_s else 0.0

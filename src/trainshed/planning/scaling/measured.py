@@ -34,7 +34,7 @@ _SHORT_S, _LONG_S = 0.005, 60.0
 def calibration_of(
     series: Series, tables: Tables, host: HostKind | None = None
 ) -> Calibration | NoPrediction:
-    """What a curve says of its job; ``host``: what it was measured on, where a job file says it."""
+    """Convert a curve to a calibration; ``host`` is the measured host, if a job file names it."""
     if not all(point.batch for point in series.points):
         return NoPrediction(
             field="batch_per_acc",
@@ -73,7 +73,7 @@ def doubts(calibration: Calibration) -> tuple[str, ...]:
 
 
 def training_of(series: Series, tables: Tables) -> Training | None:
-    """What a curve trains; None where its strategy is not known."""
+    """Return the training of a curve; None if its strategy is unknown."""
     strategies = (
         strategy for word, strategy in STRATEGIES.items() if series.strategy.startswith(word)
     )
@@ -98,7 +98,7 @@ def training_of(series: Series, tables: Tables) -> Training | None:
 
 
 def host_of(series: Series, tables: Tables) -> HostKind:
-    """Where a curve was measured."""
+    """Return the kind of host on which a curve was measured."""
     most = max(-(-point.accelerators // point.hosts) for point in series.points)
     card = tables.systems.get(series.system)
     if card is None:

@@ -44,11 +44,11 @@ class Posterior:
     values: Mapping[str, float]
     observations: tuple[LogMeasurement, ...]
     carried: Vector
-    """Weights of the drift: of each measured step."""
+    """The weight of the drift at each measured step."""
     slopes: Matrix
-    """Of each thing that was measured, by each unknown, times the unknown's width."""
+    """The derivative of each measurement by each unknown, times the unknown's prior width."""
     lower: Matrix
-    """Triangle of the covariance of what was measured, the unknowns' part included."""
+    """The Cholesky triangle of the measurements' covariance, with the part of the unknowns."""
 
     def step(self, cluster: Cluster, batch: float) -> float:
         """Return the expected seconds: the equations', corrected by their error at measurements."""

@@ -64,12 +64,12 @@ def predict(
 
 
 def smallest(calibration: Calibration) -> Run:
-    """The run of the smallest count that was measured: efficiencies are against it."""
+    """Return the run with the smallest measured count, the base of efficiencies."""
     return min(timed(calibration.runs), key=lambda run: (run.accelerators, run.hosts))
 
 
 def extrapolated(calibration: Calibration, cluster: Cluster) -> bool:
-    """Whether a cluster lies far beyond what was measured."""
+    """Return whether a cluster is far larger than the measured ones."""
     accelerators, hosts = _largest(calibration)
     return (
         cluster.accelerators > _FAR_ACCELERATORS * accelerators
@@ -83,7 +83,7 @@ def _largest(calibration: Calibration) -> tuple[int, int]:
 
 
 def _rate_of_one(posterior: Posterior, calibration: Calibration, run: Run) -> float:
-    """Samples/s of one accelerator where a run was made."""
+    """Return the samples/s of one accelerator in a run."""
     batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
     return batch / posterior.step(cluster, batch)
@@ -177,7 +177,7 @@ def _terms(parts: StepParts) -> tuple[tuple[Binding, float], ...]:
 
 
 def _binding(parts: StepParts, rates: Rates, calibration: Calibration, batch: float) -> Binding:
-    """The term without which most time would be saved; compute where none saves much."""
+    """Return the part whose removal would save most time; compute if none would save much."""
     step = parts.seconds(rates.overlap)
     if parts.input >= FULL * step:
         return Binding.INPUT

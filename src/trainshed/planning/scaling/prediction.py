@@ -50,23 +50,23 @@ class Prediction:
     speedup: Interval
     """Times ``base_accelerators`` of what was measured, times their count."""
     efficiency: Interval
-    """Throughput of an accelerator over that of one at the smallest count known."""
+    """Throughput of an accelerator over that of one at the smallest measured count."""
     base_accelerators: int
     bound_by: Binding
     parts_s: tuple[tuple[Binding, float], ...]
-    """Seconds of a step that each term would take alone."""
+    """Seconds that each part of a step would take without the others."""
     extrapolated: bool = False
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoPrediction:
-    """Why there is no prediction; bounds if possible."""
+    """The reason why there is no prediction, with bounds if possible."""
 
     field: str
     """The caller's field, as ``gpus``, ``hosts``, ``calibration``, ``strategy``."""
     message: str
     accepted: str
-    """The accepted values, or the command that would measure it."""
+    """The accepted values, or the command that measures what is missing."""
     samples_per_s: tuple[float, float] | None = None
     """No gain and linear, where one count is known."""

@@ -19,18 +19,18 @@ INPUT_OVERLAP = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What software gets out of one kind of host; rates in bytes/s one way."""
+    """The rates that software reaches on one kind of host, in bytes/s one way, and its losses."""
 
     inside: float
-    """Between the accelerators of a host (G_i)."""
+    """The rate between the accelerators of a host (G_i)."""
     network: float
-    """Of a host's link (G_n)."""
+    """The rate of a host's link (G_n)."""
     memory: float
-    """Variables in host memory (G_p)."""
+    """The rate of variables in host memory (G_p)."""
     sums: float
-    """Sums in host memory (G_c)."""
+    """The rate of sums in host memory (G_c)."""
     servers: float
-    """Of one parameter server's link (G_s)."""
+    """The rate of one parameter server's link (G_s)."""
     overlap: float
     """1: exchange and compute follow each other; the larger, the more they overlap (gamma)."""
     sync: float
@@ -40,9 +40,9 @@ class Rates:
     stragglers: float
     """Loss for each doubling of hosts (delta)."""
     latency_s: float
-    """Of an exchange for each doubling of hosts, each way (alpha)."""
+    """Seconds that each doubling of hosts adds to an exchange, each way (alpha)."""
     fixed_share: float
-    """Of a step at the measured batch, what does not shrink with it (mu)."""
+    """The share of a step at the measured batch that does not shrink with the batch (mu)."""
     inside_latency_s: float = 0.0
     """For each doubling of accelerators inside a host."""
     flat: float = 0.0
@@ -53,11 +53,11 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepParts:
-    """Seconds that each part of a step would take alone."""
+    """The parts of a step, each in the seconds that it would take without the others."""
 
     compute: float
     sync: float
-    """What synchronisation and stragglers add to it."""
+    """Seconds that synchronisation and stragglers add to the compute."""
     inside: float
     network: float
     input: float
@@ -67,7 +67,7 @@ class StepParts:
         return smooth_maximum(self.fed(overlap), self.input, INPUT_OVERLAP)
 
     def fed(self, overlap: float) -> float:
-        """The step of a job whose input is always there."""
+        """The step of a job that never waits for input."""
         return smooth_maximum(self.compute + self.sync, self.inside + self.network, overlap)
 
 
@@ -154,7 +154,7 @@ def _around(cluster: Cluster, rates: Rates, size: float) -> float:
 
 
 def _largest_share(training: Training, cluster: Cluster) -> float:
-    """What the busiest server holds: variables are placed whole."""
+    """Return the bytes of the busiest parameter server: a variable is never split."""
     size = training.gradient_bytes
     largest = size * training.largest / training.parameters if training.parameters else 0.0
     return max(size / max(1, cluster.servers or cluster.hosts), largest)

@@ -17,9 +17,9 @@ class StepsSeen:
     """The steady steps of a run."""
 
     steps: int
-    """How many steady steps there are."""
+    """The number of steady steps."""
     warm_up: int
-    """How many came before."""
+    """The number of warm-up steps before them."""
     step_s: float
     """Their median, seconds."""
     p10_s: float
@@ -35,14 +35,14 @@ class StepsSeen:
 
 
 def steps_seen(times: StepTimes) -> StepsSeen | None:
-    """The figures of a report; None where no step was timed."""
+    """Compute the statistics of a report; None if it has no timed step."""
     if times.steps <= len(times.first_s):
         return step_statistics(times.first_s, times.first_waits_s)
     return step_statistics(times.recent_s, times.recent_waits_s)
 
 
 def step_statistics(step_s: Sequence[float], waits_s: Sequence[float] = ()) -> StepsSeen | None:
-    """The figures of steps in their order; None where there are none."""
+    """Compute the statistics of steps in the order of time; None without steps."""
     if not step_s:
         return None
     before = warm_up(step_s)
@@ -59,7 +59,7 @@ def step_statistics(step_s: Sequence[float], waits_s: Sequence[float] = ()) -> S
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Between neighbours in proportion."""
+    """Interpolate linearly between neighbouring values."""
     place = share * (len(ordered) - 1)
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)

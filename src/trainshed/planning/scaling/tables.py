@@ -1,4 +1,4 @@
-"""Tables of what was measured: curves, results, pairs, and cards of models and systems.
+"""Reads tables of measurements: curves, results, pairs, and cards of models and systems.
 
 A pair is a job with synthetic and with real data.  One reader takes the published tables of
 ``benchmarks/scaling`` (columns: its README) and a user's own: TOML text in, values out.  A fault
@@ -85,7 +85,7 @@ class TrainingResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """The same job with data made up in memory and with real data."""
+    """The throughput of one job with synthetic data and with real data."""
 
     cpu: str
     model: str
@@ -134,7 +134,7 @@ class LinkCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """All that was read."""
+    """The content of all tables."""
 
     series: tuple[Series, ...] = ()
     results: tuple[TrainingResult, ...] = ()
@@ -143,7 +143,7 @@ class Tables:
     systems: Mapping[str, SystemCard] = field(default_factory=dict)
     links: Mapping[str, LinkCard] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
-    """A sentence for each row that was left out."""
+    """A sentence for each row that was not read."""
 
     def over(self, others: "Tables") -> "Tables":
         """These rows, with the others' cards for what has none here."""
@@ -159,7 +159,7 @@ class Tables:
 
 
 def measured(text: str, name: str = "the table") -> tuple[Series, ...]:
-    """The curves of a user's own table.  Raises UsageFault with every fault in it."""
+    """Read the curves of a user's own table.  Raises UsageFault with all its faults."""
     tables = read({name: text})
     if tables.faults:
         raise UsageFault("; ".join(tables.faults))
@@ -169,7 +169,7 @@ def measured(text: str, name: str = "the table") -> tuple[Series, ...]:
 
 
 def read(texts: Mapping[str, str]) -> Tables:
-    """Everything in the tables of these names; what is wrong is among ``faults``."""
+    """Read the tables with these names; ``faults`` of the result describe wrong rows."""
     faults: list[str] = []
     rows = [row for name, text in texts.items() for row in _rows(name, text, faults)]
     entries: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
@@ -215,12 +215,12 @@ def _where(name: str, kind: str, place: int, row: Mapping[str, Any]) -> str:
 
 
 def _once(series: tuple[Series, ...], faults: list[str]) -> tuple[Series, ...]:
-    """The first of each id."""
+    """Return the first curve of each id; each further one is a fault."""
     by_id: dict[str, Series] = {}
-    for one in series:
-        if one.id in by_id:
-            faults.append(f"series {one.id}: id is there twice; each curve has its own")
-        by_id.setdefault(one.id, one)
+    for curve in series:
+        if curve.id in by_id:
+            faults.append(f"series {curve.id}: id is there twice; each curve has its own")
+        by_id.setdefault(curve.id, curve)
     return tuple(by_id.values())
 
 
@@ -304,7 +304,7 @@ def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
-    """Of a curve's points one by one, then beside each other."""
+    """Yield the faults of a curve's points, first of each, then of neighbouring points."""
     points = row["points"]
     if len(points) > POINTS_MAX:
         yield f"{where}: points must be at most {POINTS_MAX}, got {len(points)}; leave some out"
@@ -330,7 +330,7 @@ def _faults_of_point(where: str, point: list[Any]) -> Iterator[str]:
 
 
 def _beside(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
-    """What two neighbours cannot be together."""
+    """Yield the faults of two neighbouring points that contradict each other."""
     count, count_after = (int(before[0]), int(before[1])), (int(after[0]), int(after[1]))
     if count == count_after:
         hosts_text = count_noun(count[1], "host")
@@ -418,5 +418,5 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         build=lambda row: LinkCard(**row),
     ),
 }
-#: Tables that say something to people only.
+#: Tables that only people read.
 _NOTES: Final = frozenset({"record", "example"})

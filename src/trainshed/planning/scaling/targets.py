@@ -9,16 +9,16 @@ determine both numbers.
 from dataclasses import dataclass
 from typing import Final
 
-#: Two batches closer than this do not tell Bc.
+#: Two batches whose ratio is below this do not determine Bc.
 _APART: Final = 1.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToTarget:
-    """What one finished training took (a median of several, of one origin)."""
+    """The batch of a finished training and the amount of data that it needed to its target."""
 
     batch: float
-    """Global."""
+    """The samples of one step on all accelerators."""
     amount: float
     """Samples, or epochs: one unit for all."""
     origin: str = ""
@@ -30,21 +30,21 @@ class Recipe:
     """A workload with its optimizer and schedule."""
 
     samples_at_least: float
-    """E0: to target with a small batch; in samples or epochs, as what was seen."""
+    """E0: the amount to target with a small batch, in samples or epochs as in the runs."""
     critical_batch: float
-    """Bc."""
+    """Bc: the global batch with which training needs twice E0."""
 
     def amount(self, batch: float) -> float:
-        """To target, of E0's unit."""
+        """Return the amount to target with a global batch, in the unit of E0."""
         return self.samples_at_least * (1 + batch / self.critical_batch)
 
     def steps(self, batch: float) -> float:
-        """To target, where E0 is in samples."""
+        """Return the steps to target with a global batch; E0 must be in samples."""
         return self.amount(batch) / batch
 
 
 def two_runs(first: ToTarget, second: ToTarget) -> Recipe:
-    """E0 and Bc from two batches exactly.  Raises ValueError where they do not determine them."""
+    """Solve E0 and Bc for two runs.  Raises ValueError if the runs do not determine them."""
     small, large = sorted((first, second), key=lambda run: run.batch)
     if large.batch < _APART * small.batch:
         raise ValueError(

@@ -37,7 +37,7 @@ class Training:
     largest: float = 0.0
     """Count of parameters of the largest variable; 0 if unknown."""
     gradient_bytes: float = 0.0
-    """Bytes that a step exchanges for each replica (M); 0 where nothing travels."""
+    """Bytes that a step exchanges for each replica (M); 0 if replicas exchange nothing."""
     batch_per_accelerator: float = 1.0
     """Samples of one accelerator in one step, accumulation included (m)."""
     precision: str = "fp32"
@@ -45,9 +45,9 @@ class Training:
     stack: str = ""
     """Framework and version, as ``torch 2.13.0``; empty where unknown."""
     data: str = "real"
-    """``real`` where an input pipeline feeds it, else ``synthetic``."""
+    """``real`` if an input pipeline delivers the data, else ``synthetic``."""
     asynchronous: bool = False
-    """Whether workers go on without each other (parameter servers only)."""
+    """Whether workers do not wait for each other (parameter servers only)."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible values."""

@@ -13,7 +13,7 @@ _ACCIDENT = 3.0
 
 
 def warm_up(step_s: Sequence[float]) -> int:
-    """How many of the first steps are warm-up: at the most half of them."""
+    """Return how many of the first steps are warm-up, at most half of all steps."""
     logs = _logs(step_s)
     best, least = 0, math.inf
     total = squares = 0.0
