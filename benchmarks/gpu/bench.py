@@ -16,25 +16,25 @@ Device = Literal["cuda", "cpu"]
 
 
 class Row(TypedDict):
-    """One figure."""
+    """A measured value with its unit and its goal."""
 
     name: str
     value: float
     unit: str
     goal: float | None
     better: Literal["more", "less"]
-    """Whether the goal is the least or the most that the figure may be."""
+    """``more`` if the goal is a minimum, ``less`` if it is a maximum."""
     of: str
     """What was measured and over what it is a ratio, in one line."""
 
 
 class Unmeasured(Exception):
-    """Why a figure cannot be taken here."""
+    """The reason why a figure cannot be measured on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """Where a measure runs, and how long it may take."""
+    """The device, the folder and the time limit of a measure."""
 
     device: Device
     dry: bool
@@ -42,21 +42,21 @@ class Bench:
     folder: Path
     """An empty folder of this measure's own."""
     until: float = field(default_factory=lambda: time.monotonic() + 600.0)
-    """When the time is over, on the monotonic clock."""
+    """The time limit on the monotonic clock."""
 
     def seconds_left(self) -> float:
-        """How many seconds are left; 0 when the time is over."""
+        """Return the seconds until the time limit; 0 after it."""
         return max(0.0, self.until - time.monotonic())
 
     def tell(self, text: str) -> None:
-        """Say what goes on, as it goes."""
+        """Print the progress."""
         print(f"        {text}", flush=True)
 
 
 def in_turns(
     first: Callable[[], float], second: Callable[[], float], pairs: int
 ) -> list[tuple[float, float]]:
-    """So many pairs, each begun by the one that ended the pair before: A B, B A, A B."""
+    """Time two functions in pairs, in alternating order: A B, B A, A B."""
     timings = []
     for turn in range(pairs):
         if turn % 2:
@@ -68,5 +68,5 @@ def in_turns(
 
 
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    """The median of first over second, pair by pair: a drift of the machine cancels out."""
+    """Return the median of first / second over all pairs: a drift of the machine cancels out."""
     return statistics.median(first / second for first, second in pairs)

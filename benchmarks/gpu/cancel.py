@@ -49,7 +49,7 @@ def measure(bench: Bench) -> list[Row]:
 
 
 def emptied_s(bench: Bench, server: Server, used_mib: Callable[[], float]) -> float:
-    """One round."""
+    """Measure one round."""
     before = used_mib()
     with worker_job(server) as (job, worker):
         if not bench.dry:
@@ -67,7 +67,7 @@ def emptied_s(bench: Bench, server: Server, used_mib: Callable[[], float]) -> fl
 
 
 def until(is_so: Callable[[], bool], fault: str) -> None:
-    """Ask again and again.  Raises Unmeasured where it never is so."""
+    """Poll until a condition holds.  Raises Unmeasured if it never does."""
     deadline = time.monotonic() + WAIT_S_MAX / 2
     while not is_so():
         if time.monotonic() > deadline:
@@ -85,7 +85,7 @@ def lives(pid: int) -> bool:
 
 @contextlib.contextmanager
 def used_memory(bench: Bench) -> Iterator[Callable[[], float]]:
-    """What is used of the memory of all GPUs, MiB; of fake ones nothing ever is."""
+    """Yield a function that returns the used memory of all GPUs, MiB; 0 for fake GPUs."""
     if bench.dry:
         yield lambda: 0.0
         return

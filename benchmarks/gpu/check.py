@@ -31,7 +31,7 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 
 def step(bench: Bench, worker: Worker, model: str, device: Device, batch: int) -> Row:
-    """How long a step takes."""
+    """Measure the time of a step."""
     arguments = words(bench, model, batch, device)
     steps = block(worker, arguments, 0.02 if bench.dry else BLOCK_S)
     return Row(
@@ -45,7 +45,7 @@ def step(bench: Bench, worker: Worker, model: str, device: Device, batch: int) -
 
 
 def checked(bench: Bench, model: str) -> list[Row]:
-    """What the command says; without a GPU it has no ratio to say."""
+    """Return the figures that the command prints; without a GPU it prints no ratio."""
     command = [TRAINSHED, "gpu-check", "--package-path", ".", "--module-name", "steps"]
     arguments = words(bench, model, BATCHES["cuda"][0] if bench.dry else BATCHES["cpu"][0])
     arguments = (

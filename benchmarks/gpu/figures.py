@@ -36,7 +36,7 @@ OVERTIME_S, GOODBYE_S = 15.0, 10.0
 
 @dataclass(slots=True, kw_only=True)
 class Figures:
-    """What the measures have measured."""
+    """The figures of all measures."""
 
     machine: dict[str, object]
     figures: list[dict[str, object]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Figures:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def written(self, file: Path) -> None:
-        """To a file, whole or not at all."""
+        """Write the figures to a file in one step."""
         document = {
             **self.machine,
             "figures": self.figures,
@@ -57,7 +57,7 @@ class Figures:
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Take the measures, or one of them in this process."""
+    """Run the measures, or one of them in this process."""
     if args.into:
         measured_into(args)
         return Report()
@@ -93,7 +93,7 @@ def tell_machine(facts: dict[str, object]) -> None:
 
 
 def take(name: str, args: argparse.Namespace, until: float, figures: Figures) -> None:
-    """One measure: its figures or its reason."""
+    """Run one measure; add to ``figures`` its rows, or the reason why it has none."""
     if time.monotonic() >= until:
         figures.not_measured[name] = "the time was over"
         return
@@ -109,7 +109,7 @@ def take(name: str, args: argparse.Namespace, until: float, figures: Figures) ->
 
 
 def in_a_process(name: str, args: argparse.Namespace, left_s: float) -> tuple[list[Row], str]:
-    """The figures of a measure, and why there are no others; it is ended when it takes too long."""
+    """Run a measure in a process, which ends at a time limit; return its figures and a reason."""
     with tempfile.TemporaryDirectory(prefix=f"gpu-{name}-", ignore_cleanup_errors=True) as folder:
         into = Path(folder) / "rows.json"
         words = ["--out", folder, "--into", into, "--only", name, "--seconds", left_s]
@@ -145,7 +145,7 @@ def waited_for(child: subprocess.Popen[bytes], limit_s: float) -> str:
 
 
 def measured_into(args: argparse.Namespace) -> None:
-    """Take one measure in this process, and write what came of it."""
+    """Run one measure in this process, and write its figures or the reason."""
     (name,) = args.only
     args.out.chmod(0o755)  # jobs may run as other users
     bench = Bench(
@@ -169,7 +169,7 @@ def measured_into(args: argparse.Namespace) -> None:
 
 
 def goal_of(row: Mapping[str, Any]) -> Goal:
-    """A figure as other benchmarks have it."""
+    """Convert a figure to a goal of the harness."""
     judge = at_least if row["better"] == "more" else at_most
     return judge(row["name"], row["value"], row["goal"], row["unit"])
 

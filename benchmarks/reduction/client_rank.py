@@ -1,4 +1,4 @@
-"""What a rank does that loses its group: the client itself, without torch."""
+"""A rank for benchmarks of lost groups: it uses the reduction client directly, without torch."""
 
 import threading
 import time
@@ -19,13 +19,13 @@ class ClientRank:
     """The state of a rank between requests."""
 
     def __init__(self, rank: int) -> None:
-        """A rank of no group."""
+        """Make a rank that has not joined a group."""
         self.rank = rank
         self.client: Client | None = None
         self.data = bytearray()
 
     def __call__(self, request: Json) -> Json:
-        """Do what the request's ``do`` names."""
+        """Run the method that the request names in ``do``."""
         answer: Json = getattr(self, request.pop("do"))(**request)
         return answer
 
@@ -64,7 +64,7 @@ class ClientRank:
             rounds += 1
 
     def _sum(self) -> None:
-        """All-reduce the tensor in place; raises what the client reports."""
+        """All-reduce the tensor in place; raise the error that the client reports."""
         assert self.client  # noqa: S101  # `connect` comes first
         wait = Wait()
         self.client.allreduce(memoryview(self.data), Dtype.FLOAT32, average=False, done=wait)
@@ -75,17 +75,17 @@ class Wait:
     """A callback that can be waited for."""
 
     def __init__(self) -> None:
-        """Nothing has come yet."""
+        """Start without a result."""
         self._come = threading.Event()
         self._error: ReductionError | None = None
 
     def __call__(self, error: ReductionError | None) -> None:
-        """The all-reduce is over."""
+        """Store the result, and wake the waiting thread."""
         self._error = error
         self._come.set()
 
     def result(self) -> None:
-        """Wait; raise what went wrong."""
+        """Wait for the result; raise the error if there is one."""
         if not self._come.wait(DONE_S_MAX):
             raise TimeoutError("an all-reduce neither ended nor failed")
         if self._error is not None:

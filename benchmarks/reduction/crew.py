@@ -31,7 +31,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """A forked worker, seen from here."""
+    """A forked process with a rank, and the connection to it."""
 
     number: int
     pid: int
@@ -72,11 +72,11 @@ class Crew:
     ranks: list[Rank] = field(default_factory=list)
 
     def ask(self, request: Json, *, to: Sequence[int] | None = None) -> list[Json]:
-        """Ask ranks the same thing at once; their answers in order."""
+        """Send one request to all ranks at once; return their answers in order."""
         return self.ask_each([request for _ in self.chosen(to)], to=to)
 
     def ask_each(self, requests: Sequence[Json], *, to: Sequence[int] | None = None) -> list[Json]:
-        """Ask each something of its own."""
+        """Send a different request to each rank; return their answers in order."""
         chosen = self.chosen(to)
         for rank, request in zip(chosen, requests, strict=True):
             rank.tell(request)
@@ -91,7 +91,7 @@ class Crew:
         return max(float(answer["end"]) for answer in self.ask({**request, "at": at}, to=to)) - at
 
     def chosen(self, to: Sequence[int] | None) -> list[Rank]:
-        """The ranks of these numbers; all, if none are named."""
+        """Return the ranks with these numbers; all ranks if no number is given."""
         return self.ranks if to is None else [self.ranks[number] for number in to]
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Crew:
 
 @contextmanager
 def crew(net: Network, count: int, make: Callable[[int], Handler]) -> Iterator[Crew]:
-    """Fork ``count`` ranks onto the first hosts; each does as ``make(rank)`` says."""
+    """Fork ``count`` ranks onto the first hosts; ``make(rank)`` makes the object that answers."""
     team = Crew(net=net)
     try:
         for number in range(count):
@@ -137,14 +137,14 @@ def _fork(net: Network, number: int, make: Callable[[int], Handler]) -> Rank:
 
 
 def _die_with(parent: int) -> None:
-    """Be killed when the thread ends that forked this process, or at once if it has ended."""
+    """Let the kernel kill this process when the thread that forked it ends, or has ended."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def _obey(line: socket.socket, handler: Handler) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the connection is closed."""
     with line.makefile("rw", encoding="utf-8") as file:
         for request in file:
             try:

@@ -27,7 +27,7 @@ SLACK_S: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A group in the midst of its work."""
+    """A group whose ranks are summing tensors."""
 
     ranks: Crew
     serving: Reducers
@@ -35,7 +35,7 @@ class Scene:
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """One way to lose something, and what every survivor must then say in time."""
+    """A failure, and the error that every surviving rank must raise within a time limit."""
 
     name: str
     strike: Callable[[Scene], None]

@@ -29,7 +29,7 @@ BARE_MB: Final = 35.0
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a part has measured, and its goals."""
+    """The measurements of a part, and its goals."""
 
     settings: Sequence[Setting]
     goals: Sequence[Goal]
@@ -37,7 +37,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """How one part is measured, and behind links of which rate; None for loopback."""
+    """The function that measures a part, and the rate of its links; None for loopback."""
 
     rate_mbit: float | None
     measure: Callable[[Stage], Outcome]
@@ -46,13 +46,13 @@ class Part:
 
 
 def faster(setting: Setting, least: float) -> Goal:
-    """A setting's ratio to gloo."""
+    """Return the goal for a setting's ratio to gloo."""
     possible = f"{setting.theory:.2f} is possible"
     return at_least(f"{setting.name}: over gloo's ring", setting.ratio, least, "times", possible)
 
 
 def of_wire(setting: Setting, least: float) -> Goal:
-    """A setting's share of what its links could do."""
+    """Return the goal for a setting's share of the rate of its links."""
     return at_least(f"{setting.name}: of the wire's limit", setting.eff, least, "")
 
 
@@ -89,7 +89,7 @@ def sixteen(stage: Stage) -> Outcome:
 
 
 def ratio(stage: Stage, *, workers: int, pool: int, size_mb: float, least: float) -> Outcome:
-    """One setting whose only goal is its ratio to gloo."""
+    """Measure one setting whose only goal is its ratio to gloo."""
     setting = beside(stage.group(workers, pool), size_mb)
     return Outcome(settings=[setting], goals=[faster(setting, least)])
 
@@ -103,7 +103,7 @@ def beside(group: Group, size_mb: float, reps: int = REPS) -> Setting:
 
 
 def few(stage: Stage) -> Outcome:
-    """Fewer reducers than workers: the workers reduce a share."""
+    """Measure fewer reducers than workers: the workers then sum a share themselves."""
     parts = [
         ratio(stage, workers=4, pool=2, size_mb=24, least=1.15),
         ratio(stage, workers=4, pool=1, size_mb=16, least=1.0),
@@ -115,7 +115,7 @@ def few(stage: Stage) -> Outcome:
 
 
 def loopback(stage: Stage) -> Outcome:
-    """One host, where nothing is gained: what reducers cost there, and that the route avoids it."""
+    """Measure one host, where reducers only cost time, and check that the route avoids them."""
     always = beside(stage.group(4, 4), 64, REPS)
     routed = beside(stage.group(4, 4, route="measured"), 64, REPS)
     settings = [
@@ -127,7 +127,7 @@ def loopback(stage: Stage) -> Outcome:
 
 
 def small(stage: Stage) -> Outcome:
-    """Small tensors, which take the route that was measured as faster."""
+    """Measure small tensors, which take the faster route."""
     direct = _smalls(stage.group(4, 4, route="always"), TURNS_FEW)
     routed = _smalls(stage.group(4, 4, route="measured"), TURNS)
     goals = []
@@ -149,7 +149,7 @@ def _smalls(group: Group, turns: int) -> list[Setting]:
 
 
 def ddp(stage: Stage) -> Outcome:
-    """A training step that waits for its links, with buckets of several sizes."""
+    """Measure training steps that wait for links, with buckets of several sizes."""
     group = stage.group(4, 4)
     settings = [_step(group, cap_mb) for cap_mb in CAPS_MB]
     best = min(settings, key=lambda setting: statistics.median(setting.ours_s))

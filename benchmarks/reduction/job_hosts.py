@@ -22,7 +22,7 @@ class JobHosts(Network):
 
     @property
     def interface(self) -> str:
-        """What a host calls the link that has its address."""
+        """Return the name of the network interface with a host's address."""
         return "lo" if self.is_shared else "eth0"
 
     @property
@@ -31,7 +31,7 @@ class JobHosts(Network):
         return True
 
     def address(self, host: int) -> str:
-        """Where a host is reached."""
+        """Return the address of a host."""
         return replica_address(host)
 
     def enter(self, host: int) -> None:

@@ -28,7 +28,7 @@ class Reducers:
     token: str
 
     def settings(self) -> Json:
-        """What a rank must know."""
+        """Return the addresses and settings that a rank needs."""
         return {"reducers": list(self.addresses), "token": self.token}
 
     def peak_mb(self) -> float:
@@ -75,7 +75,7 @@ def _await_listening(process: "subprocess.Popen[str]") -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of this machine's loopback that nobody had a moment ago."""
+    """Return ports of the loopback interface that were free a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for listener in sockets:

@@ -35,7 +35,7 @@ WORKERS, WORKERS_LOOPBACK = 8, 4
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """What the parts have measured, by their names."""
+    """The measurements of the parts by name."""
 
     goals: dict[str, Sequence[Goal]] = field(default_factory=dict)
     settings: dict[str, Sequence[Setting]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Measured:
 
 
 def measure_part(measured: Measured, name: str, part: Part, testbed: Stage) -> None:
-    """One part, and once more if a goal of it fails."""
+    """Measure one part, and once more if it misses a goal."""
     outcome = _outcome(name, part, testbed)
     if not all(goal.holds for goal in outcome.goals):
         tell(f"{name} failed, and is measured once more")
@@ -65,7 +65,7 @@ def _outcome(name: str, part: Part, testbed: Stage) -> Outcome:
 
 
 def measure_parts(measured: Measured, names: Sequence[str]) -> None:
-    """The parts behind links, then those on loopback."""
+    """Measure the parts behind links, then those on loopback."""
     shaped = {n: part for n, part in PARTS.items() if n in names and part.rate_mbit is not None}
     local = {n: part for n, part in PARTS.items() if n in names and part.rate_mbit is None}
     if shaped and (reason := why_not()):
@@ -88,7 +88,7 @@ def measure_dry(measured: Measured) -> None:
 
 
 def measure_job_networks(measured: Measured) -> None:
-    """What networks of jobs cost."""
+    """Measure the cost of networks of jobs."""
     try:
         measured.settings[NETWORKS], measured.goals[NETWORKS] = measure_networks()
     except OSError as error:
@@ -96,7 +96,7 @@ def measure_job_networks(measured: Measured) -> None:
 
 
 def measure_failures(measured: Measured) -> None:
-    """What is promised about losses."""
+    """Measure the times until a failure is reported."""
     reason = why_not()
     if reason:
         measured.left_out["a cut link"] = reason
@@ -104,7 +104,7 @@ def measure_failures(measured: Measured) -> None:
 
 
 def judged(measured: Measured, *, is_noisy: bool) -> Iterator[Goal]:
-    """All goals; on a noisy machine only those that must hold even there have a limit."""
+    """Yield all goals; on a noisy machine goals that depend on its speed have no limit."""
     steady = {FAILURES, *(name for name, part in PARTS.items() if part.steady)}
     for name, goals in measured.goals.items():
         for goal in goals:
@@ -136,7 +136,7 @@ def setting_documents(measured: Measured) -> Iterator[dict[str, object]]:
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """All parts, or those that are named."""
+    """Measure all parts, or the named ones."""
     load = os.getloadavg()[0]
     is_noisy = load > 2 * (os.cpu_count() or 1)
     measured = Measured()

@@ -44,7 +44,7 @@ class Network:
 
     @property
     def interface(self) -> str:
-        """What a host calls its link."""
+        """Return the name of the link inside a host."""
         return "lo" if self.rate_mbit is None else "eth0"
 
     @property
@@ -54,11 +54,11 @@ class Network:
 
     @property
     def goodput(self) -> float:
-        """Bytes a second that a link carries for TCP; infinite where it has no rate."""
+        """Return the bytes per second that a link carries for TCP; infinite if it has no rate."""
         return float("inf") if self.rate_mbit is None else PAYLOAD * self.rate_mbit * 1e6 / 8
 
     def address(self, host: int) -> str:
-        """Where a host is reached."""
+        """Return the address of a host."""
         return "127.0.0.1" if self.rate_mbit is None else f"10.77.{host // 250}.{host % 250 + 1}"
 
     def enter(self, host: int) -> None:
@@ -88,11 +88,11 @@ class Network:
         self._batch(None, "tc", switch)
 
     def cut(self, host: int) -> None:
-        """Pull a host's cable at the switch: nothing passes, and nobody is told."""
+        """Disconnect a host at the switch: no packet passes, and no program gets an error."""
         self._batch(None, "ip", [f"link set {_port(host)} down"])
 
     def mend(self, host: int) -> None:
-        """Plug it in again."""
+        """Connect a host again."""
         self._batch(None, "ip", [f"link set {_port(host)} up"])
 
     def _inside(self, host: int | None) -> list[str]:
@@ -194,7 +194,7 @@ def network(
 
 @contextmanager
 def ends_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGINT unwind the main thread, so that every `finally` is reached."""
+    """Raise SystemExit on SIGTERM and SIGINT, so that every ``finally`` block runs."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -211,7 +211,7 @@ def ends_on_signals() -> Iterator[None]:
 
 
 def why_not() -> str:
-    """Why this machine cannot have shaped links; empty if it can."""
+    """Return why this machine cannot have shaped links; empty if it can."""
     if os.geteuid():
         return "shaped links need root"
     if missing := [program for program in PROGRAMS if not shutil.which(program)]:
@@ -250,10 +250,10 @@ def _system_error(call: str) -> OSError:
 
 
 def path_of(namespace: int) -> str:
-    """A path that other processes can open, while this one lives."""
+    """Return a path of a descriptor, which other processes can open while this one lives."""
     return f"/proc/{os.getpid()}/fd/{namespace}"
 
 
 def _port(host: int) -> str:
-    """What the switch calls its end of a host's link."""
+    """Return the name of a host's link at the switch."""
     return f"port{host}"

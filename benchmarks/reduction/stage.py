@@ -21,7 +21,7 @@ IMPOSSIBLE: Final = 1.05
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What both backends did with one tensor, or one step, between the same hosts."""
+    """The times of both backends for one tensor or one step, between the same hosts."""
 
     name: str
     workers: int
@@ -33,28 +33,28 @@ class Setting:
 
     @property
     def ratio(self) -> float:
-        """How many times faster than gloo."""
+        """The time of gloo over the time of reducers."""
         return statistics.median(self.gloo_s) / statistics.median(self.ours_s)
 
     @property
     def theory(self) -> float:
-        """The ratio of the least times of both."""
+        """The shortest possible time of a ring over that of reducers."""
         return ring(self.workers) / optimum(self.workers, self.reducers)
 
     @property
     def eff(self) -> float:
-        """The least time over ours; 0 where no link has a rate."""
+        """The shortest possible time over ours; 0 if no link has a rate."""
         least_s = optimum(self.workers, self.reducers) * self._unit_s
         return least_s / statistics.median(self.ours_s)
 
     @property
     def gloo_eff(self) -> float:
-        """The least time of a ring over gloo's: 1 unless something else was in its way."""
+        """The shortest possible time of a ring over gloo's: 1 if only the links limit gloo."""
         return ring(self.workers) * self._unit_s / statistics.median(self.gloo_s)
 
     @property
     def _unit_s(self) -> float:
-        """M/G: the tensor over what a link carries."""
+        """M/G: seconds in which a link carries the tensor once."""
         return self.size_mb * 1e6 / Network(rate_mbit=self.rate_mbit).goodput
 
 
@@ -104,7 +104,7 @@ class Group:
             self.checked(backend, min(size_mb, WARM_MB))
 
     def setting(self, name: str, size_mb: float, seconds: dict[str, list[float]]) -> Setting:
-        """What was measured, with where it was."""
+        """Return the measurement with its setting."""
         return Setting(
             name=name,
             workers=self.workers,
@@ -155,7 +155,7 @@ class Stage:
             self.net.reshape(rate_mbit)
 
     def group(self, workers: int, pool: int, *, route: str = "always") -> Group:
-        """So many ranks and reducers; the group that there is, if it is the same."""
+        """Return a group of that many ranks and reducers; reuse the current group if it fits."""
         layout = (workers, pool, route)
         if self.current is None or self.group_of != layout:
             self.leave()

@@ -5,12 +5,12 @@ The formulas of docs/sources/reduction.md 1 and 7; links are full duplex and all
 
 
 def ring(workers: int) -> float:
-    """A ring sends 2(N-1)/N of the tensor through every link each way."""
+    """Return the time of a ring: each link carries 2(N-1)/N of the tensor each way."""
     return 2 * (workers - 1) / workers
 
 
 def optimum(workers: int, pool: int) -> float:
-    """The best split over reducers and workers (BytePS); M/G once there are as many reducers."""
+    """Return the time of the best split (BytePS); M/G with as many reducers as workers."""
     if pool >= workers:
         return 1.0
     return 2 * workers * (workers - 1) / (workers**2 + pool * workers - 2 * pool)

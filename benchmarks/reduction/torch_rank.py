@@ -47,17 +47,17 @@ class TorchRank:
         torch.set_num_threads(1)
 
     def __call__(self, request: Json) -> Json:
-        """Do what the request's ``do`` names."""
+        """Run the method that the request names in ``do``."""
         answer: Json = getattr(self, request.pop("do"))(**request)
         return answer
 
     def serve_store(self) -> Json:
-        """Of rank 0: open the store through which groups form."""
+        """Open the store through which ranks form groups; only rank 0 does this."""
         self.store = TCPStore(self.address, 0, is_master=True, wait_for_workers=False)
         return {"store": [self.address, self.store.port]}
 
     def meet(self, *, store: tuple[str, int]) -> Json:
-        """Of the others: join the store."""
+        """Join the store of rank 0; all other ranks do this."""
         if self.store is None:
             self.store = TCPStore(*store, is_master=False)
         return {}
@@ -80,7 +80,7 @@ class TorchRank:
         return {}
 
     def close(self) -> Json:
-        """Leave both."""
+        """Leave the groups of both backends."""
         self.models, self.groups = {}, {}
         dist.destroy_process_group()
         return {}
@@ -168,13 +168,13 @@ class Layer(nn.Module):
         self.pause_s = pause_s
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Pause on the way back, after the gradient of what comes later."""
+        """Sleep in the backward pass, after the gradient of the later layers."""
         output: torch.Tensor = Pause.apply(self.linear(x), self.pause_s)  # type: ignore[no-untyped-call]
         return output
 
 
 class Pause(torch.autograd.Function):
-    """Sleeps on the way back: a device computes, and this processor does not."""
+    """Sleeps in the backward pass, as if a device computed instead of this processor."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, pause_s: float) -> torch.Tensor:

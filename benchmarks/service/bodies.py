@@ -1,4 +1,4 @@
-"""What a body costs to judge: processor time and memory, for the worst shapes there are.
+"""Measures processor time and memory to judge a request body, for the most expensive shapes.
 
     python -m benchmarks bodies [--megabytes 8]
 
@@ -192,35 +192,35 @@ EXACT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def written(document: Json) -> bytes:
-    """A document as its client sends it."""
+    """Encode a document as a client sends it."""
     return EXACT.encode(document).encode()
 
 
 def values_in(body: bytes) -> int:
-    """How many values the reader counts in a body whose texts hold no comma and no bracket."""
+    """Count the values of a body as the reader does; its texts must have no commas or brackets."""
     return sum(body.count(sign) for sign in (b",", b"[", b"{"))
 
 
 def items_of(shape: Shape, values: int = VALUES_MAX - 500) -> int:
-    """How many items of a shape have about so many values."""
+    """Return the number of items with which a document of a shape has about ``values`` values."""
     few, many = (values_in(written(shape(n, ""))) for n in (100, 200))
     return values * 100 // max(many - few, 1) if many > few else 1
 
 
 def body_of(shape: Shape, items: int, size: int) -> bytes:
-    """A body of so many items and about so many bytes."""
+    """Make a body of ``items`` items and about ``size`` bytes."""
     bare, with_one = (len(written(shape(items, text))) for text in ("", "x"))
     return written(shape(items, "x" * max(0, (size - bare) // max(with_one - bare, 1))))
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way of a body through the service."""
+    """Passes bodies to the service as the API does."""
 
     jobs: JobService
 
     def take(self, body: bytes) -> int:
-        """Judge a body, and store its job if it is valid.  The bytes of the answer."""
+        """Judge a body, and store its job if it is valid; return the size of the answer."""
         try:
             document = read_document(body, "application/json")
             tuning = "studySpec" in document
@@ -233,7 +233,7 @@ class Way:
 
 @contextmanager
 def way(folder: str) -> Iterator[Way]:
-    """The service over a store of its own."""
+    """Open the service with a new database in a folder."""
     mapping = ImageMapping(environment="default", image="REG/*", entrypoint=("true",))
     rules = SubmitRules(images=Images((), (mapping,), sys.executable))
     store = open_store(f"sqlite:///{Path(folder) / 'bodies.db'}")
@@ -248,7 +248,7 @@ def way(folder: str) -> Iterator[Way]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one shape has cost; megabytes are Python's own."""
+    """The cost of one shape; memory is that of Python objects."""
 
     name: str
     size: int
@@ -260,12 +260,12 @@ class Cost:
 
     @property
     def ratio(self) -> float:
-        """Of a body to one of half its size and half its items."""
+        """The time of a body over that of one with half its size and half its items."""
         return self.whole_s / max(self.half_s, LEAST_S)
 
 
 def times(handler: Callable[[bytes], object], half: bytes, whole: bytes) -> tuple[float, float]:
-    """The processor time of both; again while strangers on the machine may be in the ratio."""
+    """Measure the processor time of both; repeat if other programs may have changed the ratio."""
     for _ in range(TRIES):
         durations = _once_s(handler, half), _once_s(handler, whole)
         if durations[1] <= RATIO_MAX * max(durations[0], LEAST_S):
@@ -280,7 +280,7 @@ def _once_s(handler: Callable[[bytes], object], body: bytes) -> float:
 
 
 def memory_mb(handler: Callable[[bytes], object], body: bytes) -> tuple[float, float]:
-    """What a body takes at most beside its own bytes, and what is not given back."""
+    """Measure the peak memory of a body beside its own bytes, and the memory that is not freed."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -294,7 +294,7 @@ def memory_mb(handler: Callable[[bytes], object], body: bytes) -> tuple[float, f
 
 
 def bodies(size: int, values: int) -> Iterator[tuple[str, bytes, bytes]]:
-    """Each shape by name: a body of half the size, and one of it with twice the items."""
+    """Yield for each shape its name, a body of half the size, and one of the full size."""
     for name, shape in SHAPES.items():
         items = items_of(shape, values)
         yield name, body_of(shape, items // 2 or 1, size // 2), body_of(shape, items, size)
@@ -303,7 +303,7 @@ def bodies(size: int, values: int) -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def measured(way: Way, name: str, half: bytes, whole: bytes) -> Cost:
-    """What a body costs."""
+    """Measure the cost of a body."""
     peak_mb, left_mb = memory_mb(way.take, whole)
     half_s, whole_s = times(way.take, half, whole)
     return Cost(
@@ -318,7 +318,7 @@ def measured(way: Way, name: str, half: bytes, whole: bytes) -> Cost:
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Every shape; a goal for the worst of each kind of cost."""
+    """Measure every shape; each kind of cost has a goal for the worst shape."""
     size = int(args.megabytes * 1e6)
     with tempfile.TemporaryDirectory() as folder, way(folder) as service:
         costs = [measured(service, *body) for body in bodies(size, args.values)]

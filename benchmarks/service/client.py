@@ -1,4 +1,4 @@
-"""Clients that keep their connection, lean enough to leave the machine to the server."""
+"""HTTP clients with one connection each, which use little processor time beside the server."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ TIMEOUT_S = 120.0
 
 
 class Client:
-    """One connection; not for several threads at once."""
+    """One connection to a server, for one thread."""
 
     def __init__(self, url: str, token: str) -> None:
         """Connect."""
@@ -33,22 +33,25 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
     def call(self, verb: str, path: str, document: Json | None = None) -> Json:
-        """One request; the answer's document.  Raises SystemExit for any other status than 200."""
+        """Send a request and return the answer's document.
+
+        Raises SystemExit unless the status is 200.
+        """
         return dict(json.loads(self.answer(verb, path, document)))
 
     def lines(self, path: str) -> Iterator[Json]:
-        """The objects of a streamed answer, each as it comes."""
+        """Yield the JSON objects of a streamed answer as they arrive."""
         self._send("GET", path, None)
         self._until(b"\r\n\r\n")
         while size := int(self._until(b"\r\n"), 16):
             yield from map(json.loads, self._exactly(size + 2).decode().split("\n")[:-2])
 
     def answer(self, verb: str, path: str, document: Json | None = None) -> bytes:
-        """The same unread, for those who only load the server."""
+        """Send a request and return the bytes of the answer, without reading the JSON."""
         self._send(verb, path, document)
         head = self._until(b"\r\n\r\n").decode("latin-1")
         body = self._exactly(_length(head))
@@ -94,7 +97,7 @@ def _length(head: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What many clients saw: seconds in all, and of each call."""
+    """The seconds of many clients in all, and of each of their calls."""
 
     wall_s: float
     call_s: Sequence[float]
@@ -105,7 +108,7 @@ class Load:
         return len(self.call_s) / self.wall_s
 
     def quantile_ms(self, share: float) -> float:
-        """How long all but the slowest calls took."""
+        """Return the time in which this share of the calls ended, in ms."""
         ranked = sorted(self.call_s)
         return 1000 * ranked[min(len(ranked) - 1, int(share * len(ranked)))]
 
@@ -113,7 +116,7 @@ class Load:
 def together(
     url: str, token: str, clients: int, calls: int, call: Callable[[Client, int], object]
 ) -> Load:
-    """Let `clients` make `calls` calls in all, each numbered."""
+    """Let ``clients`` threads make ``calls`` calls in all; ``call`` gets the number of each."""
     numbers = iter(range(calls))
     durations: list[float] = []
     faults: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""What a job costs beside its program: CPU in its supervisor and in the server, and jobs a second.
+"""Measures the cost of a job beside its program: CPU of supervisor and server, and jobs per second.
 
 Jobs whose program does nothing are submitted in a burst to a real server; the time ends with the
 last of them.  Whatever the server's processes use counts, also what ended meanwhile.  The machine
@@ -29,7 +29,7 @@ SUPERVISOR_MS_MAX, SERVER_MS_MAX, JOBS_PER_S_MIN = 60.0, 10.0, 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """One job's share of a burst."""
+    """The cost of one job in a burst of jobs."""
 
     supervisor_ms: float
     """CPU of its supervisor, its program included, and of what starts supervisors."""
@@ -50,7 +50,7 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def measured(jobs: int, warm: int, source: Path | None) -> Cost:
-    """A burst of so many jobs, on a server that has run some."""
+    """Run a burst of jobs on a server that has already run some."""
     with tempfile.TemporaryDirectory() as name, local(Path(name), source=source) as server:
         folder = Path(name)
         folder.chmod(0o711)
@@ -82,7 +82,7 @@ def burst(server: Server, folder: Path, jobs: int) -> None:
 
 
 def recorded(folder: Path) -> int:
-    """How many attempts have told their end."""
+    """Return how many attempts have recorded their end."""
     records = (folder / "jobs").glob("*/*/records.jsonl")
     return sum(b'"Ended"' in path.read_bytes() for path in records)
 
@@ -96,7 +96,7 @@ def nothing(client: Client, number: int) -> None:
 
 
 def ended(server: Server) -> int:
-    """How many jobs have succeeded."""
+    """Return how many jobs have succeeded."""
     with server.client() as client:
         metrics = client.answer("GET", "/trainshed/v1/metrics").decode()
     lines = [line for line in metrics.splitlines() if line.startswith(SUCCEEDED)]
@@ -104,12 +104,12 @@ def ended(server: Server) -> int:
 
 
 def tree_cpu_s(root: int) -> float:
-    """CPU of a process and all below it, also of those that have ended and were waited for."""
+    """Return the CPU time of a process and its descendants, also of ended ones."""
     return sum(map(cpu_s, below(root)))
 
 
 def below(root: int) -> Iterator[int]:
-    """A process, and every one that descends from it."""
+    """Yield a process and all its descendants."""
     yield root
     for task in Path(f"/proc/{root}/task").iterdir():
         for child in (task / "children").read_text().split():
@@ -117,7 +117,7 @@ def below(root: int) -> Iterator[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """What it and those that it has waited for have used."""
+    """Return the CPU time of a process and of the children for which it has waited."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 

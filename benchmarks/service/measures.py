@@ -1,4 +1,4 @@
-"""What the benchmark of the service measures, each on a server that it is given."""
+"""Measures submits, reads and first lines on a server that the caller has started."""
 
 import os
 import statistics
@@ -26,7 +26,7 @@ NATIVE = f"/trainshed/v1/projects/{PROJECT}/jobs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Jobs a second until accepted, and until placed; what the server spent on one."""
+    """Jobs per second accepted and placed, and the processor time of the server for one job."""
 
     accepted: float
     placed: float
@@ -36,7 +36,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a submit costs at a length of the queue."""
+    """The cost of a submit while ``queued`` jobs wait."""
 
     queued: int
     cpu_ms: float
@@ -45,23 +45,23 @@ class Cost:
 
 
 def submit(client: Client, number: int) -> str:
-    """Submit a job; its id."""
+    """Submit a job and return its id."""
     name = str(client.call("POST", VERTEX, bodies(number))["name"])
     return name.rpartition("/")[2]
 
 
 def press(client: Client, number: int) -> None:
-    """Submit a job, and look at no more than the status."""
+    """Submit a job, and check only the status of the answer."""
     client.answer("POST", VERTEX, bodies(number))
 
 
 def submits(server: Server, count: int) -> Load:
-    """Many clients at once."""
+    """Submit jobs from many clients at once."""
     return together(server.url, server.token, CLIENTS, count, press)
 
 
 def rate(server: Server, count: int, warm: int, rounds: int) -> Rate:
-    """Submit jobs that have room, until the last one is placed; the middle one of the rounds."""
+    """Submit jobs that have room, until all are placed; return the median round."""
     submits(server, warm)
     settle(server)
     rates = [_rate(server, count) for _ in range(rounds)]
@@ -82,7 +82,7 @@ def _rate(server: Server, count: int) -> Rate:
 
 
 def list_jobs_s(server: Server, jobs: int, rounds: int) -> float:
-    """What ``trainshed jobs list`` of so many jobs takes from its start to its end, the median."""
+    """Return the median seconds of ``trainshed jobs list`` with ``jobs`` jobs."""
     command = [TRAINSHED, "jobs", "list", "--project", PROJECT, "--url", server.url]
     return median([_process_s(command, server.token, jobs) for _ in range(rounds)])
 
@@ -109,19 +109,19 @@ def settle(server: Server) -> None:
 
 
 def queue(server: Server, count: int) -> None:
-    """Queue jobs without HTTP."""
+    """Queue jobs directly in the simulated server, without the API."""
     with server.client() as client:
         client.call("POST", f"/simulated/jobs?count={count}")
 
 
 def fill(server: Server, running: int) -> None:
-    """Let so many jobs run, which take every GPU."""
+    """Start jobs that together use every GPU, and wait until they run."""
     queue(server, running)
     wait_for(lambda: server.states().get("RUNNING", 0) >= running, "the fleet did not fill")
 
 
 def cost(server: Server, queued: int, count: int, rounds: int) -> Cost:
-    """Lengthen the queue, then submit over HTTP; the middle one of the rounds."""
+    """Add jobs to the queue, then submit over HTTP; return the median round."""
     missing = queued - server.states().get("QUEUED", 0)
     if missing > 0:
         queue(server, missing)
@@ -131,7 +131,7 @@ def cost(server: Server, queued: int, count: int, rounds: int) -> Cost:
 
 
 def _rests(server: Server) -> bool:
-    """Whether nothing is left of what came before: all have been told why they wait."""
+    """Return whether the server has finished earlier work: every job has a reason why it waits."""
     cpu_s = server.cpu_s()
     time.sleep(REST_S)
     return server.cpu_s() - cpu_s < REST_S / 4
@@ -150,7 +150,7 @@ def _cost(server: Server, queued: int, count: int) -> Cost:
 
 
 def reads(server: Server, count: int) -> Mapping[str, Load]:
-    """Every kind of read in turn, while two clients submit without a pause."""
+    """Measure each kind of read in turn, while two clients submit without a pause."""
     with server.client() as client:
         jobs = [submit(client, number) for number in range(16)]
         page = client.call("GET", f"{VERTEX}?pageSize=100")["customJobs"]
@@ -181,7 +181,7 @@ def reads(server: Server, count: int) -> Mapping[str, Load]:
 
 
 def gang_s(server: Server, replicas: int) -> float:
-    """From the submit of an urgent gang to the event that it is placed."""
+    """Return the seconds from the submit of an urgent gang to the event of its placement."""
     document = gang(replicas)
     events = f"{NATIVE}/{document['jobId']}/events"
     with server.client() as client:
@@ -198,14 +198,14 @@ def gang_s(server: Server, replicas: int) -> float:
 
 
 def seconds(time_text: str) -> float:
-    """Seconds since 1970; nanoseconds are more than a datetime reads."""
+    """Read a time with nanoseconds, which datetime cannot read; return seconds since 1970."""
     whole, _, rest = time_text.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{rest or 0}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """A real server on this machine."""
+    """The measurements of a real server on this machine."""
 
     first_start_s: float
     start_s: float
@@ -214,7 +214,7 @@ class Local:
 
 
 def on_this_machine(jobs: int, rounds: int) -> Local:
-    """Start the real server some times; then run tiny jobs, each until its first line is read."""
+    """Time some starts of the real server, then the first lines of tiny jobs."""
     with tempfile.TemporaryDirectory() as folder:
         starts_s = []
         for _ in range(rounds):
@@ -234,7 +234,7 @@ def on_this_machine(jobs: int, rounds: int) -> Local:
 
 
 def first_line_s(server: Server, number: int) -> float:
-    """From the submit to the first line that the program itself has written."""
+    """Return the seconds from a submit to the first line of the job's program."""
     began = time.monotonic()
     with server.client() as client:
         name = str(client.call("POST", VERTEX, say(number))["name"]).rpartition("/")[2]
@@ -245,7 +245,7 @@ def first_line_s(server: Server, number: int) -> float:
 
 
 def wait_for(done: Callable[[], bool], fault: str) -> None:
-    """Ask again and again."""
+    """Poll until ``done`` is true.  Raises SystemExit with ``fault`` after a time limit."""
     deadline = time.monotonic() + WAIT_S_MAX
     while not done():
         if time.monotonic() > deadline:
@@ -254,5 +254,5 @@ def wait_for(done: Callable[[], bool], fault: str) -> None:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one."""
+    """Return the median."""
     return statistics.median(values)

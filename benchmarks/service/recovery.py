@@ -1,4 +1,4 @@
-"""What a killed server, its supervisors and a cancel cost.
+"""Measures restarts of a killed server, the memory of supervisors, and cancels.
 
     python -m benchmarks recovery [--kills 5]
 
@@ -67,7 +67,7 @@ def await_state(server: Server, name: str, state: str) -> None:
 
 
 def simulated_ready_s(kills: int, jobs: int) -> list[float]:
-    """How long each start takes with so many jobs running."""
+    """Return the seconds of each start of a simulated server with ``jobs`` running jobs."""
     durations = []
     with tempfile.TemporaryDirectory() as folder:
         with simulated_at(Path(folder), gpus=8) as server:
@@ -105,7 +105,7 @@ def on_this_machine(kills: int, jobs: int, cancels: int) -> tuple[list[float], f
 
 
 def end_s(folder: Path, server: Server, name: str) -> float:
-    """From the cancel until nothing of a job lives."""
+    """Return the seconds from a cancel until no process of the job is alive."""
     uid = name.rpartition("/")[2]
     began = time.monotonic()
     with server.client() as client:
@@ -116,7 +116,7 @@ def end_s(folder: Path, server: Server, name: str) -> float:
 
 
 def end_all(server: Server) -> None:
-    """Leave nothing behind."""
+    """Cancel all running jobs, and wait for their end."""
     with server.client() as client:
         jobs = client.call("GET", f"{VERTEX}?pageSize=100")["customJobs"]
         living = [record["name"] for record in jobs if record["state"] == "JOB_STATE_RUNNING"]
@@ -127,24 +127,24 @@ def end_all(server: Server) -> None:
 
 
 def supervisors(folder: Path, uid: str = "") -> list[int]:
-    """The processes that hold the locks of attempts of a job, or of all, in a data directory."""
+    """Return the supervisors of a job, or of all jobs without ``uid``: they lock their attempts."""
     attempts = map(AttemptFolder, (folder / "jobs").glob(f"{uid or '*'}/*"))
     holders = (attempt.holder() for attempt in attempts if attempt.is_held())
     return [holder.pid for holder in holders if holder is not None]
 
 
 def marked(mark: str) -> list[int]:
-    """The processes of an attempt, whatever they have forked from."""
+    """Return the processes of an attempt, also those with another parent."""
     return [pid for pid in processes() if mark in read(Path(f"/proc/{pid}/environ")).split("\0")]
 
 
 def processes() -> list[int]:
-    """All that there are."""
+    """Return the ids of all processes."""
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - names
 
 
 def read(path: Path) -> str:
-    """A file of a process that may be gone."""
+    """Read a file of a process; empty if the process has ended."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -152,12 +152,12 @@ def read(path: Path) -> str:
 
 
 def memory_mb(pid: int) -> float:
-    """What a process has in memory."""
+    """Return the resident memory of a process."""
     return int(re.findall(r"VmRSS:\s+(\d+) kB", read(Path(f"/proc/{pid}/status")))[0]) / 1024
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Simulated jobs, then real ones."""
+    """Measure with simulated jobs, then with real ones."""
     simulated_s = simulated_ready_s(args.kills, args.simulated)
     starts_s, rss_mb, ends_s = on_this_machine(args.kills, args.jobs, args.cancels)
     ready = f"ready again, {{}} jobs, slowest of {args.kills}"

@@ -1,4 +1,4 @@
-"""The servers that the benchmark of the service starts, and what they cost."""
+"""Starts the servers of the service benchmark, and measures their time and memory."""
 
 import contextlib
 import json
@@ -31,36 +31,36 @@ class Server:
     token: str
     pid: int
     started_s: float
-    """From the start of the process to its first answer."""
+    """Seconds from the start of the process to its first answer."""
 
     def client(self) -> Client:
-        """A connection of its own."""
+        """Open a new connection."""
         return Client(self.url, self.token)
 
     def cpu_s(self) -> float:
-        """What the process has used of the machine's processors."""
+        """Return the processor time of the process in seconds."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_mb(self) -> float:
-        """What the process has in memory now."""
+        """Return the current resident memory of the process."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
 
     def states(self) -> dict[str, int]:
-        """How many jobs there are in each state; asked of a simulated server only."""
+        """Return the number of jobs in each state; only a simulated server has this."""
         with self.client() as client:
             return dict(client.call("GET", "/simulated/jobs"))
 
     def explain_of(self, job: str) -> Json:
-        """Why a job is where it is."""
+        """Return the server's explanation of a job's state."""
         with self.client() as client:
             return client.call("GET", f"/trainshed/v1/projects/{PROJECT}/jobs/{job}/explain")
 
 
 @contextlib.contextmanager
 def simulated(*, gpus: int, nodes: int = 1000, database: str | None = None) -> Iterator[Server]:
-    """A server over simulated nodes with so many GPUs each."""
+    """Start a server over simulated nodes, each with ``gpus`` GPUs."""
     with (
         tempfile.TemporaryDirectory() as folder,
         simulated_at(Path(folder), gpus=gpus, nodes=nodes, database=database) as server,
@@ -72,7 +72,7 @@ def simulated(*, gpus: int, nodes: int = 1000, database: str | None = None) -> I
 def simulated_at(
     folder: Path, *, gpus: int, nodes: int = 1000, database: str | None = None
 ) -> Iterator[Server]:
-    """The same on a data directory that is there, so that it can be started again."""
+    """Start one on an existing data directory, so that the caller can restart it."""
     flags = [
         "--gpus",
         str(gpus),
@@ -96,7 +96,7 @@ def local(
     descriptors: int | None = None,
     source: Path | None = None,
 ) -> Iterator[Server]:
-    """The real thing, on this machine; it may open no more than so many files.
+    """Start the real server on this machine, with a limit of open files.
 
     ``source`` is the ``src`` of another version, to be measured beside this one.
     """
@@ -144,14 +144,14 @@ def _ready(child: subprocess.Popen[bytes], folder: Path, deadline: float) -> str
 
 
 def postgres_programs() -> Path | None:
-    """Where the newest installed PostgreSQL is; None where there is none."""
+    """Return the folder of the newest installed PostgreSQL; None without one."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     return programs[-1].parent if programs else None
 
 
 @contextlib.contextmanager
 def postgres(programs: Path) -> Iterator[str]:
-    """The URL of a server of its own, which syncs to disk as a real one does."""
+    """Start a PostgreSQL that syncs to disk as in production; yield its URL."""
     folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: a socket's path has 107 bytes at most
     user = _other_user(folder)
     data = str(folder / "data")
@@ -185,7 +185,7 @@ def _accepting(programs: Path, folder: Path, deadline: float) -> None:
 
 
 def _other_user(folder: Path) -> list[str]:
-    """The words that make a command the package's user's: the server refuses to be root's."""
+    """Return the words before a command of PostgreSQL, which refuses to run as root."""
     if os.geteuid() != 0:
         return []
     user = pwd.getpwnam("postgres")

@@ -1,4 +1,4 @@
-"""The server with simulated nodes: all of it but the engine, which runs nothing.
+"""The server with simulated nodes: its engine starts no process.
 
     python -m benchmarks.service.simulated_server --data-dir DIR [--nodes N] [--gpus N]
 
@@ -64,7 +64,7 @@ def nodes(count: int, gpus: int) -> list[Node]:
 
 
 def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
-    """A plan that only names its replicas: the engine reads no more."""
+    """Make a plan with only the names of replicas: the engine reads nothing else."""
     dialect = Dialect.ML_V1 if record.kind is JobKind.ML_JOB else Dialect.AIPLATFORM_V1
     return LaunchPlan(
         job_id=record.job.job_id,
@@ -109,7 +109,7 @@ def queue_jobs(application: Application, count: int) -> None:
 
 
 def add_preparation(application: Application) -> None:
-    """What a real server does not have."""
+    """Add the routes that a real server does not have."""
 
     def queue(request: Request) -> JSONResponse:
         queue_jobs(application, int(request.query_params["count"]))
@@ -126,7 +126,7 @@ def add_preparation(application: Application) -> None:
 
 
 def obeyed(_signum: int, _frame: FrameType | None) -> None:
-    """Uvicorn repeats the signal that ended it; by then it has been obeyed."""
+    """Ignore the signal that uvicorn raises again after it has ended."""
 
 
 def main() -> None:
