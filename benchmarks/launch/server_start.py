@@ -1,4 +1,4 @@
-"""The server's start, beside the imports that no server of its kind does without.
+"""Measures the server's start, compared with importing the libraries that it needs.
 
     python -m benchmarks startup [--rounds 7]
 
@@ -27,7 +27,7 @@ THROW_AWAY_S_MAX = 2.5
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """The server's start in turns with the imports; then throw-away servers."""
+    """Measure the server's start in turns with the imports, then throw-away servers."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         if not args.dry:  # there what is compiled already will do
@@ -51,34 +51,34 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def throw_away_s() -> float:
-    """What a throw-away server takes, with a command that does nothing."""
+    """Return the seconds of a throw-away server with a command that does nothing."""
     began = time.monotonic()
     subprocess.run([TRAINSHED, "serve", "--run", "--", "true"], check=True)
     return time.monotonic() - began
 
 
 def measured(folder: Path, rounds: int, warm: int) -> tuple[list[float], list[float]]:
-    """So many times of each, in turns, on a data directory that is there."""
+    """Measure imports and starts in turns, on an existing data directory."""
     folder.mkdir()
     pairs = [(imports_s(), start_s(folder)) for _ in range(warm + rounds)][warm:]
     return [bare for bare, _ in pairs], [serve for _, serve in pairs]
 
 
 def imports_s() -> float:
-    """What the imports take, the interpreter's start included."""
+    """Return the seconds of the imports, with the interpreter's start."""
     began = time.monotonic()
     subprocess.run([sys.executable, "-c", BARE], check=True)
     return time.monotonic() - began
 
 
 def start_s(folder: Path) -> float:
-    """What a server takes to answer."""
+    """Return the seconds from a server's start to its first answer."""
     with local(folder) as server:
         return server.started_s
 
 
 def spread(times: list[float]) -> str:
-    """The median, the fastest and the slowest."""
+    """Format the median, the fastest and the slowest value."""
     return f"{statistics.median(times):6.3f} s  ({min(times):.3f} to {max(times):.3f})"
 
 

@@ -46,12 +46,12 @@ class Measured:
     """The measurements of the parts of the benchmark."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
-    """From a submission to the first line, by side, one a round."""
+    """Seconds from a submission to the first line, by side; one value for each round."""
     goals: list[Goal] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def median(self, side: str) -> float:
-        """Of a side that ran."""
+        """Return the median seconds of a side that ran."""
         return statistics.median(self.seconds[side])
 
 
@@ -67,7 +67,7 @@ def first_lines(
     rounds: int,
     warm: int,
 ) -> None:
-    """From a submission to the first line of the last task, all sides in turn."""
+    """Measure from a submission to the first line of the last task, with all sides in turn."""
     for number in range(warm + rounds):
         for side, (count, start) in starts.items():
             at.idle()
@@ -83,7 +83,7 @@ def first_lines(
 def starts_of(
     measured: Measured, client: Caller, at: Cluster, skip: Sequence[str]
 ) -> dict[str, tuple[int, Callable[[Path], None]]]:
-    """All sides that can be had."""
+    """Return all sides that can run on this machine."""
     starts: dict[str, tuple[int, Callable[[Path], None]]] = {
         "ours": (1, lambda folder: by_us(client, at, folder, 1)),
         "sbatch": (1, lambda folder: sides.plain_sbatch(at, folder, 1)),
@@ -100,7 +100,7 @@ def starts_of(
 
 
 def compare(measured: Measured) -> None:
-    """The promises about first lines."""
+    """Compare our first lines with those of sbatch: add the goals to ``measured``."""
     ours, sbatch = measured.median("ours"), measured.median("sbatch")
     measured.goals.append(at_most("first line, over plain sbatch", ours - sbatch, 0.5, "s"))
     four = measured.median("ours, 4 replicas") - measured.median("sbatch, 4 replicas")
@@ -112,7 +112,7 @@ def compare(measured: Measured) -> None:
 
 
 def measure_ends(measured: Measured, client: Caller, at: Cluster, rounds: int) -> None:
-    """From the last exit to the final state, and from a cancel to it."""
+    """Measure from the last exit to the final state, and from a cancel to it."""
     ends, cancels = [], []
     for _ in range(rounds):
         at.idle()
@@ -134,7 +134,7 @@ def measure_ends(measured: Measured, client: Caller, at: Cluster, rounds: int) -
 
 
 def measure_rates(measured: Measured, client: Caller, at: Cluster, jobs: int) -> None:
-    """How quickly many small jobs are handed over and drained."""
+    """Measure how fast the server hands many small jobs to Slurm, and how fast they all end."""
     at.idle()
     folder, began = at.make_folder(), time.time()
     for _ in range(jobs):
@@ -156,7 +156,7 @@ def measure_rates(measured: Measured, client: Caller, at: Cluster, jobs: int) ->
 
 
 def _all_handed_over(client: Caller, names: Sequence[str]) -> float:
-    """The moment at which the last one is in Slurm's queue or beyond, by its story."""
+    """Return the time at which the last job entered Slurm's queue, from its events."""
 
     def is_handed(name: str) -> bool:
         job = name.rpartition("/")[2]
@@ -192,7 +192,7 @@ def measure_queue(
 
 
 def measure_log(measured: Measured, client: Caller, at: Cluster) -> None:
-    """Many lines through the warden, beside a plain file."""
+    """Measure many lines through the warden, compared with a plain file."""
     at.idle()
     program = at.folder / "shared" / "writes.py"
     program.write_text(WRITES)
@@ -229,7 +229,7 @@ def _plain_write_s(at: Cluster, program: Path) -> float:
 
 
 def measure_large(measured: Measured) -> None:
-    """A gang of 64 on 100 nodes, beside plain srun."""
+    """Measure a gang of 64 replicas on 100 nodes, compared with plain srun."""
     with sides.cluster("--large") as at, sides.server_on(at) as server:
         client = Caller(server)
         plain, ours = [], []
@@ -285,7 +285,7 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def why_not() -> str:
-    """Why there can be no cluster here; "" where there can."""
+    """Return why a cluster cannot run here; empty if it can."""
     if os.geteuid() != 0:
         return "a cluster of its own needs root"
     return "" if shutil.which("slurmctld") else "Slurm is not installed"
