@@ -6,7 +6,8 @@ The field tables say which fields there are, ``coverage.toml`` what becomes of t
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainshed.wire.coverage import EVERY, FieldStatus, Row, Rows, coverage, row_of
+from coverage_rows import EVERY, FieldStatus, Row, Rows, coverage, row_of
+
 from trainshed.wire.fields import MessageInfo, Table, table
 
 DOCS = Path(__file__).parent.parent / "docs/compatibility"

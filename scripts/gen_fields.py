@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from coverage_rows import FieldStatus, Rows, coverage, row_of
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
-
-from trainshed.wire.coverage import FieldStatus, Rows, coverage, row_of
 
 WIRE = Path(__file__).parent.parent / "src/trainshed/wire"
 PACKAGE = {"ml_v1": "google.cloud.ml.v1", "aiplatform_v1": "google.cloud.aiplatform.v1"}

@@ -61,8 +61,6 @@ def start(tree, index, code):
 def obey(tree, order, numbers, limits):
     if order == "kill":
         answer(done=tree.kill())
-    elif order == "kill_replica":
-        answer(done=tree.kill_replica(*numbers))
     elif order == "living":
         answer(living=tree.living())
     elif order == "usage":

@@ -59,25 +59,6 @@ def test_all_rungs_together_end_every_trainer(trainer, mark):
         assert_only_the_owner(owner, mark)
 
 
-@pytest.mark.parametrize("strategy", EVERY)
-def test_one_replica_is_ended_and_the_other_lives_on(strategy, mark):
-    with owned(mark, IN_GROUP["forked"], SLEEPER, allow=[strategy]) as owner:
-        before = set(marked_processes(mark))
-        owner.ask("kill_replica", 0)
-        other = {owner.process.pid, owner.pids[1]}
-        wait_until(lambda: set(marked_processes(mark)) == other, "one replica is gone")
-        assert len(before) == 4
-
-
-@pytest.mark.parametrize("strategy", BOXES)
-def test_a_daemon_beside_its_replica_is_ended_with_it(strategy, mark):
-    """It has left its parents and its session: only a box can say whose it is."""
-    with owned(mark, TRAINERS["daemon beside"], SLEEPER, allow=[strategy]) as owner:
-        owner.ask("kill_replica", 0)
-        other = {owner.process.pid, owner.pids[1]}
-        wait_until(lambda: set(marked_processes(mark)) == other, "replica and daemon are gone")
-
-
 @pytest.mark.parametrize("strategy", STRONG)
 def test_zombies_do_not_count_as_living(strategy, mark):
     with owned(mark, SLEEPER, allow=[strategy]) as owner:
@@ -163,7 +144,6 @@ def test_a_group_s_number_that_now_is_a_stranger_s_is_not_killed(mark):
     with owned(mark, SLEEPER) as owner:
         tree.started(0, owner.pids[0])  # leads its group, and is no child of this process
         tree.kill()
-        tree.kill_replica(0)
         assert owner.ask("living") == {"living": True}
         assert owner.pids[0] in marked_processes(mark)
         owner.kill_all()

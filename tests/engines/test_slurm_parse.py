@@ -63,7 +63,7 @@ def test_nodes_of_several_releases():
 def test_partitions():
     main, short, shut = parse.partitions(PARTITIONS)
     assert (main.is_default, main.minutes_max, main.nodes_max) == (True, None, None)
-    assert (short.minutes_max, short.nodes_max, short.memory_mib_per_node_max) == (60, 2, 4000)
+    assert (short.minutes_max, short.nodes_max) == (60, 2)
     assert (shut.is_up, shut.minutes_max) == (False, 7 * 24 * 60)
 
 

@@ -4,9 +4,9 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from coverage_rows import EVERY, FieldStatus, Row, coverage, row_of
 
 from golden import check_golden
-from trainshed.wire.coverage import EVERY, FieldStatus, Row, coverage, row_of
 from trainshed.wire.detect import parse
 from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import read

@@ -42,10 +42,6 @@ _ABSENT: Final = Traits(reach=NodeLocation.ANY, python="")
 EnginesOf = Callable[[Collection[AttemptKey]], Mapping[AttemptKey, str]]
 
 
-def _find_none(_: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedEngine:
     """An engine with what the configuration says of it."""
@@ -72,7 +68,7 @@ class Engines:
         """The name of the engine of attempts that name none."""
         self.waits = QueueWaits()
         self._own = {entry.engine.name: name for name, entry in self.served.items()}
-        self._find: EnginesOf = _find_none
+        self._find: EnginesOf = lambda _: {}
         self._of: dict[AttemptKey, str] = {}
         self._since: dict[str, tuple[Reason, float]] = {}
         self._silent: set[tuple[str, str]] = set()
@@ -274,7 +270,9 @@ class Engines:
         )
         self.waits.record(name, observations)
         return [
-            _with_engine(observation, name)
+            observation._replace(
+                placed=tuple(replace(seat, engine=name) for seat in observation.placed)
+            )
             if observation.placed and observation.placed[0].engine != name
             else observation
             for observation in observations
@@ -303,12 +301,6 @@ class Engines:
         if before is None or before[0] is not fault.reason:
             before = self._since[name] = (fault.reason, time.time())
         return replace(fault, since_s=before[1])
-
-
-def _with_engine(observation: Observation, name: str) -> Observation:
-    return observation._replace(
-        placed=tuple(replace(seat, engine=name) for seat in observation.placed)
-    )
 
 
 def _silent(name: str) -> Explanation:

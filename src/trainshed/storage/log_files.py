@@ -215,16 +215,12 @@ def _lines_that_hold(piece: bytes, span: Span) -> Iterator[bytes]:
         is_one = len(clauses[0]) == 1
         needle, rest = (clauses[0][0], clauses[1:]) if is_one else (_NEWLINE, clauses)
         for start, end in places_with(small, needle):
-            if _holds(small[start:end], rest):
+            if all(any(text in small[start:end] for text in clause) for clause in rest):
                 last = start
                 yield piece[start:end]
     start, end = _last_line(piece, newest_first=span.newest_first)
     if start != last:
         yield piece[start:end]
-
-
-def _holds(line: bytes, clauses: list[list[bytes]]) -> bool:
-    return all(any(text in line for text in clause) for clause in clauses)
 
 
 def _last_line(piece: bytes, *, newest_first: bool) -> tuple[int, int]:

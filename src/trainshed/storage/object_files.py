@@ -201,7 +201,9 @@ def room(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
     except OSError as error:
         if error.errno not in IN_THE_WAY:
             raise
-        raise _refusal(name, IN_THE_WAY[error.errno]) from None
+        raise NameRefused(
+            f"Invalid object name {name!r}: objects are files here, and {IN_THE_WAY[error.errno]}"
+        ) from None
 
 
 def _check_free(walk: Walk, bucket: Beneath, name: str, folder: int) -> None:
@@ -214,10 +216,6 @@ def _check_free(walk: Walk, bucket: Beneath, name: str, folder: int) -> None:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
     if stat.S_ISDIR(there) and not (walk.is_empty(f"{name}/") and _remove_empty(bucket, name)):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-
-
-def _refusal(name: str, why: str) -> NameRefused:
-    return NameRefused(f"Invalid object name {name!r}: objects are files here, and {why}")
 
 
 def _remove_empty(bucket: Beneath, folder: str) -> bool:

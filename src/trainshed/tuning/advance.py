@@ -195,7 +195,9 @@ def _free_numbers(trials: Sequence[TrialRecord]) -> Iterator[int]:
 def trial_created(trial: TrialRecord) -> str:
     """Describe a new trial: its number and its values."""
     values = ", ".join(f"{name}={text_of(value)}" for name, value in trial.values)
-    return f"Trial {trial.number} begins with {values}." if values else _bare(trial)
+    return (
+        f"Trial {trial.number} begins with {values}." if values else f"Trial {trial.number} begins."
+    )
 
 
 def trial_ended(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialRecord]) -> str:
@@ -216,7 +218,3 @@ def _rank(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialRecord]) -
     if leader is None:
         return ""
     return ", the best so far" if leader.number == trial.number else f"; best is {leader.number}"
-
-
-def _bare(trial: TrialRecord) -> str:
-    return f"Trial {trial.number} begins."

@@ -59,15 +59,11 @@ class Bayesian:
         if safe_trial is not None:
             draw = random_of(self._seed, history.number, "safe")
             return point_near(self._space, safe_trial.values, SAFE_WIDTH, draw)
-        if self._is_simple and self._surrogate.is_able:
+        if len(self._study.metrics) == 1 and self._surrogate.is_able:
             return self._surrogate.point(history)
         if len(history.finished) < START_MAX or len(history.succeeded) < START_RESULTS:
             return self._surrogate.filling(history)
         return self._trees.point(history)
-
-    @property
-    def _is_simple(self) -> bool:
-        return len(self._study.metrics) == 1
 
     @cached_property
     def _surrogate(self) -> "Surrogate":

@@ -70,7 +70,7 @@ def ended(
     if failure and not (ending and ending.asap):  # trials that an asap ending stops have not failed
         return StudyEnding(reason=failure, asap=True, failed=True)
     ending = ending or _by_count(snapshot, exhausted=exhausted)
-    if ending and in_order and _none_succeeded(in_order):
+    if ending and in_order and all(trial.state is TrialState.INFEASIBLE for trial in in_order):
         reason = f"No trial has succeeded. {ending.reason}{_last_reason(snapshot)}"
         return StudyEnding(reason=reason, failed=True)
     return ending
@@ -129,7 +129,7 @@ def _reason_of(trial: TrialRecord) -> str:
 
 def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:
     """The study's own rules from top to bottom; the minimum ones block the others."""
-    if _too_early(snapshot):
+    if _waits(snapshot) or len(snapshot.over) < (snapshot.study.ending.trial_count_min or 0):
         return None
     for rule in RULES:
         reason = rule(snapshot)
@@ -138,10 +138,6 @@ def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:
             asap = snapshot.study.ending.stop_asap and rule is not _full
             return StudyEnding(reason=reason, asap=asap)
     return None
-
-
-def _too_early(snapshot: _Snapshot) -> bool:
-    return _waits(snapshot) or len(snapshot.over) < (snapshot.study.ending.trial_count_min or 0)
 
 
 def _waits(snapshot: _Snapshot) -> bool:
@@ -240,10 +236,6 @@ def _best_clause(snapshot: _Snapshot) -> str:
         return ""
     name, _ = _objective(snapshot.study)
     return f"; the best is trial {leader.number} with {name} {leader.final.value(name):.6g}"
-
-
-def _none_succeeded(trials: Sequence[TrialRecord]) -> bool:
-    return all(trial.state is TrialState.INFEASIBLE for trial in trials)
 
 
 def _single(study: StudySpec) -> bool:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final
 
 from trainshed.model.study import Algorithm, StudySpec
-from trainshed.model.trials import TrialRecord, Value, Values
+from trainshed.model.trials import TrialRecord, Values
 from trainshed.tuning.bayesian import Bayesian
 from trainshed.tuning.history import History, history_of, pending_at
 from trainshed.tuning.random_search import (
@@ -21,7 +21,7 @@ from trainshed.tuning.random_search import (
     random_points,
     some_values,
 )
-from trainshed.tuning.space import Dimension, Space, points, space_of
+from trainshed.tuning.space import Space, points, space_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +88,6 @@ def _random(_study: StudySpec, space: Space, seed: int) -> Wanted:
     return wanted
 
 
-def _default(study: StudySpec, space: Space, seed: int) -> Wanted:
-    return Bayesian(study, space, seed).wanted
-
-
 def first_untried(
     space: Space, wanted: Iterable[Values], tried: Collection[Values], draw: random.Random
 ) -> Values | None:
@@ -107,15 +103,11 @@ def first_untried(
 
 def grid(space: Space) -> Iterator[Values]:
     """All points, the last parameter fastest.  Raises ValueError for a range of DOUBLE."""
-    return points(space, _from_default)
-
-
-def _from_default(dimension: Dimension) -> Iterator[Value]:
-    return dimension.axis.after(dimension.default)
+    return points(space, lambda dimension: dimension.axis.after(dimension.default))
 
 
 _ALGORITHMS: Final[Mapping[Algorithm, Callable[[StudySpec, Space, int], Wanted]]] = {
-    Algorithm.DEFAULT: _default,
+    Algorithm.DEFAULT: lambda study, space, seed: Bayesian(study, space, seed).wanted,
     Algorithm.GRID_SEARCH: _grid,
     Algorithm.RANDOM_SEARCH: _random,
 }

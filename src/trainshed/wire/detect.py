@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from trainshed.model.faults import FieldPath, Violation
+from trainshed.model.faults import Violation
 from trainshed.model.spelling import letters_of, nearest_name
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.fields import table
@@ -50,7 +50,7 @@ def parse(document: Any) -> Parsed:
     """Parse a document of either dialect; one that is not a job has no spec and one violation."""
     kind = kind_of(document)
     if isinstance(kind, Violation):
-        return Parsed(spec=None, violations=(kind,), words=_model_words)
+        return Parsed(spec=None, violations=(kind,), words=lambda path: path.field.value)
     return PARSE[kind](document)
 
 
@@ -112,7 +112,3 @@ def _refuse_wrapped(key: str, kind: DocumentKind) -> Violation:
         f"line {key} out, and indent what is below it one level less"
     )
     return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
-
-
-def _model_words(path: FieldPath) -> str:
-    return path.field.value

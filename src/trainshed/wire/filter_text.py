@@ -234,11 +234,8 @@ class _Reader:
         while not self._skip(")"):
             if arguments and not self._skip(","):
                 self._refuse(f"a comma, or the ')' of {name[:_SHOWN_MAX]}(")
-            arguments.append(self._read_argument())
+            arguments.append(self._read_text(_ARGUMENT, "an argument"))
         return FunctionCall(name, tuple(arguments), position)
-
-    def _read_argument(self) -> Value:
-        return self._read_text(_ARGUMENT, "an argument")
 
     def _read_value(self) -> Value:
         return self._read_text(_VALUE, "a value, in quotes if it has blanks or parentheses")

@@ -158,7 +158,9 @@ def _site(job: LocalJob, host: Host, output: Path | None, *, for_print: bool) ->
         ),
         environment=environment,
         programs={} if for_print else _program_sites(spec, host),
-        entrypoints=_entrypoints(spec, job.entry_point),
+        entrypoints=(
+            {group.role: job.entry_point for group in spec.groups} if job.entry_point else {}
+        ),
         in_containers=contained,
         env=job.env,
         map_uri=lambda uri: _map_directory(uri, job, host),
@@ -329,10 +331,6 @@ def _addresses(
     if layout is not None:
         return own_addresses(shape, layout)
     return loopback_addresses(shape, host.start_port)
-
-
-def _entrypoints(spec: JobSpec, entry_point: tuple[str, ...]) -> dict[Role, tuple[str, ...]]:
-    return {group.role: entry_point for group in spec.groups} if entry_point else {}
 
 
 def _container_notes(job: LocalJob, host: Host) -> dict[Role, str]:

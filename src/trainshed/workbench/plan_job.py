@@ -97,7 +97,7 @@ def plan_job(request: PlanRequest) -> PlanAnswer:
     calibrations = [read_calibration(path) for path in request.calibrations]
     if request.trainer:
         check_trainer(calibrations, request.trainer)
-    job_file = _read_job_file(request)
+    job_file = read_job(request.file, request.rulebook, request.region) if request.file else None
     warnings = _warn_of_module(calibrations, job_file)
     notes: list[str] = []
     if request.measured:
@@ -114,10 +114,6 @@ def plan_job(request: PlanRequest) -> PlanAnswer:
     plan = plan_of(job, question, calibrations, work, _wishes(request, region))
     notes += _warn_of_batch(request, plan)
     return PlanAnswer(plan=replace(plan, warnings=warnings), calibrations=calibrations, notes=notes)
-
-
-def _read_job_file(request: PlanRequest) -> JobFile | None:
-    return read_job(request.file, request.rulebook, request.region) if request.file else None
 
 
 def _warn_of_module(

@@ -67,7 +67,9 @@ def load_all(text: str, path: str) -> Iterator[Any]:
             problem = f"line {line} is indented with a tab; YAML accepts spaces only"
         raise UsageFault(f"cannot read {path}: {where}: broken YAML: {problem}") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise UsageFault(f"cannot read {path}: broken YAML: {_one_line(error)}") from error
+        raise UsageFault(
+            f"cannot read {path}: broken YAML: {' '.join(str(error).split())}"
+        ) from error
 
 
 _TAB: Final = re.compile(r" *\t")
@@ -158,7 +160,3 @@ class _Weights:
         if self._has_aliases and values > EXPANDED_MAX:
             raise _at(node, f"its aliases expand to over {EXPANDED_MAX} values")
         return _Weight(values, levels)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -119,7 +119,7 @@ def _steps(view: ReplicaView) -> Iterator[_Step]:
     done: dict[str, str] = {}
     for place in sorted(kinds):
         kind, source = kinds[place]
-        above = _nearest(place, done)
+        above = next((folder for folder in _parents(place) if folder in done), "")
         around = done.get(above, "")
         if kind == "hide":
             if around not in {"hide", "tmp"} and os.path.isdir(place):
@@ -165,10 +165,6 @@ def _parents(place: str) -> Iterator[str]:
     while folder != "/":
         yield folder
         folder = os.path.dirname(folder)
-
-
-def _nearest(place: str, done: Mapping[str, str]) -> str:
-    return next((folder for folder in _parents(place) if folder in done), "")
 
 
 def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 #: RFC 2544's range: no network that a job may want to reach has it.
 CIDR: Final = "198.18.0.0/22"
 PREFIX: Final = 22
-#: The address of the way out, which takes packets for other networks.
-GATEWAY: Final = "198.18.0.2"
 #: The address of the name server, which uses the resolver of the machine.
 RESOLVER: Final = "198.18.0.3"
 #: The address of the bridge to replicas that have namespaces of their own.

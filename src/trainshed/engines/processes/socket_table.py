@@ -71,7 +71,13 @@ def read_sockets(tables: str = OWN_TABLES, *, in_use: bool = False) -> Iterator[
             for line in tree.read(f"{tables}/{name}").splitlines()[1:]:
                 columns = line.split(None, _INODE + 1)
                 if not in_use or columns[_STATE] in _IN_USE:
-                    yield _parse(columns)
+                    yield TcpSocket(
+                        local=_parse_address(columns[_LOCAL]),
+                        remote=_parse_address(columns[_REMOTE]),
+                        inode=int(columns[_INODE]),
+                        state=columns[_STATE],
+                        uid=int(columns[_UID]),
+                    )
 
 
 def find_holders(inodes: Collection[int], ancestors: Mapping[int, T]) -> dict[int, tuple[int, T]]:
@@ -102,16 +108,6 @@ def held_inodes(pid: int) -> Iterator[int]:
                 link = os.readlink(f"{folder}/{name}")  # noqa: PTH115 - as above
                 if link.startswith(_LINK):
                     yield int(link[len(_LINK) : -1])
-
-
-def _parse(columns: list[str]) -> TcpSocket:
-    return TcpSocket(
-        local=_parse_address(columns[_LOCAL]),
-        remote=_parse_address(columns[_REMOTE]),
-        inode=int(columns[_INODE]),
-        state=columns[_STATE],
-        uid=int(columns[_UID]),
-    )
 
 
 def _parse_address(text: str) -> SocketAddress:

@@ -135,8 +135,6 @@ class Partition(NamedTuple):
     is_up: bool
     minutes_max: int | None
     nodes_max: int | None
-    cpus_per_node_max: int | None = None
-    memory_mib_per_node_max: int | None = None
 
 
 def partitions(text: str) -> Iterator[Partition]:
@@ -150,8 +148,6 @@ def partitions(text: str) -> Iterator[Partition]:
                 is_up=fields.get("State", "UP") == "UP",
                 minutes_max=minutes(fields.get("MaxTime", "")),
                 nodes_max=_limit(fields.get("MaxNodes")),
-                cpus_per_node_max=_limit(fields.get("MaxCPUsPerNode")),
-                memory_mib_per_node_max=_limit(fields.get("MaxMemPerNode")),
             )
 
 

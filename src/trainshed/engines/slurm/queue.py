@@ -25,8 +25,6 @@ _FULL: Final = (
 )
 #: With one of these beside it, the same message is about a limit on the size of a job.
 _TOO_LARGE: Final = ("maxnode", "maxcpu", "maxwall", "maxtres", "maxmem", "minprio", "minutes")
-#: Messages of scancel for a job that has ended or that Slurm has forgotten.
-_GONE: Final = ("invalid job id", "already completing or completed", "job/step already")
 
 
 class Queue:

@@ -51,10 +51,6 @@ class Loop:
         """Call ``call`` whenever a descriptor, or an object with one, is readable."""
         self._selector.register(source, selectors.EVENT_READ, call)
 
-    def on_writable(self, source: Any, call: Callable[[], object]) -> None:
-        """Call ``call`` whenever ``source`` is writable; replaces an earlier registration."""
-        self._selector.modify(source, selectors.EVENT_WRITE, call)
-
     def watch(self, source: Any, call: Callable[[], object], *, reads: bool, writes: bool) -> None:
         """Call ``call`` whenever ``source`` can be read or written, as requested.
 

@@ -94,12 +94,8 @@ def results_of(snapshot: Snapshot) -> tuple[CheckResult, ...]:
     return tuple(
         _run_check(check, snapshot)
         for check in CHECKS
-        if not snapshot.is_backup or _is_at_rest(check)
+        if not snapshot.is_backup or check.parts.isdisjoint({CheckPart.PROCESSES, CheckPart.WORK})
     )
-
-
-def _is_at_rest(check: Check) -> bool:
-    return check.parts.isdisjoint({CheckPart.PROCESSES, CheckPart.WORK})
 
 
 def keep_confirmed(

@@ -115,7 +115,11 @@ def optuna_study(view: StudyView, axes: Axes, metrics: Sequence[Metric]) -> optu
     numbered = dict(_number_trials(view.trials))
     for number in range(max(numbered, default=-1) + 1):
         trial = numbered.get(number)
-        study.add_trial(_trial(view, axes, metrics, trial) if trial else _absent())
+        study.add_trial(
+            _trial(view, axes, metrics, trial)
+            if trial
+            else optuna.create_trial(state=OptunaState.WAITING)
+        )
     return study
 
 
@@ -123,10 +127,6 @@ def _number_trials(trials: Sequence[TrialRecord]) -> Iterator[tuple[int, TrialRe
     if trials and trials[-1].number > _NUMBER_MAX:
         return zip(count(1), trials, strict=False)
     return ((trial.number, trial) for trial in trials)
-
-
-def _absent() -> FrozenTrial:
-    return optuna.create_trial(state=OptunaState.WAITING)
 
 
 def _trial(

@@ -39,8 +39,6 @@ LOGGED: Final = {
     92: "high rate of corrected ECC errors",
     94: "a memory error that affects one program only; reset the GPU at a convenient time",
 }
-#: The recommended remedy has changed: the driver has to be asked for it.
-RECOVERY_CHANGED: Final = 154
 
 _FALLEN_OFF: Final = 79
 

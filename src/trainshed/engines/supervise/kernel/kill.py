@@ -136,22 +136,6 @@ class ProcessTree:
             for pid in self._pids.values():
                 _kill_group(pid)
 
-    def kill_replica(self, index: int) -> None:
-        """SIGKILL every process of one replica; never raises.
-
-        Only the boxes find a process that has left the session and whose parents have ended.
-        """
-        for tree_name, leaf in self._cgroups.leaves(index).items():
-            if tree_name in _KILL:
-                _KILL[tree_name](leaf)
-        pid = self._pids.get(index)
-        if pid is None:
-            return
-        if SWEEP in self.strategies:
-            tree.kill_listed(lambda: _list_replica_processes(pid))
-        if KILLPG in self.strategies:
-            _kill_group(pid)
-
     def living(self) -> bool | None:
         """Return whether a process of the attempt lives; None if no strategy can tell.
 

@@ -135,11 +135,9 @@ def _walk(tops: Sequence[PathBeneath]) -> Iterator[tuple[PathBeneath, set[str]]]
 
 
 def _may_have_checkpoints(name: str) -> bool:
-    return not name.startswith(".") and not _is_digest(name)
-
-
-def _is_digest(name: str) -> bool:
-    return len(name) == _DIGEST_DIGITS and not name.strip("0123456789abcdef")
+    return not name.startswith(".") and not (
+        len(name) == _DIGEST_DIGITS and not name.strip("0123456789abcdef")
+    )
 
 
 def _may_be_checkpoint(tree: Beneath, folder: str, name: str) -> bool:
