@@ -32,12 +32,7 @@ def mount(bind: Bind) -> str:
 
 
 def run_words(
-    program: str,
-    plan: "ContainerPlan",
-    *,
-    home: str,
-    mounts: Sequence[str],
-    has_devices: bool,
+    program: str, plan: "ContainerPlan", *, home: str, mounts: Sequence[str], has_devices: bool
 ) -> tuple[str, ...]:
     """Compose the ``run`` or ``exec`` command; ``mounts`` are values of ``--mount``.
 

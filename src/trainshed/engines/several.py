@@ -14,13 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from trainshed.engines.base import (
-    Engine,
-    JobNeeds,
-    NodeLocation,
-    PlacedBy,
-    Traits,
-)
+from trainshed.engines.base import Engine, JobNeeds, NodeLocation, PlacedBy, Traits
 from trainshed.engines.waits import QueueWaits
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.explanation import Explanation, Reason

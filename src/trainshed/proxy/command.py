@@ -12,14 +12,7 @@ from trainshed.model.faults import UsageFault
 
 #: Signals that are passed on.  SIGTSTP and SIGCONT reach the whole process group.
 _FORWARDED: Final = frozenset(
-    {
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-        signal.SIGQUIT,
-        signal.SIGUSR1,
-        signal.SIGUSR2,
-    }
+    {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 )
 _WAITED: Final = _FORWARDED | {signal.SIGCHLD}
 #: ``si_code`` of a signal of the kernel, such as Ctrl-C, which the child gets from the terminal.

@@ -13,10 +13,7 @@ from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat, SeatsOrClaim
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.testing.engine_world import (
-    FakeProgram,
-    World,
-)
+from trainshed.testing.engine_world import FakeProgram, World
 
 _T = TypeVar("_T")
 

@@ -28,15 +28,7 @@ from trainshed.engines.base import (
     ReplicaShape,
     Traits,
 )
-from trainshed.model.attempt import (
-    ALIVE,
-    AttemptKey,
-    Hang,
-    Loss,
-    Measured,
-    Observation,
-    Phase,
-)
+from trainshed.model.attempt import ALIVE, AttemptKey, Hang, Loss, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, LaunchPlan

@@ -30,11 +30,7 @@ from trainshed.testing.engine_steps import (
     run,
     until,
 )
-from trainshed.testing.engine_world import (
-    WAITS,
-    FakeProgram,
-    World,
-)
+from trainshed.testing.engine_world import WAITS, FakeProgram, World
 
 #: The umask of isolated programs, whatever the umask of the server.
 _STRICTEST_UMASK: Final = "0077"

@@ -15,12 +15,7 @@ from trainshed.model.study import Algorithm, StudySpec
 from trainshed.model.trials import TrialRecord, Values
 from trainshed.tuning.bayesian import Bayesian
 from trainshed.tuning.history import History, history_of, pending_at
-from trainshed.tuning.random_search import (
-    first_point,
-    random_of,
-    random_points,
-    some_values,
-)
+from trainshed.tuning.random_search import first_point, random_of, random_points, some_values
 from trainshed.tuning.space import Space, points, space_of
 
 

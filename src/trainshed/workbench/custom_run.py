@@ -95,9 +95,7 @@ def _merge_flags(
         place = base if base.startswith(SCHEME) else str(Path(base).absolute())
         put(spec, ("baseOutputDirectory", "outputUriPrefix"), place)
     return Merged(
-        content=content,
-        words=worder(pools_by_flag=bool(flagged)),
-        region=flags.words.get("region"),
+        content=content, words=worder(pools_by_flag=bool(flagged)), region=flags.words.get("region")
     )
 
 

@@ -247,10 +247,7 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
         from trainshed.service.gateway.attempts import LivingAttempt  # noqa: PLC0415 - as above
 
         attempt = LivingAttempt(
-            key=own,
-            job_id=job.job_id,
-            project=host.project,
-            project_number=host.project_number,
+            key=own, job_id=job.job_id, project=host.project, project_number=host.project_number
         )
         return serve(data_dir, attempt, attempt_at)
 

@@ -103,10 +103,7 @@ def _facts(python: str) -> dict[str, object]:
     try:
         source = _source_of(interpreter)
         answer = subprocess.run(  # noqa: S603 - the interpreter that the user named
-            [python, "-I", "-c", source],
-            capture_output=True,
-            check=True,
-            text=True,
+            [python, "-I", "-c", source], capture_output=True, check=True, text=True
         )
         return dict(json.loads(answer.stdout))
     except OSError as error:

@@ -39,9 +39,6 @@ def make(context: EngineContext) -> LocalEngine:
     return LocalEngine(
         context.jobs_dir,
         LocalOptions(
-            buckets=context.buckets,
-            cache_dir=context.cache_dir,
-            containers=containers,
-            **options,
+            buckets=context.buckets, cache_dir=context.cache_dir, containers=containers, **options
         ),
     )

@@ -62,9 +62,7 @@ def network_rule(plan: NetworkPlan | None) -> NetworkRule | None:
     if plan is None:
         return None
     return NetworkRule(
-        addresses=plan.addresses,
-        shared=plan.layout is NetworkLayout.JOB,
-        listeners=plan.listeners,
+        addresses=plan.addresses, shared=plan.layout is NetworkLayout.JOB, listeners=plan.listeners
     )
 
 

@@ -83,10 +83,7 @@ class Namespaces(NamedTuple):
 
 
 def make_namespaces(
-    rule: NetworkRule,
-    *,
-    owns_user: bool,
-    on_hub: Callable[[Hub], object] = lambda _: None,
+    rule: NetworkRule, *, owns_user: bool, on_hub: Callable[[Hub], object] = lambda _: None
 ) -> Namespaces:
     """Make the namespaces in a child, and wait at most ten seconds for each one.
 

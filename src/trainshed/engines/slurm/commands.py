@@ -135,10 +135,7 @@ class Commands:
         """Run a command and return its output.  Raises SlurmAway or SlurmRefuses."""
         try:
             answer = self._run(
-                self.argv(name, *words, env=env),
-                {**self._env, **(env or {})},
-                seconds,
-                descriptors,
+                self.argv(name, *words, env=env), {**self._env, **(env or {})}, seconds, descriptors
             )
         except subprocess.TimeoutExpired:
             self._count(name, is_well=False)

@@ -85,11 +85,7 @@ class SlurmEngine:
             self._remember, self._look_at, is_over=lambda attempt: attempt.final is not None
         )
         self._orders = Orders(
-            self._attempts,
-            self._spool,
-            queue,
-            self._holding,
-            refresh=self._interpreters.look,
+            self._attempts, self._spool, queue, self._holding, refresh=self._interpreters.look
         )
         # started on first use: a program that only reads, such as doctor, carries out no orders
         self._poller = Poller(

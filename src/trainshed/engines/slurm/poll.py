@@ -103,8 +103,7 @@ class Poller:
             return None
         clock = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(since))
         return Explanation(
-            reason=Reason.ENGINE_AWAY,
-            message=f"Slurm has not answered since {clock}: {self._why}",
+            reason=Reason.ENGINE_AWAY, message=f"Slurm has not answered since {clock}: {self._why}"
         )
 
     def close(self) -> None:

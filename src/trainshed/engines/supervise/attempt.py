@@ -32,12 +32,7 @@ from trainshed.engines.supervise.record.output import Output
 from trainshed.engines.supervise.record.records import Decided, Ended, Ready
 from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.engines.supervise.record.spec import AttemptSpec
-from trainshed.engines.supervise.replicas import (
-    Gang,
-    Replicas,
-    exits_in_order,
-    task_names,
-)
+from trainshed.engines.supervise.replicas import Gang, Replicas, exits_in_order, task_names
 from trainshed.engines.supervise.watching import Watching
 from trainshed.files import room
 from trainshed.model import success

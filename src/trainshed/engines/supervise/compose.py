@@ -84,9 +84,7 @@ def process_of(  # noqa: PLR0913, PLR0917 - the parts of a process
         cwd=plan.cwd or folder.work,
         trial=replica.env.get(_TRIAL, ""),
         limits=ReplicaLimits(
-            memory_bytes=replica.memory_bytes_max,
-            cpus=replica.cpus_max,
-            pids=replica.processes_max,
+            memory_bytes=replica.memory_bytes_max, cpus=replica.cpus_max, pids=replica.processes_max
         ),
         hosts=_hosts(plan),
         binds=plan.binds,

@@ -84,9 +84,7 @@ class Watching:
 
     def _watch_metrics(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":
         """Import the module only for trials; most attempts are not trials."""
-        from trainshed.engines.supervise.watch.watch_metrics import (  # noqa: PLC0415 - see above
-            MetricWatch,
-        )
+        from trainshed.engines.supervise.watch.watch_metrics import MetricWatch  # noqa: PLC0415 - see above
 
         return MetricWatch(self._loop, folder, metrics, self._roots)
 

@@ -6,12 +6,7 @@ from typing import Final
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.isolation.compose import own_folders
 from trainshed.engines.supervise.commands import compose_command
-from trainshed.engines.supervise.compose import (
-    GRACE_S,
-    attempt_of,
-    needs_packages,
-    process_of,
-)
+from trainshed.engines.supervise.compose import GRACE_S, attempt_of, needs_packages, process_of
 from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.engines.supervise.record.folder import AttemptFolder, write_json
 from trainshed.engines.supervise.record.spec import (
@@ -135,11 +130,7 @@ def _compose_in_image(
             "configure it again, or submit the job without an image"
         )
     argv = images.compose_run(
-        runtime,
-        replica,
-        home=folder.work,
-        folders=own_folders(plan, folder),
-        binds=plan.binds,
+        runtime, replica, home=folder.work, folders=own_folders(plan, folder), binds=plan.binds
     )
     spec = process_of(key, folder, plan, replica, argv, compose_command(replica).env)
     return spec._replace(cwd=folder.work, limits=ReplicaLimits(), container=runtime.name)

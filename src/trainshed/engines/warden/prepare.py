@@ -6,13 +6,7 @@ from typing import Any
 
 from trainshed.engines.environments import cache
 from trainshed.engines.supervise.helpers.preparer import REQUEST
-from trainshed.engines.supervise.helpers.preparing import (
-    FAILED,
-    answer,
-    installing,
-    note,
-    say,
-)
+from trainshed.engines.supervise.helpers.preparing import FAILED, answer, installing, note, say
 from trainshed.engines.supervise.record.folder import read_json
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.codec import decode

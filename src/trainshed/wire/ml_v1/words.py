@@ -133,12 +133,7 @@ def _args(role: Role, spec: JobSpec) -> str:
 
 
 FILTERS: Final = FilterWords(
-    operators={
-        "job_id": MATCHING,
-        "state": MATCHING,
-        "create_time": ORDERED,
-        "labels": MATCHING,
-    },
+    operators={"job_id": MATCHING, "state": MATCHING, "create_time": ORDERED, "labels": MATCHING},
     states={**states_of(STATE), "STATE_UNSPECIFIED": None},
 )
 

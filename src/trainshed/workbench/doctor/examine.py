@@ -14,11 +14,7 @@ from trainshed.workbench.doctor.snapshot import (
     Snapshot,
 )
 
-CHECKS: Final[tuple[Check, ...]] = (
-    *jobs.CHECKS,
-    *attempts.CHECKS,
-    *disk.CHECKS,
-)
+CHECKS: Final[tuple[Check, ...]] = (*jobs.CHECKS, *attempts.CHECKS, *disk.CHECKS)
 
 #: A server and its supervisors go on working during the checks: only what three snapshots in a row
 #: show is reported.

@@ -20,14 +20,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
 
-from trainshed.model.study import (
-    Goal,
-    Metric,
-    ParameterKind,
-    ParameterSpec,
-    Scale,
-    parameters_of,
-)
+from trainshed.model.study import Goal, Metric, ParameterKind, ParameterSpec, Scale, parameters_of
 from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
 from trainshed.tuning.ranking import is_safe
 from trainshed.workbench.study_view import StudyView, final_value

@@ -169,11 +169,7 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was prepared 
         machine=machine,
     )
     argv, env = compose_command(
-        replica,
-        python=home.python,
-        packages=home.python_path_entries,
-        base=base,
-        devices=share.env,
+        replica, python=home.python, packages=home.python_path_entries, base=base, devices=share.env
     )
     if machine is not None:
         env = machine.variables(env, python, own=replica.env)
@@ -262,12 +258,7 @@ def _container(
     contract = compose.contract_of(site.key, site.folder, plan, replica)
     env = {**compose_command(replica, devices=share.env).env, **contract}
     start = replica_start(
-        site.runtime,
-        replica,
-        setup,
-        env=env,
-        devices=share.uuids,
-        launcher_env=site.env,
+        site.runtime, replica, setup, env=env, devices=share.uuids, launcher_env=site.env
     )
     spec = _process(site, plan, replica, start.argv, start.env)
     spec = spec._replace(env={**start.env, **compose.mark_of(site.key)}, cleanup=start.cleanup)

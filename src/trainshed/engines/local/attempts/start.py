@@ -102,13 +102,7 @@ class AttemptStarter(NamedTuple):
         home = JobPython(python=plan.environment.python)
         replicas = plan_file.replicas_of(site, plan, home, shares)
         return plan_file.spec_of(
-            site,
-            plan,
-            replicas,
-            notes=notes,
-            hang=self.hang,
-            log=self.log,
-            grace_s=self.grace_s,
+            site, plan, replicas, notes=notes, hang=self.hang, log=self.log, grace_s=self.grace_s
         )
 
 
@@ -122,13 +116,7 @@ def needs_preparer(plan: LaunchPlan) -> bool:
 
 
 #: Signals that have their default effect in a supervisor, also where its parent ignores them.
-_DEFAULT: Final = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGPIPE,
-    signal.SIGCHLD,
-)
+_DEFAULT: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD)
 
 #: Flags of Python with which only the standard library and our own source can be imported.
 _FLAGS: Final = ("-I", "-S", "-c")

@@ -52,12 +52,7 @@ class Preparer:
         """Descriptors of the locks that the preparer has taken; the caller closes them."""
 
     def start(
-        self,
-        argv: Sequence[str],
-        request: str,
-        mark: str,
-        cwd: str,
-        enter: Callable[[], object],
+        self, argv: Sequence[str], request: str, mark: str, cwd: str, enter: Callable[[], object]
     ) -> None:
         """Start the preparer with the environment of this process; the child calls ``enter``.
 

@@ -15,12 +15,7 @@ _LINES_MAX: Final = 400
 class Stacks:
     """The runs of py-spy in progress; each ends by itself, or with the attempt."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        children: Children,
-        descriptors: tuple[int, int],
-    ) -> None:
+    def __init__(self, loop: Loop, children: Children, descriptors: tuple[int, int]) -> None:
         self._loop = loop
         self._children = children
         self.cwd = "/"
