@@ -18,7 +18,6 @@ _WAITED: Final = _FORWARDED | {signal.SIGCHLD}
 #: ``si_code`` of a signal of the kernel, such as Ctrl-C, which the child gets from the terminal.
 _SI_KERNEL: Final = 0x80
 
-
 SignalMask = Collection[int]
 
 

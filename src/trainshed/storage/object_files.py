@@ -35,9 +35,7 @@ PART_BYTES_MAX = 255
 #: Our files in a bucket: unfinished ones, and tests of a folder (folders.py).
 RESERVED_PREFIX = ".trainshed-"
 
-
 _PIECE_BYTES = 1 << 20
-
 
 #: Why a name cannot be used, by errno.
 IN_THE_WAY = {

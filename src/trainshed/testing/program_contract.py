@@ -35,7 +35,6 @@ from trainshed.testing.engine_world import WAITS, FakeProgram, World
 #: The umask of isolated programs, whatever the umask of the server.
 _STRICTEST_UMASK: Final = "0077"
 
-
 #: Code that waits until all three programs of its gang have started.
 _ALL_STARTED: Final = "while [ $(wc -l < $STARTED) -lt 3 ]; do sleep 0.02; done; sleep 0.2"
 _ENDS: Final = 'touch "$STARTED.over"'

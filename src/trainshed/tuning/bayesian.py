@@ -29,7 +29,6 @@ START_RESULTS: Final = 2
 #: safe.
 SAFE_WIDTH: Final = 0.1
 
-
 #: Distances from the proposed point at which others are tried, as shares of the scale, and tries.
 _WIDTHS: Final = tuple(2.0**-power for power in range(10, -1, -1))
 _TRIES: Final = 4

@@ -70,7 +70,6 @@ def has_shell_words(line: str) -> bool:
 
 _SHELL_WORDS: Final = frozenset({"&&", "||", "|", ";", ">", ">>"})
 
-
 #: Lists of a parameter's values.
 _VALUES: Final = frozenset({"values", "categoricalValues", "discreteValues"})
 

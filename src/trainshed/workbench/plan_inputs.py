@@ -22,7 +22,6 @@ _BYTES_MAX: Final = 8 << 20
 #: A field of a calibration, where a sentence begins with one.
 _FIELD: Final = re.compile(r"(?:training|host|fit|run \d+)(?:\.\w+)*|schema")
 
-
 #: A table that only calibrations have.
 _CALIBRATION: Final = re.compile(r"^\[(?:training|\[run\])\]", re.MULTILINE)
 

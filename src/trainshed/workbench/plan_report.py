@@ -45,7 +45,6 @@ _NUMBERS, _MACHINES = 9, 2
 _LOG_FROM: Final = 8
 _TICKS: Final = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5))
 
-
 #: Clusters that differ in nothing but their number.
 _Line = tuple[HostKind, bool]
 

@@ -53,7 +53,6 @@ _SHM: Final = "/dev/shm"  # noqa: S108 - of every program that shares memory
 _UMASK: Final = 0o077
 _ROOT: Final = 0
 
-
 _Identity = tuple[int, int]
 
 

@@ -48,7 +48,6 @@ def jobs(text: str) -> Iterator[SlurmJob]:
 
 _JOB_ID: Final = re.compile(r"(\d+)(?:\+(\d+))?")
 
-
 _LEFT: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 

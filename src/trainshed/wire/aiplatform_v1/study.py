@@ -142,7 +142,6 @@ STOPPING: Final[Mapping[str, Callable[[Json], StoppingRule]]] = {
     "convexAutomatedStoppingSpec": _convex,
 }
 
-
 #: Which measurement of a trial counts; the default is the last one.
 SELECTION: Final[Mapping[str, Selection]] = {
     "MEASUREMENT_SELECTION_TYPE_UNSPECIFIED": Selection.LAST,

@@ -19,7 +19,6 @@ Json = Mapping[str, Any]
 #: The fields of a study that are read; another server may use unknown values in the others.
 SEARCH: Final = frozenset({"metrics", "parameters"})
 
-
 #: Another server may use unknown states.
 STATES: Final = {state.value: state for state in TrialState}
 

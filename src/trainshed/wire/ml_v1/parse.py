@@ -156,7 +156,6 @@ def _without_image(path: str, names: list[str]) -> Violation:
 
 SCALE_TIER: Final = "trainingInput.scaleTier"
 
-
 #: Fields of other kinds of jobs: nothing else of them is judged.
 OTHER_JOBS: Final = frozenset({"prediction_input", "explanation_input"})
 

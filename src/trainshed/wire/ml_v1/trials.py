@@ -23,7 +23,6 @@ UNSETTLED: Final[Mapping[TrialState, str]] = {
     TrialState.STOPPING: STATE[JobState.CANCELLING],
 }
 
-
 #: By state of a trial's job: the state of the trial.
 TRIAL_STATES: Final[Mapping[str, TrialState]] = {
     "QUEUED": TrialState.ACTIVE,

@@ -70,7 +70,6 @@ for (const table of document.querySelectorAll("table.trials")) {
 }
 """
 
-
 #: The most trials of a Pareto front that are shown with their arguments.
 _LEADERS_MAX: Final = 20
 _NONE: Final = "<td></td>"

@@ -18,7 +18,6 @@ SHM_BYTES_MIN: Final = 64 * _MIB
 #: The replica's memory divided by this: as Linux does for the /dev/shm of a machine.
 _SHM_SHARE: Final = 2
 
-
 #: Threads count too: data loaders on a large machine have thousands, a fork bomb has more.
 PROCESSES_MAX: Final = 32_768
 
