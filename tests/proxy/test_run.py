@@ -13,7 +13,8 @@ import pytest
 
 from server_process import TRAINSHED, finished
 from trainshed.client.http import Server
-from trainshed.proxy.abandoned import FILE, PREFIX, hold_folder, remove_abandoned
+from trainshed.files.server_files import hold_folder
+from trainshed.proxy.abandoned import FILE, PREFIX, remove_abandoned
 
 SHOW = """
 import json, os, pathlib

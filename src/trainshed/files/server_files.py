@@ -69,6 +69,20 @@ def alone_in(folder: Path) -> Iterator[None]:
         os.close(handle)  # gives the lock back
 
 
+@contextmanager
+def hold_folder(folder: str | Path, *, waits: bool = True) -> Iterator[None]:
+    """Hold the lock on a folder itself, which needs no file in it.
+
+    Raises BlockingIOError if another process holds it and ``waits`` is False.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 FILE = "server.json"
 ADMIN_FILE = "admin-token"
 #: The URL of the database that the last server used; missing where that is in the directory.

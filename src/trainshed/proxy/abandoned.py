@@ -5,19 +5,17 @@ records the server, so that the next session at the same server can remove the k
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from trainshed.client.collections import path_of
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.client.http import Server
-from trainshed.files.server_files import write_file
+from trainshed.files.server_files import hold_folder, write_file
 
 #: How the folder of a session is named.
 PREFIX: Final = "trainshed-run-"
@@ -36,21 +34,6 @@ def write_record(folder: Path, url: str, key_id: str) -> None:
 def remove_record(folder: Path) -> None:
     """Remove the record after the server has refused the key."""
     (folder / _RECORD).unlink()
-
-
-@contextlib.contextmanager
-def hold_folder(folder: str | Path, *, waits: bool = True) -> Iterator[None]:
-    """Hold the lock on a session's folder.
-
-    Another session may hold it for a moment to read the folder.  Raises BlockingIOError if another
-    process holds it and ``waits`` is False.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def remove_abandoned(server: Server) -> None:

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from trainshed.client.faults import Json
 from trainshed.client.http import Server
-from trainshed.proxy.abandoned import PREFIX, hold_folder, remove_abandoned
+from trainshed.files.server_files import hold_folder
+from trainshed.proxy.abandoned import PREFIX, remove_abandoned
 from trainshed.proxy.authority import Authority
 from trainshed.proxy.credentials import DefaultCredentials, default_credentials
 from trainshed.proxy.serving import Proxy, Upstream

@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Self
 
 from trainshed.client.faults import ServerRefusal, Unreachable
-from trainshed.client.http import Server
 from trainshed.proxy.failed_jobs import FailedJobs
 from trainshed.proxy.session import Session, open_session
 from trainshed.proxy.throw_away import ThrowAwayServer, start_server
@@ -37,14 +36,10 @@ class TestServer:
         self.data_dir = running.data_dir
         bucket = staging_bucket(target)
         self.staging_bucket = f"gs://{bucket}"
-        self._server = running.server
+        self.server = running.server
+        """A client with the administrator's token, without the proxy."""
         self._failed = FailedJobs(running.server)
         running.make_bucket(bucket, target.project)
-
-    @property
-    def server(self) -> Server:
-        """Return a client with the administrator's token, without the proxy."""
-        return self._server
 
     def failed_jobs_text(self) -> str:
         """Return the ends of the logs of jobs that have failed since the last call."""

@@ -23,6 +23,7 @@ from trainshed.model.log_line import LOG_FOLDER
 from trainshed.service.ports.holder_client import NOTE, SOCKET
 from trainshed.store import audit, backup
 from trainshed.store.base import StoreFault
+from trainshed.wire.native_v1 import json_name
 
 DATABASE: Final = "trainshed.db"
 _FILES: Final = "backup-files.jsonl"
@@ -260,8 +261,4 @@ def _measure(folder: Path, name: str, digest: str = "") -> tuple[int, str]:
 
 def as_json(manifest: Backup) -> Mapping[str, object]:
     """A backup for scripts."""
-    return {
-        "release": manifest.release, "time": manifest.time, "dataDir": manifest.data_dir,
-        "jobs": manifest.jobs, "files": manifest.files, "bytes": manifest.bytes,
-        "buckets": manifest.buckets, "remarks": manifest.remarks,
-    }  # fmt: skip
+    return {json_name(name): value for name, value in asdict(manifest).items()}

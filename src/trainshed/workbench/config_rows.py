@@ -4,15 +4,13 @@ The administrator's text stays unchanged, and the rows are appended.  The file i
 a server can read the result.
 """
 
-import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from trainshed.config import Settings, load_settings
-from trainshed.files.server_files import PRIVATE, write_file
+from trainshed.files.server_files import PRIVATE, hold_folder, write_file
 from trainshed.model.faults import UsageFault
 
 _DRAFT: Final = ".with-environment"
@@ -46,7 +44,7 @@ def add_rows(path: Path, rows: str) -> None:
     path = path.resolve()  # a link stays one
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path.parent):
+        with hold_folder(path.parent):  # other builds wait
             _add(path, rows)
     except OSError as error:
         raise UsageFault(f"cannot write {path}: {error.strerror or error}") from error
@@ -63,17 +61,6 @@ def _add(path: Path, rows: str) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Wait for other builds that write a file of the folder."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _settings(path: Path) -> Settings:

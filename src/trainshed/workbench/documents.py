@@ -34,7 +34,7 @@ class JobDocument:
 
 def read(path: str) -> tuple[JobDocument, ...]:
     """All documents of a file; ``-`` is the standard input.  Raises UsageFault."""
-    text = _text(path)
+    text = read_text(path)
     documents = [
         JobDocument(source=path, position=position, content=_mapping(content, path))
         for position, content in enumerate(_contents(text, path), start=1)
@@ -53,7 +53,8 @@ def read_one(path: str) -> JobDocument:
     return documents[0]
 
 
-def _text(path: str) -> str:
+def read_text(path: str | Path) -> str:
+    """The text of a file; ``-`` that is not a Path is the standard input.  Raises UsageFault."""
     try:
         with nullcontext(sys.stdin.buffer) if path == STDIN else Path(path).open("rb") as file:
             raw = file.read(BYTES_MAX + 1)

@@ -17,7 +17,7 @@ from trainshed.engines.base import AttemptAt, Endpoint, OutputSink
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, NO_RUNTIME, Runtime
 from trainshed.engines.local import foreground
 from trainshed.engines.network.addresses import loopback_addresses, own_addresses
-from trainshed.engines.processes.peers import holder_in, holder_of
+from trainshed.engines.processes.peers import holder_of
 from trainshed.files.beneath import PathBeneath
 from trainshed.launch.compose import compose
 from trainshed.launch.directories import AIP_FOLDERS
@@ -227,7 +227,10 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
     ancestors = {os.getpid(): own}
 
     def attempt_at(theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        return holder_of(theirs, ours, ancestors) or in_container(theirs, ours)
+        holder = holder_of(theirs, ours, ancestors)
+        if holder is None and host.runtime:
+            return containers().find_holder(theirs, ours, {own})
+        return holder
 
     @cache
     def containers() -> "ContainerRoots":
@@ -235,13 +238,6 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
         from trainshed.engines.local.containers.roots import ContainerRoots  # noqa: PLC0415 - above
 
         return ContainerRoots(host.runtime, os.environ)
-
-    def in_container(theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        for roots in (containers().read_cached, containers().refresh) if host.runtime else ():
-            own_roots = {pid: key for pid, key in roots().items() if key == own}
-            if holder_in(theirs, ours, own_roots):
-                return own
-        return None
 
     def make() -> Serving:
         from trainshed.service.gateway.attempts import LivingAttempt  # noqa: PLC0415 - as above

@@ -15,10 +15,9 @@ from trainshed.planning.scaling.calibration_file import read as read_calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.stack import misfit
-from trainshed.storage.folders import reason
+from trainshed.workbench.documents import read_text
 from trainshed.workbench.trainer_digest import trainer_digest
 
-_BYTES_MAX: Final = 8 << 20
 #: A field of a calibration, where a sentence begins with one.
 _FIELD: Final = re.compile(r"(?:training|host|fit|run \d+)(?:\.\w+)*|schema")
 
@@ -49,7 +48,7 @@ def job_of(calibration: Calibration) -> PlannedJob:
 
 def read_calibration(path: Path) -> Calibration:
     """Read a calibration.  Raises UsageFault without a file, NotPlannable for an invalid one."""
-    text = _text(path)
+    text = read_text(path)
     try:
         return read_calibration_text(text)
     except ValueError as error:
@@ -72,7 +71,7 @@ def read_measured(
     from trainshed.planning.scaling.curve import curve_of  # noqa: PLC0415
     from trainshed.planning.scaling.measured import calibration_of, doubts  # noqa: PLC0415
 
-    text = _text(path)
+    text = read_text(path)
     if _CALIBRATION.search(text):
         raise UsageFault(f"--measured {path}: that is a calibration: use --calibration {path}")
     by_id = {curve.id: curve for curve in tables.measured(text, str(path))}
@@ -89,20 +88,7 @@ def read_measured(
 
 def read_prices(path: Path) -> OwnPrices:
     """An owner's prices.  Raises UsageFault."""
-    return own_prices(_text(path), str(path))
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_BYTES_MAX + 1)
-        if len(raw) > _BYTES_MAX:
-            raise UsageFault(f"cannot read {path}: it is larger than {_BYTES_MAX} bytes")
-        return raw.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageFault(f"cannot read {path}: {reason(error)}") from error
-    except UnicodeDecodeError as error:
-        raise UsageFault(f"cannot read {path}: byte {error.start} is not UTF-8 text") from error
+    return own_prices(read_text(path), str(path))
 
 
 def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None:

@@ -255,7 +255,7 @@ class LocalEngine:
     def attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
         """Return the attempt with the process of a connection."""
         supervisors = self._supervisors()
-        return peers.holder_of(theirs, ours, supervisors) or self._container_at(
+        return peers.holder_of(theirs, ours, supervisors) or self._roots.find_holder(
             theirs, ours, set(supervisors.values())
         )
 
@@ -291,16 +291,6 @@ class LocalEngine:
 
     def _warn(self, key: AttemptKey, text: str) -> bool:
         return send_lines(self._folder(key), SERVICE_TASK, [(text, "WARNING")])
-
-    def _container_at(
-        self, theirs: Endpoint, ours: Endpoint, running: Collection[AttemptKey]
-    ) -> AttemptKey | None:
-        """The same for containers, whose processes are children of their runtime."""
-        for roots in (self._roots.read_cached, self._roots.refresh):
-            own = {pid: key for pid, key in roots().items() if key in running}
-            if holder := peers.holder_in(theirs, ours, own):
-                return holder
-        return None
 
     def _node(self, status: DeviceStatus) -> Node:
         options = self._options

@@ -133,6 +133,10 @@ def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]
     return wishes
 
 
+def _refuse(name: str, accepted: str, value: Any) -> UsageFault:
+    return UsageFault(f"{name} of a Slurm engine must be {accepted}, got {value!r}")
+
+
 def _check_setting(name: str, value: Any) -> Any:
     check: Callable[[str, Any], Any] = _CHECKS.get(name, _text)
     return check(name, value)
@@ -140,21 +144,21 @@ def _check_setting(name: str, value: Any) -> Any:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise UsageFault(f"{name} of a Slurm engine must be a text, got {value!r}")
+        raise _refuse(name, "a text", value)
     return value
 
 
 def _slurm_name(name: str, value: Any) -> str:
     text = _text(name, value)
     if text and not NAME.fullmatch(text):
-        raise UsageFault(f"{name} of a Slurm engine must be a name of Slurm's, got {text!r}")
+        raise _refuse(name, "a name of Slurm's", text)
     return text
 
 
 def _folder(name: str, value: Any) -> str:
     text = _text(name, value).rstrip("/")
     if text and not text.startswith("/"):
-        raise UsageFault(f"{name} of a Slurm engine must be an absolute path, got {value!r}")
+        raise _refuse(name, "an absolute path", value)
     return text
 
 
@@ -164,7 +168,7 @@ def _account(name: str, value: Any) -> str | dict[str, str]:
 
 def _table(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise UsageFault(f"{name} of a Slurm engine must be a table of texts, got {value!r}")
+        raise _refuse(name, "a table of texts", value)
     return {str(key): _text(f"{name}.{key}", text) for key, text in value.items()}
 
 
@@ -175,7 +179,7 @@ def _names_table(name: str, value: Any) -> dict[str, str]:
 def _host(name: str, value: Any) -> str:
     text = _text(name, value)
     if text.startswith("-"):
-        raise UsageFault(f"{name} of a Slurm engine must be HOST or USER@HOST, got {text!r}")
+        raise _refuse(name, "HOST or USER@HOST", text)
     return text
 
 
@@ -183,10 +187,8 @@ def _containers(name: str, value: Any) -> str:
     text = _text(name, value)
     if not is_container_choice(text):
         words = ", ".join(_PROGRAMS)
-        raise UsageFault(
-            f"{name} of a Slurm engine must be {NO_CONTAINERS}, {words} or the absolute path of "
-            f"one of these, got {text!r}"
-        )
+        accepted = f"{NO_CONTAINERS}, {words} or the absolute path of one of these"
+        raise _refuse(name, accepted, text)
     return text
 
 
@@ -194,37 +196,32 @@ def _wishes(name: str, value: Any) -> tuple[str, ...]:
     is_list = isinstance(value, list | tuple)
     strange = [wish for wish in value if wish not in WISHES] if is_list else [value]
     if strange:
-        accepted = ", ".join(WISHES)
-        raise UsageFault(
-            f"{name} of a Slurm engine must be a list of {accepted}, got {strange[0]!r}"
-        )
+        raise _refuse(name, f"a list of {', '.join(WISHES)}", strange[0])
     return tuple(value)
 
 
 def _switch(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise UsageFault(f"{name} of a Slurm engine must be true or false, got {value!r}")
+        raise _refuse(name, "true or false", value)
     return value
 
 
 def _seconds(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise UsageFault(f"{name} of a Slurm engine must be a number from 0, got {value!r}")
+        raise _refuse(name, "a number from 0", value)
     return float(value)
 
 
 def _hold(name: str, value: Any) -> float:
     seconds = _seconds(name, value)
     if seconds > HOLD_S_MAX:
-        raise UsageFault(
-            f"{name} of a Slurm engine must be a number from 0 to {HOLD_S_MAX:g}, got {value!r}"
-        )
+        raise _refuse(name, f"a number from 0 to {HOLD_S_MAX:g}", value)
     return seconds
 
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageFault(f"{name} of a Slurm engine must be a whole number from 0, got {value!r}")
+        raise _refuse(name, "a whole number from 0", value)
     return value
 
 
@@ -234,40 +231,24 @@ def _policy(name: str, value: Any) -> FleetPolicy:
         if value in {policy, policy.value}:
             return policy
     words = " or ".join(policy.value for policy in accepted)
-    raise UsageFault(f"{name} of a Slurm engine must be {words}, got {value!r}")
+    raise _refuse(name, f"{words}", value)
 
 
 _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "spool": _folder,
-    "spool_there": _folder,
-    "commands": _folder,
-    "buckets": _folder,
-    "cache": _folder,
+    **dict.fromkeys(("spool", "spool_there", "commands", "buckets", "cache"), _folder),
     "ssh": _host,
     "containers": _containers,
-    "partition": _slurm_name,
+    **dict.fromkeys(("partition", "qos", "reservation"), _slurm_name),
     "account": _account,
-    "qos": _slurm_name,
-    "reservation": _slurm_name,
-    "nice": _count,
     "wishes": _wishes,
-    "partitions": _names_table,
-    "gres": _names_table,
+    **dict.fromkeys(("partitions", "gres"), _names_table),
     "policy": _policy,
     "environments": _table,
-    "packing": _switch,
-    "hang_stacks": _switch,
-    "relax_pins": _switch,
-    "enqueued_max": _count,
-    "log_bytes_per_s_max": _count,
-    "log_bytes_max": _count,
-    "package_bytes_max": _count,
+    **dict.fromkeys(("packing", "hang_stacks", "relax_pins"), _switch),
+    **dict.fromkeys(("nice", "enqueued_max"), _count),
+    **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max", "package_bytes_max"), _count),
     "hold_s": _hold,
-    "lost_after_s": _seconds,
-    "poll_s": _seconds,
-    "grace_s": _seconds,
-    "hang_s": _seconds,
-    "start_timeout_s": _seconds,
+    **dict.fromkeys(("lost_after_s", "poll_s", "grace_s", "hang_s", "start_timeout_s"), _seconds),
 }
 
 

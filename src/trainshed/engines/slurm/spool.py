@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -18,9 +19,11 @@ from trainshed.engines.supervise.record.folder import (
     sync_folder,
     write_json,
 )
+from trainshed.engines.warden.hold import CLAIM, create_claim
 from trainshed.files.beneath import Beneath, FileKind
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import AttemptKey, Loss
+from trainshed.model.codec import decode, encode
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.roles import Role
 
@@ -29,7 +32,6 @@ _JOBS: Final = "jobs"
 _LIBRARY: Final = "lib"
 _SUBMITTED: Final = "slurm.json"
 _ENDED: Final = "slurm-end.json"
-_CLAIM: Final = "claim"
 _NUMBER_MAX: Final = 32
 
 T = TypeVar("T")
@@ -199,35 +201,24 @@ def keep_submitted(folder: AttemptFolder, record: SpoolRecord) -> None:
 
 def end_in_slurm(folder: AttemptFolder) -> EndInSlurm | None:
     """Read the stored end of an attempt.  Raises OSError or ValueError."""
-    return _read(folder, _ENDED, _parse_end)
+    return _read(folder, _ENDED, partial(decode, EndInSlurm))
 
 
 def keep_end(folder: AttemptFolder, end: EndInSlurm) -> None:
     """Store the end of an attempt durably.  Raises OSError."""
-    value = {**end._asdict(), "loss": end.loss and end.loss.value}
-    write_json(f"{folder.path}/{_ENDED}", value, durably=True)
+    write_json(f"{folder.path}/{_ENDED}", encode(end), durably=True)
 
 
 def take_claim(folder: AttemptFolder) -> bool:
     """Take the claim, so that no job begins the attempt; False: a job has it.  Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        descriptor = os.open(f"{folder.path}/{_CLAIM}", flags, 0o600)
-    except FileExistsError:
-        return _is_ours(folder)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(_OURS)
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(folder.path)
-    return True
+    return create_claim(folder, _OURS) or _is_ours(folder)
 
 
 def is_claimed(folder: AttemptFolder) -> bool:
     """Whether a claim exists; lists the folder, since NFS may hide a new name."""
     try:
         with Beneath(folder.path) as own:
-            return any(name == _CLAIM for name, _ in own.entries())
+            return any(name == CLAIM for name, _ in own.entries())
     except FileNotFoundError:
         return False
 
@@ -235,7 +226,7 @@ def is_claimed(folder: AttemptFolder) -> bool:
 def nodes_of(folder: AttemptFolder) -> list[tuple[str, ...]]:
     """Read the nodes of each part from the claim of a job; empty: no job has the claim."""
     try:
-        with Beneath(folder.path) as own, own.read(_CLAIM) as file:
+        with Beneath(folder.path) as own, own.read(CLAIM) as file:
             words = file.read(_CLAIM_BYTES_MAX).decode(errors="replace").split()
         return [tuple(islice(parse.host_names(word), _NODES_MAX)) for word in words[1:]]
     except (OSError, ValueError):
@@ -246,13 +237,13 @@ def nodes_of(folder: AttemptFolder) -> list[tuple[str, ...]]:
 _NODES_MAX: Final = 100_000
 _CLAIM_BYTES_MAX: Final = 1 << 20
 #: Content of a claim of the server, in place of a job's number.
-_OURS: Final = "server"
+_OURS: Final = b"server"
 
 
 def _is_ours(folder: AttemptFolder) -> bool:
     try:
-        with Beneath(folder.path) as own, own.read(_CLAIM) as file:
-            return file.read(len(_OURS)) == _OURS.encode()
+        with Beneath(folder.path) as own, own.read(CLAIM) as file:
+            return file.read(len(_OURS)) == _OURS
     except OSError:
         return False
 
@@ -260,7 +251,7 @@ def _is_ours(folder: AttemptFolder) -> bool:
 def claimant(folder: AttemptFolder) -> str:
     """Return the number of the job that has the claim; empty: none, or it cannot be read."""
     try:
-        with Beneath(folder.path) as own, own.read(_CLAIM) as file:
+        with Beneath(folder.path) as own, own.read(CLAIM) as file:
             number = file.read(_NUMBER_MAX).partition(b" ")[0].strip()
     except OSError:
         return ""
@@ -288,11 +279,6 @@ def _parse_submitted(document: Any) -> SpoolRecord:
         raise ValueError(f"{job!r:.100} is not a valid job number")
     shape, kept_from = str(document.get("shape", "")), int(document.get("kept", 0))
     return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from)
-
-
-def _parse_end(document: Any) -> EndInSlurm:
-    loss = None if document["loss"] is None else Loss(document["loss"])
-    return EndInSlurm(**{**document, "loss": loss, "nodes": tuple(map(str, document["nodes"]))})
 
 
 def _has(path: str, data: bytes) -> bool:

@@ -196,7 +196,7 @@ class Attempt:
             reason = f"cannot make the network of the job: {fault}; {_NETWORK_ADVICE}"
             self._end = end_with_fault(reason)._replace(lost=True)  # the machine's fault
             return self._go_to(self._starting)
-        return network.is_ready and self._go_to(self._preparing)
+        return network.way_out.is_ready and self._go_to(self._preparing)
 
     def _make_network(self, network: "AttemptNetwork") -> str:
         """Create the network if it does not exist; return why that failed, or an empty text."""
@@ -206,7 +206,7 @@ class Attempt:
                 network.make()
         except OSError as error:
             return f"{error.filename or 'network namespaces'}: {error.strerror}"
-        return network.fault
+        return network.way_out.fault
 
     def _preparing(self) -> bool:
         if self._preparer is None:
@@ -359,7 +359,8 @@ class Attempt:
         if self.watching is not None:
             self.watching.stop()
         if self._network is not None:
-            self._network.expect_end()
+            # killing the replicas may kill slirp4netns too
+            self._network.way_out.is_ending = True
         self._ending.begin(order)
         return self._go_to(self._emptying)
 

@@ -296,7 +296,7 @@ class Replicas(Gang):
         self._children.expect(pid, partial(self._handle_exit, index))
 
     def _spared(self) -> Collection[int]:
-        return () if self._network is None else self._network.processes
+        return () if self._network is None else self._network.way_out.processes
 
     def _build_walls(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
         if replica.hosts and not os.path.exists(folder.hosts):

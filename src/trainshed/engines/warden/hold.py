@@ -67,7 +67,7 @@ def await_next_attempt(folder: AttemptFolder) -> AttemptFolder | None:
         following = _await_order(folder, time.monotonic() + hold_s)
     finally:
         release(folder)
-    return following if following is not None and _claims(following, claim) else None
+    return following if following is not None and create_claim(following, claim) else None
 
 
 def release(folder: AttemptFolder) -> None:
@@ -137,15 +137,15 @@ def _take_order(folder: AttemptFolder) -> AttemptFolder | None:
     return None
 
 
-def _claims(folder: AttemptFolder, claim: bytes) -> bool:
-    """Create the claim of an attempt, as its batch script would; False: another job has it."""
+def create_claim(folder: AttemptFolder, content: bytes) -> bool:
+    """Create the claim of an attempt, as its batch script would; False: it exists already."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(f"{folder.path}/{CLAIM}", flags, _PRIVATE_FILE)
     except FileExistsError:
         return False
     with open(descriptor, "wb") as file:
-        file.write(claim)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     sync_folder(folder.path)

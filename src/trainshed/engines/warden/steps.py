@@ -46,9 +46,9 @@ class SrunSteps:
             helper = self._running[step] = Helper(
                 self._loop,
                 self._children,
+                self._descriptors,
                 on_line=partial(self._take_line, step),
                 on_exit=partial(self._handle_exit, step),
-                descriptors=self._descriptors,
             )
             helper.start(step.argv, {**os.environ, **env}, cwd)
 

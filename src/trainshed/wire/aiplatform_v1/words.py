@@ -4,10 +4,10 @@ Also their names in list filters (docs/sources/vertex.md 8, end).
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from trainshed.model.faults import Field, FieldPath
-from trainshed.model.filters import Filter
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.roles import POOL_OF_ROLE, Role
 from trainshed.model.status import JobState
@@ -226,16 +226,7 @@ MODELS_FILTERS: Final = FilterWords(
 )
 
 
-def jobs_filter(text: str) -> Filter:
-    """Parse a filter of custom or tuning jobs.  Raises Refusal (INVALID_ARGUMENT)."""
-    return read_filter(text, JOBS_FILTERS)
-
-
-def pipelines_filter(text: str) -> Filter:
-    """Parse a filter of training pipelines.  Raises Refusal (INVALID_ARGUMENT)."""
-    return read_filter(text, PIPELINES_FILTERS)
-
-
-def models_filter(text: str) -> Filter:
-    """Parse a filter of models.  Raises Refusal (INVALID_ARGUMENT)."""
-    return read_filter(text, MODELS_FILTERS)
+#: Functions that parse a filter of custom or tuning jobs, of training pipelines, and of models.
+jobs_filter: Final = partial(read_filter, words=JOBS_FILTERS)
+pipelines_filter: Final = partial(read_filter, words=PIPELINES_FILTERS)
+models_filter: Final = partial(read_filter, words=MODELS_FILTERS)

@@ -55,10 +55,17 @@ def file_of_messages() -> FileDescriptorProto:
         "package": PACKAGE,
         "syntax": "proto3",
         "dependency": [struct_pb2.DESCRIPTOR.name, timestamp_pb2.DESCRIPTOR.name],
-        "messageType": [_message(name, fields) for name, fields in _MESSAGES.items()],
+        "messageType": describe_messages(_MESSAGES),
         "enumType": [{"name": "LogSeverity", "value": severities}],
     }
     return ParseDict(document, FileDescriptorProto())
+
+
+def describe_messages(
+    messages: Mapping[str, Mapping[str, tuple[int, str]]],
+) -> list[dict[str, Any]]:
+    """Return the descriptors, as JSON, of messages that are declared as ``_MESSAGES`` is."""
+    return [_message(name, fields) for name, fields in messages.items()]
 
 
 def _message(name: str, fields: Mapping[str, tuple[int, str]]) -> dict[str, Any]:

@@ -16,19 +16,19 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from trainshed.wire.logging_v2.read_messages import describe_messages
 from trainshed.wire.logging_v2.written import UnreadEntries, WrittenLine, lines_of
 
 #: Numbers as in log_entry.proto, logging.proto and metric_service.proto.
 _DECLARED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
     "LogEntry": {
-        "severity": (10, "TYPE_INT32"),
-        "text_payload": (3, "TYPE_STRING"),
+        "severity": (10, "int32"),
+        "text_payload": (3, "string"),
         "json_payload": (6, ".google.protobuf.Struct"),
     },
-    "WriteLogEntriesRequest": {"entries": (4, ".written.LogEntry")},
-    "CreateMetricDescriptorRequest": {"metric_descriptor": (2, "TYPE_BYTES")},
+    "WriteLogEntriesRequest": {"entries": (4, "[].written.LogEntry")},
+    "CreateMetricDescriptorRequest": {"metric_descriptor": (2, "bytes")},
 }
-_REPEATED: Final = "entries"
 
 
 def lines_of_message(data: bytes) -> list[WrittenLine]:
@@ -60,24 +60,12 @@ def _message(name: str, data: bytes) -> Message:
 def _pool() -> DescriptorPool:
     pool = DescriptorPool()
     pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
-    messages = [
-        {"name": name, "field": [_field(*field) for field in fields.items()]}
-        for name, fields in _DECLARED.items()
-    ]
     file = {
         "name": "trainshed/written.proto",
         "package": "written",
         "syntax": "proto3",
         "dependency": [struct_pb2.DESCRIPTOR.name],
-        "messageType": messages,
+        "messageType": describe_messages(_DECLARED),
     }
     pool.Add(ParseDict(file, FileDescriptorProto()))
     return pool
-
-
-def _field(name: str, declared: tuple[int, str]) -> dict[str, Any]:
-    number, kind = declared
-    label = "LABEL_REPEATED" if name == _REPEATED else "LABEL_OPTIONAL"
-    is_message = kind.startswith(".")
-    of_type = {"type": "TYPE_MESSAGE", "typeName": kind} if is_message else {"type": kind}
-    return {"name": name, "number": number, "label": label, **of_type}

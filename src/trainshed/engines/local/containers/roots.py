@@ -8,11 +8,13 @@ second, so that requests to the server cannot keep the runtime busy.
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
+from trainshed.engines.base import Endpoint
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers.detect import first_processes
+from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import Identity, find_identity, lives
 from trainshed.model.attempt import AttemptKey
 
@@ -50,6 +52,16 @@ class ContainerRoots:
             if self._fault:
                 raise OSError(self._fault)
         return self.read_cached()
+
+    def find_holder(
+        self, theirs: Endpoint, ours: Endpoint, running: Collection[AttemptKey]
+    ) -> AttemptKey | None:
+        """Return the attempt with the container at the remote end of a connection."""
+        for list_roots in (self.read_cached, self.refresh):
+            own = {pid: key for pid, key in list_roots().items() if key in running}
+            if holder := peers.holder_in(theirs, ours, own):
+                return holder
+        return None
 
     def _list(self, runtime: Runtime) -> str:
         """Call the runtime; return why it did not answer, or an empty text."""

@@ -25,10 +25,10 @@ class Helper:
         self,
         loop: Loop,
         children: Children,
+        descriptors: tuple[int, int],
         *,
         on_line: Callable[[str, str], object],
         on_exit: Callable[[int], object],
-        descriptors: tuple[int, int],
     ) -> None:
         """``on_line`` gets each line and its stream, ``on_exit`` the status (a signal negated)."""
         self._loop = loop
@@ -39,12 +39,8 @@ class Helper:
         self._readers: dict[int, tuple[str, LineBuffer]] = {}
         self._errors = b""
         self._limit: Timer | None = None
-        self._pid = 0
-
-    @property
-    def pid(self) -> int:
+        self.pid = 0
         """The pid of the program; 0 before the start and after the end."""
-        return self._pid
 
     def start(  # noqa: PLR0913 - the parts of a process
         self,
@@ -65,7 +61,7 @@ class Helper:
             ends.extend(map(self._pipe, ("stdout", "stderr", "errors")))
             wiring = Wiring(ends[0], ends[1], channel)
             command = ProcessSpec(argv, env, cwd)
-            self._pid = fork_exec(
+            self.pid = fork_exec(
                 command, wiring, ends[2], descriptors=self._descriptors, enter=enter
             )
         except OSError as error:
@@ -75,7 +71,7 @@ class Helper:
         finally:
             for descriptor in ends:
                 os.close(descriptor)
-        self._children.expect(self._pid, self._handle_exit)
+        self._children.expect(self.pid, self._handle_exit)
         if limit_s is not None:
             self._limit = self._loop.after(limit_s, self.kill)
 
@@ -88,12 +84,12 @@ class Helper:
         self._send(signal.SIGKILL)
 
     def _send(self, signum: signal.Signals) -> None:
-        if self._pid:
+        if self.pid:
             try:
-                os.killpg(self._pid, signum)
+                os.killpg(self.pid, signum)
             except OSError:  # the child was forked a moment ago and leads no group yet
                 with suppress(OSError):
-                    os.kill(self._pid, signum)
+                    os.kill(self.pid, signum)
 
     def _pipe(self, stream: str) -> int:
         reader, writer = os.pipe()
@@ -124,7 +120,7 @@ class Helper:
         os.close(reader)
 
     def _handle_exit(self, death: Death) -> None:
-        self._pid = 0
+        self.pid = 0
         for reader in list(self._readers):
             reads = _DRAIN_READS
             while reads and self._read(reader):
@@ -208,11 +204,7 @@ class Cleanup:
     ) -> None:
         self._running += 1
         helper = Helper(
-            self._loop,
-            self._children,
-            on_line=on_line,
-            on_exit=on_exit,
-            descriptors=self._descriptors,
+            self._loop, self._children, self._descriptors, on_line=on_line, on_exit=on_exit
         )
         helper.start(argv, env, self._cwd, limit_s=limit_s)
 

@@ -45,7 +45,7 @@ class Preparer:
         self._fault = ""
         self._status = 0
         self._helper = Helper(
-            loop, children, on_line=self._take_line, on_exit=self._finish, descriptors=descriptors
+            loop, children, descriptors, on_line=self._take_line, on_exit=self._finish
         )
         self.has_ended = False
         self.locks: list[int] = []

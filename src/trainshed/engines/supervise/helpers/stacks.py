@@ -42,11 +42,7 @@ class Stacks:
             tell("\n".join(lines))
 
         helper = Helper(
-            self._loop,
-            self._children,
-            on_line=take_line,
-            on_exit=finish,
-            descriptors=self._descriptors,
+            self._loop, self._children, self._descriptors, on_line=take_line, on_exit=finish
         )
         self._running.add(helper)
         helper.start(argv, dict(os.environ), self.cwd, limit_s=_LIMIT_S)

@@ -5,7 +5,7 @@ supervisor, so neither remains after the attempt.
 """
 
 import os
-from collections.abc import Collection
+from typing import Final
 
 from trainshed.engines.network.namespaces import (
     Namespaces,
@@ -25,33 +25,18 @@ class AttemptNetwork:
     def __init__(self, rule: NetworkRule, loop: Loop, children: Children, note: Note) -> None:
         self._rule = rule
         self._spaces: Namespaces | None = None
-        self._way_out = WayOut(loop, children, note)
+        self.way_out: Final = WayOut(loop, children, note)
 
     def make(self) -> None:
         """Make the namespaces and start slirp4netns.  Raises OSError with what failed."""
         self._spaces = make_namespaces(
-            self._rule, owns_user=os.geteuid() != 0, on_hub=self._way_out.start
+            self._rule, owns_user=os.geteuid() != 0, on_hub=self.way_out.start
         )
 
     @property
     def is_made(self) -> bool:
         """Whether the namespaces exist."""
         return self._spaces is not None
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether packets pass, or wait for slirp4netns to take them."""
-        return self._way_out.is_ready
-
-    @property
-    def fault(self) -> str:
-        """Why slirp4netns could not start; empty if it has started or is starting."""
-        return self._way_out.fault
-
-    @property
-    def processes(self) -> Collection[int]:
-        """Children of this process that belong to the network and outlive the replicas."""
-        return self._way_out.processes
 
     @property
     def listeners(self) -> tuple[int, ...] | None:
@@ -79,13 +64,9 @@ class AttemptNetwork:
         if self._spaces is not None:
             enter_namespace(self._spaces.user, self._spaces.hub.net)
 
-    def expect_end(self) -> None:
-        """Do not restart slirp4netns from now on: killing the replicas may kill it too."""
-        self._way_out.is_ending = True
-
     def close_when_alone(self) -> None:
         """Kill slirp4netns if no other process of the attempt lives."""
-        own = self.processes
+        own = self.way_out.processes
         below = (child for _, child in tree.descendants(os.getpid()))
         if own and not tree.living(child for child in below if child not in own):
-            self._way_out.kill()
+            self.way_out.kill()

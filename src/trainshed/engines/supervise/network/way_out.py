@@ -92,13 +92,12 @@ class WayOut:
             raise
         self._routes = routes
         self._loop.on_readable(routes, self._handle_route_change)
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._helper = Helper(
             self._loop,
             self._children,
+            resource.getrlimit(resource.RLIMIT_NOFILE),
             on_line=self._take_line,
             on_exit=self._handle_exit,
-            descriptors=limits,
         )
         descriptors = [reader, hub.net, *([] if hub.user is None else [hub.user])]
         command = way_out_command(program, hub.user, hub.net, reader)

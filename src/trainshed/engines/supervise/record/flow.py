@@ -44,25 +44,21 @@ class LogRateLimit:
     def takes(self, text: str, now_s: float) -> bool:
         """Return whether the log keeps a line, and count it."""
         length = len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
-        size = length + _LINE_BYTES
-        rate = self._rule.bytes_per_s
-        if rate is not None:
-            self._room = min(BURST_S * rate, self._room + (now_s - self._updated_s) * rate)
-            self._updated_s = now_s
-            if size > self._room:
-                self._dropped += 1
-                self._dropped_bytes += length
-                return False
-            self._room -= size
-        self._written += size
-        return True
+        if self._admit(length + _LINE_BYTES, now_s):
+            return True
+        self._dropped += 1
+        self._dropped_bytes += length
+        return False
 
     def takes_all(self, lines: int, length: int, now_s: float) -> bool:
         """Return whether the log keeps ``lines`` lines of ``length`` bytes; if so, count them.
 
         False: the caller has to call ``takes`` for each line.
         """
-        size = length + lines * _LINE_BYTES
+        return self._admit(length + lines * _LINE_BYTES, now_s)
+
+    def _admit(self, size: int, now_s: float) -> bool:
+        """Return whether the rate leaves room for so many bytes; if so, count them."""
         rate = self._rule.bytes_per_s
         if rate is not None:
             self._room = min(BURST_S * rate, self._room + (now_s - self._updated_s) * rate)

@@ -61,23 +61,13 @@ class _Pipe:
 _NO_READER: Final = -1
 
 
-class StreamInput:
-    """One stream of a replica on another machine; the caller feeds its bytes in."""
+class StreamInput(NamedTuple):
+    """One stream of a replica on another machine (``Output.inlet``)."""
 
-    __slots__ = ("_close", "_feed")
-
-    def __init__(self, feed: Callable[[bytes], object], close: Callable[[], object]) -> None:
-        """``Output.inlet`` creates this."""
-        self._feed = feed
-        self._close = close
-
-    def feed(self, data: bytes) -> None:
-        """Take bytes that the program has written."""
-        self._feed(data)
-
-    def close(self) -> None:
-        """End the stream; an unfinished line counts as a line."""
-        self._close()
+    feed: Callable[[bytes], object]
+    """Takes bytes that the program has written."""
+    close: Callable[[], object]
+    """Ends the stream; an unfinished line counts as a line."""
 
 
 class Output:
