@@ -106,7 +106,7 @@ def test_descriptors_of_a_network_that_was_not_made_can_be_watched_again(world):
         world.loop.forget(reader)
         os.close(reader)
         os.close(writer)
-    attempt._way_out.kill()
+    attempt.way_out.kill()
 
 
 def test_a_way_out_is_started_again_once_its_program_is_back(world, routes):

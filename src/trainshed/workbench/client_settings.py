@@ -88,7 +88,8 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
         for api, address in _addresses(target).items()
     }
     settings["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] = "true" if target.anonymous else "false"
-    settings["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] = _text(target.token_file)
+    token_file = None if target.token_file is None else str(target.token_file)
+    settings["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] = token_file
     settings["CLOUDSDK_AUTH_ACCESS_TOKEN"] = TOKEN if target.token_variable else None
     settings["CLOUDSDK_CORE_PROJECT"] = target.project
     settings["CLOUDSDK_COMPUTE_REGION"] = target.region
@@ -158,7 +159,3 @@ def staging_bucket(target: ClientTarget) -> str:
 
 def _addresses(target: ClientTarget) -> Mapping[str, str]:
     return {api: f"{target.url}/{path}" for api, path in _OVERRIDES.items()}
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -24,7 +24,7 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
 WHEEL_SUFFIX = ".whl"
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 18
 
 #: Folders that are left out at any level, and those that are left out only at the top.
 _NEVER = frozenset(
@@ -143,9 +143,6 @@ def _package_digest(package: Path, ignored: Sequence[str]) -> bytes:
     for relative in sorted(files(package, ignored)):
         digest.update(str(relative).encode() + b"\0" + _file_digest(package / relative))
     return digest.digest()
-
-
-_PIECE_BYTES = 1 << 18
 
 
 def _file_digest(path: Path) -> bytes:

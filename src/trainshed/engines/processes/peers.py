@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from trainshed.engines.base import Endpoint
 from trainshed.engines.processes import tree
+from trainshed.engines.processes.identity import Identity, find_identity
 from trainshed.engines.processes.socket_table import (
     OWN_TABLES,
     SocketAddress,
@@ -37,11 +38,9 @@ _ANY_STATE: Final = 0xFFFFFFFF
 _ANY_COOKIE: Final = 0xFFFFFFFF
 _WAIT_S: Final = 1.0
 _BYTES_MAX: Final = 1 << 16
-#: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
-_START: Final = 22 - 3
-#: The processes found last, each with its ancestor and its start time: most of them connect again,
+#: The processes found last, each with its ancestor and its identity: most of them connect again,
 #: and a search is slow.  A process stays below its supervisor, which adopts orphans.
-_recent: dict[int, tuple[int, str]] = {}
+_recent: dict[int, tuple[int, Identity | None]] = {}
 _RECENT_MAX: Final = 256
 #: More processes of one attempt than these are not searched.
 _PROCESSES_MAX: Final = 20_000
@@ -55,8 +54,8 @@ def holder_of(theirs: Endpoint, ours: Endpoint, ancestors: Mapping[int, T]) -> T
     inode = socket_of(theirs, ours)
     if not inode:
         return None
-    for pid, (ancestor, start) in reversed(_recent.copy().items()):
-        if ancestor in ancestors and inode in held_inodes(pid) and _read_start(pid) == start:
+    for pid, (ancestor, process) in reversed(_recent.copy().items()):
+        if ancestor in ancestors and inode in held_inodes(pid) and find_identity(pid) == process:
             return ancestors[ancestor]
     for ancestor, owner in ancestors.items():
         for pid in _list_below(ancestor):
@@ -89,17 +88,10 @@ def socket_of(theirs: Endpoint, ours: Endpoint) -> int:
     return _read_inode(theirs, ours)
 
 
-def _read_start(pid: int) -> str:
-    """Return the start time of a process as the kernel writes it; a later process has another."""
-    with suppress(OSError):
-        return tree.stat_fields(pid)[_START]
-    return ""
-
-
 def _remember(pid: int, ancestor: int) -> None:
     if len(_recent) >= _RECENT_MAX:
         _recent.clear()
-    _recent[pid] = ancestor, _read_start(pid)
+    _recent[pid] = ancestor, find_identity(pid)
 
 
 def _list_below(ancestor: int) -> Iterator[int]:

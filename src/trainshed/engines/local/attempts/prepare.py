@@ -76,7 +76,8 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     from trainshed.engines.environments import cache, prune  # noqa: PLC0415  # see above
     from trainshed.engines.environments.builder import PROJECTS, Builder  # noqa: PLC0415
 
-    cache_dir = root_dir = _path(preparation.cache_dir) or default_cache_dir()
+    own_dir = preparation.cache_dir
+    cache_dir = root_dir = default_cache_dir() if own_dir is None else Path(own_dir)
     view, owner = builder_of(preparation.isolation, plan, folder)
     if view is not None and plan.owner is not None:
         cache_dir = cache_dir / PROJECTS / str(plan.owner.number)
@@ -122,10 +123,6 @@ def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> DeviceHold
 def _key(folder: AttemptFolder) -> AttemptKey:
     path = Path(folder.path)
     return AttemptKey(uid=int(path.parent.name), attempt=int(path.name))
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)
 
 
 if __name__ == "__main__":
