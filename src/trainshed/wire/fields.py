@@ -1,8 +1,8 @@
 """The field tables: the fields of each message of a dialect.
 
-They are read from ``generated/fields.json``, which is derived from the descriptors; a test holds
-the two together.  The descriptors themselves would need protobuf, whose import alone takes longer
-than judging a file.
+They are read from ``generated/fields.json``, which is derived from the descriptors and from the
+table of coverage (``coverage.toml``); a test holds them together.  The descriptors themselves would
+need protobuf, whose import alone takes longer than judging a file.
 """
 
 import json
