@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
@@ -161,6 +162,22 @@ def name_help(group: str, noun: str) -> str:
     return f"Id or full name of the {noun}"
 
 
+def adder(group: argparse._ActionsContainer) -> Callable[..., None]:
+    """Return a function that adds options to a parser, or to a group of its options.
+
+    Its arguments are the option's names and metavar, such as ``--limit N``, its help, and further
+    keywords of ``add_argument``.
+    """
+
+    def add(words: str, text: str, **settings: Any) -> None:
+        names = list(takewhile(lambda word: word.startswith("-"), words.split()))
+        if metavar := words.removeprefix(" ".join(names)).strip():
+            settings["metavar"] = metavar
+        group.add_argument(*names, help=text, **settings)
+
+    return add
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add ``--format text|json``."""
     parser.add_argument(
@@ -170,31 +187,28 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags for the rules that a job is checked by."""
-    group = parser.add_argument_group("rules to check the job by")
-    group.add_argument(
-        "--edition",
-        metavar="ID",
-        help="Month whose machine types, accelerators and rules of Google apply, such as 2020-08",
+    add = adder(parser.add_argument_group("rules to check the job by"))
+    add(
+        "--edition ID",
+        "Month whose machine types, accelerators and rules of Google apply, such as 2020-08",
     )
-    group.add_argument("--zone-snapshot", metavar="ID", help="Zone data, such as zones-2021-10-25")
-    group.add_argument(
-        "--overlay",
-        metavar="FILE",
+    add("--zone-snapshot ID", "Zone data, such as zones-2021-10-25")
+    add(
+        "--overlay FILE",
+        "TOML file with your own machine types, accelerators and regions; repeatable",
         action="append",
         default=[],
-        help="TOML file with your own machine types, accelerators and regions; repeatable",
     )
-    group.add_argument(
-        "--date",
-        metavar="YYYY-MM-DD",
-        type=_day,
-        help="Day of the check: everything that was blocked or retired on that day is "
+    add(
+        "--date YYYY-MM-DD",
+        "Day of the check: everything that was blocked or retired on that day is "
         "refused; default: today, with a note instead of a refusal",
+        type=_day,
     )
-    group.add_argument(
+    add(
         "--scope",
+        "machines: do not check images, packages and runtime versions; default: all",
         choices=("machines", "all"),
-        help="machines: do not check images, packages and runtime versions; default: all",
     )
 
 
@@ -228,48 +242,34 @@ def idle_flags(args: argparse.Namespace) -> list[str]:
 
 def add_server_flags(parser: argparse.ArgumentParser) -> None:
     """Add ``--url``, ``--data-dir``, ``--token-file`` and ``--ca-file``."""
-    group = parser.add_argument_group("which server")
-    group.add_argument(
-        "--url", help="Address of the server; default: the server of the data directory"
-    )
-    group.add_argument(
-        "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"
-    )
-    group.add_argument(
-        "--token-file",
-        "--access-token-file",
-        metavar="FILE",
+    add = adder(parser.add_argument_group("which server"))
+    add("--url", "Address of the server; default: the server of the data directory")
+    add("--data-dir DIR", "Data directory; default: TRAINSHED_DATA_DIR")
+    add(
+        "--token-file --access-token-file FILE",
+        "File with a token; default: TRAINSHED_TOKEN, else admin-token in DIR",
         type=Path,
-        help="File with a token; default: TRAINSHED_TOKEN, else admin-token in DIR",
     )
-    group.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        type=Path,
-        help="Authorities to trust for the certificate of an https server; default: for the "
+    add(
+        "--ca-file FILE",
+        "Authorities to trust for the certificate of an https server; default: for the "
         "server of DIR its own, for other servers TRAINSHED_CA_FILE, else those of this machine",
+        type=Path,
     )
 
 
 def add_list_flags(parser: argparse.ArgumentParser) -> None:
     """Add ``--filter``, ``--limit``, ``--sort-by`` and ``--page-size``, as gcloud's lists have."""
-    parser.add_argument(
-        "--filter",
-        metavar="TEXT",
-        default="",
-        help="Comparisons that must all hold, such as: state=RUNNING labels.team:vision "
+    add = adder(parser)
+    add(
+        "--filter TEXT",
+        "Comparisons that must all hold, such as: state=RUNNING labels.team:vision "
         "createTime>2026-01-31 NOT displayName~^test; operators = != : ~ < <= > >=",
-    )
-    parser.add_argument("--limit", metavar="N", type=whole_number(1), help="Show at most N")
-    parser.add_argument(
-        "--sort-by",
-        metavar="FIELD,...",
         default="",
-        help="Sort by fields; ~FIELD in descending order",
     )
-    parser.add_argument(
-        "--page-size", metavar="N", type=whole_number(1), help="Request N from the server at once"
-    )
+    add("--limit N", "Show at most N", type=whole_number(1))
+    add("--sort-by FIELD,...", "Sort by fields; ~FIELD in descending order", default="")
+    add("--page-size N", "Request N from the server at once", type=whole_number(1))
 
 
 def list_flags_of(args: argparse.Namespace) -> ListFlags:
@@ -316,68 +316,66 @@ def add_spec_flags(parser: argparse.ArgumentParser, *, vertex: bool) -> None:
 
 def add_server_dry_run(parser: argparse.ArgumentParser) -> None:
     """``--dry-run`` of a command that creates a job on a server."""
-    parser.add_argument(
+    add = adder(parser)
+    add(
         "--dry-run",
-        action="store_true",
-        help="Print the launch plan that the server composes for the job, without secrets; the "
+        "Print the launch plan that the server composes for the job, without secrets; the "
         "server checks the job as at its creation, and stores and starts nothing",
+        action="store_true",
     )
 
 
 def add_stream_flag(parser: argparse.ArgumentParser) -> None:
     """Add ``--stream-logs``."""
-    parser.add_argument(
+    add = adder(parser)
+    add(
         "--stream-logs",
-        action="store_true",
-        help="Print the job's log until it ends, and end with the exit code of its primary "
+        "Print the job's log until it ends, and end with the exit code of its primary "
         "replica; Ctrl-C leaves the job running",
+        action="store_true",
     )
 
 
 def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> None:
     """Add the flags of programs that run on this machine: interpreter, folders, colours."""
     group = parser.add_argument_group("this machine")
-    group.add_argument(
-        "--python",
-        metavar="PATH",
-        help="Interpreter of the replicas; default: TRAINSHED_PYTHON, else the matching "
+    add = adder(group)
+    add(
+        "--python PATH",
+        "Interpreter of the replicas; default: TRAINSHED_PYTHON, else the matching "
         "[[environment]] in config.toml of the data folder, else Trainshed's own",
     )
-    group.add_argument(
-        "--data-dir",
-        metavar="DIR",
-        help="Folder of the buckets; default: TRAINSHED_DATA_DIR, else the user's data folder",
+    add(
+        "--data-dir DIR",
+        "Folder of the buckets; default: TRAINSHED_DATA_DIR, else the user's data folder",
     )
-    group.add_argument(
+    add(
         "--gs-paths",
+        "Form of gs:// directories for replicas: the path of a local folder, or the URI",
         choices=[choice.value for choice in GsPaths],
         default=GsPaths.PATH.value,
-        help="Form of gs:// directories for replicas: the path of a local folder, or the URI",
     )
     if dry_run:
-        group.add_argument(
+        add(
             "--gateway",
+            "Serve gs:// and credentials to programs that request them from Google; default: "
+            "auto, unless the environment has credentials for Google",
             choices=("auto", "on", "off"),
             default="auto",
-            help="Serve gs:// and credentials to programs that request them from Google; default: "
-            "auto, unless the environment has credentials for Google",
         )
-        group.add_argument(
-            "--dry-run", action="store_true", help="Print the launch plan; do not start the job"
-        )
-        group.add_argument(
-            "--calibration",
-            metavar="FILE",
-            type=Path,
-            help="File of trainshed plan calibrate: print whether the job would scale badly, wait "
+        add("--dry-run", "Print the launch plan; do not start the job", action="store_true")
+        add(
+            "--calibration FILE",
+            "File of trainshed plan calibrate: print whether the job would scale badly, wait "
             "for its input, or cost less on other machines",
+            type=Path,
         )
         add_no_plan(group)
-    group.add_argument(
+    add(
         "--color",
+        "Whether to colour the prefixes of lines",
         choices=("auto", "always", "never"),
         default="auto",
-        help="Whether to colour the prefixes of lines",
     )
 
 

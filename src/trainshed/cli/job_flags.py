@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
-from trainshed.cli.flags import Parser
+from trainshed.cli.flags import Parser, adder
 from trainshed.workbench.submit_flags import FLAGS
 
 _SUBMIT: Final = "submit:"
@@ -25,18 +25,16 @@ POOL_WORDS: Final[tuple[Word, ...]] = (
 
 def add_pool_flags(parser: Parser, more: Iterable[Word]) -> None:
     """Add ``--config``, ``--worker-pool-spec``, and the flags of ``POOL_WORDS`` and ``more``."""
-    parser.add_argument(
-        "--config", metavar="FILE", help="File with a CustomJobSpec or CustomJob; flags override it"
-    )
-    parser.add_argument(
-        "--worker-pool-spec",
-        metavar="KEY=VALUE,...",
-        action="append",
-        default=[],
-        help="A worker pool; repeatable, in the order of the pools; an empty value skips a pool. "
+    add = adder(parser)
+    add("--config FILE", "File with a CustomJobSpec or CustomJob; flags override it")
+    add(
+        "--worker-pool-spec KEY=VALUE,...",
+        "A worker pool; repeatable, in the order of the pools; an empty value skips a pool. "
         "Keys: machine-type, replica-count, "
         "accelerator-type, accelerator-count, container-image-uri, or executor-image-uri and "
         "python-module",
+        action="append",
+        default=[],
     )
     add_words(parser, (*POOL_WORDS, *more))
 

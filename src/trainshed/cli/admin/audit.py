@@ -25,18 +25,13 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [flags]",
     )
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
-        type=flags.time_since,
-        help="A time, or a duration such as 24h ago",
-    )
-    parser.add_argument(
-        "--limit",
-        metavar="N",
+    add = flags.adder(parser)
+    add("--since TIME", "A time, or a duration such as 24h ago", type=flags.time_since)
+    add(
+        "--limit N",
+        f"1 to {LIMIT_MAX} ({LIMIT})",
         type=flags.whole_number(1, LIMIT_MAX),
         default=LIMIT,
-        help=f"1 to {LIMIT_MAX} ({LIMIT})",
     )
     flags.add_client_flags(parser)
     return parser

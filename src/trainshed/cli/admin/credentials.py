@@ -47,16 +47,16 @@ def add_grant_flags(parser: flags.Parser) -> None:
         "--project", metavar="ID", help=f"One project (default: the shell's {PROJECT_VARIABLES[0]})"
     )
     which.add_argument("--all-projects", action="store_true", help="All projects, also future ones")
-    parser.add_argument(
+    add = flags.adder(parser)
+    add(
         "--role",
+        "viewer reads; submitter also runs jobs; admin also makes tokens (submitter)",
         choices=("viewer", "submitter", "admin"),
-        help="viewer reads; submitter also runs jobs; admin also makes tokens (submitter)",
     )
     flags.add_server_flags(parser)
-    parser.add_argument(
-        "--database",
-        metavar="URL",
-        help="The server's database, for when no server runs; default: as in config.toml",
+    add(
+        "--database URL",
+        "The server's database, for when no server runs; default: as in config.toml",
     )
     flags.add_format(parser)
 

@@ -46,16 +46,12 @@ def parser(prog: str) -> flags.Parser:
         "if one fails, 2 if something cannot be checked.",
         example=DOCTOR_EXAMPLE,
     )
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"
-    )
-    parser.add_argument(
-        "--database", metavar="URL", help="The server's database; default: as in config.toml"
-    )
-    parser.add_argument(
-        "--engine",
-        metavar="NAME",
-        help="Run one small task on the nodes of this engine instead, and print its findings: "
+    add = flags.adder(parser)
+    add("--data-dir DIR", "Data directory; default: TRAINSHED_DATA_DIR")
+    add("--database URL", "The server's database; default: as in config.toml")
+    add(
+        "--engine NAME",
+        "Run one small task on the nodes of this engine instead, and print its findings: "
         "versions, the shared folder from both sides, Python, clocks, the time to its first line",
     )
     flags.add_format(parser)

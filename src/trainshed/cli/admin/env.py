@@ -67,22 +67,19 @@ def parser(prog: str) -> flags.Parser:
     ):
         client.add_argument(f"--{name}", dest="client", action="store_const", const=name, help=text)
     parser.set_defaults(client="shell")
-    parser.add_argument("--project", help=f"Project id ({PROJECT_VARIABLES[0]}, or {PROJECT})")
-    parser.add_argument("--region", default="us-central1", help="Region (us-central1)")
-    parser.add_argument(
-        "--bucket", metavar="NAME", help="Staging bucket of the SDK (PROJECT-staging)"
-    )
-    parser.add_argument(
+    add = flags.adder(parser)
+    add("--project", f"Project id ({PROJECT_VARIABLES[0]}, or {PROJECT})")
+    add("--region", "Region (us-central1)", default="us-central1")
+    add("--bucket NAME", "Staging bucket of the SDK (PROJECT-staging)")
+    add(
         "--transport",
+        "What --python uses; the default of the SDK is gRPC",
         choices=("rest", "grpc"),
         default="rest",
-        help="What --python uses; the default of the SDK is gRPC",
     )
-    parser.add_argument(
-        "--key-file",
-        metavar="FILE",
-        help="Key file of a service account for --airflow; `trainshed keys create --out FILE` "
-        "makes one",
+    add(
+        "--key-file FILE",
+        "Key file of a service account for --airflow; `trainshed keys create --out FILE` makes one",
     )
     flags.add_server_flags(parser)
     flags.add_format(parser)

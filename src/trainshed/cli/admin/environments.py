@@ -23,26 +23,22 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} DIR --runtime VERSION [--python VERSION|PATH] [--write]",
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="A new folder")
-    parser.add_argument("--runtime", metavar="VERSION", required=True, help="Such as 2.11")
-    parser.add_argument(
-        "--python",
-        metavar="VERSION|PATH",
-        help="Python to use, of PATH, uv, pyenv or conda; default: the newest that its TensorFlow "
+    add = flags.adder(parser)
+    add("--runtime VERSION", "Such as 2.11", required=True)
+    add(
+        "--python VERSION|PATH",
+        "Python to use, of PATH, uv, pyenv or conda; default: the newest that its TensorFlow "
         "was built for, or the nearest of this machine",
     )
-    parser.add_argument(
-        "--write", action="store_true", help="Add the lines to the configuration file"
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
+    add("--write", "Add the lines to the configuration file", action="store_true")
+    add(
+        "--config FILE",
+        "The server's configuration file; default: config.toml in the data directory",
         type=Path,
-        help="The server's configuration file; default: config.toml in the data directory",
     )
-    parser.add_argument(
-        "--data-dir",
-        metavar="DIR",
-        help="The server's data directory; default: TRAINSHED_DATA_DIR, else the user's",
+    add(
+        "--data-dir DIR",
+        "The server's data directory; default: TRAINSHED_DATA_DIR, else the user's",
     )
     flags.add_format(parser)
     return parser

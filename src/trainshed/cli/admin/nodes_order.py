@@ -53,17 +53,17 @@ def parser(prog: str) -> flags.Parser:
 
 
 def _add_notice(parser: flags.Parser, default: str) -> None:
-    parser.add_argument(
-        "--notice",
-        metavar="DURATION",
-        type=_notice,
-        help="Time that replicas get between the notice and SIGKILL, such as 120s, 2m or 1h; "
+    add = flags.adder(parser)
+    add(
+        "--notice DURATION",
+        "Time that replicas get between the notice and SIGKILL, such as 120s, 2m or 1h; "
         f"default: {default}",
+        type=_notice,
     )
-    parser.add_argument(
+    add(
         "--wait",
+        "Wait until no replica is on the node; Ctrl-C leaves the order as it is",
         action="store_true",
-        help="Wait until no replica is on the node; Ctrl-C leaves the order as it is",
     )
 
 

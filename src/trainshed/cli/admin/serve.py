@@ -39,74 +39,55 @@ def parser(prog: str) -> flags.Parser:
     parser.own = ()
     parser.check = _check
     parser.set_defaults(mode=None)
-    parser.add_argument(
+    add = flags.adder(parser)
+    add(
         "--run",
+        "Start a throw-away server on free ports, run the command after -- against it as "
+        "trainshed run does, and end with its exit status",
         dest="mode",
         action="store_const",
         const=_RUN,
-        help="Start a throw-away server on free ports, run the command after -- against it as "
-        "trainshed run does, and end with its exit status",
     )
-    parser.add_argument(
-        "--project", help="With --run: project id; default: CLOUDSDK_CORE_PROJECT, local"
-    )
-    parser.add_argument("--region", help="With --run: region (us-central1)")
-    parser.add_argument(
-        "--bucket",
-        action="append",
-        metavar="NAME",
-        help="With --run: make this bucket before the command starts; may be repeated. "
+    add("--project", "With --run: project id; default: CLOUDSDK_CORE_PROJECT, local")
+    add("--region", "With --run: region (us-central1)")
+    add(
+        "--bucket NAME",
+        "With --run: make this bucket before the command starts; may be repeated. "
         "PROJECT-staging is always made",
-    )
-    parser.add_argument(
-        "--offline", action="store_true", help="With --run: as the flag of trainshed run"
-    )
-    parser.add_argument(
-        "--throw-away",
-        dest="mode",
-        action="store_const",
-        const=_THROW_AWAY,
-        help=argparse.SUPPRESS,
-    )
-    parser.add_argument("--host", help="Address to listen on (127.0.0.1)")
-    parser.add_argument(
-        "--port", type=int, help="Port for HTTP (8080); 0 picks a free one, and one for gRPC"
-    )
-    parser.add_argument(
-        "--grpc-port",
-        help="Port for gRPC with TLS (8081); 0 picks a free one, none leaves gRPC out",
-    )
-    parser.add_argument("--data-dir", metavar="DIR", help="Folder of all the server's data")
-    parser.add_argument("--database", metavar="URL", help="SQLAlchemy URL (SQLite in DIR)")
-    parser.add_argument("--config", metavar="FILE", help="Settings (config.toml in DIR)")
-    parser.add_argument(
-        "--anonymous", action="store_true", help="Accept calls without a token; on loopback only"
-    )
-    parser.add_argument(
-        "--insecure-http",
-        action="store_true",
-        help="Serve plain HTTP to other machines; only behind a proxy that provides TLS",
-    )
-    parser.add_argument(
-        "--fleet-policy",
-        choices=["exact", "best-effort", "emulate"],
-        help="Resources that a replica reserves on this machine; default: best-effort with GPUs, "
-        "else emulate",
-    )
-    parser.add_argument(
-        "--fake-gpus",
-        type=int,
-        metavar="N",
-        help="Offer N simulated GPUs of any requested type instead of the machine's own; they "
-        "cannot compute",
-    )
-    parser.add_argument(
-        "--engine",
         action="append",
-        metavar="NAME",
-        help="Run with this one of the engines of the settings; may be repeated; default: all",
     )
-    parser.add_argument("--verbose", action="store_true", help="Log details for developers")
+    add("--offline", "With --run: as the flag of trainshed run", action="store_true")
+    add("--throw-away", argparse.SUPPRESS, dest="mode", action="store_const", const=_THROW_AWAY)
+    add("--host", "Address to listen on (127.0.0.1)")
+    add("--port", "Port for HTTP (8080); 0 picks a free one, and one for gRPC", type=int)
+    add("--grpc-port", "Port for gRPC with TLS (8081); 0 picks a free one, none leaves gRPC out")
+    add("--data-dir DIR", "Folder of all the server's data")
+    add("--database URL", "SQLAlchemy URL (SQLite in DIR)")
+    add("--config FILE", "Settings (config.toml in DIR)")
+    add("--anonymous", "Accept calls without a token; on loopback only", action="store_true")
+    add(
+        "--insecure-http",
+        "Serve plain HTTP to other machines; only behind a proxy that provides TLS",
+        action="store_true",
+    )
+    add(
+        "--fleet-policy",
+        "Resources that a replica reserves on this machine; default: best-effort with GPUs, "
+        "else emulate",
+        choices=["exact", "best-effort", "emulate"],
+    )
+    add(
+        "--fake-gpus N",
+        "Offer N simulated GPUs of any requested type instead of the machine's own; they "
+        "cannot compute",
+        type=int,
+    )
+    add(
+        "--engine NAME",
+        "Run with this one of the engines of the settings; may be repeated; default: all",
+        action="append",
+    )
+    add("--verbose", "Log details for developers", action="store_true")
     flags.add_format(parser)
     return parser
 

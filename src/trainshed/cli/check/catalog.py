@@ -32,18 +32,11 @@ def parser(prog: str) -> flags.Parser:
         "action", choices=("list", "describe"), nargs="?", default="list", help="default: list"
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="entry to describe")
-    parser.add_argument(
-        "--edition", metavar="ID", help="edition of the catalog; default: the newest"
-    )
-    parser.add_argument(
-        "--zone-snapshot", metavar="ID", help="version of the zone data, for regions"
-    )
-    parser.add_argument(
-        "--overlay",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="TOML file with your own entries; repeatable",
+    add = flags.adder(parser)
+    add("--edition ID", "edition of the catalog; default: the newest")
+    add("--zone-snapshot ID", "version of the zone data, for regions")
+    add(
+        "--overlay FILE", "TOML file with your own entries; repeatable", action="append", default=[]
     )
     flags.add_format(parser)
     return parser

@@ -56,17 +56,10 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
     )
     parser.own = ()
-    parser.add_argument("--config", metavar="FILE", required=True, help="Job file, either dialect")
-    parser.add_argument(
-        "--role",
-        choices=tuple(ROLES),
-        default="primary",
-        metavar="ROLE",
-        help=", ".join(dict.fromkeys(ROLES)),
-    )
-    parser.add_argument(
-        "--index", type=int, default=0, metavar="N", help="Index of the replica in its role"
-    )
+    add = flags.adder(parser)
+    add("--config FILE", "Job file, either dialect", required=True)
+    add("--role ROLE", ", ".join(dict.fromkeys(ROLES)), choices=tuple(ROLES), default="primary")
+    add("--index N", "Index of the replica in its role", type=int, default=0)
     flags.add_format(parser)
     add_cluster_flags(parser, "they override the file")
     flags.add_run_flags(parser, dry_run=False)

@@ -40,31 +40,21 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} --module-name MODULE [flags] [-- USER_ARGS ...]",
     )
     parser.own = ("module-name", "package-path")
-    parser.add_argument("--module-name", metavar="MODULE", required=True, help="Module to run")
-    parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
-    parser.add_argument(
-        "--accelerator",
-        metavar="TYPE",
-        help="Required GPU type; the command refuses a machine without it",
-    )
-    parser.add_argument(
-        "--cpu-price",
-        metavar="P",
+    add = flags.adder(parser)
+    add("--module-name MODULE", "Module to run", required=True)
+    add("--package-path DIR", "Package of the module", type=Path)
+    add("--accelerator TYPE", "Required GPU type; the command refuses a machine without it")
+    add("--cpu-price P", "Price per hour of a machine without GPUs", type=flags.above_zero)
+    add(
+        "--gpu-price P",
+        "Price per hour of a machine with one GPU, in the same currency",
         type=flags.above_zero,
-        help="Price per hour of a machine without GPUs",
     )
-    parser.add_argument(
-        "--gpu-price",
-        metavar="P",
-        type=flags.above_zero,
-        help="Price per hour of a machine with one GPU, in the same currency",
-    )
-    parser.add_argument(
-        "--seconds",
-        metavar="S",
+    add(
+        "--seconds S",
+        "Longest time for the steps of a run; default: 15",
         type=flags.above_zero,
         default=15.0,
-        help="Longest time for the steps of a run; default: 15",
     )
     flags.add_format(parser)
     flags.add_run_flags(parser, dry_run=False)

@@ -34,10 +34,9 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} FILE... [flags]",
     )
     parser.add_argument("file", metavar="FILE", nargs="+", help="YAML or JSON; - reads stdin")
-    parser.add_argument(
-        "--quota",
-        action="store_true",
-        help="Also check whether valid jobs are within the default quota",
+    add = flags.adder(parser)
+    add(
+        "--quota", "Also check whether valid jobs are within the default quota", action="store_true"
     )
     flags.add_format(parser)
     flags.add_catalog_flags(parser)

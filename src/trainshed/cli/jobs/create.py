@@ -108,14 +108,12 @@ def _training_parser(prog: str) -> flags.Parser:
     parser.own = NEVER_USER_ARGS
     parser.set_defaults(group="ai-platform jobs")
     parser.add_argument("job", metavar="JOB", help="Id of the job, unique in its project")
-    parser.add_argument("--config", metavar="FILE", help="Job file; flags override its fields")
-    parser.add_argument(
-        "--package-path", metavar="DIR", type=Path, help="Package to build and upload"
-    )
-    parser.add_argument(
-        "--staging-bucket",
-        metavar="gs://BUCKET",
-        help="Bucket that local packages are uploaded to; default: below --job-dir",
+    add = flags.adder(parser)
+    add("--config FILE", "Job file; flags override its fields")
+    add("--package-path DIR", "Package to build and upload", type=Path)
+    add(
+        "--staging-bucket gs://BUCKET",
+        "Bucket that local packages are uploaded to; default: below --job-dir",
     )
     flags.add_stream_flag(parser)
     job_flags.add_cluster_flags(parser, "they override the file")

@@ -53,25 +53,22 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [flags]",
     )
-    parser.add_argument(
-        "--state",
-        metavar="STATE,...",
+    add = flags.adder(parser)
+    add(
+        "--state STATE,...",
+        f"Only jobs in these states: {', '.join(_STATES).lower()}",
         type=_states,
         default=(),
-        help=f"Only jobs in these states: {', '.join(_STATES).lower()}",
     )
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
+    add(
+        "--since TIME",
+        "Only jobs created since this time: a duration before now (1h, 2d), a date, or a time",
         type=flags.time_since,
-        help="Only jobs created since this time: a duration before now (1h, 2d), a date, or a time",
     )
-    parser.add_argument("--kind", choices=KINDS, help="Only jobs of this kind")
-    parser.add_argument("--user", metavar="NAME", help="Only jobs that this user submitted")
-    parser.add_argument("--label", metavar="KEY[:VALUE]", help="Only jobs with this label")
-    parser.add_argument(
-        "--all-projects", action="store_true", help="Jobs of all projects that the caller may see"
-    )
+    add("--kind", "Only jobs of this kind", choices=KINDS)
+    add("--user NAME", "Only jobs that this user submitted")
+    add("--label KEY[:VALUE]", "Only jobs with this label")
+    add("--all-projects", "Jobs of all projects that the caller may see", action="store_true")
     flags.add_list_flags(parser)
     flags.add_client_flags(parser, projected=True)
     return parser

@@ -29,17 +29,15 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} JOB [flags]",
     )
     parser.add_argument("job", metavar="JOB", help=TRIAL_HELP)
-    parser.add_argument(
-        "--follow", "-f", action="store_true", help="Print new lines until the job ends"
-    )
-    parser.add_argument(
-        "--tail",
-        metavar="N",
+    add = flags.adder(parser)
+    add("--follow -f", "Print new lines until the job ends", action="store_true")
+    add(
+        "--tail N",
+        f"Begin with the last N lines, 1 to {TAIL_MAX}",
         type=flags.whole_number(1, TAIL_MAX),
-        help=f"Begin with the last N lines, 1 to {TAIL_MAX}",
     )
-    parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
-    parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
+    add("--task-name TASK", "Only the lines of this replica")
+    add("--trial N", "Only the lines of this trial of a tuning job")
     flags.add_client_flags(parser)
     return parser
 

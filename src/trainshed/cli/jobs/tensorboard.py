@@ -39,14 +39,13 @@ def parser(prog: str) -> flags.Parser:
         metavar="JOB",
         help=f"{HELP}; a folder, or a gs:// URI",
     )
-    parser.add_argument(
-        "--port", type=int, help="Port of TensorBoard; default: 6006 or the next free port"
-    )
-    parser.add_argument("--host", help="Address of TensorBoard; default: localhost")
-    parser.add_argument(
+    add = flags.adder(parser)
+    add("--port", "Port of TensorBoard; default: 6006 or the next free port", type=int)
+    add("--host", "Address of TensorBoard; default: localhost")
+    add(
         "--dry-run",
+        "Print the folder and the command; do not start TensorBoard",
         action="store_true",
-        help="Print the folder and the command; do not start TensorBoard",
     )
     flags.add_client_flags(parser)
     parser.add_argument_group(

@@ -25,10 +25,10 @@ def parser(prog: str) -> flags.Parser:
     )
     parser.set_defaults(group=group)
     parser.add_argument("name", metavar="NAME", help=flags.name_help(group, "tuning job"))
-    parser.add_argument(
-        "--out",
-        metavar="PLACE",
-        help="File of the page, with the suffix .html (the table is written beside it), or a "
+    add = flags.adder(parser)
+    add(
+        "--out PLACE",
+        "File of the page, with the suffix .html (the table is written beside it), or a "
         "folder for both; default: the current folder",
     )
     flags.add_client_flags(parser, located=group.startswith("ai "))

@@ -26,36 +26,35 @@ def add_local_flags(parser: flags.Parser) -> None:
 
 def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
     """Add the settings that a server has in its table [fleet], under the same names."""
-    group = parser.add_argument_group("containers and limits, as on a server")
-    group.add_argument(
+    add = flags.adder(parser.add_argument_group("containers and limits, as on a server"))
+    add(
         "--container-runtime",
+        "Program that runs the images of the job; auto: the first one that works; default: "
+        "none, the job runs without its images",
         choices=RUNTIMES,
         default="none",
-        help="Program that runs the images of the job; auto: the first one that works; default: "
-        "none, the job runs without its images",
     )
-    group.add_argument(
-        "--container-user",
-        metavar="UID[:GID]",
-        type=_container_user,
-        help='User that containers run as, or "image" for the user of the image; default: you, or '
+    add(
+        "--container-user UID[:GID]",
+        'User that containers run as, or "image" for the user of the image; default: you, or '
         "65533:65533 if you are root",
+        type=_container_user,
     )
-    group.add_argument(
+    add(
         "--fleet-policy",
+        "exact: no replica gets more memory or CPUs than its machine type has; default: "
+        "best-effort, without limits",
         choices=(FleetPolicy.EXACT.value, FleetPolicy.BEST_EFFORT.value),
         default=FleetPolicy.BEST_EFFORT.value,
-        help="exact: no replica gets more memory or CPUs than its machine type has; default: "
-        "best-effort, without limits",
     )
 
 
 def _add_network_flag(parser: argparse.ArgumentParser) -> None:
     """Add ``--network``, which names a VPC in scripts that were written for Google."""
-    parser.add_argument(
-        "--network",
-        metavar="job|host",
-        help="job: the job gets its own network, as on a server, with Google's ports and without "
+    add = flags.adder(parser)
+    add(
+        "--network job|host",
+        "job: the job gets its own network, as on a server, with Google's ports and without "
         "the gateway; needs slirp4netns; default: host, the network of this machine. Any other "
         "name is a VPC of Google and is ignored",
     )

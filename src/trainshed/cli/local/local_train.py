@@ -42,20 +42,15 @@ def parser(prog: str) -> flags.Parser:
     )
     parser.own = _NEVER_USER_ARGS
     parser.add_argument("job", metavar="JOB", nargs="?", help="Id of the job")
-    parser.add_argument("--config", metavar="FILE", help="Job file; flags override its fields")
-    parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
-    parser.add_argument(
+    add = flags.adder(parser)
+    add("--config FILE", "Job file; flags override its fields")
+    add("--package-path DIR", "Package of the module", type=Path)
+    add(
         "--distributed",
+        "Without --config: run 2 workers and 2 parameter servers, or as many as the counts say",
         action="store_true",
-        help="Without --config: run 2 workers and 2 parameter servers, or as many as the counts "
-        "say",
     )
-    parser.add_argument(
-        "--start-port",
-        metavar="PORT",
-        type=int,
-        help="First port of the cluster; default: free ports",
-    )
+    add("--start-port PORT", "First port of the cluster; default: free ports", type=int)
     add_cluster_flags(parser, "they override the file")
     add_local_flags(parser)
     switches = ("--stream-logs", "--async", "--enable-web-access")

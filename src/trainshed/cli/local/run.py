@@ -35,21 +35,15 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} [flags] -- COMMAND [ARG ...]",
     )
     parser.own = ()
-    parser.add_argument(
-        "--project", help="Project id; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT, local"
-    )
-    parser.add_argument("--region", help="Region; default: CLOUDSDK_AI_REGION, us-central1")
-    parser.add_argument(
+    add = flags.adder(parser)
+    add("--project", "Project id; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT, local")
+    add("--region", "Region; default: CLOUDSDK_AI_REGION, us-central1")
+    add(
         "--offline",
+        "Refuse connections to hosts that Trainshed does not serve, instead of passing them on",
         action="store_true",
-        help="Refuse connections to hosts that Trainshed does not serve, instead of passing them "
-        "on",
     )
-    parser.add_argument(
-        "--grpc",
-        metavar="HOST:PORT",
-        help="gRPC address of the server of --url; default: port 8081 of its host",
-    )
+    add("--grpc HOST:PORT", "gRPC address of the server of --url; default: port 8081 of its host")
     flags.add_server_flags(parser)
     return parser
 

@@ -50,31 +50,27 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} [FILE] [flags]",
     )
     parser.add_argument("file", metavar="FILE", nargs="?", help="Job file, either dialect")
-    parser.add_argument(
-        "--calibration",
+    add = flags.adder(parser)
+    add(
+        "--calibration FILE",
+        "File of trainshed plan calibrate; repeatable, one for each machine type",
         dest="calibrations",
-        metavar="FILE",
         type=Path,
         action="append",
         default=[],
-        help="File of trainshed plan calibrate; repeatable, one for each machine type",
     )
-    parser.add_argument(
-        "--trainer",
-        metavar="PATH",
+    add(
+        "--trainer PATH",
+        "The trainer's script or package; calibrations of another trainer are refused",
         type=Path,
-        help="The trainer's script or package; calibrations of another trainer are refused",
     )
-    parser.add_argument(
-        "--measured",
-        metavar="TABLE",
-        type=Path,
-        help="Your own measurements: a TOML file with [[series]] of points with accelerators, "
+    add(
+        "--measured TABLE",
+        "Your own measurements: a TOML file with [[series]] of points with accelerators, "
         "hosts and samples/s",
+        type=Path,
     )
-    parser.add_argument(
-        "--series", metavar="ID", help="Id of the series in TABLE, if it has several"
-    )
+    add("--series ID", "Id of the series in TABLE, if it has several")
     _add_what_ifs(parser)
     _add_work(parser)
     _add_money(parser)
@@ -85,160 +81,120 @@ def parser(prog: str) -> flags.Parser:
 
 
 def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("other clusters")
-    group.add_argument(
-        "--what-if",
-        metavar="gpus=N,N,... | hosts=N,N,...",
+    add = flags.adder(parser.add_argument_group("other clusters"))
+    add(
+        "--what-if gpus=N,N,... | hosts=N,N,...",
+        "Numbers of accelerators or hosts to plan for; default: 1, 2, 4 ... up to twice the job's",
         type=_counts,
         action="append",
         default=[],
-        help="Numbers of accelerators or hosts to plan for; default: 1, 2, 4 ... up to twice the "
-        "job's",
     )
-    group.add_argument(
-        "--machine-types",
-        metavar="TYPE,TYPE,...",
-        type=_names,
-        default=(),
-        help="Other machine types to plan for",
-    )
-    group.add_argument(
-        "--reducers",
-        metavar="auto|N",
+    add("--machine-types TYPE,TYPE,...", "Other machine types to plan for", type=_names, default=())
+    add(
+        "--reducers auto|N",
+        "Number of reducers; default: auto, the numbers that change the throughput",
         type=_reducers,
-        help="Number of reducers; default: auto, the numbers that change the throughput",
     )
-    group.add_argument(
-        "--parameter-servers",
+    add(
+        "--parameter-servers N",
+        "Number of parameter servers; default: as in the file",
         dest="servers",
-        metavar="N",
         type=flags.whole_number(0),
-        help="Number of parameter servers; default: as in the file",
     )
-    group.add_argument(
+    add(
         "--batch",
+        "Keep the batch of each accelerator (default), or the batch of the whole job",
         choices=("keep-local", "keep-global"),
         default="keep-local",
-        help="Keep the batch of each accelerator (default), or the batch of the whole job",
     )
-    group.add_argument(
-        "--largest-batch",
-        metavar="N",
+    add(
+        "--largest-batch N",
+        "Most samples of a step that fit into the memory of an accelerator",
         type=flags.above_zero,
         default=math.inf,
-        help="Most samples of a step that fit into the memory of an accelerator",
     )
-    group.add_argument(
-        "--model-parallel",
-        metavar="N",
+    add(
+        "--model-parallel N",
+        "Accelerators that share one copy of the model, as measured; default: 1",
         type=flags.whole_number(1),
         default=1,
-        help="Accelerators that share one copy of the model, as measured; default: 1",
     )
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how long the job trains")
-    group.add_argument(
-        "--target",
-        metavar="samples=N | epochs=N | steps=N",
+    add = flags.adder(parser.add_argument_group("how long the job trains"))
+    add(
+        "--target samples=N | epochs=N | steps=N",
+        "Length of the training; default: the time of 1,000 steps is printed",
         type=_target,
-        help="Length of the training; default: the time of 1,000 steps is printed",
     )
-    group.add_argument(
-        "--epoch-samples",
-        metavar="N",
+    add(
+        "--epoch-samples N",
+        "Samples in an epoch, for --target epochs=N",
         type=flags.above_zero,
         default=0.0,
-        help="Samples in an epoch, for --target epochs=N",
     )
-    group.add_argument(
-        "--critical-batch",
-        metavar="B",
+    add(
+        "--critical-batch B",
+        "Batch of the whole job at which the same quality needs twice the samples",
         type=flags.above_zero,
         default=0.0,
-        help="Batch of the whole job at which the same quality needs twice the samples",
     )
-    group.add_argument(
-        "--finished",
-        metavar="BATCH=SAMPLES",
+    add(
+        "--finished BATCH=SAMPLES",
+        "Batch and samples of a finished run of the whole job; two runs to the same quality "
+        "determine the critical batch",
         type=_finished,
         action="append",
         default=[],
-        help="Batch and samples of a finished run of the whole job; two runs to the same quality "
-        "determine the critical batch",
     )
-    group.add_argument(
-        "--deadline",
-        metavar="TIME",
+    add(
+        "--deadline TIME",
+        "Longest time that the job may take, such as 6h or 1h30m",
         type=_time,
         default=math.inf,
-        help="Longest time that the job may take, such as 6h or 1h30m",
     )
 
 
 def _add_money(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("cost")
-    group.add_argument(
-        "--budget",
-        metavar="AMOUNT",
-        type=flags.above_zero,
-        default=math.inf,
-        help="Highest cost of the job",
-    )
-    group.add_argument("--region", metavar="REGION", help="Region for prices")
-    group.add_argument(
-        "--prices",
-        metavar="FILE",
-        type=Path,
-        help="Your own prices: a TOML file with currency, date, and a [[machine]] with name and "
+    add = flags.adder(parser.add_argument_group("cost"))
+    add("--budget AMOUNT", "Highest cost of the job", type=flags.above_zero, default=math.inf)
+    add("--region REGION", "Region for prices")
+    add(
+        "--prices FILE",
+        "Your own prices: a TOML file with currency, date, and a [[machine]] with name and "
         "per_hour, or with watts, per_kwh, bought_for, years and use",
+        type=Path,
     )
-    group.add_argument(
-        "--spot",
-        metavar="RATE",
+    add(
+        "--spot RATE",
+        "Use spot prices; RATE: interruptions of a machine per hour, such as 0.05",
         type=flags.above_zero,
-        help="Use spot prices; RATE: interruptions of a machine per hour, such as 0.05",
     )
-    group.add_argument(
-        "--checkpoint-every",
-        metavar="TIME",
+    add(
+        "--checkpoint-every TIME",
+        "Time between checkpoints, for --spot: an interruption loses half of it",
         type=_time,
-        help="Time between checkpoints, for --spot: an interruption loses half of it",
     )
-    group.add_argument(
-        "--restart",
-        metavar="TIME",
+    add(
+        "--restart TIME",
+        "Time from an interruption to the next step; default: 5m",
         type=_time,
         default=300.0,
-        help="Time from an interruption to the next step; default: 5m",
     )
-    group.add_argument(
-        "--worth",
-        metavar="SHARE",
+    add(
+        "--worth SHARE",
+        "Gain in throughput that doubling the price must bring; default: 0.5",
         type=flags.above_zero,
         default=0.5,
-        help="Gain in throughput that doubling the price must bring; default: 0.5",
     )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--format", choices=("table", "json", "csv"), default="table", help="default: table"
-    )
-    group.add_argument(
-        "--png",
-        metavar="FILE",
-        type=Path,
-        help="Write a picture: throughput, and cost against time",
-    )
-    group.add_argument(
-        "--html",
-        metavar="FILE",
-        type=Path,
-        help="Write the whole plan as a page that needs no network",
-    )
+    add = flags.adder(parser.add_argument_group("output"))
+    add("--format", "default: table", choices=("table", "json", "csv"), default="table")
+    add("--png FILE", "Write a picture: throughput, and cost against time", type=Path)
+    add("--html FILE", "Write the whole plan as a page that needs no network", type=Path)
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:

@@ -47,23 +47,22 @@ def parser(prog: str) -> flags.Parser:
         nargs="+",
         help="AI Platform job id, Vertex job number, or full name of either",
     )
-    parser.add_argument(
-        "--calibration",
-        metavar="FILE",
-        type=Path,
-        help="File of trainshed plan calibrate for the trainer and machines of these jobs; "
+    add = flags.adder(parser)
+    add(
+        "--calibration FILE",
+        "File of trainshed plan calibrate for the trainer and machines of these jobs; "
         "default: the server's own predictions",
+        type=Path,
     )
-    parser.add_argument(
-        "--gpus",
-        metavar="N",
+    add(
+        "--gpus N",
+        "Accelerators of each job; default: all of its hosts, by the calibration",
         type=int,
-        help="Accelerators of each job; default: all of its hosts, by the calibration",
     )
-    parser.add_argument(
+    add(
         "--update",
+        "Add the jobs to the calibration file; the last job has the largest weight",
         action="store_true",
-        help="Add the jobs to the calibration file; the last job has the largest weight",
     )
     flags.add_client_flags(parser)
     parser.check = _check

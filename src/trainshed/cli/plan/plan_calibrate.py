@@ -64,107 +64,70 @@ def parser(prog: str) -> flags.Parser:
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("runs")
-    count = group.add_mutually_exclusive_group()
-    count.add_argument(
-        "--processes",
-        metavar="N",
-        type=flags.whole_number(1),
-        help="Processes on each host that train on its CPUs",
+    add_count = flags.adder(group.add_mutually_exclusive_group())
+    add_count(
+        "--processes N", "Processes on each host that train on its CPUs", type=flags.whole_number(1)
     )
-    count.add_argument(
-        "--gpus",
-        metavar="N",
-        type=flags.whole_number(1),
-        help="GPUs of each host, one for each process",
-    )
-    group.add_argument(
-        "--runs",
-        metavar="A,B,C,D",
-        default="",
-        help="Runs to make; default: all that give information",
-    )
-    group.add_argument(
-        "--seconds",
-        metavar="S",
+    add_count("--gpus N", "GPUs of each host, one for each process", type=flags.whole_number(1))
+    add_group = flags.adder(group)
+    add_group("--runs A,B,C,D", "Runs to make; default: all that give information", default="")
+    add_group(
+        "--seconds S",
+        "Longest time for the steps of a run; default: 15",
         type=flags.above_zero,
         default=15.0,
-        help="Longest time for the steps of a run; default: 15",
     )
-    group.add_argument(
-        "--start-seconds",
-        metavar="S",
+    add_group(
+        "--start-seconds S",
+        "Longest time until the first step of a run; default: 120",
         type=flags.above_zero,
         default=120.0,
-        help="Longest time until the first step of a run; default: 120",
     )
-    group.add_argument(
-        "--step-pattern", metavar="REGEX", help="Lines of output that report steps, with (?P<step>"
-    )
-    group.add_argument(
-        "--out", metavar="FILE", type=Path, default=Path("calibration.toml"), help="File to write"
-    )
+    add_group("--step-pattern REGEX", "Lines of output that report steps, with (?P<step>")
+    add_group("--out FILE", "File to write", type=Path, default=Path("calibration.toml"))
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("model; hooks measure most of these")
-    group.add_argument(
-        "--batch",
-        metavar="N",
-        type=flags.above_zero,
-        default=0.0,
-        help="Samples of one process in a step",
-    )
-    group.add_argument(
-        "--batch-flag",
-        metavar="FLAG",
+    add = flags.adder(parser.add_argument_group("model; hooks measure most of these"))
+    add("--batch N", "Samples of one process in a step", type=flags.above_zero, default=0.0)
+    add(
+        "--batch-flag FLAG",
+        "The program's flag for its batch, such as --batch-size: A is also run with half of it",
         default="",
-        help="The program's flag for its batch, such as --batch-size: A is also run with half of "
-        "it",
     )
-    group.add_argument(
-        "--params",
+    add(
+        "--params N",
+        "Number of trained parameters",
         dest="parameters",
-        metavar="N",
         type=flags.above_zero,
         default=0.0,
-        help="Number of trained parameters",
     )
-    group.add_argument(
-        "--precision", choices=PRECISIONS, default="fp32", help="Precision of compute"
-    )
-    group.add_argument(
-        "--strategy", choices=STRATEGIES, default="allreduce", help="How gradients are exchanged"
-    )
-    group.add_argument(
+    add("--precision", "Precision of compute", choices=PRECISIONS, default="fp32")
+    add("--strategy", "How gradients are exchanged", choices=STRATEGIES, default="allreduce")
+    add(
         "--asynchronous",
+        "Workers do not wait for each other (parameter servers only)",
         action="store_true",
-        help="Workers do not wait for each other (parameter servers only)",
     )
-    group.add_argument("--stack", metavar="NAME", default="", help="Framework and version")
+    add("--stack NAME", "Framework and version", default="")
 
 
 def _add_host(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("hosts like this one")
-    group.add_argument(
-        "--machine-type", metavar="TYPE", default="", help="Machine type of the hosts"
-    )
-    group.add_argument(
-        "--network-gbps",
-        metavar="GBPS",
+    add = flags.adder(parser.add_argument_group("hosts like this one"))
+    add("--machine-type TYPE", "Machine type of the hosts", default="")
+    add(
+        "--network-gbps GBPS",
+        "Nominal rate of the link between hosts",
         type=flags.above_zero,
         default=0.0,
-        help="Nominal rate of the link between hosts",
     )
-    group.add_argument(
-        "--stream-gbps",
-        metavar="GBPS",
+    add(
+        "--stream-gbps GBPS",
+        "Rate of one stream over that link, measured with iperf3 (run E)",
         type=flags.above_zero,
         default=0.0,
-        help="Rate of one stream over that link, measured with iperf3 (run E)",
     )
-    group.add_argument(
-        "--network", choices=("tcp", "rdma"), default="tcp", help="Protocol between hosts"
-    )
+    add("--network", "Protocol between hosts", choices=("tcp", "rdma"), default="tcp")
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:

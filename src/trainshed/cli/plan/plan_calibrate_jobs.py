@@ -42,31 +42,26 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} FILE [flags]",
     )
     parser.add_argument("file", metavar="FILE", help="Job file, either dialect")
-    parser.add_argument(
-        "--hosts",
-        metavar="N,N",
+    add = flags.adder(parser)
+    add(
+        "--hosts N,N",
+        "Counts of hosts, one job for each; default: 1. With 2 hosts the network is measured too",
         type=_counts,
         default=(1,),
-        help="Counts of hosts, one job for each; default: 1. With 2 hosts the network is measured "
-        "too",
     )
-    parser.add_argument(
-        "--seconds",
-        metavar="S",
+    add(
+        "--seconds S",
+        "Limit of the running time of a job in seconds, its start included; default: 60",
         type=flags.above_zero,
         default=60.0,
-        help="Limit of the running time of a job in seconds, its start included; default: 60",
     )
-    parser.add_argument(
-        "--start-seconds",
-        metavar="S",
+    add(
+        "--start-seconds S",
+        "Longest time that a job waits before it runs; default: 600",
         type=flags.above_zero,
         default=600.0,
-        help="Longest time that a job waits before it runs; default: 600",
     )
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, default=Path("calibration.toml"), help="File to write"
-    )
+    add("--out FILE", "File to write", type=Path, default=Path("calibration.toml"))
     flags.add_client_flags(parser, located=True)
     return parser
 

@@ -38,17 +38,15 @@ def parser(prog: str) -> flags.Parser:
         "this and smaller numbers make the exchange of gradients.",
         example=EXAMPLE,
     )
-    parser.add_argument(
-        "--config", metavar="FILE", help="Job file, either dialect; flags override it"
-    )
-    parser.add_argument(
-        "--gradient-mb",
-        metavar="MB",
+    add = flags.adder(parser)
+    add("--config FILE", "Job file, either dialect; flags override it")
+    add(
+        "--gradient-mb MB",
+        "Size of one exchange, in 1,000,000 bytes; default: 64",
         type=_rate,
         default=GRADIENT_MB,
-        help="Size of one exchange, in 1,000,000 bytes; default: 64",
     )
-    parser.add_argument("--region", metavar="REGION", help="Region whose prices are shown")
+    add("--region REGION", "Region whose prices are shown")
     _add_workers(parser)
     _add_reducers(parser)
     flags.add_format(parser)
@@ -57,41 +55,21 @@ def parser(prog: str) -> flags.Parser:
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("worker hosts; these flags override the file")
-    group.add_argument("--worker-machine-type", metavar="TYPE", help="Machine type of each host")
-    group.add_argument(
-        "--worker-count",
-        metavar="N",
-        type=flags.whole_number(1),
-        help="Number of hosts, with the chief",
+    add = flags.adder(parser.add_argument_group("worker hosts; these flags override the file"))
+    add("--worker-machine-type TYPE", "Machine type of each host")
+    add("--worker-count N", "Number of hosts, with the chief", type=flags.whole_number(1))
+    add(
+        "--worker-accelerator count=N,type=TYPE",
+        "Accelerators of each host, such as count=8,type=nvidia-tesla-v100",
     )
-    group.add_argument(
-        "--worker-accelerator",
-        metavar="count=N,type=TYPE",
-        help="Accelerators of each host, such as count=8,type=nvidia-tesla-v100",
-    )
-    group.add_argument(
-        "--worker-gbps",
-        metavar="GBIT/S",
-        type=_rate,
-        help="Link rate of each host; default: from the catalog",
-    )
+    add("--worker-gbps GBIT/S", "Link rate of each host; default: from the catalog", type=_rate)
 
 
 def _add_reducers(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("reducers; these flags override the file")
-    group.add_argument(
-        "--reducer-machine-type", metavar="TYPE", help="Machine type; default: n1-highcpu-16"
-    )
-    group.add_argument(
-        "--reducer-count", metavar="N", type=flags.whole_number(1), help="Number to compare"
-    )
-    group.add_argument(
-        "--reducer-gbps",
-        metavar="GBIT/S",
-        type=_rate,
-        help="Link rate of each host; default: from the catalog",
-    )
+    add = flags.adder(parser.add_argument_group("reducers; these flags override the file"))
+    add("--reducer-machine-type TYPE", "Machine type; default: n1-highcpu-16")
+    add("--reducer-count N", "Number to compare", type=flags.whole_number(1))
+    add("--reducer-gbps GBIT/S", "Link rate of each host; default: from the catalog", type=_rate)
 
 
 def _rate(text: str) -> float:
