@@ -180,9 +180,8 @@ def adder(group: argparse._ActionsContainer) -> Callable[..., None]:
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add ``--format text|json``."""
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="Format of the results"
-    )
+    add = adder(parser)
+    add("--format", "Format of the results", choices=("text", "json"), default="text")
 
 
 def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
@@ -290,13 +289,12 @@ def add_client_flags(
         add_projected(parser)
     else:
         add_format(parser)
-    parser.add_argument(
-        "--project", metavar="ID", help="Project; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT"
-    )
+    add = adder(parser)
+    add("--project ID", "Project; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT")
     if located:
-        parser.add_argument("--region", metavar="REGION", help=_REGION)
+        add("--region REGION", _REGION)
     add_server_flags(parser)
-    parser.add_argument("--quiet", "-q", action="store_true", help=argparse.SUPPRESS)
+    add("--quiet -q", argparse.SUPPRESS, action="store_true")
     add_idle(parser, words=_IDLE_WORDS, switches=_IDLE_SWITCHES)
 
 

@@ -38,16 +38,11 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} DIR [flags]",
     )
     parser.add_argument("folder", metavar="DIR", help="The folder of the backup")
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"
-    )
-    parser.add_argument(
-        "--database", metavar="URL", help="The server's database; default: as in config.toml"
-    )
+    add = flags.adder(parser)
+    add("--data-dir DIR", "Data directory; default: TRAINSHED_DATA_DIR")
+    add("--database URL", "The server's database; default: as in config.toml")
     if not restores:
-        parser.add_argument(
-            "--no-buckets", action="store_true", help="Leave out the objects of buckets"
-        )
+        add("--no-buckets", "Leave out the objects of buckets", action="store_true")
     parser.set_defaults(restores=restores)
     flags.add_format(parser)
     return parser

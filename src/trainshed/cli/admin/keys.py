@@ -43,15 +43,12 @@ def parser(prog: str) -> flags.Parser:
     parser.check = _check
     parser.add_argument("action", choices=("create", "add", "list", "remove"), metavar="ACTION")
     parser.add_argument("id", metavar="ID", nargs="?", help="which key to remove")
-    parser.add_argument(
-        "--key-file", metavar="FILE", type=Path, help="Key file of a service account (JSON)"
-    )
-    parser.add_argument("--name", help="Name of the account of create (account)")
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="Write the key file of create here, with mode 600"
-    )
-    parser.add_argument("--email", help="Address of the service account")
-    parser.add_argument("--public-key", metavar="FILE", type=Path, help="Its public key (PEM)")
+    add = flags.adder(parser)
+    add("--key-file FILE", "Key file of a service account (JSON)", type=Path)
+    add("--name", "Name of the account of create (account)")
+    add("--out FILE", "Write the key file of create here, with mode 600", type=Path)
+    add("--email", "Address of the service account")
+    add("--public-key FILE", "Its public key (PEM)", type=Path)
     add_grant_flags(parser)
     return parser
 

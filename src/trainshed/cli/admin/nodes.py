@@ -28,9 +28,8 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} [list] [flags]",
     )
     parser.add_argument("action", nargs="?", choices=("list",), metavar="list", help="the default")
-    parser.add_argument(
-        "--wide", action="store_true", help="All columns, and names at their full length"
-    )
+    add = flags.adder(parser)
+    add("--wide", "All columns, and names at their full length", action="store_true")
     flags.add_client_flags(parser)
     return parser
 

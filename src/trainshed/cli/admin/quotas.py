@@ -28,9 +28,8 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [flags]",
     )
-    parser.add_argument(
-        "--all-projects", action="store_true", help="Those of all projects that the token opens"
-    )
+    add = flags.adder(parser)
+    add("--all-projects", "Those of all projects that the token opens", action="store_true")
     flags.add_client_flags(parser)
     return parser
 

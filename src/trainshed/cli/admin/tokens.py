@@ -35,13 +35,10 @@ def parser(prog: str) -> flags.Parser:
     parser.check = _check
     parser.add_argument("action", choices=("create", "list", "revoke"), metavar="ACTION")
     parser.add_argument("id", metavar="ID", nargs="?", help="which token to revoke")
-    parser.add_argument("--name", help="Name of the token in logs and lists")
-    parser.add_argument(
-        "--expires", metavar="TIME", help="Its lifetime, such as 30d; default: unlimited"
-    )
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="Write the token to a file of mode 600 instead"
-    )
+    add = flags.adder(parser)
+    add("--name", "Name of the token in logs and lists")
+    add("--expires TIME", "Its lifetime, such as 30d; default: unlimited")
+    add("--out FILE", "Write the token to a file of mode 600 instead", type=Path)
     add_grant_flags(parser)
     return parser
 

@@ -72,9 +72,8 @@ def _tuning_parser(prog: str) -> flags.Parser:
         usage=f"{prog} --display-name NAME --config FILE [flags]",
     )
     parser.set_defaults(group="ai hp-tuning-jobs", stream_logs=False)
-    parser.add_argument(
-        "--config", metavar="FILE", required=True, help="HyperparameterTuningJob; flags override it"
-    )
+    add = flags.adder(parser)
+    add("--config FILE", "HyperparameterTuningJob; flags override it", required=True)
     job_flags.add_words(parser, _TUNING_WORDS)
     return parser
 

@@ -27,11 +27,9 @@ def parser(prog: str) -> flags.Parser:
     parser.check = _check
     parser.add_argument("job", metavar="JOB", help="Id of the job")
     parser.add_argument("--update-labels", metavar="KEY=VALUE,...", help="Labels to set")
-    removal = parser.add_mutually_exclusive_group()
-    removal.add_argument("--remove-labels", metavar="KEY,...", help="Labels to remove")
-    removal.add_argument(
-        "--clear-labels", action="store_true", help="Remove all labels before --update-labels"
-    )
+    add = flags.adder(parser.add_mutually_exclusive_group())
+    add("--remove-labels KEY,...", "Labels to remove")
+    add("--clear-labels", "Remove all labels before --update-labels", action="store_true")
     flags.add_client_flags(parser)
     return parser
 

@@ -47,10 +47,9 @@ def parser(prog: str) -> flags.Parser:
         flags.add_list_flags(parser)
     else:
         parser.add_argument("name", metavar="NAME", help=flags.name_help(group, noun))
+    add = flags.adder(parser)
     if action == "describe" and group != "ai pipelines":
-        parser.add_argument(
-            "--summarize", action="store_true", help="Show the main fields in tables"
-        )
+        add("--summarize", "Show the main fields in tables", action="store_true")
     is_read = action in ("list", "describe")
     flags.add_client_flags(parser, located=group.startswith("ai "), projected=is_read)
     return parser

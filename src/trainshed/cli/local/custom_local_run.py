@@ -67,9 +67,8 @@ def parser(prog: str) -> flags.Parser:
     )
     parser.own = _NEVER_USER_ARGS
     add_pool_flags(parser, _WORDS)
-    parser.add_argument(
-        "--gpu", action="store_true", help="Let the program use all GPUs of this machine"
-    )
+    add = flags.adder(parser)
+    add("--gpu", "Let the program use all GPUs of this machine", action="store_true")
     add_local_flags(parser)
     switches = ("--enable-web-access", "--enable-dashboard-access")
     flags.add_idle(parser, words=_IDLE, switches=switches)
