@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from store.builders import (
     PROJECT,
     HandClock,
-    add,
     add_study,
     advance,
     end,
@@ -108,14 +107,6 @@ class TestTrials:
         assert rows == [(1, first.job_uid, ended), (2, second.job_uid, None)]
         assert not store.trial_jobs(other)
 
-    def test_a_job_knows_its_study(self, store: Store) -> None:
-        uid, other = add_study(store).uid, add_study(store, job_id="other").uid
-        rows = advance(store, uid, new_trials=new_trials(1, 2))
-        for row in rows:
-            assert store.study_of(row.job_uid) == (uid, row.trial.number)
-        assert store.study_of(uid) is None
-        assert store.study_of(add(store).uid) is None
-        assert not store.trials(other)
         assert not store.trials(1)
 
     def test_trials_come_by_number_and_belong_to_one_study(self, store: Store) -> None:
@@ -153,8 +144,8 @@ class TestStudyEnds:
         store.forget([uid])
         assert store.job_by_uid(uid) is None
         assert not store.trials(uid)
+        assert not store.trial_jobs(uid)
         for row in rows:
-            assert store.study_of(row.job_uid) is None
             assert read(store, row.job_uid).job.status.state is S.FAILED
         again = add_study(store).uid
         assert not advance(store, again, new_trials=new_trials(1, 2))[0].reports

@@ -78,7 +78,6 @@ HOT = {
     "over": jobs.OVER,
     "open studies": studies.OPEN_STUDIES,
     "begin study": studies.BEGIN_STUDY,
-    "study of a job": studies.STUDY_OF,
     "trials": study_rows.TRIALS_OF_STUDY,
     "jobs of trials": studies.JOBS_OF_STUDY,
     "reports": study_rows.REPORTS_OF_STUDY,

@@ -5,6 +5,7 @@ Clients show an answer in Google's form to the user, but not a bare 404.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from re import sub
 from typing import Final, NoReturn
 
 from trainshed.api.call import Call, Json
@@ -19,7 +20,6 @@ class Absent:
 
     message: str
     service: str
-    item: str
     sentence: str
     of_create: tuple[str, ...] = ()
     of_list: tuple[str, ...] = ("filter", "orderBy", "pageSize", "pageToken", "readMask")
@@ -29,6 +29,11 @@ class Absent:
     is_deleted: bool = True
     plural: str = ""
     """The message's plural, if it is not formed with an s."""
+
+    @property
+    def item(self) -> str:
+        """Return the word for its id in paths: the message's name in snake case."""
+        return sub("(?<!^)(?=[A-Z])", "_", self.message).lower()
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -57,7 +62,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "batchPredictionJobs": Absent(
         message="BatchPredictionJob",
         service="JobService",
-        item="batch_prediction_job",
         of_list=_MASKED,
         sentence="there is no batch prediction here; submit a custom job whose program loads the "
         "model from its artifactUri",
@@ -65,14 +69,12 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "dataLabelingJobs": Absent(
         message="DataLabelingJob",
         service="JobService",
-        item="data_labeling_job",
         sentence="there is no data labelling here; put labelled files into a bucket and have the "
         "program read them",
     ),
     "datasets": Absent(
         message="Dataset",
         service="DatasetService",
-        item="dataset",
         of_get=("readMask",),
         is_patched=True,
         sentence="there are no managed datasets here; put the files into a bucket and give the job "
@@ -81,7 +83,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "deploymentResourcePools": Absent(
         message="DeploymentResourcePool",
         service="DeploymentResourcePoolService",
-        item="deployment_resource_pool",
         of_list=_PAGES,
         is_patched=True,
         sentence="there are no deployments here, and nothing serves models; a model's artifactUri "
@@ -90,7 +91,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "endpoints": Absent(
         message="Endpoint",
         service="EndpointService",
-        item="endpoint",
         of_create=("endpointId",),
         of_list=("filter", "gdcZone", "orderBy", "pageSize", "pageToken", "readMask"),
         is_patched=True,
@@ -100,7 +100,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "featureGroups": Absent(
         message="FeatureGroup",
         service="FeatureRegistryService",
-        item="feature_group",
         of_create=("featureGroupId",),
         of_list=_ORDERED,
         of_delete=("force",),
@@ -110,7 +109,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "featureOnlineStores": Absent(
         message="FeatureOnlineStore",
         service="FeatureOnlineStoreAdminService",
-        item="feature_online_store",
         of_create=("featureOnlineStoreId",),
         of_list=_ORDERED,
         of_delete=("force",),
@@ -120,7 +118,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "featurestores": Absent(
         message="Featurestore",
         service="FeaturestoreService",
-        item="featurestore",
         of_create=("featurestoreId",),
         of_delete=("force",),
         is_patched=True,
@@ -129,7 +126,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "indexEndpoints": Absent(
         message="IndexEndpoint",
         service="IndexEndpointService",
-        item="index_endpoint",
         of_list=_MASKED,
         is_patched=True,
         sentence=_VECTORS,
@@ -137,7 +133,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "indexes": Absent(
         message="Index",
         service="IndexService",
-        item="index",
         of_list=_MASKED,
         is_patched=True,
         plural="Indexes",
@@ -146,7 +141,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "metadataStores": Absent(
         message="MetadataStore",
         service="MetadataService",
-        item="metadata_store",
         of_create=("metadataStoreId",),
         of_list=_PAGES,
         of_delete=("force",),
@@ -156,7 +150,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "modelDeploymentMonitoringJobs": Absent(
         message="ModelDeploymentMonitoringJob",
         service="JobService",
-        item="model_deployment_monitoring_job",
         of_list=_MASKED,
         is_patched=True,
         sentence="nothing serves models here, so there is no deployment to watch; submit a custom "
@@ -165,7 +158,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "nasJobs": Absent(
         message="NasJob",
         service="JobService",
-        item="nas_job",
         of_list=_MASKED,
         sentence="there is no neural architecture search here; submit a HyperparameterTuningJob "
         "whose parameters describe the architecture",
@@ -173,7 +165,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "notebookExecutionJobs": Absent(
         message="NotebookExecutionJob",
         service="NotebookService",
-        item="notebook_execution_job",
         of_create=("notebookExecutionJobId",),
         of_list=(*_ORDERED, "view"),
         of_get=("view",),
@@ -183,7 +174,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "persistentResources": Absent(
         message="PersistentResource",
         service="PersistentResourceService",
-        item="persistent_resource",
         of_create=("persistentResourceId",),
         of_list=_PAGES,
         is_patched=True,
@@ -193,7 +183,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "pipelineJobs": Absent(
         message="PipelineJob",
         service="PipelineService",
-        item="pipeline_job",
         of_create=("pipelineJobId",),
         sentence="there are no pipelines of components here; submit custom jobs, tuning jobs or "
         "training pipelines with a custom task",
@@ -201,7 +190,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "schedules": Absent(
         message="Schedule",
         service="ScheduleService",
-        item="schedule",
         of_list=_ORDERED,
         is_patched=True,
         sentence="there are no schedules here; have cron, a systemd timer or your CI submit the "
@@ -210,7 +198,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "studies": Absent(
         message="Study",
         service="VizierService",
-        item="study",
         of_list=_PAGES,
         plural="Studies",
         sentence="there are no Vizier studies here; submit a HyperparameterTuningJob with the same "
@@ -219,7 +206,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "tensorboards": Absent(
         message="Tensorboard",
         service="TensorboardService",
-        item="tensorboard",
         is_patched=True,
         sentence="there are no TensorBoard resources here; point TensorBoard at the job's log "
         "directory",
@@ -227,7 +213,6 @@ ABSENT: Final[Mapping[str, Absent]] = {
     "tuningJobs": Absent(
         message="TuningJob",
         service="GenAiTuningService",
-        item="tuning_job",
         of_list=_FILTERED,
         is_deleted=False,
         sentence="there is no tuning of Google's own models here; submit a custom job that trains "

@@ -81,7 +81,7 @@ def cancel_upload(call: StorageCall, _: dict[str, Any]) -> Response:
 
 async def _whole(call: StorageCall, *, multipart: bool) -> Response:
     """Store an upload in one request; its document may have checksums."""
-    reader = MultipartReader(_boundary(call)) if multipart else None
+    reader = MultipartReader(boundary_of(_header(call, "content-type"))) if multipart else None
     hasher = Hasher()
     async with _part(call) as (path, out):
 
@@ -221,10 +221,6 @@ def _name(call: StorageCall, document: dict[str, Any]) -> str:
     if not isinstance(name, str) or not name:
         raise BadStorageRequest("Required parameter: name")
     return name
-
-
-def _boundary(call: StorageCall) -> bytes:
-    return boundary_of(_header(call, "content-type"))
 
 
 def _header(call: StorageCall, name: str) -> str:

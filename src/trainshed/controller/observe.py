@@ -6,7 +6,6 @@ jobs each pass observes a part.  A refused write loses nothing: the row has chan
 reads it again, and the next pass judges it again.
 """
 
-import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,8 +36,6 @@ from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Active, Holding
 from trainshed.store.records.steps import Step
-
-_LOG = logging.getLogger(__name__)
 
 #: Unconfirmed commands read at once; the rest are launched, and observed, later.
 COMMANDS_MAX = 100_000

@@ -4,7 +4,6 @@ A crash between the call and the confirmation repeats the call, and engines make
 repeat.  A LAUNCH that is followed by a STOP is not performed.
 """
 
-import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -41,8 +40,6 @@ from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding, JobRecord
 from trainshed.store.records.steps import StoredCommand
-
-_LOG = logging.getLogger(__name__)
 
 Compose = Callable[[JobRecord, int, SeatsOrClaim], LaunchPlan]
 

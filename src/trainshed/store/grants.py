@@ -101,7 +101,8 @@ class Grants:
 
     def _keys(self, query: Select[Any]) -> Sequence[SigningKey]:
         ordered = query.order_by(KEYS.c.create_ns, KEYS.c.key_id)
-        return [_key(row) for row in self._db.rows(ordered)]
+        rows = self._db.rows(ordered)
+        return [of_columns(SigningKey, row, **_grant_columns(row)) for row in rows]
 
 
 def _row(grant: Token | SigningKey) -> dict[str, Any]:
@@ -124,10 +125,6 @@ def _token(row: Row[Any]) -> Token:
         expire_time=codec.to_time_or_none(row.expire_ns),
         last_use_time=codec.to_time_or_none(row.used_ns),
     )
-
-
-def _key(row: Row[Any]) -> SigningKey:
-    return of_columns(SigningKey, row, **_grant_columns(row))
 
 
 def _grant_columns(row: Row[Any]) -> dict[str, Any]:

@@ -34,9 +34,6 @@ JOBS_OF_STUDY: Final = (
     .where(TRIALS.c.uid == bindparam("of_uid"))
     .order_by(TRIALS.c.number)
 )
-STUDY_OF: Final = select(TRIALS.c.uid, TRIALS.c.number).where(
-    TRIALS.c.job_uid == bindparam("of_uid")
-)
 #: A study has begun when its first trial did, which may have ended before anyone looked.
 BEGIN_STUDY: Final = (
     update(JOBS)
@@ -89,11 +86,6 @@ class StoredStudies:
             TrialJob(number=number, job_uid=job_uid, end_time=codec.to_time_or_none(end_ns))
             for number, job_uid, end_ns in self._db.rows(JOBS_OF_STUDY, of_uid=uid)
         ]
-
-    def study_of(self, job_uid: int) -> tuple[int, int] | None:
-        """(uid of the study, number of the trial) of a trial's job; None for any other job."""
-        row = self._db.row(STUDY_OF, of_uid=job_uid)
-        return None if row is None else (row.uid, row.number)
 
     def apply_study(self, step: StudyStep) -> bool:
         """Perform a step if it still fits; False if not, and then nothing of it is done.

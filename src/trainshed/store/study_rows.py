@@ -115,7 +115,8 @@ def changed_row(uid: int, trial: TrialRecord) -> Sequence[Any]:
 
 def report_row(uid: int, reports: TrialReports) -> dict[str, Any]:
     """Return the row with the reports of one trial since the last step."""
-    return {"uid": uid, "number": reports.number, "content": _content(reports.reports)}
+    content = json.dumps([[r.tag, r.value, r.step, r.elapsed_s] for r in reports.reports])
+    return {"uid": uid, "number": reports.number, "content": content}
 
 
 def stored_trial(row: Row[Any], contents: Sequence[str]) -> StoredTrial:
@@ -164,10 +165,6 @@ def _encode_trial(trial: TrialRecord) -> dict[str, Any]:
 
 def _ns(time: datetime | None) -> int | None:
     return None if time is None else codec.to_ns(time)
-
-
-def _content(reports: Sequence[Report]) -> str:
-    return json.dumps([[r.tag, r.value, r.step, r.elapsed_s] for r in reports])
 
 
 @lru_cache(_CONTENTS_MAX)
