@@ -35,7 +35,7 @@ class RealWorld(World):
     def controller(self, server="server-a", **more):
         return Controller(
             self.store,
-            Engines.only(self.engine),
+            Engines.from_engine(self.engine),
             server=server,
             compose=more.pop("compose", compose),
             pace=more.pop("pace", PACE),

@@ -36,7 +36,11 @@ class Cluster(World):
         self.submitted = 0
         self.servers = [
             Controller(
-                store, Engines.only(self.engine), server=f"server-{n}", compose=compose, pace=PACE
+                store,
+                Engines.from_engine(self.engine),
+                server=f"server-{n}",
+                compose=compose,
+                pace=PACE,
             )
             for n, store in enumerate(self.stores[:2])
         ]

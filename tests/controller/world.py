@@ -113,7 +113,7 @@ class World:
         """A server that has just started."""
         started = Controller(
             self.store,
-            more.pop("engines", None) or Engines.only(self.engine),
+            more.pop("engines", None) or Engines.from_engine(self.engine),
             server=server,
             compose=more.pop("compose", compose),
             clock=self.clock.now,

@@ -42,7 +42,7 @@ def cloudy(tmp_path, monkeypatch):
 
 def test_another_package_brings_an_engine_with_settings_of_its_own(cloudy, tmp_path):
     settings = Settings(data_dir=tmp_path, engine=cloudy, engine_options={"queue": "gpu"})
-    engine = engines_of(settings).named("cloudy")
+    engine = engines_of(settings).find_by_name("cloudy")
     assert engine.context == EngineContext(
         jobs_dir=tmp_path / "jobs",
         name="cloudy",
@@ -77,10 +77,10 @@ environments = { torch = "/opt/torch/bin/python" }
 def test_a_server_runs_with_several_engines_in_their_order(tmp_path):
     engines = engines_of(tables(tmp_path, BOTH))
     assert list(engines.served) == ["here", "cloudy"]
-    assert isinstance(engines.named(""), LocalEngine)
+    assert isinstance(engines.find_by_name(""), LocalEngine)
     assert engines.served["here"].regions == ("us-central1",)
-    assert engines.wishes("cloudy", {}) == {"trainshed-slurm-qos": "low"}
-    assert engines.named("cloudy").context.environments == {"torch": "/opt/torch/bin/python"}
+    assert engines.resolve_wishes("cloudy", {}) == {"trainshed-slurm-qos": "low"}
+    assert engines.find_by_name("cloudy").context.environments == {"torch": "/opt/torch/bin/python"}
     only = engines_of(tables(tmp_path, BOTH, engine=["cloudy"]))
     assert list(only.served) == ["cloudy"]
     # attempts of those left out are nobody else's: they stay as they are
@@ -93,9 +93,9 @@ def test_a_server_runs_with_several_engines_in_their_order(tmp_path):
 def test_a_server_runs_without_an_engine_that_cannot_be_made(tmp_path):
     engines = engines_of(tables(tmp_path, BOTH.replace("queue", "colour")))
     assert list(engines.served) == ["here"]
-    assert "no option colour" in engines.healths()["cloudy"].message
+    assert "no option colour" in engines.check_healths()["cloudy"].message
     engines = engines_of(tables(tmp_path, BOTH.replace('"cloudy"', '"moon"')))
-    assert "got 'moon'" in engines.healths()["moon"].message
+    assert "got 'moon'" in engines.check_healths()["moon"].message
     alone = BOTH.replace("queue", "colour")
     with pytest.raises(UsageFault, match="no option colour"):
         engines_of(tables(tmp_path, alone, engine=["cloudy"]))
@@ -126,7 +126,7 @@ def test_an_unknown_name_is_refused_with_those_there_are(tmp_path):
 
 def test_the_local_engine_is_the_default_and_takes_no_options(tmp_path):
     settings = Settings(data_dir=tmp_path, container_runtime="none", fake_gpus=1)
-    engine = engines_of(settings).named("local")
+    engine = engines_of(settings).find_by_name("local")
     assert isinstance(engine, LocalEngine)
     assert engine.fleet()[0].gpu_alias["NVIDIA_TESLA_T4"] == "any"
     assert not engine.traits.containers.runtime

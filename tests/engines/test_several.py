@@ -35,7 +35,7 @@ class Broken(FakeEngine):
 
 def engines_of(served, failed=None):
     engines = Engines({name: ServedEngine(engine=one) for name, one in served.items()}, failed)
-    engines.ask(lambda keys: {key: NAMES[key] for key in keys})
+    engines.set_lookup(lambda keys: {key: NAMES[key] for key in keys})
     return engines
 
 
@@ -47,31 +47,31 @@ def pair():
 def test_each_attempt_is_asked_of_its_engine_and_one_that_names_none_of_the_first(pair):
     engines = engines_of(pair)
     for key in (ONE, TWO, OLD):
-        engines.of(key).stop(key, STOP)
+        engines.get_by_attempt(key).stop(key, STOP)
     assert [set(one.stops) for one in pair.values()] == [{ONE, OLD}, {TWO}]
     assert {observation.key for observation in engines.observe([ONE, TWO, OLD])} == {ONE, TWO, OLD}
-    assert [engines.fleet_of(name) for name in pair] == [
+    assert [engines.list_nodes(name) for name in pair] == [
         [Node(name="n", engine=name)] for name in pair
     ]
 
 
 def test_an_engine_that_fails_takes_the_others_not_down():
     engines = engines_of({"a": Broken([]), "b": FakeEngine([Node(name="n")])})
-    assert engines.fleet_of("b") == [Node(name="n", engine="b")]
+    assert engines.list_nodes("b") == [Node(name="n", engine="b")]
     phases = {observation.key: observation.phase for observation in engines.observe([ONE, TWO])}
     assert phases[ONE] is Phase.UNKNOWN
-    assert engines.fleet_of("a") is None
-    assert engines.healths()["a"].reason is Reason.ENGINE_AWAY
-    assert engines.healths()["b"] is None
+    assert engines.list_nodes("a") is None
+    assert engines.check_healths()["a"].reason is Reason.ENGINE_AWAY
+    assert engines.check_healths()["b"] is None
 
 
 def test_an_engine_that_could_not_be_made_is_told_and_its_attempts_are_left_alone(pair):
     engines = engines_of({"a": pair["a"]}, {"b": NEVER})
-    assert engines.healths()["b"] == NEVER
+    assert engines.check_healths()["b"] == NEVER
     assert engines.are_several
     assert [observation.phase for observation in engines.observe([TWO])] == [Phase.UNKNOWN]
     with pytest.raises(OSError, match="without the engine b: at most 4 nodes"):
-        engines.of(TWO).stop(TWO, STOP)
+        engines.get_by_attempt(TWO).stop(TWO, STOP)
     assert not pair["a"].stops
 
 
@@ -81,7 +81,7 @@ def test_attempts_of_an_engine_that_has_no_table_any_more_are_not_taken_for_anot
     assert observation.phase is Phase.UNKNOWN
     assert observation.waits.message == "this server runs without the engine b"
     with pytest.raises(OSError, match="without the engine b"):
-        engines.of(TWO).stop(TWO, STOP)
+        engines.get_by_attempt(TWO).stop(TWO, STOP)
 
 
 def test_an_attempt_whose_engine_was_forgotten_to_make_room_is_not_taken_for_anothers(
@@ -91,7 +91,7 @@ def test_an_attempt_whose_engine_was_forgotten_to_make_room_is_not_taken_for_ano
     observed_keys = []
     monkeypatch.setattr(pair["a"], "observe", lambda keys: observed_keys.extend(keys) or [])
     engines = engines_of(pair)
-    engines.of(TWO).stop(TWO, STOP)
+    engines.get_by_attempt(TWO).stop(TWO, STOP)
     engines.observe([TWO, ONE])
     assert observed_keys == [ONE]
 
@@ -99,11 +99,11 @@ def test_an_attempt_whose_engine_was_forgotten_to_make_room_is_not_taken_for_ano
 def test_since_when_it_is_away_stays_until_it_is_back(pair):
     engines = engines_of(pair)
     pair["b"].unreachable = True
-    since = engines.health_of("b").since_s
+    since = engines.check_health("b").since_s
     assert since is not None
-    assert engines.health_of("b").since_s == since
+    assert engines.check_health("b").since_s == since
     pair["b"].unreachable = False
-    assert engines.health_of("b") is None
+    assert engines.check_health("b") is None
 
 
 def test_what_engines_object_and_what_nodes_do():
@@ -120,10 +120,10 @@ def test_what_engines_object_and_what_nodes_do():
     def never(demand):
         judged.append(demand.engine)
 
-    assert Engines(served).judging(needs, never)("a") is None
-    assert Engines(served).judging(needs, never)("b") == NEVER
+    assert Engines(served).make_judge(needs, never)("a") is None
+    assert Engines(served).make_judge(needs, never)("b") == NEVER
     own = JobNeeds(demand=needs.demand, wants={"trainshed-q": "high"})
-    assert Engines(served).judging(own, never)("b") is None
+    assert Engines(served).make_judge(own, never)("b") is None
     assert judged == ["a"]
 
 
@@ -158,6 +158,6 @@ def test_waits_in_queues_are_measured_once_from_the_first_hand_over():
 def test_an_engine_that_was_there_before_its_table_is_still_known_by_its_kind(pair):
     pair["a"].name, pair["b"].name = "local", "b"
     engines = engines_of(pair)
-    engines.ask(lambda keys: dict.fromkeys(keys, "local"))
+    engines.set_lookup(lambda keys: dict.fromkeys(keys, "local"))
     assert engines.name_of(OLD) == "a"
-    assert engines.named("local") is pair["a"]
+    assert engines.find_by_name("local") is pair["a"]

@@ -50,7 +50,7 @@ def cluster():
 
 @pytest.fixture
 def attempts(store, cluster):
-    return AttemptService(store, Engines.only(cluster))
+    return AttemptService(store, Engines.from_engine(cluster))
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_an_attempt_that_the_engine_sees_is_not_fenced(store, cluster, attempts,
 
 
 def test_an_engine_that_always_knows_takes_no_word(store, job):
-    code, message = refusal(AttemptService(store, Engines.only(Observing())), job.uid, 1)
+    code, message = refusal(AttemptService(store, Engines.from_engine(Observing())), job.uid, 1)
     assert code is Code.FAILED_PRECONDITION
     assert "cluster always knows by itself" in message
     assert fence_events(store, job) == []
@@ -136,6 +136,6 @@ def test_a_job_that_waits_for_its_first_attempt_has_none(store, attempts):
 def test_an_engine_that_this_server_has_not_is_named(store, cluster, job):
     away = Explanation(reason=Reason.ENGINE_AWAY, message="no such file")
     engines = Engines({"cluster": ServedEngine(engine=cluster)}, {"other": away})
-    engines.ask(lambda keys: dict.fromkeys(keys, "other"))
+    engines.set_lookup(lambda keys: dict.fromkeys(keys, "other"))
     code, message = refusal(AttemptService(store, engines), job.uid, 1)
     assert (code, message) == (Code.UNAVAILABLE, "this server runs without the engine other")

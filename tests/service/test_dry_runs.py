@@ -35,7 +35,7 @@ def engine(tmp_path):
 def launching(store, engine, tmp_path):
     return Launching(
         store,
-        Engines.only(engine),
+        Engines.from_engine(engine),
         images=images(*TABLE, environments=(BARE,)),
         buckets=Buckets(root=tmp_path / "buckets"),
         library=tmp_path / LIBRARY,
@@ -49,7 +49,7 @@ def desk(store):
 
 @pytest.fixture
 def dry_run(desk, engine, launching):
-    runs = DryRuns(jobs=desk.jobs, engines=Engines.only(engine), preview=launching.preview)
+    runs = DryRuns(jobs=desk.jobs, engines=Engines.from_engine(engine), preview=launching.preview)
 
     def dry_run(document, kind=JobKind.CUSTOM_JOB, location=PLACE):
         return runs.manifest(kind, PROJECT, location, document)
@@ -129,7 +129,7 @@ def test_a_location_is_for_vertex_jobs_alone(dry_run):
 
 def test_limits_of_the_project_apply(store, engine, launching):
     desk = Desk(store, images(*TABLE, environments=(BARE,)), project_jobs_max=1)
-    runs = DryRuns(jobs=desk.jobs, engines=Engines.only(engine), preview=launching.preview)
+    runs = DryRuns(jobs=desk.jobs, engines=Engines.from_engine(engine), preview=launching.preview)
     desk.custom(custom_job())
     refused = refusal(runs.manifest, JobKind.CUSTOM_JOB, PROJECT, PLACE, custom_job())
     assert refused.code is Code.RESOURCE_EXHAUSTED
@@ -163,7 +163,7 @@ def test_a_tuning_job_has_the_plan_of_one_trial(dry_run):
 def test_an_engine_with_a_queue_of_its_own_renders_the_plan(store, launching, engine, monkeypatch):
     """Such an engine gets a claim, as at a start."""
     claims = []
-    engines = Engines.only(engine)
+    engines = Engines.from_engine(engine)
     monkeypatch.setattr(engine, "traits", replace(engine.traits, places=PlacedBy.ENGINE))
     monkeypatch.setattr(
         type(engine), "manifest", lambda _self, _key, _plan, place: claims.append(place) or {}

@@ -38,7 +38,7 @@ def launch(store, tmp_path):
 def launching(store, folder, table):
     return Launching(
         store,
-        Engines.only(LocalEngine(folder / "jobs")),
+        Engines.from_engine(LocalEngine(folder / "jobs")),
         images=table,
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,
@@ -78,7 +78,7 @@ class EngineWithoutNetworks(LocalEngine):
 def test_an_engine_that_gives_no_networks_is_asked_for_none(desk, store, tmp_path):
     launch = Launching(
         store,
-        Engines.only(EngineWithoutNetworks(tmp_path / "jobs")),
+        Engines.from_engine(EngineWithoutNetworks(tmp_path / "jobs")),
         images=images(*MAPPED),
         buckets=Buckets(root=tmp_path / "buckets"),
         library=tmp_path / LIBRARY,
@@ -385,7 +385,7 @@ def place(tmp_path):
 def with_gateway(store, folder, place, mode="users", **changes):
     return Launching(
         store,
-        Engines.only(LocalEngine(folder / "jobs", LocalOptions(isolation=Isolation(mode)))),
+        Engines.from_engine(LocalEngine(folder / "jobs", LocalOptions(isolation=Isolation(mode)))),
         images=images(*MAPPED),
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,
@@ -458,7 +458,7 @@ def test_a_container_with_a_network_of_its_own_asks_no_resolver_for_the_metadata
     runtime = DOCKER.with_walls(is_read_only=True)
     launch = Launching(
         store,
-        Engines.only(LocalEngine(tmp_path / "jobs", LocalOptions(containers=runtime))),
+        Engines.from_engine(LocalEngine(tmp_path / "jobs", LocalOptions(containers=runtime))),
         images=images(containers=runtime),
         buckets=Buckets(root=tmp_path / "buckets"),
         library=tmp_path / LIBRARY,

@@ -92,7 +92,7 @@ def _launching(store, folder, networks):
     options = LocalOptions(network=JobNetwork(is_own=networks))
     return Launching(
         store,
-        Engines.only(LocalEngine(folder / "jobs", options)),
+        Engines.from_engine(LocalEngine(folder / "jobs", options)),
         images=images(ANY_IMAGE),
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,

@@ -35,7 +35,7 @@ def launch(store, tmp_path):
 def launching(store, folder, table):
     return Launching(
         store,
-        Engines.only(LocalEngine(folder / "jobs")),
+        Engines.from_engine(LocalEngine(folder / "jobs")),
         images=table,
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,

@@ -49,7 +49,7 @@ def started(store, tmp_path):
         buckets = Buckets(root=tmp_path / "buckets")
         launching = Launching(
             store,
-            Engines.only(LocalEngine(tmp_path / "jobs")),
+            Engines.from_engine(LocalEngine(tmp_path / "jobs")),
             images=table,
             buckets=buckets,
             library=tmp_path / LIBRARY,

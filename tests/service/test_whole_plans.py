@@ -110,7 +110,7 @@ def launching(store, folder, table, setting):
     place = GatewayPlace("127.0.0.1", 4443, None, folder / "gateway/bundle.pem")
     return Launching(
         store,
-        Engines.only(
+        Engines.from_engine(
             LocalEngine(
                 folder / "jobs",
                 LocalOptions(

@@ -162,7 +162,7 @@ def build(
         future = beside.submit(lambda: _engines(settings, engine))
         store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
         engines = future.result()
-    engines.ask(store.engines_of)
+    engines.set_lookup(store.engines_of)
     nearest = engines.nearest
     images = _images(settings, engines)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
@@ -289,7 +289,7 @@ def _images(settings: Settings, engines: Engines) -> ImagesByEngine:
 
 
 def _engines(settings: Settings, engine: Engine | None) -> Engines:
-    return engines_of(settings) if engine is None else Engines.only(engine)
+    return engines_of(settings) if engine is None else Engines.from_engine(engine)
 
 
 def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:

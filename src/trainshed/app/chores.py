@@ -34,7 +34,7 @@ _LEARN_SHARE: Final = 0.05
 
 def _jobs_dirs(settings: Settings, engines: Engines) -> tuple[Path, ...]:
     """List the folders of jobs: the server's own, and those of engines."""
-    return tuple(dict.fromkeys([settings.jobs_dir, *engines.jobs]))
+    return tuple(dict.fromkeys([settings.jobs_dir, *engines.job_folders]))
 
 
 def open_job_log(settings: Settings, engines: Engines) -> JobLog:

@@ -70,7 +70,7 @@ class _Chooser:
             wants=job.wants,
             project=job.project,
         )
-        judge = self.engines.judging(needs, self.never)
+        judge = self.engines.make_judge(needs, self.never)
         offered, wants = self._now_offered(), frozenset(job.wants.items())
 
         def find_refusal(name: str) -> Explanation | None:
@@ -85,7 +85,7 @@ class _Chooser:
     def _now_offered(self) -> tuple[OfferedEngine, ...]:
         now = time.monotonic()
         if now - self._asked_at >= _ASKED_AGAIN_S:
-            self._offered, self._asked_at = self.engines.offered(), now
+            self._offered, self._asked_at = self.engines.list_offered(), now
             self._judged.clear()
         return self._offered
 
@@ -98,7 +98,7 @@ def _chosen(engines: Engines, job: WaitingJob, name: str, why: str = "") -> Chos
         name=name,
         places=True,
         enqueued_max=traits.enqueued_max,
-        wants=engines.wishes(name, job.wants),
+        wants=engines.resolve_wishes(name, job.wants),
         why=why,
-        closed=engines.health_of(name),
+        closed=engines.check_health(name),
     )

@@ -26,7 +26,7 @@ class FleetReporter:
 
     def _report(self, name: str) -> bool:
         """Store an engine's nodes; return whether they changed.  Skip an unreachable engine."""
-        fleet = self._engines.fleet_of(name)
+        fleet = self._engines.list_nodes(name)
         if fleet is None:
             return False
         nodes = tuple(fleet)

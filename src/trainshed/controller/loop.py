@@ -84,7 +84,7 @@ class Controller:
         does not check model folders.
         """
         pace = pace or Pace()
-        engines.ask(store.engines_of)
+        engines.set_lookup(store.engines_of)
         self._monotonic = monotonic
         self._observe_s = pace.observe_s
         self._observed_at = float("-inf")

@@ -173,7 +173,7 @@ class Performer:
 
     def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:
         if key.attempt > 0:
-            self.engines.of(key).stop(key, self._order(key, commands))
+            self.engines.get_by_attempt(key).stop(key, self._order(key, commands))
         return True
 
     def _order(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> StopOrder:

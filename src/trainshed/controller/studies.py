@@ -118,7 +118,9 @@ class Reports:
         search_note = ""
         for number in range(max(1, attempt), stored.job_attempt + 1):
             key = AttemptKey(stored.job_uid, number)
-            measured = self._engines.of(key).measured(key, mark if number == attempt else 0)
+            measured = self._engines.get_by_attempt(key).measured(
+                key, mark if number == attempt else 0
+            )
             new += measured.reports
             attempt, mark, search_note = number, measured.mark, measured.found
         return tuple(new), (attempt, mark), search_note

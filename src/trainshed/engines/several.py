@@ -1,7 +1,7 @@
-"""The engines of a server, looked up by name or by an attempt; one that fails stops no other.
+"""The engines of a server, looked up by name or by attempt; an engine that fails stops no other.
 
-The seats or the claim of a launch name the engine.  Later callers get the engine that the attempt
-is known to have; after a restart the store knows it.
+The seats or the claim of a launch name the engine of an attempt, and ``Engines`` remembers it.
+For attempts that an earlier process launched, ``Engines`` reads the name from the store.
 """
 
 import errno
@@ -25,26 +25,26 @@ _LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Attempts whose engines are remembered; beyond it the store is asked again.
+#: How many attempts ``Engines`` remembers; beyond it, it reads their engines from the store again.
 _REMEMBERED_MAX: Final = 100_000
-#: How long the end waits for all of them together (seconds).
+#: How long ``Engines.close`` waits for all engines together (seconds).
 _CLOSE_S: Final = 2.0
 #: The traits of an engine that this server runs without; no caller reads its ``python``.
 _ABSENT: Final = Traits(reach=NodeLocation.ANY, python="")
 
-#: The engines of attempts by name, as far as they are known; empty: of the first.
+#: Returns the names of attempts' engines; an empty name stands for the first engine.
 EnginesOf = Callable[[Collection[AttemptKey]], Mapping[AttemptKey, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedEngine:
-    """An engine with what the configuration says of it."""
+    """An engine with its configuration."""
 
     engine: Engine
     regions: tuple[str, ...] = ()
-    """The regions that it serves; all if empty."""
+    """The regions that the engine serves; all if empty."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Wishes that its jobs have unless their own labels say otherwise."""
+    """Wishes of its jobs; labels of a job override them."""
     environments: Mapping[str, str] = field(default_factory=dict)
     """Interpreters on its nodes by the names of environments."""
 
@@ -55,7 +55,7 @@ class Engines:
     def __init__(
         self, served: Mapping[str, ServedEngine], failed: Mapping[str, Explanation] | None = None
     ) -> None:
-        """``served`` has one at least; ``failed`` could not be made, and say why."""
+        """``served`` has at least one engine; ``failed`` has the reasons why others do not run."""
         self.served = dict(served)
         self.failed = dict(failed or {})
         self.first = next(iter(self.served))
@@ -68,50 +68,50 @@ class Engines:
         self._silent: set[tuple[str, str]] = set()
 
     @classmethod
-    def only(cls, engine: Engine) -> "Engines":
-        """The lookup of a server with one engine."""
+    def from_engine(cls, engine: Engine) -> "Engines":
+        """Return the engines of a server that has only this one."""
         return cls({engine.name: ServedEngine(engine=engine)})
 
     def __iter__(self) -> Iterator[Engine]:
         return (entry.engine for entry in self.served.values())
 
-    def ask(self, find: EnginesOf) -> None:
+    def set_lookup(self, find: EnginesOf) -> None:
         """Set the lookup for the engines of attempts that this process did not launch."""
         self._find = find
 
     @property
     def nearest(self) -> Engine:
-        """The engine on the server's machine; where there is none, the first."""
+        """The engine that runs jobs on the server's machine; if there is none, the first."""
         here = (engine for engine in self if engine.traits.reach is NodeLocation.THIS_MACHINE)
         return next(here, self.served[self.first].engine)
 
     @property
     def are_several(self) -> bool:
-        """Whether people must know of which engine a node is."""
+        """Whether a server has several engines, so that output must name the engine of a node."""
         return len(self.served) + len(self.failed) > 1
 
-    def named(self, name: str) -> Engine | None:
-        """The engine of a name; empty: the first.  None: this server runs without it."""
+    def find_by_name(self, name: str) -> Engine | None:
+        """Return the engine of this name; the first one if empty; None if the server has none."""
         served = self.served.get(self._current_name(name))
         return served.engine if served else None
 
-    def serving(self, name: str) -> Engine:
-        """The engine of a name.  Raises OSError where this server runs without it."""
-        engine = self.named(name)
+    def get_by_name(self, name: str) -> Engine:
+        """Return the engine of this name.  Raises OSError if this server runs without it."""
+        engine = self.find_by_name(name)
         if engine is None:
             raise OSError(errno.EAGAIN, self._without(name))
         return engine
 
-    def of(self, key: AttemptKey) -> Engine:
-        """The engine of an attempt.  Raises OSError where this server runs without it."""
-        return self.serving(self.name_of(key))
+    def get_by_attempt(self, key: AttemptKey) -> Engine:
+        """Return the engine of an attempt.  Raises OSError if this server runs without it."""
+        return self.get_by_name(self.name_of(key))
 
     def name_of(self, key: AttemptKey) -> str:
-        """The name of the engine of an attempt."""
+        """Return the name of the engine of an attempt."""
         return self._names_of([key])[key]
 
     def name_at(self, place: SeatsOrClaim) -> str:
-        """The name of the engine of a gang: it is on one."""
+        """Return the name of the engine that has these seats or gets this claim."""
         if isinstance(place, Claim):
             return place.engine or self.first
         return next((seat.engine for seat in place if seat.engine), self.first)
@@ -119,64 +119,64 @@ class Engines:
     def assign(self, key: AttemptKey, place: SeatsOrClaim) -> Engine:
         """Remember the engine of a place as the attempt's, and return it for the launch.
 
-        Raises OSError where this server runs without it.
+        Raises OSError if this server runs without it.
         """
         name = self.name_at(place)
-        engine = self.serving(name)
+        engine = self.get_by_name(name)
         self._remember(key, name)
         if isinstance(place, Claim):
             self.waits.handed_over(key)
         return engine
 
     def traits_of(self, name: str) -> Traits:
-        """The traits of an engine; the defaults for one that this server runs without."""
-        engine = self.named(name)
+        """Return the traits of an engine; the defaults if this server runs without it."""
+        engine = self.find_by_name(name)
         return engine.traits if engine else _ABSENT
 
     def are_seats_on(self, node: Node) -> bool:
-        """Whether the server places jobs on a node: its engine is served and has no queue."""
+        """Whether the server places jobs on a node: its engine runs here and has no queue."""
         return node.engine in self.served and self.traits_of(node.engine).places is PlacedBy.SERVER
 
-    def health_of(self, name: str) -> Explanation | None:
-        """What keeps one engine from working, with since when."""
+    def check_health(self, name: str) -> Explanation | None:
+        """Return why an engine does not work, and since when; None: it works."""
         if why := self.failed.get(name):
             return why
         silent: Explanation | None = _silent(name)
         fault = self._ask_engine(name, "health", lambda engine: engine.health(), silent)
         return self._with_since(name, fault)
 
-    def healths(self) -> Mapping[str, Explanation | None]:
-        """What keeps each engine from working; None: it is well."""
-        return {name: self.health_of(name) for name in (*self.served, *self.failed)}
+    def check_healths(self) -> Mapping[str, Explanation | None]:
+        """Return why each engine does not work, by name; None: it works."""
+        return {name: self.check_health(name) for name in (*self.served, *self.failed)}
 
     @property
-    def jobs(self) -> tuple[Path, ...]:
-        """The folders of jobs that engines have beside the server's own."""
+    def job_folders(self) -> tuple[Path, ...]:
+        """The job folders of engines besides the server's own."""
         folders = (engine.traits.jobs for engine in self)
         return tuple(dict.fromkeys(filter(None, folders)))
 
-    def offered(self) -> tuple[OfferedEngine, ...]:
-        """All that this server runs with, to the choice of one for a job."""
+    def list_offered(self) -> tuple[OfferedEngine, ...]:
+        """Return the engines among which a job's engine is chosen."""
         return tuple(
-            OfferedEngine(name=name, regions=entry.regions, away=self.health_of(name))
+            OfferedEngine(name=name, regions=entry.regions, away=self.check_health(name))
             for name, entry in self.served.items()
         )
 
-    def wishes(self, name: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """The wishes with which a job goes to an engine."""
+    def resolve_wishes(self, name: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the wishes that an engine gets with a job: its labels, then the configuration."""
         served = self.served.get(name)
         return wishes(labels, served.labels if served else None)
 
-    def judging(
+    def make_judge(
         self, needs: JobNeeds, never: Callable[[JobDemand], Explanation | None]
     ) -> Callable[[str], Explanation | None]:
-        """Why each engine can never hold a job.
+        """Return a function that says why the engine of a name can never run the job.
 
-        ``never`` judges by the nodes whose places the server gives out.
+        ``never`` checks the nodes on which the server places jobs.
         """
 
         def judge(name: str) -> Explanation | None:
-            theirs = replace(needs, wants=self.wishes(name, needs.wants))
+            theirs = replace(needs, wants=self.resolve_wishes(name, needs.wants))
             why = self._ask_engine(name, "judge", lambda engine: engine.judge(theirs), None)
             if why or self.traits_of(name).places is PlacedBy.ENGINE:
                 return why
@@ -184,8 +184,8 @@ class Engines:
 
         return judge
 
-    def fleet_of(self, name: str) -> Sequence[Node] | None:
-        """The nodes of one engine; None: it cannot say now."""
+    def list_nodes(self, name: str) -> Sequence[Node] | None:
+        """Return the nodes of an engine; None: it does not answer now."""
 
         def look(engine: Engine) -> Sequence[Node] | None:
             return [replace(node, engine=name) for node in engine.fleet()]
@@ -204,7 +204,7 @@ class Engines:
         ]
 
     def close(self) -> None:
-        """Close all at once: each has its own two seconds, and so have all."""
+        """Close all engines at the same time, and wait up to two seconds."""
         if len(self.served) == 1:
             self.served[self.first].engine.close()
             return
@@ -218,12 +218,10 @@ class Engines:
         for thread in closing:
             thread.join(max(0.0, until - time.monotonic()))
 
-    # within
-
     def _close(self, name: str) -> None:
         try:
             self.served[name].engine.close()
-        except Exception:  # noqa: BLE001 - one engine's fault is not the others'
+        except Exception:  # noqa: BLE001 - other engines must still work
             _LOG.exception("cannot close the engine %s", name)
 
     def _without(self, name: str) -> str:
@@ -232,7 +230,7 @@ class Engines:
         return f"{message}: {why.message}" if why else message
 
     def _names_of(self, keys: Collection[AttemptKey]) -> dict[AttemptKey, str]:
-        # looked up once: what is remembered may be forgotten meanwhile, here or by another thread
+        # one lookup each: another thread may clear the dictionary meanwhile
         names = {key: name for key in keys if (name := self._of.get(key)) is not None}
         if unknown := [key for key in keys if key not in names]:
             for key, name in self._find(unknown).items():
@@ -241,9 +239,9 @@ class Engines:
         return {key: self._current_name(names.get(key, "")) for key in keys}
 
     def _current_name(self, name: str) -> str:
-        """What an engine is called now: attempts keep the name under which they were launched.
+        """Return the present name of an engine: attempts keep the name of their launch.
 
-        One that was there before it had a table of its own was called as its kind.
+        An engine that the configuration did not name then had the name of its kind.
         """
         if not name:
             return self.first
@@ -255,7 +253,7 @@ class Engines:
         self._of[key] = name
 
     def _observe(self, name: str, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        if self.named(name) is None:
+        if self.find_by_name(name) is None:
             why = Explanation(reason=Reason.ENGINE_AWAY, message=self._without(name))
             return [Observation(key=key, phase=Phase.UNKNOWN, waits=why) for key in keys]
         unknown: Sequence[Observation] = [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
@@ -273,11 +271,11 @@ class Engines:
         ]
 
     def _ask_engine(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:
-        """The answer of one engine; what it cannot say is logged once, until it can again."""
-        engine = self.serving(name)
+        """Return the answer of an engine; log a failure once, until the engine answers again."""
+        engine = self.get_by_name(name)
         try:
             answer = ask(engine)
-        except Exception:  # noqa: BLE001 - one engine's fault is not the others'
+        except Exception:  # noqa: BLE001 - other engines must still work
             if (name, what) not in self._silent:
                 self._silent.add((name, what))
                 _LOG.exception("cannot ask the engine %s for its %s", name, what)

@@ -96,7 +96,7 @@ def _examine(settings: "Settings") -> "DoctorReport":
                 settings.store_url,
                 partial(_list_attempts, engines, here=True),
                 elsewhere=partial(_list_attempts, engines, here=False),
-                roots=engines.jobs,
+                roots=engines.job_folders,
             )
         )
 

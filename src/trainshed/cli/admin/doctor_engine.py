@@ -38,7 +38,7 @@ def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
 def _engine(name: str, settings: Settings) -> Engine:
     engines = engines_of(settings)
     if name in engines.served:
-        return engines.serving(name)
+        return engines.get_by_name(name)
     if why := engines.failed.get(name):
         raise UsageFault(f"cannot make the engine {name!r} of --engine: {why.message}")
     accepted = ", ".join(sorted(engines.served))

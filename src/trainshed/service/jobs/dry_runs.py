@@ -92,7 +92,7 @@ class DryRuns:
     ) -> Mapping[str, str]:
         try:
             plan = self.preview(unstored, place)
-            return self.engines.serving(engine).manifest(UNSTORED_KEY, plan, place)
+            return self.engines.get_by_name(engine).manifest(UNSTORED_KEY, plan, place)
         except Fault as fault:
             raise invalid(fault.violations) from None
         except TransientFault as fault:

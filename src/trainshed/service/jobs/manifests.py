@@ -74,7 +74,7 @@ class Manifests:
         record = self.stories.find(project, job_id)
         key = AttemptKey(record.uid, _number(record, attempt))
         name = self.engines.name_of(key)
-        engine = self.engines.named(name)
+        engine = self.engines.find_by_name(name)
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
         if not isinstance(engine, SupportsSentTexts):

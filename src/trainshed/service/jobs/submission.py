@@ -150,7 +150,7 @@ class SeenFleet:
             demand=replace(needs.demand, engine=engine),
             project=needs.project,
             running_s_max=needs.running_s_max,
-            wants=engines.wishes(engine, needs.wants),
+            wants=engines.resolve_wishes(engine, needs.wants),
         )
 
     def _judge(self, needs: JobNeeds, lacks: Lacks) -> Explanation | None:
@@ -162,7 +162,7 @@ class SeenFleet:
         return self._feasibility.judge(project, demand) if self._nodes else None
 
     def _choose(self, needs: JobNeeds, lacks: Lacks, engines: Engines) -> EngineChoice:
-        judge = engines.judging(needs, partial(self._judge_by_nodes, needs.project))
+        judge = engines.make_judge(needs, partial(self._judge_by_nodes, needs.project))
 
         def whole(name: str) -> Explanation | None:
             too_large = self._feasibility.too_large(needs.project, needs.demand)
@@ -170,7 +170,7 @@ class SeenFleet:
             return judge(name) or (too_large if places else None) or lacks(name)
 
         engine_name = needs.wants.get(ENGINE_LABEL)
-        return choose(engine_name, needs.demand.region, engines.offered(), whole)
+        return choose(engine_name, needs.demand.region, engines.list_offered(), whole)
 
     def _look(self) -> None:
         if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:
@@ -335,7 +335,7 @@ def _images(spec: JobSpec, rules: SubmitRules) -> Images:
     engine_name = spec.labels.get(ENGINE_LABEL)
     names = [
         offer.name
-        for offer in (rules.engines.offered() if rules.engines else ())
+        for offer in (rules.engines.list_offered() if rules.engines else ())
         if offer.name == engine_name
         or (engine_name is None and (not offer.regions or spec.region in {None, *offer.regions}))
     ]

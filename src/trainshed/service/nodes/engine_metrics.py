@@ -22,7 +22,7 @@ def families(engines: Engines, held: Iterable[Holding]) -> Iterator[Metric]:
     up = GaugeMetricFamily(
         "trainshed_engine_up", "1 while an engine is well", labels=["engine", "reason"]
     )
-    for name, why in engines.healths().items():
+    for name, why in engines.check_healths().items():
         up.add_metric([name, why.reason.value if why else ""], 0.0 if why else 1.0)
     return iter((up, _enqueued(engines, held), _waits(engines), _ages(engines), _commands(engines)))
 

@@ -85,7 +85,7 @@ class AttemptService:
         return record
 
     def _engine_of(self, name: str) -> SupportsFencing:
-        engine = self.engines.named(name)
+        engine = self.engines.find_by_name(name)
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
         if not isinstance(engine, SupportsFencing):

@@ -105,7 +105,7 @@ class NodeService:
 
     def _engines(self) -> list[EngineHealth]:
         """Return the health of each engine of this server."""
-        healths = self.engines.healths() if self.engines else {}
+        healths = self.engines.check_healths() if self.engines else {}
         return [
             EngineHealth(
                 name=name,

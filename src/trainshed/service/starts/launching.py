@@ -247,7 +247,7 @@ class Launching:
     def _engine_of(self, key: AttemptKey, place: SeatsOrClaim) -> _AttemptEngine:
         """Raises OSError where this server runs without the engine of the place."""
         name = self._engines.name_at(place)
-        engine = self._engines.serving(name)
+        engine = self._engines.get_by_name(name)
         return _AttemptEngine(key, name, engine, engine.traits, self._images.of(name))
 
     def _prepare(
