@@ -19,7 +19,7 @@ from typing import Final
 
 from benchmarks.harness import ROOT, TRAINSHED, Benchmark, Goal, Report, at_most
 from trainshed.config import ImageMapping
-from trainshed.engines.container_runtime import Found as FoundRuntime
+from trainshed.engines.container_runtime import RuntimeChoice
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import JobUid, ProjectId
 from trainshed.planning.scaling.calibration import Run, RunKind
@@ -148,7 +148,7 @@ def submit(count: int) -> Goal:
         "containerSpec": {"imageUri": "registry.test/a"},
     }
     mapped = (ImageMapping(environment="default", image="registry.test/*", entrypoint=("true",)),)
-    runtime = FoundRuntime(None, "none")
+    runtime = RuntimeChoice(None, "none")
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"sqlite:///{folder}/jobs.db")
         notes, spent = PlanNotes(store=store, make=lambda: lambda _: None), 0.0

@@ -320,7 +320,7 @@ def test_a_large_study_is_asked_for_less_often(monkeypatch):
     paused = []
     states = iter(["JOB_STATE_RUNNING", "JOB_STATE_RUNNING", "JOB_STATE_SUCCEEDED"])
 
-    class Followed:
+    class FollowedJob:
         pause = paused.append
 
         def job(self):
@@ -328,5 +328,5 @@ def test_a_large_study_is_asked_for_less_often(monkeypatch):
 
     clock = iter([0.0, 2.0, 2.0, 2.01, 3.0])
     monkeypatch.setattr(tuning_watch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    list(tuning_watch._documents(Followed()))
+    list(tuning_watch._documents(FollowedJob()))
     assert paused == [2.0 / tuning_watch.SHARE_MAX, tuning_watch.POLL_S]

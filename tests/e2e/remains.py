@@ -6,7 +6,7 @@ from pathlib import Path
 
 from e2e.chaos import records, uid_of
 from e2e.support import native, wait_until
-from trainshed.engines.processes.identity import lives
+from trainshed.engines.processes.identity import is_alive
 from trainshed.engines.supervise.leftovers import marked
 from trainshed.engines.supervise.record.folder import AttemptFolder
 
@@ -59,7 +59,7 @@ class Remains:
         folders = [AttemptFolder(path) for path in self.attempts]
         holders = filter(None, (folder.holder() for folder in folders))
         held = [f"{folder.path} is held" for folder in folders if folder.is_held()]
-        return held + [str(holder.pid) for holder in holders if lives(holder)]
+        return held + [str(holder.pid) for holder in holders if is_alive(holder)]
 
     def boxes(self):
         """The directories in cgroup trees that were made for its attempts and are still there."""

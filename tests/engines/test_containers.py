@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.engines.apptainer import Bind, client_env, mount, variables
-from trainshed.engines.container_runtime import NONE, UNPRIVILEGED, Found, Runtime
+from trainshed.engines.container_runtime import NONE, UNPRIVILEGED, Runtime, RuntimeChoice
 from trainshed.engines.local.containers.argv import (
     SHM_BYTES_MIN,
     ContainerSpec,
@@ -113,7 +113,7 @@ def test_a_container_runs_as_the_user_without_more_rights_and_hears_sigterm():
 @pytest.mark.parametrize("runtime", [DOCKER, PODMAN])
 @pytest.mark.parametrize("user", [USER, None])
 def test_containers_of_a_server_have_no_rights_whoever_they_run_as(runtime, user):
-    walled = runtime._replace(has_walls=True, is_read_only=True, user=user)
+    walled = runtime._replace(is_isolated=True, is_read_only=True, user=user)
     argv = run_words(walled, box(processes_max=500))
     assert values(argv, "--cap-drop") == ["ALL"]
     assert values(argv, "--pids-limit") == ["500"]
@@ -126,7 +126,7 @@ def test_containers_of_a_server_have_no_rights_whoever_they_run_as(runtime, user
 
 
 def test_a_container_without_peers_has_a_network_of_its_own():
-    walled = DOCKER._replace(has_walls=True)
+    walled = DOCKER._replace(is_isolated=True)
     assert "--network" not in run_words(walled, box())
     assert values(run_words(walled, box(has_peers=True)), "--network") == ["host"]
     assert values(run_words(DOCKER, box()), "--network") == ["host"]
@@ -386,11 +386,11 @@ def test_a_runtime_is_asked_only_if_it_was_chosen(tmp_path):
 
 @pytest.mark.parametrize(("name", "is_there"), [("docker", True), ("apptainer", False)])
 def test_no_job_of_a_server_that_is_root_runs_where_containers_are_their_caller_s(name, is_there):
-    choice = Found(Runtime(name, f"/usr/bin/{name}", "1", UNPRIVILEGED))
-    walled = choice.with_walls(is_read_only=True, is_root=True)
+    choice = RuntimeChoice(Runtime(name, f"/usr/bin/{name}", "1", UNPRIVILEGED))
+    walled = choice.with_isolation(is_read_only=True, is_root=True)
     assert bool(walled.runtime) is is_there
     assert is_there or "allow_root_jobs" in walled.reason
-    assert choice.with_walls(is_read_only=True).runtime
+    assert choice.with_isolation(is_read_only=True).runtime
 
 
 def test_containers_of_a_server_that_is_root_are_not(tmp_path):

@@ -39,7 +39,7 @@ def daemon():
 def start(daemon, tmp_path):
     """Starts a container as a supervisor would; what a test leaves is removed."""
     choice = find("docker", environ=daemon)
-    runtime, walled = choice.runtime, choice.with_walls(is_read_only=True).runtime
+    runtime, walled = choice.runtime, choice.with_isolation(is_read_only=True).runtime
     bucket, work, progress = (tmp_path / name for name in ("bucket", "work", "progress"))
     for folder in (bucket, work, progress):
         folder.mkdir()

@@ -23,7 +23,7 @@ from engines.own_network import (
 )
 from engines.support import FOREVER, wait_until
 from trainshed.engines.isolation.mounts import RESOLVER
-from trainshed.engines.network.leftovers import look_at_networks
+from trainshed.engines.network.leftovers import count_job_networks
 from trainshed.engines.network.netlink import Netlink
 from trainshed.engines.network.rule import CIDR
 from trainshed.engines.network.way_out import PROGRAM
@@ -378,7 +378,7 @@ def test_a_way_out_that_is_killed_is_told_and_started_again(root, mark):
 def test_doctor_counts_the_networks_of_jobs(root, mark):
     engine = launch_in_network(root, mark, FOREVER, FOREVER, layout=NetworkLayout.REPLICA)
     until(engine, Phase.READY)
-    before = look_at_networks()
+    before = count_job_networks()
     assert before.ways_out >= 1
     assert before.namespaces >= 3
     assert (before.left_over, before.links) == ((), ())
@@ -390,9 +390,9 @@ def test_doctor_tells_of_a_way_out_that_has_no_supervisor():
     code = "import time; time.sleep(600)"
     argv = (PROGRAM, "-c", code, f"--cidr={CIDR}")
     with subprocess.Popen(argv, executable=sys.executable) as process:
-        wait_until(lambda: process.pid in look_at_networks().left_over, "doctor sees it")
+        wait_until(lambda: process.pid in count_job_networks().left_over, "doctor sees it")
         process.kill()
-    assert process.pid not in look_at_networks().left_over
+    assert process.pid not in count_job_networks().left_over
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -22,7 +22,7 @@ from trainshed.engines.slurm.proof import (
 from trainshed.engines.slurm.spool import EndInSlurm
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import Order
-from trainshed.engines.warden.protocol import IS_LEFT
+from trainshed.engines.warden.protocol import ENDS_PROCESSES
 from trainshed.model.attempt import AttemptKey, Loss, Outcome, ReplicaExit
 from trainshed.model.explanation import Reason
 from trainshed.model.roles import Role
@@ -56,7 +56,7 @@ def facts(word=None, **more):
 BEGUN = {"has_begun": True}
 KILLED = {**BEGUN, "outcome": outcome(signal=15)}
 INTERRUPTED = {**BEGUN, "outcome": outcome(143, interrupted=True)}
-LEFT = {**BEGUN, "outcome": outcome(143, interrupted=True, message=f"n1 {IS_LEFT}")}
+LEFT = {**BEGUN, "outcome": outcome(143, interrupted=True, message=f"n1 {ENDS_PROCESSES}")}
 GONE = Memory(missed=2, counted_at=9)
 LONG_OVER = Memory(over_since_s=-LATE_S)
 REQUEUED = Memory(queued_at=7, is_requeued=True)
@@ -107,7 +107,9 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts("FAILED", **LEFT),
             Memory(),
-            Over(EndInSlurm(f"the cluster reclaims its nodes: n1 {IS_LEFT}", Loss.MAINTENANCE)),
+            Over(
+                EndInSlurm(f"the cluster reclaims its nodes: n1 {ENDS_PROCESSES}", Loss.MAINTENANCE)
+            ),
         ),
         # its launcher keeps the nodes: believed once an answer shows its job after that
         (facts("RUNNING", **KILLED, is_held=True), Memory(held_at=8), Runs()),

@@ -113,7 +113,7 @@ def test_a_machine_that_goes_down_interrupts_its_jobs(root, mark, tmp_path):
     supervisor(root)
     attempt_records = AttemptRecords()
     attempt_records.read(engine._attempts.get(KEY).folder.records)
-    identity.send(identity_of(attempt_records.began), signal.SIGTERM)
+    identity.send_signal(identity_of(attempt_records.began), signal.SIGTERM)
     wait_until(lambda: len(texts(root)) > 1, "the replica was told")
     assert json.loads(texts(root)[1])["reason"] == "maintenance"
     go.touch()

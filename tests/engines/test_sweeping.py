@@ -7,7 +7,7 @@ import pytest
 
 from engines.attempts import KEY, engine_at, observe, supervisor, until
 from engines.support import marked_processes, plan_of, python_replica, wait_until
-from trainshed.engines.container_runtime import Found, Runtime
+from trainshed.engines.container_runtime import Runtime, RuntimeChoice
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.model.attempt import Phase
 from trainshed.model.launch_plan import ContainerPlan
@@ -40,7 +40,7 @@ def runtime(tmp_path, monkeypatch):
 def killed_with_a_container(root, mark, runtime, gpus, monkeypatch):
     """An attempt whose container lives on without its supervisor; the engine, and where it is."""
     monkeypatch.setenv("TRAINSHED_TEST_MARK", mark)
-    engine = engine_at(root, find_gpus=None, fake_gpus=1, containers=Found(runtime))
+    engine = engine_at(root, find_gpus=None, fake_gpus=1, containers=RuntimeChoice(runtime))
     image = ContainerPlan(image="image")
     replica = python_replica(Role.PRIMARY, 0, "", container=image, gpu_count=gpus)
     engine.launch(KEY, plan_of([replica]), ())

@@ -129,7 +129,7 @@ def taken_port_of_jobs(data_dir):
     with socket.create_server(("127.0.0.1", 0)) as thief:
         port = thief.getsockname()[1]
         # the pid of the last server is another program's now
-        server = identity.of(1)._replace(start_ticks=7)
+        server = identity.read_identity(1)._replace(start_ticks=7)
         (data_dir / FILE).write_text(json.dumps({"port": port, "server": server}))
         yield port
     os.close(lock)

@@ -284,7 +284,7 @@ def test_a_second_server_takes_the_place_of_the_first(tmp_path):
     place = first.open()
     document = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(
-        json.dumps(document | {"server": identity.of(1)})
+        json.dumps(document | {"server": identity.read_identity(1)})
     )  # as if another process had it
     second = GatewayListener(tmp_path, echo)
     assert second.open()[:2] == place[:2]
@@ -304,7 +304,7 @@ def test_a_second_server_gives_no_job_the_port_that_a_stranger_took_from_the_fir
         taken_port_of_jobs(tmp_path) as port,
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as first,
     ):
-        note = {"port": port, "server": identity.of(first.pid)}
+        note = {"port": port, "server": identity.read_identity(first.pid)}
         (tmp_path / FILE).write_text(json.dumps(note))
         second = GatewayListener(tmp_path, Echo())
         assert (second.open().port, second.open().refusal) == (port, "")

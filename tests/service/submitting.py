@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from trainshed.config import ImageMapping
-from trainshed.engines.container_runtime import Found, Runtime
+from trainshed.engines.container_runtime import Runtime, RuntimeChoice
 from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState
 from trainshed.service.jobs.job_service import JobService
@@ -31,8 +31,8 @@ MAPPED = tuple(
 
 
 #: A runtime that is never called.
-DOCKER = Found(Runtime("docker", "/usr/bin/docker", "28.2.2", "1000:1000", has_init=True))
-NO_DAEMON = Found(None, "docker is installed but its daemon does not answer")
+DOCKER = RuntimeChoice(Runtime("docker", "/usr/bin/docker", "28.2.2", "1000:1000", has_init=True))
+NO_DAEMON = RuntimeChoice(None, "docker is installed but its daemon does not answer")
 
 
 def images(*mappings, environments=(), containers=NO_DAEMON):

@@ -455,7 +455,7 @@ def test_a_container_with_a_network_of_its_own_asks_no_resolver_for_the_metadata
 ):
     """Google's logging client does, at its start; without a resolver each question takes 10 s."""
     monkeypatch.setattr(engine, "bridge_address", lambda _runtime: "172.17.0.1")
-    runtime = DOCKER.with_walls(is_read_only=True)
+    runtime = DOCKER.with_isolation(is_read_only=True)
     launch = Launching(
         store,
         Engines.from_engine(LocalEngine(tmp_path / "jobs", LocalOptions(containers=runtime))),

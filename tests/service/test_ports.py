@@ -292,7 +292,7 @@ def test_a_server_believes_only_the_process_that_it_noted(tmp_path):
         with short_path(str(path)) as short:
             listener.bind(short)
         listener.listen()
-        noted = {"holder": identity.of(os.getppid()), "secret": "x"}
+        noted = {"holder": identity.read_identity(os.getppid()), "secret": "x"}
         (tmp_path / NOTE).write_text(json.dumps(noted))
         ports = HeldPorts(tmp_path, {})
         try:
@@ -346,7 +346,7 @@ def stranger_at(folder):
 
 def stop(pid):
     os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: identity.is_suspended(identity.of(pid)))
+    wait_until(lambda: identity.is_suspended(identity.read_identity(pid)))
 
 
 def descriptors_of(pid):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.base import Living
-from trainshed.engines.network.leftovers import NetworksSeen
+from trainshed.engines.network.leftovers import JobNetworkCounts
 from trainshed.engines.supervise.leftovers import SUBREAPER
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey, Phase
@@ -191,7 +191,7 @@ BREACHES = {
             process(AttemptKey(8, 1), devices=frozenset({"GPU-1", "GPU-2"})),
         )
     ),
-    "networks-end-with-jobs": snapshot(networks=NetworksSeen(left_over=(99,), links=("tap0",))),
+    "networks-end-with-jobs": snapshot(networks=JobNetworkCounts(left_over=(99,), links=("tap0",))),
     "logs-are-whole": with_folder(log=LogFacts(wrong=("line 3 of 00000001.jsonl is not read",))),
     "records-are-whole": with_folder(wrong_records=("line 2 cannot be read",)),
     "secrets-are-private": with_disk(open_modes={"/data/admin-token": 0o644}),
@@ -378,7 +378,7 @@ def test_the_same_breach_of_another_subject_is_another_breach():
 
 def test_networks_of_all_servers_have_a_line_of_their_own():
     """What was looked at is of one server; the networks of this machine are of all."""
-    observation = snapshot(networks=NetworksSeen(namespaces=5, ways_out=3))
+    observation = snapshot(networks=JobNetworkCounts(namespaces=5, ways_out=3))
     report = DoctorReport(results=(), snapshot=observation)
     assert report.networks.startswith("3 networks of jobs with 5 namespaces are on this machine")
     assert "network" not in report.looked_at

@@ -3,27 +3,23 @@
 The chain's guards run first and set ``request.state.caller``.  See ``openapi.json`` there.
 """
 
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic
 from typing import Annotated, Any
 
-import anyio
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
 
 from trainshed.api import native_models as models
 from trainshed.api.chain import database_away
 from trainshed.api.documents import refusal_response
+from trainshed.api.log_stream import LogStream, stream_lines
 from trainshed.api.native_callers import Known, Readable, Submittable, administrator
 from trainshed.api.native_lists import job_list_router, quota_router
 from trainshed.api.permissions import Permissions
-from trainshed.api.threads import LOG_THREADS
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import ProjectId
@@ -45,7 +41,7 @@ from trainshed.service.learning.calibrations import (
     PredictionScores,
 )
 from trainshed.service.log.pages import LogService
-from trainshed.service.log.stream import LogCursor, check_trial
+from trainshed.service.log.stream import check_trial
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes.fencing import AttemptService, FencedAttempt
 from trainshed.service.nodes.node_service import Fleet, NodeOrdered, NodeService
@@ -55,13 +51,8 @@ from trainshed.service.upkeep.buckets import AdoptedBucket, BucketService
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind
-from trainshed.wire.native_v1 import line_json
 from trainshed.wire.times import seconds
 
-#: Seconds between two reads of a quiet job's log.
-FOLLOW_S = 0.2
-#: Seconds between two checks of a stream's token.
-ADMITTED_S = 1.0
 #: The most events of one response.
 EVENTS_MAX = 1000
 #: The most lines of a log's end in one response.
@@ -199,63 +190,10 @@ def _jobs(native: Native) -> APIRouter:
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
         cursor = native.logs.cursor(record, trial=trial, task=task)
-        lines = _stream(cursor, follow=follow, tail=tail)
-        body = _while_admitted(lines, request.state.admit_again)
-        return LogStream(native.streams, caller, body)
+        lines = stream_lines(cursor, request.state.admit_again, follow=follow, tail=tail)
+        return LogStream(native.streams, caller, lines)
 
     return router
-
-
-class LogStream(StreamingResponse):
-    """A response that streams a log; refused if the caller has too many streams."""
-
-    def __init__(self, streams: Streams, caller: Caller, body: AsyncIterator[bytes]) -> None:
-        """Count the stream only when it is sent."""
-        super().__init__(body, media_type="application/x-ndjson")
-        self._streams = streams
-        self._caller = caller
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream, and count it for the caller.  Raises Refusal."""
-        with self._streams.one(self._caller):
-            await super().__call__(scope, receive, send)
-
-
-async def _while_admitted(
-    lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
-) -> AsyncIterator[bytes]:
-    """End a stream when its caller's token is no longer valid."""
-    looked_s = monotonic()
-    async for piece in lines:
-        if monotonic() - looked_s > ADMITTED_S:
-            try:
-                await admit()
-            except Refusal as refusal:
-                if refusal.code is not Code.UNAVAILABLE:  # the database is unavailable for a moment
-                    return
-            looked_s = monotonic()
-        if piece:
-            yield piece
-
-
-async def _stream(cursor: LogCursor, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
-    """Yield existing lines, then new ones.  It occupies a thread only while it reads."""
-    if tail is not None:
-        await LOG_THREADS.run(cursor.skip_to_last, tail)
-    while True:
-        if written := await LOG_THREADS.run(_render_lines, cursor):
-            yield written
-        if written or not cursor.has_all:
-            continue
-        if cursor.is_over or not follow:
-            return
-        yield b""
-        await anyio.sleep(FOLLOW_S)
-
-
-def _render_lines(cursor: LogCursor) -> bytes:
-    texts = (json.dumps(line_json(line), ensure_ascii=False) for line in cursor.read())
-    return "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
 
 
 def _plans(native: Native) -> APIRouter:

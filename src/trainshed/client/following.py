@@ -26,7 +26,7 @@ SIGNAL_BASE: Final = 128
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedJob:
     """Follows the job at a native path.  ``note`` prints remarks on the connection."""
 
     server: "Server"

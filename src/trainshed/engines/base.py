@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from trainshed.engines.container_runtime import NONE, Found
+from trainshed.engines.container_runtime import NONE, RuntimeChoice
 from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation
 from trainshed.model.launch_plan import Address, LaunchPlan, ReplicaPlan
@@ -104,7 +104,7 @@ class Traits:
     reach: NodeLocation
     python: str
     """The interpreter on its nodes that has Trainshed: reducers and jobs that ask for none."""
-    containers: Found = NONE
+    containers: RuntimeChoice = NONE
     """What runs the images of jobs there, or why nothing does."""
     isolation: str = ""
     """How programs of jobs are kept apart there, for people; empty where that is not known."""

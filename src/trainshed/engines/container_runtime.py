@@ -42,7 +42,7 @@ class Runtime(NamedTuple):
     """``UID:GID`` of the containers, or ``USER_OF_PROJECT``; the image's own if None."""
     has_init: bool = False
     """Whether it can add a first process that forwards signals and reaps children."""
-    has_walls: bool = False
+    is_isolated: bool = False
     """Whether containers have no capabilities, and a network of their own if they have no peers.
     True for jobs of a server; containers of a local run have the rights of its user."""
     is_read_only: bool = False
@@ -55,19 +55,19 @@ class Runtime(NamedTuple):
         return f"{self.name} {self.version}, containers run as {users.get(self.user, self.user)}"
 
 
-class Found(NamedTuple):
+class RuntimeChoice(NamedTuple):
     """The container runtime at the start of the server, or the reason why there is none."""
 
     runtime: Runtime | None
     reason: str = ""
     """``docker is installed but its daemon does not answer``; empty if there is a runtime."""
-    way_out: str = (
+    remedy: str = (
         "a container runtime on the server (docker, podman or apptainer); then a restart of the "
         "server"
     )
     """What to install or set to get a runtime, as text for messages."""
 
-    def with_walls(self, *, is_read_only: bool, is_root: bool = False) -> "Found":
+    def with_isolation(self, *, is_read_only: bool, is_root: bool = False) -> "RuntimeChoice":
         """Return the runtime for jobs of a server; ``is_root``: the server runs as root.
 
         Returns a reason instead if jobs would run as root.
@@ -77,15 +77,15 @@ class Found(NamedTuple):
         if self.runtime is None:
             return self
         if is_root and self.runtime.name in CHILDREN_OF_CLIENT:
-            return Found(
+            return RuntimeChoice(
                 None,
                 f"{self.runtime.name} would run containers as root; use docker or podman, run the "
                 "server as another user, or set allow_root_jobs = true in [isolation]",
             )
-        runtime = self.runtime._replace(has_walls=True, is_read_only=is_read_only)
+        runtime = self.runtime._replace(is_isolated=True, is_read_only=is_read_only)
         return self._replace(runtime=runtime)
 
-    def for_projects(self) -> "Found":
+    def for_projects(self) -> "RuntimeChoice":
         """Return the runtime with a user for each project, unless the settings name a user."""
         if self.runtime is None or self.runtime.user != UNPRIVILEGED:
             return self
@@ -97,4 +97,4 @@ class Found(NamedTuple):
         return self.runtime.description if self.runtime else f"none: {self.reason}"
 
 
-NONE: Final = Found(None, 'the setting container_runtime is "none"')
+NONE: Final = RuntimeChoice(None, 'the setting container_runtime is "none"')

@@ -5,7 +5,7 @@ from typing import Final
 
 from trainshed.model.step_times import StepTimes
 from trainshed.planning.scaling.input_bound import WAITS
-from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
+from trainshed.planning.scaling.step_statistics import StepStatistics, summarize_times
 
 #: The fewest steps for statistics.
 STEPS_MIN: Final = 10
@@ -17,7 +17,7 @@ class StepsAchieved:
     """The steps of the replica that decides."""
 
     times: StepTimes
-    statistics: StepsSeen
+    statistics: StepStatistics
     ran_s: float
     """Seconds that the replica ran; 0 if unknown."""
 
@@ -80,7 +80,7 @@ class StepsAchieved:
 
 def steps_achieved(times: StepTimes, ran_s: float = 0.0) -> StepsAchieved | None:
     """Return the statistics of a report; None with too few steps."""
-    statistics = steps_seen(times)
+    statistics = summarize_times(times)
     if statistics is None or times.steps < STEPS_MIN:
         return None
     return StepsAchieved(times=times, statistics=statistics, ran_s=ran_s)

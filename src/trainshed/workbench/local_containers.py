@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.container_runtime import Found, Runtime
+from trainshed.engines.container_runtime import Runtime, RuntimeChoice
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
 from trainshed.service.starts.bucket_uris import GCS, named
@@ -18,7 +18,7 @@ _ITSELF: Final = ImageMapping(environment=CONTAINER, image="*")
 
 def contained(spec: JobSpec, python: str, runtime: Runtime) -> dict[Role, str]:
     """Return the roles that run in their own images, each with a sentence for the job's log."""
-    by_role = stand_ins(spec, Images((), (_ITSELF,), python, Found(runtime)))
+    by_role = stand_ins(spec, Images((), (_ITSELF,), python, RuntimeChoice(runtime)))
     return {
         role: stand_in.note
         for role, stand_in in by_role.items()

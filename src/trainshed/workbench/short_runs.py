@@ -26,7 +26,7 @@ from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.step_times import StepTimes
 from trainshed.planning.scaling.calibration import Run, RunKind
-from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
+from trainshed.planning.scaling.step_statistics import StepStatistics, summarize_times
 from trainshed.workbench.local_run import Host, LocalJob, prepare, start
 from trainshed.workbench.machine_load import busy_elsewhere
 from trainshed.workbench.step_lines import StepLines
@@ -244,7 +244,7 @@ class _Watch:
     def enough(self, steps: Mapping[str, StepTimes]) -> str:
         """See ``engines.local.foreground``."""
         times = self.reported(steps)
-        stats = steps_seen(times) if times is not None else None
+        stats = summarize_times(times) if times is not None else None
         if stats is None:
             self._first = time.monotonic()
         self.why = _TRAINS if stats is None and self._trains(steps) else self._why(stats)
@@ -255,7 +255,7 @@ class _Watch:
         candidates = steps.get(self._task_name), self._step_lines.times
         return self._is_input and any(times and times.steps >= _STEPS_LEAST for times in candidates)
 
-    def _why(self, stats: StepsSeen | None) -> str:
+    def _why(self, stats: StepStatistics | None) -> str:
         now = time.monotonic()
         if stats is None:
             return _LATE if now - self._began > self._limits.start_s else ""
@@ -267,7 +267,7 @@ class _Watch:
 
 
 def _as_run(kind: RunKind, accelerators: int, times: StepTimes, batch: float, load: float) -> Run:
-    stats = steps_seen(times)
+    stats = summarize_times(times)
     assert stats is not None  # noqa: S101  # a run without steps has failed before
     samples = times.samples / times.steps if times.steps else 0.0
     is_input = kind is RunKind.INPUT

@@ -131,7 +131,7 @@ def _measure(
     """Measure the rate of ``devices``, a count and a name.  Raises EngineFault."""
     from trainshed.planning.scaling.calibration import RunKind
     from trainshed.planning.scaling.devices_compared import Rate
-    from trainshed.planning.scaling.steps_seen import steps_seen
+    from trainshed.planning.scaling.step_statistics import summarize_times
     from trainshed.workbench.last_lines import LastLines
     from trainshed.workbench.short_runs import Bench, NoSteps, RunLimits, measure
 
@@ -159,7 +159,7 @@ def _measure(
         for line in last_lines.lines:
             note(line)
         raise EngineFault(f"the run with --device {device} failed: {fault}") from None
-    observation = steps_seen(measurement.times)
+    observation = summarize_times(measurement.times)
     return Rate(
         name=name,
         count=count,

@@ -10,7 +10,7 @@ from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.resource_texts import wait_lines
 from trainshed.cli.jobs.submitted import interruptible, report_job_continues, stream
 from trainshed.cli.terminal import note
-from trainshed.client.following import Followed
+from trainshed.client.following import FollowedJob
 
 EXAMPLE = """\
   trainshed jobs logs census_1
@@ -53,7 +53,7 @@ def run(request: flags.Request) -> int:
         query = {"task": args.task_name, "tail": args.tail, "trial": trial}
         _print_until_now(place, named, printer, query)
         return 0
-    followed = Followed(place.server, named.path, note)
+    followed = FollowedJob(place.server, named.path, note)
     try:
         stream(followed, printer, args.task_name, trial, tail=args.tail)
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.submitted import report_left_running, stream
 from trainshed.cli.terminal import note
 from trainshed.client.collections import collection_of, native_path
-from trainshed.client.following import Followed
+from trainshed.client.following import FollowedJob
 
 
 def parser(prog: str) -> flags.Parser:
@@ -37,7 +37,7 @@ def run(request: flags.Request) -> int:
     args = request.args
     place = place_of(args)
     name = resource_name(place, collection_of(args.group), args.name)
-    followed = Followed(place.server, native_path(name, place.project), note)
+    followed = FollowedJob(place.server, native_path(name, place.project), note)
     try:
         printer = LinePrinter(sys.stdout, as_json=args.format == "json")
         with report_other_project(place, name):

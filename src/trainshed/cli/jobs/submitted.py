@@ -12,7 +12,7 @@ from trainshed.cli.jobs.resource_texts import wait_lines
 from trainshed.cli.terminal import err, note, out, out_json
 from trainshed.client.collections import commands_of, native_path, state_of
 from trainshed.client.faults import Json
-from trainshed.client.following import Followed, exit_code_of
+from trainshed.client.following import FollowedJob, exit_code_of
 
 EXIT_INTERRUPTED = 130
 
@@ -30,7 +30,7 @@ def report_created(place: ServerPlace, group: str, name: str, job: Json) -> None
 def follow_created(place: ServerPlace, group: str, name: str, *, as_json: bool) -> int:
     """Print the log of a new job until the job ends; return its exit code."""
     note(f"{name} is submitted; Ctrl-C leaves it running")
-    followed = Followed(place.server, native_path(name, place.project), note)
+    followed = FollowedJob(place.server, native_path(name, place.project), note)
     try:
         stream(followed, LinePrinter(sys.stderr if as_json else sys.stdout))
         end = followed.end()
@@ -45,7 +45,7 @@ def follow_created(place: ServerPlace, group: str, name: str, *, as_json: bool) 
 
 
 def stream(
-    followed: Followed,
+    followed: FollowedJob,
     printer: LinePrinter,
     task: str | None = None,
     trial: str | None = None,

@@ -29,7 +29,7 @@ from trainshed.cli.terminal import (
 )
 from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
-from trainshed.client.following import Followed, NativeTrials, native_trials
+from trainshed.client.following import FollowedJob, NativeTrials, native_trials
 from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.wire.native_v1 import latest
 from trainshed.workbench.study_view import (
@@ -55,7 +55,7 @@ _ML_TRIALS: Final = "trainingOutput"
 
 def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
     """Watch the study at a path of its dialect; return 0 if it succeeds, else 1."""
-    followed = Followed(place.server, path, note)
+    followed = FollowedJob(place.server, path, note)
     trials = native_trials(place.server, name, place.project)
     try:
         if as_json:
@@ -69,13 +69,13 @@ def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
     return 0 if state == "SUCCEEDED" else 1
 
 
-def _studies(followed: Followed, trials: NativeTrials) -> Iterator[StudyView]:
+def _studies(followed: FollowedJob, trials: NativeTrials) -> Iterator[StudyView]:
     """Yield the study with its native trials, repeatedly until it has ended."""
     for document in _documents(followed):
         yield add_native_trials(read_view(document), trials.ask())
 
 
-def _documents(followed: Followed) -> Iterator[Json]:
+def _documents(followed: FollowedJob) -> Iterator[Json]:
     while True:
         began = time.monotonic()
         document = followed.job()
@@ -86,7 +86,7 @@ def _documents(followed: Followed) -> Iterator[Json]:
         followed.pause(max(POLL_S, took_s / SHARE_MAX))
 
 
-def _draw_live(followed: Followed, trials: NativeTrials) -> str:
+def _draw_live(followed: FollowedJob, trials: NativeTrials) -> str:
     view = TuningView(colour=wants_colour("auto", sys.stdout))
     followed.note = view.set_remark
     with Screen(sys.stdout) as screen:
@@ -98,7 +98,7 @@ def _draw_live(followed: Followed, trials: NativeTrials) -> str:
     return study.state
 
 
-def _print_changes(followed: Followed, trials: NativeTrials) -> str:
+def _print_changes(followed: FollowedJob, trials: NativeTrials) -> str:
     previous: StudyView | None = None
     for study in _studies(followed, trials):
         for line in changes(previous, study):
@@ -108,7 +108,7 @@ def _print_changes(followed: Followed, trials: NativeTrials) -> str:
     return study.state
 
 
-def _print_json(followed: Followed) -> str:
+def _print_json(followed: FollowedJob) -> str:
     last_parts: dict[str, Any] = {}
     state = ""
     for document in _documents(followed):

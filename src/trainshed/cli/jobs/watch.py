@@ -16,7 +16,7 @@ from trainshed.cli.jobs.watch_view import JobView, Screen, replica_table
 from trainshed.cli.terminal import note, out, out_json, wants_colour
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
-from trainshed.client.following import Followed, exit_code_of
+from trainshed.client.following import FollowedJob, exit_code_of
 from trainshed.model.resource_names import TUNING_JOBS, ResourceName
 
 _DETAILS = (
@@ -69,7 +69,7 @@ def run(request: flags.Request) -> int:
     job = find_job(place, args.job)
     if study_path := _study_path(place, job.name):
         return _follow_study(place, args.job, study_path, args.format)
-    followed = Followed(place.server, job.path, note)
+    followed = FollowedJob(place.server, job.path, note)
     try:
         if args.format == "json":
             end = _print_changes(followed)
@@ -100,7 +100,7 @@ def _study_path(place: ServerPlace, full_name: str) -> str | None:
     return path if "hyperparameters" in training else None
 
 
-def _print_changes(followed: Followed) -> Json:
+def _print_changes(followed: FollowedJob) -> Json:
     last: Json = {}
     for job in followed.states():
         if job != last:
@@ -109,7 +109,7 @@ def _print_changes(followed: Followed) -> Json:
     return last
 
 
-def _print_lines(followed: Followed) -> Json:
+def _print_lines(followed: FollowedJob) -> Json:
     stream(followed, LinePrinter())
     end = followed.end()
     if end["replicas"]:
@@ -118,7 +118,7 @@ def _print_lines(followed: Followed) -> Json:
     return end
 
 
-def _draw_live(followed: Followed) -> Json:
+def _draw_live(followed: FollowedJob) -> Json:
     tail = _Tail(followed)
     view = JobView(colour=wants_colour("auto", sys.stdout))
     followed.note = view.set_remark
@@ -137,12 +137,12 @@ def _draw_live(followed: Followed) -> Json:
 
 
 class _Tail:
-    def __init__(self, followed: Followed) -> None:
+    def __init__(self, followed: FollowedJob) -> None:
         """Prepare to read the log of a job."""
         self.lines: deque[Json] = deque(maxlen=TAIL)
         self.has_grown = threading.Event()
         self.is_over = False
-        self._followed = Followed(followed.server, followed.path, lambda _: None)
+        self._followed = FollowedJob(followed.server, followed.path, lambda _: None)
 
     def start(self) -> None:
         """Read in a daemon thread until the job has ended."""

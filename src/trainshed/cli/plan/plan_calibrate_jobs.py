@@ -15,7 +15,7 @@ from trainshed.cli.plan.plan_calibrate import check_out, write_calibration
 from trainshed.cli.terminal import note
 from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
-from trainshed.client.following import Followed
+from trainshed.client.following import FollowedJob
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.texts import count_noun
 
@@ -167,7 +167,7 @@ def _measure_job(place: ServerPlace, planned: _PlannedJob, times: _Times) -> "Jo
         path = native_path(name, place.project)
         hosts = count_noun(planned.hosts, "host")
         note(f"{hosts}: {name} trains for {times.seconds:g} s; Ctrl-C cancels it")
-        _wait_for_training(Followed(place.server, path, note), times)
+        _wait_for_training(FollowedJob(place.server, path, note), times)
     finally:
         if not _cancel(place, f"{collection.path(name, place.project, place.region)}:cancel", path):
             note(
@@ -195,7 +195,7 @@ def _is_spread(job: Json, hosts: int) -> bool:
     return False
 
 
-def _wait_for_training(followed: Followed, times: _Times) -> None:
+def _wait_for_training(followed: FollowedJob, times: _Times) -> None:
     """Wait until the job has run long enough or ended.  Raises UsageFault if it never starts."""
     began, running_since = time.monotonic(), 0.0
     why = ""

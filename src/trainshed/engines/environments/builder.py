@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.isolation.compose import ProjectUser, give
-from trainshed.engines.isolation.enter import program, walled, wrappers
+from trainshed.engines.isolation.enter import find_program_pid, isolate_program, list_wrappers
 from trainshed.engines.isolation.modes import LANDLOCK
 from trainshed.engines.isolation.mounts import NO_FOLDERS
 from trainshed.engines.isolation.view import Mounts, ReplicaView
@@ -83,7 +83,7 @@ class Builder(NamedTuple):
         env["TMPDIR"] = make_short_name(view.tmp) if view.mode == LANDLOCK else private_tmp
         env |= _uv_settings()
         more = NO_FOLDERS._replace(resolver=view.resolver or None)
-        run = walled(view, argv, Mounts(more=more), env)
+        run = isolate_program(view, argv, Mounts(more=more), env)
         return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.descriptors)
 
     def end(self) -> None:
@@ -102,9 +102,9 @@ class Builder(NamedTuple):
         """
         if self.view is None:
             return
-        command = program(self.view, pid)
+        command = find_program_pid(self.view, pid)
         if not tree.living(tree.children(command)):
-            own_pids = {command, pid, *wrappers(self.view, pid)}
+            own_pids = {command, pid, *list_wrappers(self.view, pid)}
             parent = os.getpid()
             tree.kill_listed(lambda: [p for _, p in tree.descendants(parent) if p not in own_pids])
 

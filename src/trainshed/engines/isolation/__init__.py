@@ -1,5 +1,5 @@
-"""What a job's programs can reach: the walls around a replica, one module a mode.
+"""Isolates the programs of a job: one module for each isolation mode.
 
-``choose`` decides for the server, by trying; ``compose`` says which walls a replica gets; the
-supervisor builds them with the module of the mode, between fork and exec.
+``choose`` tries the modes at the start of the server; ``compose`` decides the view of a replica;
+the supervisor applies it with the module of the mode, between fork and exec.
 """

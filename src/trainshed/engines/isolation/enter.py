@@ -7,20 +7,20 @@ from trainshed.engines.isolation.modes import LANDLOCK, SANDBOX, USERS
 from trainshed.engines.isolation.view import Mounts, ReplicaView
 
 
-class Walled(NamedTuple):
+class IsolatedProgram(NamedTuple):
     """How to run a program in its isolation."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     enter: Callable[[], None] | None
-    """Called in the forked child, last before exec; raises OSError where the isolation fails."""
+    """Called in the forked child, last before exec; raises OSError if the isolation fails."""
     descriptors: tuple[int, ...] = ()
     """Descriptors of the program; the caller closes them after the fork."""
 
 
-def walled(
+def isolate_program(
     view: ReplicaView | None, argv: Sequence[str], mounts: Mounts, env: Mapping[str, str]
-) -> Walled:
+) -> IsolatedProgram:
     """Prepare before the fork; a program without a view is not isolated.
 
     Only the module of the mode is imported, so that a supervisor stays small.
@@ -29,42 +29,42 @@ def walled(
     if view is not None and mode == USERS:
         from trainshed.engines.isolation import users  # noqa: PLC0415 - see above
 
-        return Walled(tuple(argv), env, users.enter(view, mounts))
+        return IsolatedProgram(tuple(argv), env, users.enter(view, mounts))
     if view is not None and mode == LANDLOCK:
         from trainshed.engines.isolation import landlock  # noqa: PLC0415 - see above
 
-        return Walled(tuple(argv), env, landlock.enter(view, mounts))
+        return IsolatedProgram(tuple(argv), env, landlock.enter(view, mounts))
     if view is not None and mode == SANDBOX:
         from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
 
         descriptors = sandbox.arguments(view, mounts, env)
         enter = sandbox.enter(descriptors, argv[0], mounts, env)
-        return Walled(sandbox.wrap(argv, descriptors[0]), {}, enter, descriptors)
+        return IsolatedProgram(sandbox.wrap(argv, descriptors[0]), {}, enter, descriptors)
     from trainshed.engines.isolation import none  # noqa: PLC0415 - see above
 
-    return Walled(tuple(argv), env, none.enter(mounts))
+    return IsolatedProgram(tuple(argv), env, none.enter(mounts))
 
 
-def wrappers(view: ReplicaView | None, pid: int) -> tuple[int, ...]:
-    """The processes around a program that was started as ``pid``, which get no signals."""
+def list_wrappers(view: ReplicaView | None, pid: int) -> tuple[int, ...]:
+    """List the processes between ``pid`` and the replica's own program; they get no signals."""
     if view is None or view.mode != SANDBOX:
         return ()
     from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
 
-    return sandbox.wrappers(pid)
+    return sandbox.list_wrappers(pid)
 
 
-def program(view: ReplicaView | None, pid: int) -> int:
-    """The program that was started as ``pid``, or ``pid`` where there is none yet."""
+def find_program_pid(view: ReplicaView | None, pid: int) -> int:
+    """Return the pid of the program that was started as ``pid``; ``pid`` if there is none yet."""
     if view is None or view.mode != SANDBOX:
         return pid
     from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
 
-    return sandbox.program_of(pid)
+    return sandbox.find_program_pid(pid)
 
 
 def signal_in(view: ReplicaView | None, status: int | None) -> int | None:
-    """The signal that an exit status stands for, where a wrapper exits in the program's place."""
+    """Return the signal that a wrapper's exit status reports; None if it reports none."""
     if view is None or view.mode != SANDBOX:
         return None
     from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.isolation import device_nodes, linux, seccomp
 from trainshed.engines.isolation.modes import LANDLOCK
 from trainshed.engines.isolation.none import enter as prepare_mounts
-from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
+from trainshed.engines.isolation.view import IsolationFault, Mounts, ReplicaView
 
 # from linux/landlock.h
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
@@ -70,7 +70,7 @@ def version() -> int:
 
 
 def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
-    """The function that the forked child calls; it raises WallFault there."""
+    """The function that the forked child calls; it raises IsolationFault there."""
     abi = version()
     rules = tuple(_rules(view, _all_rights(abi)))
     before = {there: _identity(there) for _, there in view.folders}
@@ -94,7 +94,7 @@ def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
             seccomp.install(filtered)
             os.umask(_UMASK)
         except OSError as error:
-            raise WallFault(LANDLOCK, error) from error
+            raise IsolationFault(LANDLOCK, error) from error
 
     return enter_isolation
 

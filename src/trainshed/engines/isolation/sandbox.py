@@ -17,7 +17,7 @@ from typing import Final
 from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.modes import SANDBOX
 from trainshed.engines.isolation.mounts import private_files
-from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
+from trainshed.engines.isolation.view import IsolationFault, Mounts, ReplicaView
 from trainshed.engines.processes import tree
 
 #: The folders that every program needs, where the machine has them.
@@ -58,7 +58,7 @@ def _memory_file(name: str, data: bytes) -> int:
 
 
 def wrap(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
-    """The command to execute, with an empty environment.  Raises WallFault."""
+    """The command to execute, with an empty environment.  Raises IsolationFault."""
     return (find_bubblewrap(), "--args", str(descriptor), "--", *argv)
 
 
@@ -81,7 +81,7 @@ def enter(
     return prepare
 
 
-def program_of(pid: int) -> int:
+def find_program_pid(pid: int) -> int:
     """The process of the program that a bubblewrap runs; the bubblewrap where there is none yet.
 
     It has one child, the first process of the namespace, whose first child is the program.
@@ -90,7 +90,7 @@ def program_of(pid: int) -> int:
     return inside[0] if inside else pid
 
 
-def wrappers(pid: int) -> tuple[int, ...]:
+def list_wrappers(pid: int) -> tuple[int, ...]:
     """Bubblewrap, and the first process of the namespace."""
     return (pid, *tree.children(pid)[:1])
 
@@ -151,8 +151,8 @@ def _exists(program: str, mounts: Mounts, env: Mapping[str, str]) -> bool:
 
 
 def find_bubblewrap() -> str:
-    """The path of bubblewrap; the job's variables do not change it.  Raises WallFault."""
+    """The path of bubblewrap; the job's variables do not change it.  Raises IsolationFault."""
     for folder in _PLACES:
         if os.access(path := f"{folder}/bwrap", os.X_OK):
             return path
-    raise WallFault(SANDBOX, OSError(errno.ENOENT, "bubblewrap is not installed", "bwrap"))
+    raise IsolationFault(SANDBOX, OSError(errno.ENOENT, "bubblewrap is not installed", "bwrap"))

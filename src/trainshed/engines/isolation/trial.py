@@ -5,7 +5,7 @@ import sys
 from typing import Final
 
 from trainshed.engines.isolation import seccomp
-from trainshed.engines.isolation.enter import walled
+from trainshed.engines.isolation.enter import isolate_program
 from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.trial import run_forked
@@ -57,7 +57,7 @@ def main(mode: str, folder: str, uid: str, refused_calls: str) -> int:
 
 def _run(view: ReplicaView, argv: tuple[str, ...]) -> str:
     try:
-        run = walled(view, argv, Mounts(), dict(os.environ))
+        run = isolate_program(view, argv, Mounts(), dict(os.environ))
     except Exception as error:  # noqa: BLE001 - after any error the mode does not work
         return str(error) or type(error).__name__
     parent = os.getpid()

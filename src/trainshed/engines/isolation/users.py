@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.isolation import device_nodes, linux, seccomp
 from trainshed.engines.isolation import mounts as mounting
 from trainshed.engines.isolation.modes import USERS
-from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
+from trainshed.engines.isolation.view import IsolationFault, Mounts, ReplicaView
 
 #: Folders with temporary files of all users.
 TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own
@@ -53,7 +53,7 @@ class _Step(NamedTuple):
 
 
 def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
-    """The function that the forked child calls; it raises WallFault there."""
+    """The function that the forked child calls; it raises IsolationFault there."""
     if view.uid is None or view.gid is None:
         raise AssertionError("the mode users needs a user")
     uid, gid = view.uid, view.gid
@@ -80,7 +80,7 @@ def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
             _become(uid, gid, capabilities)
             seccomp.install(filtered)
         except OSError as error:
-            raise WallFault(USERS, error) from error
+            raise IsolationFault(USERS, error) from error
 
     return enter_isolation
 

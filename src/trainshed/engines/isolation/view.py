@@ -49,11 +49,11 @@ class Mounts(NamedTuple):
     """Its root, home and files of ``/etc``."""
 
 
-class WallFault(OSError):
+class IsolationFault(OSError):
     """A program cannot be isolated, and is not started."""
 
     def __init__(self, mode: str, error: OSError) -> None:
         """Name the mode and the step that failed, for the job's events."""
-        name = error.filename or "the walls"
+        name = error.filename or "the isolation"
         step = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
         super().__init__(error.errno, error.strerror, f"isolation {mode}: {step}")

@@ -52,7 +52,7 @@ from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.local.port_watch import PortWatch
 from trainshed.engines.network.addresses import loopback_addresses, own_addresses
 from trainshed.engines.processes import peers
-from trainshed.engines.processes.identity import lives
+from trainshed.engines.processes.identity import is_alive
 from trainshed.engines.processes.variables import without_secrets
 from trainshed.engines.supervise.kernel import cgroups, kill
 from trainshed.engines.supervise.leftovers import PID_NAMESPACE, SUBREAPER, describe_means, marked
@@ -287,7 +287,9 @@ class LocalEngine:
                 with suppress(OSError):  # what was read before is still true
                     attempt.records.read(attempt.folder.records)
         began = ((attempt.records.began, attempt.key) for attempt in attempts)
-        return {record.pid: key for record, key in began if record and lives(identity_of(record))}
+        return {
+            record.pid: key for record, key in began if record and is_alive(identity_of(record))
+        }
 
     def _warn(self, key: AttemptKey, text: str) -> bool:
         return send_lines(self._folder(key), SERVICE_TASK, [(text, "WARNING")])

@@ -19,7 +19,7 @@ def make(context: EngineContext) -> LocalEngine:
     isolation_options = options.pop("isolation", None)
     containers = detected
     if isolation_options is not None:
-        containers = detected.with_walls(
+        containers = detected.with_isolation(
             is_read_only=isolation_options.pop("container_read_only"),
             is_root=os.geteuid() == 0 and not isolation_options["allow_root_jobs"],
         )

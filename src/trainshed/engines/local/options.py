@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainshed.engines.container_runtime import NONE, Found
+from trainshed.engines.container_runtime import NONE, RuntimeChoice
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.network.choose import JobNetwork
@@ -34,7 +34,7 @@ class LocalOptions:
     gpu_wait_s: float = 60.0
     """How long an attempt waits for GPUs that other processes hold."""
 
-    containers: Found = NONE
+    containers: RuntimeChoice = NONE
     isolation: Isolation | None = None
     """Isolates jobs from each other; None: no isolation."""
     network: JobNetwork = JobNetwork(is_own=False)  # noqa: RUF009 - a constant

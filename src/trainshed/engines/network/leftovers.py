@@ -1,7 +1,8 @@
 """Counts the networks of attempts on this machine, for ``doctor``.
 
 Supervisors hold the namespaces by descriptors, and are the parents of the processes that carry
-packets out of them.  The machine's own network contains nothing of them, so a link there is wrong.
+packets out of them.  The machine's own network has no link with an address of a job; if it has
+one, a supervisor has left it.
 """
 
 import ipaddress
@@ -18,8 +19,8 @@ _NET: Final = "net:["
 _ROUTES: Final = "/proc/net/route"
 
 
-class NetworksSeen(NamedTuple):
-    """Networks of attempts on this machine, of all servers."""
+class JobNetworkCounts(NamedTuple):
+    """How many networks of attempts this machine has, of all servers."""
 
     namespaces: int = 0
     """How many network namespaces supervisors hold."""
@@ -31,7 +32,7 @@ class NetworksSeen(NamedTuple):
     """Links of the machine's own network that have an address of a job's network."""
 
 
-def look_at_networks() -> NetworksSeen:
+def count_job_networks() -> JobNetworkCounts:
     """Count the present networks; processes that this user may not inspect are skipped."""
     held: set[str] = set()
     left_over = []
@@ -41,7 +42,7 @@ def look_at_networks() -> NetworksSeen:
         held |= namespaces or set()
         if namespaces is not None and not namespaces:
             left_over.append(pid)
-    return NetworksSeen(len(held), len(ways_out), tuple(left_over), tuple(_links()))
+    return JobNetworkCounts(len(held), len(ways_out), tuple(left_over), tuple(_links()))
 
 
 def _ways_out() -> Iterator[tuple[int, int]]:

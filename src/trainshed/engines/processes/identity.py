@@ -25,12 +25,12 @@ class Identity(NamedTuple):
     boot_id: str
 
 
-def myself() -> Identity:
+def read_own_identity() -> Identity:
     """Return the identity of the calling process."""
-    return of(os.getpid())
+    return read_identity(os.getpid())
 
 
-def of(pid: int) -> Identity:
+def read_identity(pid: int) -> Identity:
     """Return the identity of a process.  Raises OSError if it has ended."""
     return Identity(pid=pid, start_ticks=_read_start_ticks(pid), boot_id=boot_id())
 
@@ -38,11 +38,11 @@ def of(pid: int) -> Identity:
 def find_identity(pid: int) -> Identity | None:
     """Return the identity of a process; None if it has ended."""
     with suppress(OSError, ValueError, IndexError):
-        return of(pid)
+        return read_identity(pid)
     return None
 
 
-def send(to: Identity, signum: signal.Signals) -> None:
+def send_signal(to: Identity, signum: signal.Signals) -> None:
     """Send a signal to the process, if it still exists.  A pidfd pins it during the check."""
     if to.boot_id != boot_id():
         return
@@ -55,7 +55,7 @@ def send(to: Identity, signum: signal.Signals) -> None:
             os.close(pinned)
 
 
-def lives(process: Identity) -> bool:
+def is_alive(process: Identity) -> bool:
     """Return whether the process lives; a zombie does not."""
     return _read_state(process) not in _DEAD
 

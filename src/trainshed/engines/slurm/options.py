@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from trainshed.engines.container_runtime import APPTAINER, SINGULARITY, Found, Runtime
+from trainshed.engines.container_runtime import APPTAINER, SINGULARITY, Runtime, RuntimeChoice
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
@@ -22,7 +22,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,@%+-]*")
 NO_CONTAINERS: Final = "none"
 #: Names of the programs on the nodes that can run an image for a warden.
 _PROGRAMS: Final = (APPTAINER, SINGULARITY)
-_WAY_OUT: Final = (
+_REMEDY: Final = (
     'apptainer on the nodes, and `containers = "apptainer"` in the [[engine]] table of the '
     "cluster; then a restart of the server"
 )
@@ -258,9 +258,9 @@ def is_container_choice(text: str) -> bool:
     return text == NO_CONTAINERS or (is_program and ("/" not in text or text.startswith("/")))
 
 
-def containers_of(choice: str) -> Found:
+def containers_of(choice: str) -> RuntimeChoice:
     """Return the runtime by the setting ``containers``; it runs as the server's user."""
     if choice == NO_CONTAINERS:
-        return Found(None, 'the setting containers of the engine is "none"', _WAY_OUT)
+        return RuntimeChoice(None, 'the setting containers of the engine is "none"', _REMEDY)
     name = PurePosixPath(choice).name
-    return Found(Runtime(name=name, program=choice, version="of the nodes", user=None))
+    return RuntimeChoice(Runtime(name=name, program=choice, version="of the nodes", user=None))

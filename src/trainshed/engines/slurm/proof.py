@@ -19,14 +19,14 @@ from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.spool import EndInSlurm
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import Order
-from trainshed.engines.warden.protocol import IS_LEFT
+from trainshed.engines.warden.protocol import ENDS_PROCESSES
 from trainshed.model.attempt import SIGNAL_BASE, AttemptKey, Loss, Outcome
 from trainshed.model.explanation import Explanation, Reason
 
 #: Slurm does not know a job any more after so many answers in a row without it.
 _MISSES: Final = 2
-#: The text of ``IS_LEFT`` in launchers of an earlier version.
-_IS_LEFT_EARLIER: Final = "is to be left"
+#: The text of ``ENDS_PROCESSES`` in launchers of an earlier version.
+_ENDS_PROCESSES_EARLIER: Final = "is to be left"
 QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
 #: The end in the records is the attempt's end.
 STANDS: Final = EndInSlurm(stands=True)
@@ -322,7 +322,7 @@ def _is_doubtful(outcome: Outcome) -> bool:
 
 def _interrupted(outcome: Outcome) -> EndInSlurm:
     """Explain an attempt that ended within its grace; Slurm reports no reason for such a job."""
-    if outcome.message.endswith((IS_LEFT, _IS_LEFT_EARLIER)):
+    if outcome.message.endswith((ENDS_PROCESSES, _ENDS_PROCESSES_EARLIER)):
         return EndInSlurm(f"the cluster reclaims its nodes: {outcome.message}", Loss.MAINTENANCE)
     return EndInSlurm("its launcher was stopped from outside Trainshed", Loss.INFRA)
 

@@ -51,9 +51,9 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     while True:
         tree.kill_listed(lambda: {*marked(mark), *list_below(reaper)})
         if reaper is not None and identity.is_suspended(reaper) and not list_below(reaper):
-            identity.send(reaper, signal.SIGKILL)  # one that is not suspended ends by itself
+            identity.send_signal(reaper, signal.SIGKILL)  # one that is not suspended ends by itself
         remaining = [*tree.living({*marked(mark), *_list_in_boxes(boxes)}), *list_below(reaper)]
-        if reaper is not None and identity.lives(reaper):
+        if reaper is not None and identity.is_alive(reaper):
             remaining.append(reaper.pid)
         if not remaining or time.monotonic() > deadline:
             break
@@ -93,7 +93,7 @@ def reaper_of(places: Mapping[str, Any]) -> Identity | None:
 
 def list_below(reaper: Identity | None) -> set[int]:
     """List the living descendants of an attempt's second subreaper; empty if it has ended."""
-    if reaper is None or not identity.lives(reaper):
+    if reaper is None or not identity.is_alive(reaper):
         return set()
     pids = {child for _, child in tree.descendants(reaper.pid)}
     return {*tree.living(pids - _list_ancestors())}

@@ -137,7 +137,7 @@ class _Supervisor:
         places = {} if self._tree is None else self._tree.places
         if self._reaper is not None:
             places["reaper"] = [*self._reaper]
-        self._facts.tell(Began(*identity.myself(), places=places))
+        self._facts.tell(Began(*identity.read_own_identity(), places=places))
         self._wait_until_written()
         room.hold(self._folder.spare, _SPARE_BYTES)
         # read after the record: a server that gives an order then looks for the record

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from trainshed.engines.isolation import mounts
 from trainshed.engines.isolation.enter import (
-    Walled,
-    program,
+    IsolatedProgram,
+    find_program_pid,
+    isolate_program,
+    list_wrappers,
     signal_in,
-    walled,
-    wrappers,
 )
 from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
@@ -193,7 +193,7 @@ class Replicas(Gang):
 
         False: the replica has ended, or the stacks cannot be read.
         """
-        return index in self.living and self._stacks.look(self.program(index), tell)
+        return index in self.living and self._stacks.look(self.find_program_pid(index), tell)
 
     def stop_looking(self) -> None:
         """End every read of stacks that is in progress."""
@@ -212,7 +212,7 @@ class Replicas(Gang):
         faults, errors = os.pipe()
         try:
             for index, replica in enumerate(replicas):
-                self._fork(index, replica, errors, self._build_walls(replica, folder))
+                self._fork(index, replica, errors, self._isolate_replica(replica, folder))
         except OSError as error:
             self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
             self.is_worth_another_try = error.errno in _PASSES
@@ -228,9 +228,9 @@ class Replicas(Gang):
         """Return the present usage of a replica."""
         return self._tree.usage(index)
 
-    def program(self, index: int) -> int:
+    def find_program_pid(self, index: int) -> int:
         """Return the pid of a living replica's program, below the processes that isolate it."""
-        return program(self._view(index), self.living[index])
+        return find_program_pid(self._view(index), self.living[index])
 
     def terminate(self) -> None:
         """Send SIGTERM to the replicas' own processes, and to processes of ended replicas.
@@ -246,8 +246,8 @@ class Replicas(Gang):
     def terminate_all(self) -> None:
         """Send SIGTERM to every process of the replicas that has not got it yet."""
         self._stopped |= set(self.living)
-        walls = (wrappers(self._view(index), pid) for index, pid in self.living.items())
-        self._terminator.signal_all(but=[pid for pids in walls for pid in pids])
+        around = (list_wrappers(self._view(index), pid) for index, pid in self.living.items())
+        self._terminator.signal_all(but=[pid for pids in around for pid in pids])
 
     def close(self) -> None:
         """Signal no process from now on: all have ended, and new ones are not replicas'."""
@@ -264,20 +264,22 @@ class Replicas(Gang):
         self._killed |= set(self.living)
         self._tree.kill()
 
-    def _fork(self, index: int, replica: ReplicaSpec, errors: int, walls: Walled) -> None:
+    def _fork(
+        self, index: int, replica: ReplicaSpec, errors: int, program: IsolatedProgram
+    ) -> None:
         parent = os.getpid()
 
         def enter() -> None:
             self._tree.enter(index, None if replica.isolation is None else replica.isolation.uid)
             if self._network is not None:
                 self._network.enter_replica(index, replica.host_name)
-            if walls.enter is not None:
-                walls.enter()
+            if program.enter is not None:
+                program.enter()
             tree.die_with_parent(parent)  # the kernel clears it when a process changes its user
 
         source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
-        command = ProcessSpec(walls.argv, walls.env, replica.cwd)
+        command = ProcessSpec(program.argv, program.env, replica.cwd)
         try:
             pid = fork_exec(
                 command,
@@ -288,7 +290,7 @@ class Replicas(Gang):
                 number=index,
             )
         finally:
-            for descriptor in (wiring.stdout, wiring.stderr, *walls.descriptors):
+            for descriptor in (wiring.stdout, wiring.stderr, *program.descriptors):
                 os.close(descriptor)
         self._tree.started(index, pid)
         self.living[index] = pid
@@ -298,19 +300,19 @@ class Replicas(Gang):
     def _spared(self) -> Collection[int]:
         return () if self._network is None else self._network.way_out.processes
 
-    def _build_walls(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
+    def _isolate_replica(self, replica: ReplicaSpec, folder: AttemptFolder) -> IsolatedProgram:
         if replica.hosts and not os.path.exists(folder.hosts):
             mounts.write_hosts(folder.hosts, replica.hosts)
         more = _private_folders(replica.isolation, folder)
         if self._network is not None:
             more = more._replace(resolver=folder.resolver)
         mounted = Mounts(folder.hosts if replica.hosts else None, replica.binds, more)
-        return walled(replica.isolation, replica.argv, mounted, replica.env)
+        return isolate_program(replica.isolation, replica.argv, mounted, replica.env)
 
     def _find_leader(self, index: int) -> tuple[int, int]:
         """Return the process of a replica that gets SIGTERM first, as (parent, child)."""
-        around = (os.getpid(), *wrappers(self._view(index), self.living[index]))
-        leader = self.program(index)
+        around = (os.getpid(), *list_wrappers(self._view(index), self.living[index]))
+        leader = self.find_program_pid(index)
         return next(parent for parent in reversed(around) if parent != leader), leader
 
     def _view(self, index: int) -> ReplicaView | None:

@@ -17,11 +17,12 @@ from trainshed.engines.supervise.attempt import RemoteContext
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.loop import Timer
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order, read_json
-from trainshed.engines.supervise.record.output import OutputSource, StreamInput
+from trainshed.engines.supervise.record.output import OutputSource
 from trainshed.engines.supervise.record.spec import RemoteRule, ReplicaSpec, StepRule
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.warden import protocol
 from trainshed.engines.warden.arrivals import LOOPBACK, Arrival, fill_marks, resolve_marks
+from trainshed.engines.warden.connection import WardenConnection
 from trainshed.engines.warden.launcher_steps import (
     Consequence,
     Event,
@@ -53,35 +54,6 @@ _NAMED_MAX: Final = 5
 _MAINTENANCE: Final = "maintenance"
 
 
-class _Warden:
-    """The connection to one warden, and what the warden has said about its replica."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.channel: Channel | None = None
-        self.host = ""
-        self.address = ""
-        self.prepared: Mapping[str, Any] | None = None
-        self.has_started = False
-        self.is_empty = False
-        """Whether the warden has said that no process is left, and so sends no more output."""
-        self.is_gone = False
-        self.unanswered = 0
-        """How many pings in a row the warden has not answered."""
-        self.beat_ns = 0
-        self.usage = Usage()
-        self.inlets: dict[int, StreamInput] = {}
-        self.tell: Callable[[str], object] | None = None
-
-    def say(self, do: str, **more: Any) -> None:
-        if self.channel is not None:
-            self.channel.say({"do": do, **more})
-
-    @property
-    def is_over(self) -> bool:
-        return self.is_empty or self.is_gone
-
-
 class RemoteGang(Gang):
     """All wardens of one attempt."""
 
@@ -93,7 +65,7 @@ class RemoteGang(Gang):
         self._loop = context.loop
         self._replicas: Sequence[ReplicaSpec] = context.spec.replicas
         self._names = tuple(replica.task_name for replica in self._replicas)
-        self.wardens = [_Warden(index) for index in range(len(self._replicas))]
+        self.wardens = [WardenConnection(index) for index in range(len(self._replicas))]
         self.steps = SrunSteps(self._loop, context.children, context.descriptors, self._step_ended)
         self._listener: WardenListener | None = None
         self._outside = ""
@@ -104,7 +76,7 @@ class RemoteGang(Gang):
         self._is_held = False
         self._ping_s = _choose_ping_s(context.spec.hang.after_s)
         self.changed: Callable[[], object] = lambda: None
-        self._takes: Mapping[str, Callable[[_Warden, Mapping[str, Any]], object]] = {
+        self._takes: Mapping[str, Callable[[WardenConnection, Mapping[str, Any]], object]] = {
             "note": self._take_note,
             "prepared": self._take_prepared,
             "started": self._take_started,
@@ -195,7 +167,7 @@ class RemoteGang(Gang):
         )
         return decide_step(facts)
 
-    def _judge(self, event: Event, warden: _Warden) -> Consequence:
+    def _judge(self, event: Event, warden: WardenConnection) -> Consequence:
         state = WardenState(
             has_connected=warden.channel is not None,
             is_over=warden.is_over,
@@ -278,7 +250,7 @@ class RemoteGang(Gang):
             "relax_pins": self._rule.relax_pins,
         }
 
-    def _hear(self, warden: _Warden, kind: int, data: bytes) -> None:
+    def _hear(self, warden: WardenConnection, kind: int, data: bytes) -> None:
         warden.unanswered = 0
         if kind != protocol.JSON:
             self._feed_output(warden, kind, data)
@@ -286,45 +258,47 @@ class RemoteGang(Gang):
         message = protocol.message_of(kind, data)
         self._takes[message["is"]](warden, message)
 
-    def _take_note(self, _warden: _Warden, message: Mapping[str, Any]) -> None:
+    def _take_note(self, _warden: WardenConnection, message: Mapping[str, Any]) -> None:
         self._context.output.note(str(message["text"]), str(message["severity"]))
 
-    def _take_prepared(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+    def _take_prepared(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         warden.prepared = message
 
-    def _take_started(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+    def _take_started(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         self.living[warden.index] = int(message["pid"])
         warden.has_started = True
         self.have_started = all(peer.has_started for peer in self.wardens)
 
-    def _take_fault(self, _warden: _Warden, message: Mapping[str, Any]) -> None:
+    def _take_fault(self, _warden: WardenConnection, message: Mapping[str, Any]) -> None:
         self._fail(str(message["why"]), passes=bool(message["passes"]))
 
-    def _take_beat(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+    def _take_beat(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         warden.usage = Usage(cpu_ns=message["cpu_ns"], memory_bytes=message["memory_bytes"])
         beat_ns = message["progress_ns"]
         if beat_ns is not None and beat_ns != warden.beat_ns:
             warden.beat_ns = int(beat_ns)
             _touch(self._context.folder.progress(self._names[warden.index]), warden.beat_ns)
 
-    def _take_stacks(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+    def _take_stacks(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         tell, warden.tell = warden.tell, None
         if tell is not None:
             tell(str(message["text"]))
 
-    def _take_ending(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+    def _take_ending(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         """Stop all replicas: the cluster preempts a warden's node, or the time is over."""
         text = f"{message['signal']} on {warden.host}: stopping all replicas"
-        order = Order(self._context.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.IS_LEFT}")
+        order = Order(
+            self._context.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.ENDS_PROCESSES}"
+        )
         self._context.obey(order, text)
 
-    def _take_empty(self, warden: _Warden, _message: Mapping[str, Any]) -> None:
+    def _take_empty(self, warden: WardenConnection, _message: Mapping[str, Any]) -> None:
         warden.is_empty = True
         for inlet in warden.inlets.values():
             inlet.close()
         self.changed()
 
-    def _feed_output(self, warden: _Warden, kind: int, data: bytes) -> None:
+    def _feed_output(self, warden: WardenConnection, kind: int, data: bytes) -> None:
         if kind not in warden.inlets:
             replica = self._replicas[warden.index]
             source = OutputSource(warden.index, replica.task_name, replica.trial)
@@ -332,7 +306,7 @@ class RemoteGang(Gang):
             warden.inlets[kind] = self._context.output.inlet(source, stream)
         warden.inlets[kind].feed(data)
 
-    def _learn_exit(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+    def _learn_exit(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         replica = self._replicas[warden.index]
         ended = decode(ReplicaExit, message["exit"])
         self.exits[warden.index] = ended._replace(
@@ -341,7 +315,7 @@ class RemoteGang(Gang):
         self._hows[replica.task_name] = str(message["how"])
         self.living.pop(warden.index, None)
 
-    def _ended(self, warden: _Warden, why: str) -> None:
+    def _ended(self, warden: WardenConnection, why: str) -> None:
         """Handle a closed connection: the exit of the replica may be in the shared folder."""
         if not warden.is_over:
             for inlet in warden.inlets.values():
@@ -354,7 +328,7 @@ class RemoteGang(Gang):
             self._lose(f"{self._names[warden.index]} is lost: its warden on {warden.host} {why}")
         self.changed()
 
-    def _read_exit(self, warden: _Warden) -> None:
+    def _read_exit(self, warden: WardenConnection) -> None:
         path = protocol.exit_path(self._context.folder.path, self._names[warden.index])
         if warden.index not in self.exits:
             with suppress(OSError, ValueError, KeyError, TypeError):
@@ -379,10 +353,10 @@ class RemoteGang(Gang):
             why = f"is gone: {self.steps.end_words(step)}"
             self._hang_up_on(Event.COMMAND_LONG_ENDED, warden, why)
 
-    def _list_wardens(self, step: StepRule) -> Sequence[_Warden]:
+    def _list_wardens(self, step: StepRule) -> Sequence[WardenConnection]:
         return self.wardens[step.first : step.first + step.tasks]
 
-    def _hang_up_on(self, event: Event, warden: _Warden, why: str) -> None:
+    def _hang_up_on(self, event: Event, warden: WardenConnection, why: str) -> None:
         is_due = self._judge(event, warden) is Consequence.HANG_UP
         if is_due and warden.channel is not None:
             warden.channel.close()

@@ -21,7 +21,7 @@ from trainshed.engines.supervise.loop import Loop
 #: Kinds of frames.
 JSON, STDOUT, STDERR = 0, 1, 2
 #: Follows the name of a node that has signalled its wardens to end.
-IS_LEFT: Final = "is ending its processes"
+ENDS_PROCESSES: Final = "is ending its processes"
 #: Limits of a frame: output of a program, any frame of a warden, any frame of the launcher.  An
 #: environment may be large, and names all replicas.
 BYTES_MAX: Final = 1 << 18

@@ -39,7 +39,11 @@ class SocketNote(NamedTuple):
     def has_other_server(self) -> bool:
         """Whether that server is alive and is not this process."""
         server = self.server
-        return server is not None and server != identity.myself() and identity.lives(server)
+        return (
+            server is not None
+            and server != identity.read_own_identity()
+            and identity.is_alive(server)
+        )
 
 
 def read_note(data_dir: Path) -> SocketNote:
@@ -58,7 +62,7 @@ def read_note(data_dir: Path) -> SocketNote:
 
 def write_note(data_dir: Path, place: GatewayPlace) -> None:
     """Write where this process listens.  Raises OSError."""
-    document = {"port": place.port, "direct": place.direct, "server": identity.myself()}
+    document = {"port": place.port, "direct": place.direct, "server": identity.read_own_identity()}
     write_file(data_dir / FILE, json.dumps(document).encode(), PUBLIC)
 
 

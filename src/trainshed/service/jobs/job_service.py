@@ -27,8 +27,8 @@ from trainshed.service.jobs.story import place_in_queue
 from trainshed.service.jobs.studies import as_study, parse_resumed, trial_views
 from trainshed.service.jobs.submission import (
     AdmittedJob,
+    FleetCheck,
     Parse,
-    SeenFleet,
     SubmitRules,
     admit,
     lacks_of,
@@ -81,7 +81,7 @@ class JobService:
         ``submitted`` wakes only what new jobs concern; default: ``wake``.
         """
         self._store = store
-        self._fleet = SeenFleet(store, rules.quotas, engines=rules.engines)
+        self._fleet = FleetCheck(store, rules.quotas, engines=rules.engines)
         self._bytes = rules.project_bytes
         self._open_jobs = OpenJobs(store.open_count, rules.project_jobs_max)
         self._rules = rules

@@ -88,7 +88,7 @@ def _lacks_nothing(_engine: str) -> None:
     return None
 
 
-class SeenFleet:
+class FleetCheck:
     """Checks whether the empty fleet could run a job, by a recent copy of the fleet.
 
     Thread-safe.  So a submit does not read a thousand rows, and the planner caches its answers.

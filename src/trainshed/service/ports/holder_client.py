@@ -133,7 +133,7 @@ def _hold_lock(data_dir: Path) -> Iterator[None]:
 def _connect_noted(data_dir: Path) -> HolderClient | None:
     """A connection to the holder that the data directory notes; None where it does not answer."""
     note = _read_note(data_dir)
-    if note is None or not identity.lives(note[0]):
+    if note is None or not identity.is_alive(note[0]):
         return None
     noted, secret = note
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -172,7 +172,7 @@ def _start_holder(data_dir: Path) -> HolderClient:
         client = HolderClient(ours, child)
         undo.callback(client.close_ended)
         secret = new_secret()
-        note = {"holder": identity.of(child), "secret": secret}
+        note = {"holder": identity.read_identity(child), "secret": secret}
         write_file(data_dir / NOTE, json.dumps(note).encode(), PRIVATE)
         hello = {"do": holder.HELLO, "secret": secret, "data_dir": str(data_dir.absolute())}
         holder.send(ours, hello)

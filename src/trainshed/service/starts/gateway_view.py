@@ -67,6 +67,6 @@ def _is_cut_off(spec: JobSpec, contained: Collection[Role], traits: Traits) -> b
     return bool(
         has_daemon(contained, traits)
         and runtime is not None
-        and runtime.has_walls
+        and runtime.is_isolated
         and spec.replica_count == 1
     )

@@ -90,7 +90,7 @@ class Images:
         environments: Sequence[LocalEnvironment],
         mappings: Sequence[ImageMapping],
         default_python: str,
-        containers: container_runtime.Found = container_runtime.NONE,
+        containers: container_runtime.RuntimeChoice = container_runtime.NONE,
         ask: Callable[[str], Installed] | None = None,
     ) -> None:
         """Keep the table; ``ask`` says what an interpreter has: one of this machine itself if None.
@@ -119,7 +119,7 @@ class Images:
     @property
     def way_to_containers(self) -> str:
         """Return the setup by an administrator that lets images run."""
-        return self._containers.way_out
+        return self._containers.remedy
 
     def _check(self, mapping: ImageMapping) -> None:
         if mapping.environment == CONTAINER:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from trainshed.engines.base import Known
-from trainshed.engines.network.leftovers import NetworksSeen, look_at_networks
-from trainshed.engines.processes.identity import lives
+from trainshed.engines.network.leftovers import JobNetworkCounts, count_job_networks
+from trainshed.engines.processes.identity import is_alive
 from trainshed.files.beneath import Beneath
 from trainshed.files.caches import default_cache_dir
 from trainshed.files.server_files import read_running
@@ -100,7 +100,7 @@ def look(  # noqa: PLR0913 - the sources of a snapshot
             for attempt in (*(attempts or ()), *(remote_attempts or ()))
             for process in attempt.living
         ),
-        networks=NetworksSeen() if is_backup else look_at_networks(),
+        networks=JobNetworkCounts() if is_backup else count_job_networks(),
         lost_holder=None if is_backup else _lost_holder(data_dir),
         elsewhere={attempt.key: attempt.phase for attempt in remote_attempts or ()},
         disk=read_part(CheckPart.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
@@ -111,7 +111,7 @@ def look(  # noqa: PLR0913 - the sources of a snapshot
 
 def _lost_holder(data_dir: Path) -> int | None:
     holder = noted_holder(data_dir)
-    return holder.pid if holder and not lives(holder) else None
+    return holder.pid if holder and not is_alive(holder) else None
 
 
 def _rows(database: Audit) -> RowsFacts:

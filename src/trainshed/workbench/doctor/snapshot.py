@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.engines.base import Living
-from trainshed.engines.network.leftovers import NetworksSeen
+from trainshed.engines.network.leftovers import JobNetworkCounts
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import FINAL, JobState
 from trainshed.store.audit import AuditedTrial
@@ -156,7 +156,7 @@ class Snapshot:
     rows: RowsFacts = field(default_factory=RowsFacts)
     folders: Mapping[AttemptKey, FolderFacts] = field(default_factory=dict)
     processes: tuple[Living, ...] = ()
-    networks: NetworksSeen = field(default_factory=NetworksSeen)
+    networks: JobNetworkCounts = field(default_factory=JobNetworkCounts)
     lost_holder: int | None = None
     """The process that held the server's ports, if it has ended."""
     elsewhere: Mapping[AttemptKey, Phase] = field(default_factory=dict)

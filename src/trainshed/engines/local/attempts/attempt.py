@@ -104,7 +104,7 @@ class TrackedAttempt:
 
     def _has_ended(self, child: int) -> bool:
         if self.forked is not None:
-            return not identity.lives(self.forked)
+            return not identity.is_alive(self.forked)
         try:
             return os.waitpid(child, os.WNOHANG)[0] != 0
         except ChildProcessError:
@@ -124,9 +124,9 @@ class TrackedAttempt:
             return
         supervisor = fencing.identity_of(began)
         if not send_order(self.folder, order._asdict()):
-            identity.send(supervisor, signal.SIGTERM)
+            identity.send_signal(supervisor, signal.SIGTERM)
         if identity.is_suspended(supervisor):
-            identity.send(supervisor, signal.SIGCONT)
+            identity.send_signal(supervisor, signal.SIGCONT)
 
     def observation(self, sweeper: Sweeper) -> Observation:
         """What is proven now.  Raises what reading a folder can raise."""
@@ -218,7 +218,7 @@ class TrackedAttempt:
                 self.key,
                 supervisor.pid,
             )
-            identity.send(supervisor, signal.SIGKILL)
+            identity.send_signal(supervisor, signal.SIGKILL)
 
     def _give_up(self) -> None:
         """Forbid a supervisor that is only late to begin."""

@@ -60,7 +60,7 @@ def lives(folder: AttemptFolder, began: Began | None) -> bool:
 
     A free lock proves nothing after its file was removed, so the supervisor is looked for too.
     """
-    return folder.is_held() or (began is not None and identity.lives(identity_of(began)))
+    return folder.is_held() or (began is not None and identity.is_alive(identity_of(began)))
 
 
 def identity_of(began: Began) -> Identity:
@@ -105,7 +105,7 @@ def _kill(key: AttemptKey, folder: AttemptFolder, records: AttemptRecords) -> No
     deadline = time.monotonic() + _GONE_S_MAX
     while lives(folder, records.began):
         for supervisor in supervisors(folder, records.began):
-            identity.send(supervisor, signal.SIGKILL)
+            identity.send_signal(supervisor, signal.SIGKILL)
         if time.monotonic() > deadline:
             raise OlderAttemptLives(f"the supervisor of attempt {key} still lives")
         time.sleep(_POLL_S)

@@ -130,7 +130,7 @@ def _host_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
     """Replicas share the host's network, as processes do, so that ports in TF_CONFIG are valid."""
     if runtime.has_init:
         yield "--init"  # a program that runs as process 1 ignores SIGTERM by default
-    if spec.has_peers or not runtime.has_walls:
+    if spec.has_peers or not runtime.is_isolated:
         yield from ("--network", "host")
     if runtime.name == PODMAN:  # the server's proxy may have a password; jobs get it by pass_env
         yield "--http-proxy=false"
@@ -148,11 +148,11 @@ def _isolation_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
     Without a flag for the network a container has one of its own, from which it reaches neither
     the server's loopback nor the ports of other jobs.
     """
-    if runtime.has_walls:
+    if runtime.is_isolated:
         yield from ("--cap-drop", "ALL", "--pids-limit", str(spec.processes_max))
     elif runtime.name == PODMAN:
         yield from ("--pids-limit", "-1")  # its default of 2048 is too low for data loaders
-    if runtime.has_walls or runtime.user is not None:
+    if runtime.is_isolated or runtime.user is not None:
         yield from ("--security-opt", "no-new-privileges")
     if runtime.is_read_only:
         yield "--read-only"

@@ -24,8 +24,8 @@ from trainshed.engines.container_runtime import (
     SINGULARITY,
     UNPRIVILEGED,
     USER_OF_IMAGE,
-    Found,
     Runtime,
+    RuntimeChoice,
 )
 from trainshed.engines.local.containers.argv import (
     inspect_argv,
@@ -55,7 +55,7 @@ def find(
     environ: Mapping[str, str] = os.environ,
     euid: int | None = None,
     egid: int | None = None,
-) -> Found:
+) -> RuntimeChoice:
     """The requested runtime, or with ``auto`` the first that works.
 
     ``user`` is UID[:GID], ``image``, or None: the server's own where that is not root, else
@@ -73,12 +73,12 @@ def find(
             continue
         try:
             run_as = _user(user, *ids)
-            return Found(_probe_runtime(name, program, run_as, _make_ask(environ), ids[0]))
+            return RuntimeChoice(_probe_runtime(name, program, run_as, _make_ask(environ), ids[0]))
         except _UnusableError as error:
             reasons.append(f"{name} {error}")
     if absent and not reasons:
         reasons.append(f"{_join_names(absent)} {'is' if len(absent) == 1 else 'are'} not installed")
-    return Found(None, "; ".join(reasons))
+    return RuntimeChoice(None, "; ".join(reasons))
 
 
 _WITH_ALIASES: Final = {APPTAINER: (APPTAINER, SINGULARITY)}

@@ -15,7 +15,7 @@ from trainshed.engines.base import Endpoint
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers.detect import first_processes
 from trainshed.engines.processes import peers
-from trainshed.engines.processes.identity import Identity, find_identity, lives
+from trainshed.engines.processes.identity import Identity, find_identity, is_alive
 from trainshed.model.attempt import AttemptKey
 
 #: The shortest time between two calls of the runtime.
@@ -37,7 +37,7 @@ class ContainerRoots:
 
     def read_cached(self) -> dict[int, AttemptKey]:
         """The processes of the last list that still live."""
-        return {root.pid: key for root, key in self._roots.items() if lives(root)}
+        return {root.pid: key for root, key in self._roots.items() if is_alive(root)}
 
     def refresh(self) -> dict[int, AttemptKey]:
         """The processes that live now.  Blocks until the runtime has answered, at most for seconds.

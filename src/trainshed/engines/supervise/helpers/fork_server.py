@@ -98,7 +98,7 @@ def _fork_supervisor(folder: AttemptFolder, supervise: Callable[[str], int]) -> 
         pid = os.fork()
         if pid == 0:
             _become(folder.path, words, supervise)
-        return identity.of(pid)
+        return identity.read_identity(pid)
     finally:
         os.close(words)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -32,7 +32,7 @@ def fork_below_reaper(*, hands_on: bool = False) -> Identity | None:
     """
     if not tree.can_list() or not tree.adopt_orphans(True):
         return None
-    reaper = identity.myself()
+    reaper = identity.read_own_identity()
     try:
         child = os.fork()
     except OSError:

@@ -149,7 +149,7 @@ class AttemptFolder:
             raise
         with suppress(OSError):  # a full disk: the text only helps to end a suspended supervisor
             os.ftruncate(descriptor, 0)  # a supervisor that was killed has left its own text
-            os.pwrite(descriptor, json.dumps(identity.myself()).encode(), 0)
+            os.pwrite(descriptor, json.dumps(identity.read_own_identity()).encode(), 0)
         return descriptor
 
     def is_held(self) -> bool:

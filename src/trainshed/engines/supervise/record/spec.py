@@ -44,7 +44,7 @@ class ReplicaSpec(NamedTuple):
     """Programs that remove its containers when all replicas have ended, before the end is
     recorded."""
     isolation: Optional[ReplicaView] = None
-    """The walls around the replica; None: it has the user and the view of its supervisor."""
+    """The isolation of the replica; None: it has the user and the view of its supervisor."""
     container: str = ""
     """The runtime (apptainer or singularity) whose command the warden has to complete; ``env`` is
     then the container's (``engines.warden.images``).  Empty: the command starts the program."""

@@ -13,8 +13,8 @@ _P10_TO_P90 = 2.563
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepsSeen:
-    """The steady steps of a run."""
+class StepStatistics:
+    """Statistics of the steps of a run after the warm-up."""
 
     steps: int
     """The number of steady steps."""
@@ -34,21 +34,23 @@ class StepsSeen:
         return _OF_MEDIAN * spread / math.sqrt(self.steps) / self.step_s
 
 
-def steps_seen(times: StepTimes) -> StepsSeen | None:
+def summarize_times(times: StepTimes) -> StepStatistics | None:
     """Compute the statistics of a report; None if it has no timed step."""
     if times.steps <= len(times.first_s):
-        return step_statistics(times.first_s, times.first_waits_s)
-    return step_statistics(times.recent_s, times.recent_waits_s)
+        return summarize_steps(times.first_s, times.first_waits_s)
+    return summarize_steps(times.recent_s, times.recent_waits_s)
 
 
-def step_statistics(step_s: Sequence[float], waits_s: Sequence[float] = ()) -> StepsSeen | None:
+def summarize_steps(
+    step_s: Sequence[float], waits_s: Sequence[float] = ()
+) -> StepStatistics | None:
     """Compute the statistics of steps in the order of time; None without steps."""
     if not step_s:
         return None
     before = warm_up(step_s)
     steady = step_s[before:]
     ordered = sorted(steady)
-    return StepsSeen(
+    return StepStatistics(
         steps=len(steady),
         warm_up=before,
         step_s=max(_quantile(ordered, 0.5), 1e-9),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.step_times import StepTimes, step_times_of
-from trainshed.planning.scaling.steps_seen import step_statistics, steps_seen
+from trainshed.planning.scaling.step_statistics import summarize_steps, summarize_times
 from trainshed.planning.scaling.warm_up import warm_up
 
 STEADY = st.lists(st.floats(0.095, 0.105), min_size=30, max_size=200)
@@ -34,7 +34,7 @@ def test_one_accident_is_no_change():
     chance = random.Random(7)  # noqa: S311
     steps = [chance.uniform(0.09, 0.11) for _ in range(200)]
     steps[120] = 9.0
-    statistics = step_statistics(steps)
+    statistics = summarize_steps(steps)
     assert statistics is not None
     assert statistics.warm_up < 100
     assert statistics.step_s == pytest.approx(0.1, rel=0.02)
@@ -42,26 +42,26 @@ def test_one_accident_is_no_change():
 
 def test_the_uncertainty_falls_with_the_steps():
     steps = [0.09, 0.1, 0.11] * 100
-    few, many = step_statistics(steps[:30]), step_statistics(steps)
+    few, many = summarize_steps(steps[:30]), summarize_steps(steps)
     assert few is not None
     assert many is not None
     assert many.uncertainty < few.uncertainty / 2
 
 
 def test_waits_count_from_where_the_warm_up_ends():
-    statistics = step_statistics([5.0, 5.0] + [0.1] * 40, [4.9, 4.9] + [0.05] * 40)
+    statistics = summarize_steps([5.0, 5.0] + [0.1] * 40, [4.9, 4.9] + [0.05] * 40)
     assert statistics is not None
     assert (statistics.warm_up, round(statistics.wait_share, 6)) == (2, 0.5)
 
 
 def test_long_runs_are_judged_by_their_last_steps():
-    statistics = steps_seen(StepTimes(steps=1000, first_s=(1.0,) * 256, recent_s=(0.2,) * 256))
+    statistics = summarize_times(StepTimes(steps=1000, first_s=(1.0,) * 256, recent_s=(0.2,) * 256))
     assert statistics is not None
     assert statistics.step_s == pytest.approx(0.2)
 
 
 def test_nothing_is_said_of_no_steps():
-    assert steps_seen(StepTimes(steps=0)) is None
+    assert summarize_times(StepTimes(steps=0)) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""Streams a job's log line by line, while the caller's token is valid."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from time import monotonic
+
+import anyio
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from trainshed.api.threads import LOG_THREADS
+from trainshed.model.access import Caller
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.log.stream import LogCursor
+from trainshed.service.log.streams import Streams
+from trainshed.wire.native_v1 import line_json
+
+#: Seconds between two reads of a quiet job's log.
+FOLLOW_S = 0.2
+#: Seconds between two checks of a stream's token.
+ADMITTED_S = 1.0
+
+
+class LogStream(StreamingResponse):
+    """A response that streams a log; refused if the caller has too many streams."""
+
+    def __init__(self, streams: Streams, caller: Caller, body: AsyncIterator[bytes]) -> None:
+        """Count the stream only when it is sent."""
+        super().__init__(body, media_type="application/x-ndjson")
+        self._streams = streams
+        self._caller = caller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream, and count it for the caller.  Raises Refusal."""
+        with self._streams.one(self._caller):
+            await super().__call__(scope, receive, send)
+
+
+def stream_lines(
+    cursor: LogCursor,
+    admit: Callable[[], Awaitable[Caller]],
+    *,
+    follow: bool,
+    tail: int | None,
+) -> AsyncIterator[bytes]:
+    """Yield the log's lines as JSON texts; ``admit`` checks the caller's token again.
+
+    ``tail``: only so many existing lines.  ``follow``: also new lines, until the job ends.
+    """
+    return _while_admitted(_read_lines(cursor, follow=follow, tail=tail), admit)
+
+
+async def _while_admitted(
+    lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
+) -> AsyncIterator[bytes]:
+    """End a stream when its caller's token is no longer valid."""
+    looked_s = monotonic()
+    async for piece in lines:
+        if monotonic() - looked_s > ADMITTED_S:
+            try:
+                await admit()
+            except Refusal as refusal:
+                if refusal.code is not Code.UNAVAILABLE:  # the database is unavailable for a moment
+                    return
+            looked_s = monotonic()
+        if piece:
+            yield piece
+
+
+async def _read_lines(cursor: LogCursor, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
+    """Yield existing lines, then new ones.  It occupies a thread only while it reads."""
+    if tail is not None:
+        await LOG_THREADS.run(cursor.skip_to_last, tail)
+    while True:
+        if written := await LOG_THREADS.run(_render_lines, cursor):
+            yield written
+        if written or not cursor.has_all:
+            continue
+        if cursor.is_over or not follow:
+            return
+        yield b""
+        await anyio.sleep(FOLLOW_S)
+
+
+def _render_lines(cursor: LogCursor) -> bytes:
+    texts = (json.dumps(line_json(line), ensure_ascii=False) for line in cursor.read())
+    return "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
