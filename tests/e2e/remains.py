@@ -7,7 +7,7 @@ from pathlib import Path
 from e2e.chaos import records, uid_of
 from e2e.support import native, wait_until
 from trainshed.engines.processes.identity import is_alive
-from trainshed.engines.supervise.leftovers import marked
+from trainshed.engines.supervise.leftovers import list_marked
 from trainshed.engines.supervise.record.folder import AttemptFolder
 
 _DEAD = ("Z", "X")
@@ -35,8 +35,8 @@ class Remains:
     def processes(self, attempt=None):
         """The pids that carry the mark of an attempt, or of any; and those that lost it."""
         if attempt is not None:
-            return set(marked(f"{self._uid}/{attempt}"))
-        pids = {pid for path in self.attempts for pid in marked(f"{self._uid}/{path.name}")}
+            return set(list_marked(f"{self._uid}/{attempt}"))
+        pids = {pid for path in self.attempts for pid in list_marked(f"{self._uid}/{path.name}")}
         return pids | set(self.with_word())
 
     def with_word(self):

@@ -18,7 +18,7 @@ from trainshed.engines.supervise.kernel.kill import (
     SWEEP,
     V1_FREEZER,
 )
-from trainshed.engines.supervise.leftovers import end_leftovers, marked
+from trainshed.engines.supervise.leftovers import end_leftovers, list_marked
 from trainshed.model.trainer_contract import JOB
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -120,7 +120,7 @@ def test_other_attempts_are_not_touched(mark, job):
     allow = [rung for rung in KILL_STRATEGIES if rung not in {CGROUP_KILL, V1_FREEZER}]
     with owned(mark, SLEEPER, job=job + "0", allow=allow) as other:
         assert end_leftovers({}, job) == []
-        assert other.pids[0] in marked(job + "0")
+        assert other.pids[0] in list_marked(job + "0")
 
 
 def test_neither_the_caller_nor_who_started_it_is_ended(job):
@@ -139,7 +139,7 @@ def test_neither_the_caller_nor_who_started_it_is_ended(job):
         check=True,
     ).stdout
     assert output.split("\n")[:2] == ["[]", "0"]
-    wait_until(lambda: not marked(job), "what the shell itself has killed is gone")
+    wait_until(lambda: not list_marked(job), "what the shell itself has killed is gone")
 
 
 @pytest.mark.parametrize(
@@ -159,5 +159,5 @@ def test_a_folder_that_is_not_a_cgroup_s_is_left_alone(tmp_path, job):
 @needs(SWEEP)
 def test_the_mark_reaches_whatever_a_trainer_forks(mark, job):
     with owned(mark, TRAINERS["daemon beside"], job=job, allow=[SWEEP]) as owner:
-        assert set(marked(job)) == set(marked_processes(mark))
+        assert set(list_marked(job)) == set(marked_processes(mark))
         owner.kill_all()

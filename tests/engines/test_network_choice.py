@@ -73,7 +73,7 @@ def test_a_proxy_or_index_on_the_machines_loopback_is_told(value, is_told, caplo
     warn_of_loopback({"HTTPS_PROXY": value, "NO_PROXY": "http://localhost"})
     messages = [record.getMessage() for record in caplog.records]
     assert bool(messages) == is_told
-    assert all(text.startswith("jobs cannot reach what HTTPS_PROXY names") for text in messages)
+    assert all(text.startswith("jobs cannot reach the address in HTTPS_PROXY") for text in messages)
 
 
 @pytest.mark.parametrize(

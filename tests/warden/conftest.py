@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.engines.supervise.leftovers import marked
+from trainshed.engines.supervise.leftovers import list_marked
 from warden.attempts import KEY, Launchers, eventually
 
 
@@ -11,4 +11,4 @@ def launchers(tmp_path, tmp_path_factory):
     started = Launchers(tmp_path / "jobs", str(tmp_path_factory.getbasetemp()))
     yield started
     started.close()
-    eventually(lambda: not marked(str(KEY)), "no program is left")
+    eventually(lambda: not list_marked(str(KEY)), "no program is left")

@@ -12,7 +12,7 @@ import pytest
 
 from trainshed.engines.base import ReplicaShape
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.leftovers import marked
+from trainshed.engines.supervise.leftovers import list_marked
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.spec import HangRule, StepRule
 from trainshed.engines.warden.compose import KEEPS
@@ -215,11 +215,11 @@ def test_an_order_that_nobody_announces_is_found(launchers):
 def test_what_leaves_its_session_and_ignores_its_order_is_killed(launchers):
     attempt = launchers.begin(plan_of(workers(ESCAPES, 2)))
     runs(attempt, 2)
-    attempt.until(lambda: len(marked(str(KEY))) >= 6, "all have left their sessions")
+    attempt.until(lambda: len(list_marked(str(KEY))) >= 6, "all have left their sessions")
     attempt.stop(0.3)
     ended = attempt.ended()
     assert ended.outcome.interrupted
-    assert not marked(str(KEY))
+    assert not list_marked(str(KEY))
 
 
 def test_one_that_was_ordered_to_stop_before_it_began_starts_nothing(launchers):
@@ -267,7 +267,7 @@ def test_a_warden_that_is_killed_is_a_lost_attempt_and_leaves_nothing(
     ended = attempt.ended()
     assert ended.lost
     assert "is lost: its warden on" in ended.fault
-    assert not marked(str(KEY))
+    assert not list_marked(str(KEY))
 
 
 def test_a_launcher_that_is_killed_takes_everything_with_it(launchers):
@@ -275,7 +275,7 @@ def test_a_launcher_that_is_killed_takes_everything_with_it(launchers):
     runs(attempt, 2)
     attended = wardens(attempt)
     attempt.launcher.kill()
-    eventually(lambda: not marked(str(KEY)), "nothing lives")
+    eventually(lambda: not list_marked(str(KEY)), "nothing lives")
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in attended), "no wardens")
     assert attempt.records().ended is None
     assert not attempt.folder.is_held()

@@ -16,7 +16,7 @@ import pytest
 
 from engines.wheels import make_wheel
 from trainshed.engines.processes.secret import is_same, new_secret
-from trainshed.engines.supervise.leftovers import marked
+from trainshed.engines.supervise.leftovers import list_marked
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.warden import dialing, proof
 from trainshed.engines.warden.listening import WardenListener
@@ -281,7 +281,7 @@ def test_packages_that_cannot_be_had_fail_the_job_and_start_nothing(launchers, t
     ended = launchers.begin(plan, cache=str(tmp_path / "cache")).ended()
     assert "none.whl" in ended.fault
     assert not ended.lost
-    assert not marked(str(KEY))
+    assert not list_marked(str(KEY))
 
 
 @pytest.mark.full  # the code of engines/test_supervisor_disk.py

@@ -60,7 +60,7 @@ class Machine(NamedTuple):
 
 
 def this_machine(no_containers: str, refused_calls: tuple[str, ...]) -> Machine:
-    """The facts of this machine; jobs may not make system calls of these families."""
+    """Return the facts of this machine; jobs may not make system calls of these families."""
     try_mode = functools.partial(try_isolation, refused_calls=refused_calls)
     return Machine(os.geteuid() == 0, no_containers, try_mode)
 
@@ -68,7 +68,7 @@ def this_machine(no_containers: str, refused_calls: tuple[str, ...]) -> Machine:
 def choose_isolation(
     settings: IsolationOptions, machine: Machine, hides: Sequence[str | None] = ()
 ) -> Isolation:
-    """The isolation of a server.  Raises UsageFault where the settings cannot be met."""
+    """Return the isolation of a server.  Raises UsageFault where the settings cannot be met."""
     mode, why = _automatic(settings, machine) if settings.mode == AUTO else (settings.mode, "")
     if not why and settings.mode != AUTO:
         why = _why_not(mode, settings, machine)
@@ -93,7 +93,7 @@ def choose_isolation(
 
 
 def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 - the setting
-    """Whether Landlock refuses the server's ports to jobs; if it cannot, a note for people.
+    """Return whether Landlock refuses the server's ports to jobs; if it cannot, a note for people.
 
     Rules for ports delay each start.  So without a setting they are used only on kernels where jobs
     could kill the process that holds the ports, because Landlock does not stop their signals.
@@ -105,7 +105,7 @@ def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 
 
 
 def _automatic(settings: IsolationOptions, machine: Machine) -> tuple[str, str]:
-    """The strongest mode for processes that works, and why the others do not."""
+    """Return the strongest mode for processes that works, and why the others do not."""
     reasons = []
     unprivileged = () if machine.is_root and not settings.allow_root_jobs else (SANDBOX, LANDLOCK)
     for mode in (*((USERS,) if machine.is_root else ()), *unprivileged):
@@ -141,7 +141,7 @@ def _warning(why: str) -> str:
 
 @functools.cache
 def try_isolation(mode: str, uid: int, refused_calls: tuple[str, ...] = CALL_FAMILIES) -> str:
-    """Why a mode does not isolate programs on this machine; empty where it does."""
+    """Return why a mode does not isolate programs on this machine; empty if it does."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = mode, folder, str(uid), ",".join(refused_calls)
         return run_trial("trainshed.engines.isolation.trial", *arguments)

@@ -60,7 +60,7 @@ class Isolation(NamedTuple):
 
     @property
     def description(self) -> str:
-        """For people."""
+        """The text for logs and messages."""
         if self.mode == USERS:
             first, last = self.uids
             return f"{USERS}: a user for every project, {first} to {last}{self._unfiltered}"
@@ -83,7 +83,7 @@ class Isolation(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The same for warnings."""
+        """The warnings about isolation in each job's log."""
         return (self.warning,) if self.warning else ()
 
     @property
@@ -100,7 +100,7 @@ class Isolation(NamedTuple):
         return self.mode in {USERS, SANDBOX} or (self.mode == NONE and mounts.allowed())
 
     @property
-    def is_a_wall(self) -> bool:
+    def isolates_programs(self) -> bool:
         """Whether the mode isolates programs at all."""
         return self.mode != NONE
 
@@ -113,7 +113,7 @@ class ProjectUser(NamedTuple):
 
 
 def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> ProjectUser | None:
-    """The user of a plan's project.  Raises EngineFault where the range has no number for it."""
+    """Return the user of a plan's project.  Raises EngineFault if the range has none for it."""
     if isolation is None or not isolation.has_users:
         return None
     if plan.owner is None:
@@ -137,7 +137,7 @@ def view_of(  # noqa: PLR0913 - the parts of a view
     devices: Sequence[str] = (),
     machine: "ReplicaMachine | None" = None,
 ) -> ReplicaView | None:
-    """The files that a replica sees.  ``entries`` are its interpreter and its package folders.
+    """Compose what a replica sees; ``entries`` are its interpreter and its package folders.
 
     Raises EngineFault for a program where only containers may run.
     """
@@ -145,7 +145,7 @@ def view_of(  # noqa: PLR0913 - the parts of a view
         return None
     owner = owner_of(isolation, plan)
     folders = machine.shown if machine else ()
-    if not isolation.is_a_wall or (isolation.mode == CONTAINER and replica.container):
+    if not isolation.isolates_programs or (isolation.mode == CONTAINER and replica.container):
         return ReplicaView(isolation.mode, folders=folders)
     if isolation.mode == CONTAINER:
         raise EngineFault(_ONLY_IMAGES)
@@ -222,7 +222,7 @@ def _writes(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:
 
 
 def _reads(entries: Iterable[str], reads: Iterable[str]) -> Iterator[str]:
-    """The paths to read: for an interpreter the folders that it needs.
+    """Yield the paths to read: for an interpreter the folders that it needs.
 
     For folders in ``reads`` also the targets of links in them, which the server has made.  In the
     other folders programs of the job may have made links.
@@ -238,7 +238,7 @@ def _reads(entries: Iterable[str], reads: Iterable[str]) -> Iterator[str]:
 
 
 def _resolve_links(folder: str) -> Iterator[str]:
-    """The targets of the links in a folder of the server."""
+    """Yield the targets of the links in a folder of the server."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_symlink():
@@ -246,7 +246,7 @@ def _resolve_links(folder: str) -> Iterator[str]:
 
 
 def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
-    """The folders of the attempt that its programs write to, first the one they start in.
+    """Return the folders of the attempt that its programs write to, first the one they start in.
 
     Metric files may be in other folders, outside of the attempt: their owner is not changed.
     """
@@ -257,7 +257,7 @@ def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
 
 
 def reports_folder(plan: LaunchPlan, replica: ReplicaPlan, folder: AttemptFolder) -> str:
-    """The folder of the reports of a trial's primary; empty for other replicas and jobs."""
+    """Return the folder of the reports of a trial's primary; empty for other replicas and jobs."""
     inside = own_folders(plan, folder)[2:]
     return next(iter(inside), "") if replica.role is Role.PRIMARY else ""
 
@@ -267,7 +267,7 @@ def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFol
 
     Raises OSError or EngineFault.
     """
-    if isolation is None or not isolation.is_a_wall:
+    if isolation is None or not isolation.isolates_programs:
         return
     owner = owner_of(isolation, plan)
     own = make_own_folders(plan, folder)
@@ -337,6 +337,6 @@ def _share_file(name: str, folder: int, gid: int) -> None:
 
 
 def hidden_folders(paths: Iterable[str | None]) -> tuple[str, ...]:
-    """The real paths of these folders, without the root."""
+    """Return the real paths of these folders, without the root."""
     real_paths = dict.fromkeys(os.path.realpath(path) for path in paths if path)
     return tuple(path for path in real_paths if path != "/")

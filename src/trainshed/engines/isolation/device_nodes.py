@@ -24,17 +24,17 @@ class DeviceNode(Protocol):
 
 
 def list_all_nodes(dev: str = DEV) -> tuple[str, ...]:
-    """The nodes of all GPUs of the machine and of their parts."""
+    """Return the nodes of all GPUs of the machine and of their parts."""
     return tuple(sorted(_list_nodes(dev)))
 
 
 def list_unleased_nodes(own: Collection[str], dev: str = DEV) -> tuple[str, ...]:
-    """The nodes of all GPUs and parts that are not in ``own``."""
+    """Return the nodes of all GPUs and parts that are not in ``own``."""
     return tuple(node for node in list_all_nodes(dev) if node not in own)
 
 
 def list_nodes_of(devices: Collection[DeviceNode], dev: str = DEV) -> tuple[str, ...]:
-    """The nodes of devices; none for a device whose number the driver does not say.
+    """Return the nodes of devices; none for a device whose number the driver does not say.
 
     A replica with a part gets the nodes of all parts: the driver does not say by UUID which node
     belongs to which part.

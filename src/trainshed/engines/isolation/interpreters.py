@@ -28,13 +28,13 @@ def home_of_user() -> str:
 
 @functools.cache
 def folders_of(python: str) -> tuple[str, ...]:
-    """The folders that an interpreter of the server's settings reads; run once in a process."""
+    """List the folders that an interpreter of the settings reads; computed once in a process."""
     folders = dict.fromkeys(filter(os.path.isdir, (*_list_prefixes(python), *_ask_paths(python))))
     return tuple(path for folder in folders for path in _narrow(folder))
 
 
 def _list_prefixes(python: str) -> Iterator[str]:
-    """The folder above the one with the program, for each link on the way to it."""
+    """Yield the folder above the one with the program, for each link on the way to it."""
     path = os.path.abspath(python)
     for _ in range(40):
         yield os.path.dirname(os.path.dirname(path))
@@ -57,7 +57,7 @@ def _ask_paths(python: str) -> list[str]:
 
 
 def _narrow(folder: str) -> Iterator[str]:
-    """The folder; for a folder that contains the home only the parts of an installation."""
+    """Yield the folder; for a folder that contains the home only the parts of an installation."""
     home = home_of_user()
     if folder in _SYSTEM:
         return

@@ -62,7 +62,7 @@ class _Rule(NamedTuple):
 
 
 def version() -> int:
-    """The version of the kernel's Landlock; 0 where there is none."""
+    """Return the version of the kernel's Landlock; 0 where there is none."""
     try:
         return linux.syscall("landlock", _CREATE, None, 0, _ASK_VERSION)
     except OSError:
@@ -70,7 +70,7 @@ def version() -> int:
 
 
 def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
-    """The function that the forked child calls; it raises IsolationFault there."""
+    """Return the function that the forked child calls; it raises IsolationFault there."""
     abi = version()
     rules = tuple(_rules(view, _all_rights(abi)))
     before = {there: _identity(there) for _, there in view.folders}
@@ -104,7 +104,7 @@ def _all_rights(abi: int) -> int:
 
 
 def _files_ruleset(abi: int, scopes: int, rules: Iterable[_Rule]) -> int:
-    """A ruleset that opens the paths of the rules; exec closes it.  Raises OSError."""
+    """Return a ruleset that opens the paths of the rules; exec closes it.  Raises OSError."""
     ruleset = _make_ruleset(abi, scopes)
     for rule in (*rules, _Rule("/proc/self", _READ | _WRITE_FILE)):
         _allow(ruleset, rule, _all_rights(abi))
@@ -121,7 +121,7 @@ def _make_ruleset(abi: int, scopes: int) -> int:
 
 @functools.lru_cache(maxsize=1)
 def _port_ruleset(refused: tuple[int, ...]) -> int:
-    """A ruleset that lets programs bind to all TCP ports but these.  Raises OSError.
+    """Return a ruleset that lets programs bind to all TCP ports but these.  Raises OSError.
 
     This takes a tenth of a second, so all replicas of an attempt share one, which stays open.
     """
@@ -165,7 +165,7 @@ def _mounted_rules(before: Mapping[str, _Identity | None], all_rights: int) -> I
 
 
 def _identity(path: str) -> _Identity | None:
-    """The device and the inode of a folder; None where it does not exist."""
+    """Return the device and the inode of a folder; None if it does not exist."""
     with suppress(OSError):
         status = os.stat(path)
         return status.st_dev, status.st_ino

@@ -39,7 +39,7 @@ def drop_capabilities(count: int) -> None:
 
 
 def capability_count() -> int:
-    """The number of capabilities of the kernel."""
+    """Return the number of capabilities of the kernel."""
     try:
         with open(_LAST_CAP, encoding="ascii") as file:
             return int(file.read()) + 1

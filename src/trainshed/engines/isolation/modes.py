@@ -33,5 +33,5 @@ USER_NAME: Final = "trainshed"
 
 
 def at_least(weakest: str) -> tuple[str, ...]:
-    """The mode itself and the stronger ones."""
+    """Return the mode itself and the stronger ones."""
     return MODES[: MODES.index(weakest) + 1]

@@ -83,7 +83,7 @@ def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
 
 
 def _drop_names(names: Container[str], lines: Iterable[str]) -> Iterator[str]:
-    """The lines of a hosts file without some names: resolvers return all addresses of a name."""
+    """Yield a hosts file's lines without some names: resolvers return all addresses of a name."""
     for line in lines:
         address, *words = line.partition("#")[0].split() or [""]
         remaining = [word for word in words if word not in names]
@@ -141,7 +141,7 @@ def write_profile(path: str) -> bool:
 def private_mounts(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
 ) -> Callable[[], None] | None:
-    """The function that a forked child calls before exec; None without mounts or the right to.
+    """Return what a forked child calls before exec; None without mounts or the right to mount.
 
     ``hosts`` is the path of a hosts file, ``binds`` are (folder on the machine, folder in the
     replica).  The child writes a failed step to its stderr, and the replica starts even so.
@@ -180,7 +180,7 @@ def leave_namespace(libc: Any) -> None:
 def additions(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
 ) -> Callable[[Any], None]:
-    """The function that adds the names and folders to a namespace; it writes failures to stderr."""
+    """Return a function that mounts names and folders, and writes failures to stderr."""
     groups = _groups(hosts, binds, more)
 
     def add_mounts(libc: Any) -> None:
@@ -197,7 +197,7 @@ def additions(
 
 
 def allowed() -> bool:
-    """Whether this process may mount; in most containers even root may not."""
+    """Return whether this process may mount; in most containers even root may not."""
     with suppress(OSError, ValueError):
         for line in read("/proc/self/status").splitlines():
             if line.startswith("CapEff:"):
@@ -224,7 +224,7 @@ def private_files(hosts: str | None, more: PrivateFolders) -> Iterator[tuple[str
 def _groups(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders
 ) -> list[list[Step]]:
-    """The steps in groups; a group ends where its first step fails."""
+    """Return the steps in groups; a group ends where its first step fails."""
     mounts = [(here, os.path.normpath(there)) for here, there in binds]
     in_gcs = [(here, there) for here, there in mounts if there.startswith(f"{GCS}/")]
     groups: list[list[Step]] = []

@@ -61,7 +61,7 @@ class ReplicaMachine(NamedTuple):
         return os.pathsep.join((*first, path))
 
     def command(self, argv: tuple[str, ...], path: str, *pythons: str) -> tuple[str, ...]:
-        """A command with the overlay's interpreter in place of the mapped one.
+        """Return a command with the overlay's interpreter in place of the mapped one.
 
         ``path`` is the replica's PATH.  If it begins with the overlay, the name ``python`` is
         enough, and the command line does not contain the folder of the attempt.
@@ -99,7 +99,7 @@ class ReplicaMachine(NamedTuple):
 def machine_of(
     mode: str, folder: AttemptFolder, task_name: str, metrics: str, tools: ReplicaTools
 ) -> ReplicaMachine:
-    """The machine of a replica; ``metrics`` is the folder of its reports, or empty."""
+    """Return the machine of a replica; ``metrics`` is the folder of its reports, or empty."""
     own = f"{folder.machines}/{task_name}"
     home_folder = f"{own}{HOME}"
     home = _home_of(mode, home_folder)

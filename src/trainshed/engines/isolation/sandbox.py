@@ -49,7 +49,7 @@ def arguments(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> tupl
 
 
 def _memory_file(name: str, data: bytes) -> int:
-    """A descriptor from which ``data`` can be read."""
+    """Return a descriptor from which ``data`` can be read."""
     descriptor = os.memfd_create(name)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
@@ -58,14 +58,14 @@ def _memory_file(name: str, data: bytes) -> int:
 
 
 def wrap(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
-    """The command to execute, with an empty environment.  Raises IsolationFault."""
+    """Return the command to execute, with an empty environment.  Raises IsolationFault."""
     return (find_bubblewrap(), "--args", str(descriptor), "--", *argv)
 
 
 def enter(
     descriptors: Sequence[int], program: str, mounts: Mounts, env: Mapping[str, str]
 ) -> Callable[[], None]:
-    """The function that the forked child calls; it raises OSError for a missing program.
+    """Return the function that the forked child calls; it raises OSError for a missing program.
 
     Bubblewrap would notice it only when the replica counts as started.
     """
@@ -82,7 +82,7 @@ def enter(
 
 
 def find_program_pid(pid: int) -> int:
-    """The process of the program that a bubblewrap runs; the bubblewrap where there is none yet.
+    """Return the pid of the program that a bubblewrap runs; the bubblewrap's if none runs yet.
 
     It has one child, the first process of the namespace, whose first child is the program.
     """
@@ -96,13 +96,13 @@ def list_wrappers(pid: int) -> tuple[int, ...]:
 
 
 def signal_in(status: int | None) -> int | None:
-    """The signal that ended the program, from bubblewrap's exit status; None for no signal."""
+    """Return the signal that ended the program, by bubblewrap's exit status; else None."""
     number = (status or 0) - _SIGNAL_BASE
     return number if 0 < number <= _SIGNAL_MAX else None
 
 
 def orders(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> Iterator[str]:
-    """The arguments of bubblewrap before the program's."""
+    """Yield the arguments of bubblewrap before the program's."""
     yield from ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc")
     yield from ("--die-with-parent", "--cap-drop", "ALL", "--clearenv")
     for name, value in env.items():
@@ -142,7 +142,7 @@ def _mount_view(view: ReplicaView) -> Iterator[str]:
 
 
 def _exists(program: str, mounts: Mounts, env: Mapping[str, str]) -> bool:
-    """Whether bubblewrap will find the program; true for one in the replica's own mounts."""
+    """Return whether bubblewrap will find the program; true for one in the replica's own mounts."""
     if "/" in program:
         is_inside = any(program.startswith(f"{there}/") for _, there in mounts.binds)
         return is_inside or not program.startswith("/") or os.path.exists(program)
@@ -151,7 +151,7 @@ def _exists(program: str, mounts: Mounts, env: Mapping[str, str]) -> bool:
 
 
 def find_bubblewrap() -> str:
-    """The path of bubblewrap; the job's variables do not change it.  Raises IsolationFault."""
+    """Return bubblewrap's path; a PATH of the job does not change it.  Raises IsolationFault."""
     for folder in _PLACES:
         if os.access(path := f"{folder}/bwrap", os.X_OK):
             return path

@@ -125,7 +125,7 @@ _LIMITS_32: Final = {"x86_64": 340, "aarch64": 369}
 
 
 def is_known(machine: str) -> bool:
-    """Whether there is a filter for a machine, by ``uname -m``."""
+    """Return whether there is a filter for a machine, by ``uname -m``."""
     return machine in _SECCOMP
 
 
@@ -192,7 +192,7 @@ def _native_steps(machine: str, families: Collection[str], *, is_strict: bool) -
 
 
 def _steps(number: int, call: _Call) -> Iterator[_Step]:
-    """The steps for one number, which is in the accumulator before and after."""
+    """Yield the steps for one number, which is in the accumulator before and after."""
     refuse, allow = (_RETURN, 0, 0, _ERRNO | call.error), (_RETURN, 0, 0, _ALLOW)
     tests = [(_HAS_BITS, call.bits)] if call.bits else []
     tests += [(_EQUALS, value) for value in (*call.values, *call.allowed)]

@@ -53,7 +53,7 @@ class _Step(NamedTuple):
 
 
 def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
-    """The function that the forked child calls; it raises IsolationFault there."""
+    """Return the function that the forked child calls; it raises IsolationFault there."""
     if view.uid is None or view.gid is None:
         raise AssertionError("the mode users needs a user")
     uid, gid = view.uid, view.gid
@@ -86,13 +86,13 @@ def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
 
 
 def _over_hidden(view: ReplicaView) -> Sequence[tuple[str, str]]:
-    """The replica's folders that replace hidden ones, such as root's home."""
+    """Return the replica's folders that replace hidden ones, such as root's home."""
     hides = {os.path.realpath(path) for path in view.hides}
     return [pair for pair in view.folders if pair[1] in hides or not _is_open(pair[1])]
 
 
 def _is_open(place: str) -> bool:
-    """Whether all users may enter a folder, or it does not exist."""
+    """Return whether all users may enter a folder, or it does not exist."""
     with suppress(OSError):
         return bool(os.stat(place).st_mode & _OTHERS_ENTER)
     return True
@@ -114,7 +114,7 @@ def _become(uid: int, gid: int, capabilities: int) -> None:
 
 
 def _steps(view: ReplicaView) -> Iterator[_Step]:
-    """The mounts to make; a path in a folder of the same kind needs none."""
+    """Yield the mounts to make; a path in a folder of the same kind needs none."""
     kinds = _kinds(view)
     done: dict[str, str] = {}
     for place in sorted(kinds):
@@ -182,7 +182,7 @@ def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
 
 
 def _make_mount_point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
-    """The path to mount on; in a mount that hides other folders it is made first.
+    """Return the path to mount on; in a mount that hides other folders it is made first.
 
     ``owner`` gets the folders above it: a library in ``~/.cache`` of the server's home must not
     close that folder to programs that have a home of their own there.

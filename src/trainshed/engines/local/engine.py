@@ -55,7 +55,7 @@ from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import is_alive
 from trainshed.engines.processes.variables import without_secrets
 from trainshed.engines.supervise.kernel import cgroups, kill
-from trainshed.engines.supervise.leftovers import PID_NAMESPACE, SUBREAPER, describe_means, marked
+from trainshed.engines.supervise.leftovers import PID_NAMESPACE, SUBREAPER, describe_means, list_marked
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.sent import sent
@@ -129,7 +129,7 @@ class LocalEngine:
         self._fork_server = ForkServer()
 
     def fleet(self) -> Sequence[Node]:
-        """The one machine.  Calls the GPU driver, which may hang: no lock is held meanwhile."""
+        """Return this machine.  Calls the GPU driver, which may hang: no lock is held meanwhile."""
         return (self._node(self._inventory.status()),)
 
     def sight(
@@ -158,7 +158,7 @@ class LocalEngine:
         del needs
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
-        """The plan: nothing else is sent to another machine."""
+        """Return the plan: nothing else is sent to another machine."""
         del key, place
         return {"plan.json": json.dumps(encode(plan), indent=2)}
 
@@ -208,13 +208,13 @@ class LocalEngine:
                 attempt.tell(supervisor_order)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        """The state of these attempts, from what their folders contain since the last call."""
+        """Return the state of these attempts, from new content of their folders."""
         with self._attempts.lock:
             self._sweep(keys)
             return [self._attempts.observe(key) for key in keys]
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
-        """The reports that an attempt's supervisor has written.  Raises OSError."""
+        """Return the reports that an attempt's supervisor has written.  Raises OSError."""
         return measured(self._folder(key), after)
 
     def list_attempts(self) -> Sequence[Known]:
@@ -269,7 +269,7 @@ class LocalEngine:
         return send_lines(self._folder(key), task, lines)
 
     def gpus_now(self) -> Sequence[GpuNow]:
-        """The devices of the last look, with the attempt that has each one, and its readings.
+        """Return the devices of the last status, with the attempt and the readings of each.
 
         Handlers of requests call this, so it never waits for the driver, which may hang.
         """
@@ -280,7 +280,7 @@ class LocalEngine:
         return sent(self._folder(key))
 
     def _supervisors(self) -> dict[int, AttemptKey]:
-        """The supervisors that run, by pid; they adopt orphans, so all replicas are below them."""
+        """Return the running supervisors by pid; they adopt orphans, so replicas are below them."""
         with self._attempts.lock:
             attempts = [row for row in self._attempts.list_all() if row.records.ended is None]
             for attempt in attempts:
@@ -380,16 +380,16 @@ class LocalEngine:
 
 def _has_processes(attempt: TrackedAttempt) -> bool:
     """Tell whether a process of an attempt lives that its records do not contain."""
-    return attempt.folder.is_held() or bool(marked(str(attempt.key)))
+    return attempt.folder.is_held() or bool(list_marked(str(attempt.key)))
 
 
 def _limits_processes(isolation: Isolation | None) -> bool:
-    """Whether a replica's processes can be limited: by a cgroup, or by a user that is not root."""
+    """Return whether a cgroup, or a user that is not root, can limit a replica's processes."""
     is_root = os.geteuid() == 0 and not (isolation and isolation.has_users)
     return cgroups.offers(cgroups.PIDS) or not is_root
 
 
 def _leftovers_ended_by(isolation: Isolation | None) -> str:
-    """The best means of this machine to end the processes that a killed supervisor leaves."""
+    """Return the best means of this machine to end processes of a killed supervisor."""
     namespace = isolation is not None and isolation.mode == SANDBOX
     return kill.by_boxes() or (PID_NAMESPACE if namespace else SUBREAPER)

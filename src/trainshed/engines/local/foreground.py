@@ -85,7 +85,7 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
 
 
 def new_uid() -> int:
-    """A random number for a job, which no other job has."""
+    """Return a random number for a job, which no other job has."""
     return int.from_bytes(os.urandom(_UID_BYTES))
 
 
@@ -236,7 +236,7 @@ class _Run:
             self._tether.sendall(json.dumps(message).encode() + b"\n")
 
     def _ended(self, preparation: Preparation) -> Ran:
-        """How the job ended.  Raises EngineFault where it could not be run."""
+        """Return how the job ended.  Raises EngineFault where it could not be run."""
         observation = self._observe_end(preparation)
         if observation.phase is Phase.LOST and self._records.began and not self._records.ended:
             raise EngineFault("the supervisor was killed; every replica was ended with it")
@@ -272,12 +272,12 @@ class _Run:
 
 
 def _with_severity(line: LogLine) -> str:
-    """A line of the service, with its severity in front unless that is INFO."""
+    """Return a line of the service, with its severity in front unless that is INFO."""
     return line.text if line.severity == "INFO" else f"{line.severity}: {line.text}"
 
 
 def _temporary_folder() -> str:
-    """The temporary folder; importing ``tempfile`` takes longer than starting a job."""
+    """Return the temporary folder; importing ``tempfile`` takes longer than starting a job."""
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names there are private and random
 
 
@@ -286,7 +286,7 @@ def _asks_for_gpus(plan: LaunchPlan) -> bool:
 
 
 def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
-    """The plan for a machine without GPUs, with a warning that says what it asked for."""
+    """Return the plan for a machine without GPUs, with a warning that says what it asked for."""
     if not _asks_for_gpus(plan):
         return plan
     none = gpus.deal(plan.replicas, 0)

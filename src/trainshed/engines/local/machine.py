@@ -49,7 +49,7 @@ def node_of(  # noqa: PLR0913 - what was detected, and the settings
     leftovers: str = "",
     network: str = "",
 ) -> Node:
-    """The machine as a node, with the processors and the memory that the server may use.
+    """Return the machine as a node, with the processors and the memory that the server may use.
 
     Without ``policy`` it is best effort where there are GPUs, and emulation where there are none.
     Devices that no job may use now count as held.
@@ -74,7 +74,7 @@ def node_of(  # noqa: PLR0913 - what was detected, and the settings
 
 
 def node_gpu(device: GpuDevice, status: DeviceStatus, attempt: str = "") -> NodeGpu:
-    """A device as a GPU of the node; ``attempt`` is the attempt that has it, if that is known."""
+    """Convert a device to a GPU of the node; ``attempt`` has leased it, if that is known."""
     problem = status.faulty.get(device.uuid, "")
     stranger = "" if problem else status.held.get(device.uuid, "")
     state = GpuState.HELD if attempt else GpuState.FOREIGN if stranger else GpuState.FREE
@@ -92,7 +92,7 @@ def node_gpu(device: GpuDevice, status: DeviceStatus, attempt: str = "") -> Node
 
 
 def accelerator_of(device: GpuDevice) -> str:
-    """The accelerator type of a device; for other devices a name made from the driver's.
+    """Return the accelerator type of a device; for other devices a name made from the driver's.
 
     A part of a divided GPU (MIG) is always such another device.
     """
@@ -106,13 +106,13 @@ def accelerator_of(device: GpuDevice) -> str:
 
 
 def bounded(plan: LaunchPlan, processes_max: int | None) -> LaunchPlan:
-    """The plan with a limit on the processes and threads of each replica."""
+    """Return the plan with a limit on the processes and threads of each replica."""
     replicas = (replace(replica, processes_max=processes_max) for replica in plan.replicas)
     return replace(plan, replicas=tuple(replicas))
 
 
 def emulated(plan: LaunchPlan) -> LaunchPlan:
-    """The plan without its GPUs, with a warning; the machine's GPUs are hidden from it."""
+    """Return the plan without its GPUs, with a warning; the machine's GPUs are hidden from it."""
     warnings = (*plan.warnings, *_without_gpus(plan.replicas))
     return replace(plan, replicas=tuple(map(_hide_gpus, plan.replicas)), warnings=warnings)
 
@@ -123,7 +123,7 @@ def _hide_gpus(replica: ReplicaPlan) -> ReplicaPlan:
 
 
 def _without_gpus(replicas: Sequence[ReplicaPlan]) -> list[str]:
-    """A warning for every role that asked for GPUs, in the order of the plan."""
+    """Return a warning for every role that asked for GPUs, in the order of the plan."""
     requests = {
         replica.role: f"{replica.gpu_count} {replica.gpu_type or 'GPU'}"
         for replica in replicas

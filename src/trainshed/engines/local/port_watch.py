@@ -131,7 +131,7 @@ class PortWatch:
 
 
 def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
-    """The warning for each of two jobs, without the name of the other one."""
+    """Return the warning for each of two jobs, without the name of the other one."""
     port = meeting.port
     if meeting.both_listen:
         words = f"listens on port {port}, and so does another job: each gets connections of both."
@@ -143,7 +143,7 @@ def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
 
 
 def _task_of(pid: int) -> str:
-    """The task name of a process, from its environment."""
+    """Return the task name of a process, from its environment."""
     with suppress(OSError):
         for text in tree.read(f"/proc/{pid}/environ").split("\0"):
             if text.startswith(_TASK):
@@ -152,7 +152,7 @@ def _task_of(pid: int) -> str:
 
 
 def _sockets_of_others() -> list[TcpSocket]:
-    """All sockets but those of this process, which are the gateway's connections."""
+    """Return all sockets but those of this process, which are the gateway's connections."""
     own = set(held_inodes(os.getpid()))
     return [socket for socket in read_sockets(in_use=True) if socket.inode not in own]
 

@@ -58,7 +58,7 @@ def loopback_addresses(
 
 
 def network_rule(plan: NetworkPlan | None) -> NetworkRule | None:
-    """The namespaces that the plan of an attempt asks for; None: it has the machine's network."""
+    """Return the namespaces of an attempt's plan; None: the attempt has the machine's network."""
     if plan is None:
         return None
     return NetworkRule(
@@ -67,7 +67,7 @@ def network_rule(plan: NetworkPlan | None) -> NetworkRule | None:
 
 
 def _ports(shape: Sequence[ReplicaShape], layout: NetworkLayout) -> Iterator[int]:
-    """The first of each replica's consecutive ports, which leave out the rendezvous port."""
+    """Yield the first of each replica's consecutive ports, which leave out the rendezvous port."""
     port = CLUSTER_PORT
     for replica in shape:
         if port <= RENDEZVOUS_PORT < port + replica.ports:

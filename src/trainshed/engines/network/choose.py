@@ -27,7 +27,7 @@ class JobNetwork(NamedTuple):
 
     @property
     def description(self) -> str:
-        """For people: ``job``, ``host``, or ``host`` with the reason."""
+        """The text for logs: ``job``, ``host``, or ``host`` with the reason."""
         if self.is_own:
             return JOB
         return f"{HOST}: {self.why_not}" if self.why_not else HOST
@@ -36,7 +36,7 @@ class JobNetwork(NamedTuple):
 def choose_network(setting: str, mode: str, try_network: Callable[[str], str]) -> JobNetwork:
     """Decide for an isolation mode; ``try_network`` returns why a network does not work in it.
 
-    Raises UsageFault where the setting asks for a network that does not work.
+    Raises UsageFault if the setting asks for a network that does not work.
     """
     if setting == HOST:
         return JobNetwork(is_own=False)
@@ -52,7 +52,7 @@ def choose_network(setting: str, mode: str, try_network: Callable[[str], str]) -
 
 @functools.cache
 def try_network(mode: str) -> str:
-    """Why jobs cannot have a network of their own here; empty where they can."""
+    """Return why jobs cannot have networks of their own on this machine; empty if they can."""
     return run_trial("trainshed.engines.network.trial", mode)
 
 
@@ -64,8 +64,9 @@ def warn_of_loopback(variables: Mapping[str, str]) -> None:
     for name, value in variables.items():
         if name not in _NOT_ADDRESSES and any(_is_on_loopback(word) for word in value.split()):
             _LOG.warning(
-                "jobs cannot reach what %s names: it is on the loopback of this machine, and jobs "
-                'have networks of their own; give another address, or [isolation] network = "%s"',
+                "jobs cannot reach the address in %s: it is on the loopback of this machine, and "
+                "jobs have networks of their own; give another address, or "
+                '[isolation] network = "%s"',
                 name,
                 HOST,
             )

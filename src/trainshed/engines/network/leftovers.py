@@ -46,7 +46,7 @@ def count_job_networks() -> JobNetworkCounts:
 
 
 def _ways_out() -> Iterator[tuple[int, int]]:
-    """(pid, pid of the parent) of each process that carries packets."""
+    """Yield (pid, pid of the parent) of each process that carries packets."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with suppress(OSError):
@@ -56,7 +56,7 @@ def _ways_out() -> Iterator[tuple[int, int]]:
 
 
 def _namespaces(pid: int) -> set[str] | None:
-    """The network namespaces that a process has open; None: this user may not inspect it."""
+    """Return the network namespaces that a process has open; None: this user may not inspect it."""
     try:
         paths = list(Path(f"/proc/{pid}/fd").iterdir())
     except PermissionError:
@@ -71,7 +71,7 @@ def _namespaces(pid: int) -> set[str] | None:
 
 
 def _links() -> Iterator[str]:
-    """The links whose route leads to the range of jobs' networks."""
+    """Yield the links whose route leads to the range of jobs' networks."""
     job_range = ipaddress.ip_network(CIDR)
     with suppress(OSError):
         for line in tree.read(_ROUTES).splitlines()[1:]:

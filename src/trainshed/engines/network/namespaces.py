@@ -4,9 +4,10 @@ A forked child makes them, since a process without rights cannot return to a nam
 left.  The child passes descriptors and ends.  The namespaces have no names in ``/run/netns`` and
 nothing in the machine's own network, and end with their last descriptor and process.
 
-One namespace, the hub, has the way out.  Replicas share it, or each has one of its own that is
-linked to a bridge in the hub.  Programs have no capability over any of them: they cannot remove the
-routes that refuse them services of the machine's network (``REFUSED``).
+One namespace, the hub, has the connection to other networks (``way_out``).  Replicas share it, or
+each has a namespace of its own that is linked to a bridge in the hub.  Programs have no capability
+over any of them: they cannot remove the routes that refuse them services of the machine's network
+(``REFUSED``).
 """
 # the supervisor of an attempt imports this, and must stay small
 
@@ -70,15 +71,15 @@ class Namespaces(NamedTuple):
     """The namespaces of an attempt."""
 
     user: int | None
-    """The user namespace that owns them, where the supervisor is not root."""
+    """The user namespace that owns them; None: the supervisor is root."""
     hub: Namespace
     routes: int
     """A socket with messages about the routes of the hub (``netlink.open_route_monitor``)."""
     replicas: tuple[Namespace, ...] = ()
-    """One for each replica, in their order; none where all share the hub."""
+    """One for each replica, in their order; empty if all share the hub."""
 
     def of_replica(self, index: int) -> Namespace:
-        """The namespace that a replica enters."""
+        """Return the namespace that a replica enters."""
         return self.replicas[index] if self.replicas else self.hub
 
 
@@ -185,7 +186,7 @@ def _fork(
 
 
 def _fault_of(error: Exception) -> tuple[int, str, str]:
-    """An error as the arguments of an OSError."""
+    """Convert an error to the arguments of an OSError."""
     number, words = getattr(error, "errno", None), getattr(error, "strerror", None)
     what = getattr(error, "filename", None)
     words = (words or repr(error))[:_FAULT_CHARS_MAX]  # so that it fits in one message

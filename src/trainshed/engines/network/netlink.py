@@ -52,7 +52,7 @@ class Netlink:
         self._socket.close()
 
     def link_index(self, name: str) -> int:
-        """The number of a link."""
+        """Return the number of a link."""
         answer = self._call(f"the link {name}", _GET_LINK, _LINK.pack(0, 0, 0, 0, 0) + _name(name))
         return int(_LINK.unpack_from(answer, _HEADER.size)[2])
 
@@ -126,7 +126,7 @@ def open_route_monitor() -> socket.socket:
 
 
 def tells_default_route(data: bytes) -> bool:
-    """Whether a message of a route monitor says that the namespace has a default route."""
+    """Return whether a message of a route monitor says that the namespace has a default route."""
     while len(data) >= _HEADER.size + _ROUTE.size:
         size, kind, *_ = _HEADER.unpack_from(data)
         prefix, table = data[_HEADER.size + 1], data[_HEADER.size + 4]

@@ -60,7 +60,7 @@ def _why_not(mode: str) -> str:
 
 
 def _check_inside(spaces: Namespaces, mode: str, port: int) -> str:
-    """The fault in the network of the first replica; empty without one."""
+    """Return the fault in the network of the first replica; empty without one."""
     parent = os.getpid()
 
     def check() -> str:
@@ -72,7 +72,7 @@ def _check_inside(spaces: Namespaces, mode: str, port: int) -> str:
 
 
 def _check_isolation(mode: str, port: int) -> str:
-    """The fault for a replica: it reaches the machine, or bubblewrap does not start."""
+    """Return the fault for a replica: it reaches the machine, or bubblewrap does not start."""
     change_host_name("trial")
     with suppress(OSError), socket.create_connection((_LOOPBACK, port), timeout=1):
         return "a program in a network of its own reaches the loopback of the machine"
@@ -85,7 +85,7 @@ def _check_isolation(mode: str, port: int) -> str:
 
 
 def _way_out(program: str, spaces: Namespaces) -> str:
-    """Why the way out does not start; empty where it does."""
+    """Return why the way out does not start; empty if it does."""
     leave_mounts(spaces.user)
     ready, writer = os.pipe()
     reader, _exits = os.pipe()

@@ -1,9 +1,9 @@
 """The command of the process that carries an attempt's packets out of its hub: slirp4netns.
 
-It makes ordinary connections of its own for them: no forwarding, firewall rule or link of the
-machine changes.  Pasta was rejected, because in Debian 12 it gives up root's rights before it can
-enter a namespace of root's.  A pair of links with nftables rules was rejected too, because they
-would have to be removed after a crash.
+slirp4netns makes ordinary connections of its own for these packets: no forwarding, firewall rule or
+link of the machine changes.  Pasta was rejected, because in Debian 12 it gives up root's rights
+before it can enter a namespace of root's.  A pair of links with nftables rules was
+rejected too, because they would have to be removed after a crash.
 """
 # the supervisor of an attempt imports this, and must stay small
 
@@ -16,20 +16,20 @@ from trainshed.engines.network.namespaces import MTU
 from trainshed.engines.network.rule import CIDR
 
 PROGRAM: Final = "slirp4netns"
-#: The folders to look in; the job's variables do not change them.
+#: The folders of the program; a PATH of the job does not change them.
 _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
 _TAP: Final = "tap0"
-#: The device that it opens to make that link.
+#: The device that slirp4netns opens to make the link.
 TUN: Final = "/dev/net/tun"
-#: Normally its link exists after 3 ms, and it reads packets after 10 ms.
+#: Normally the link exists after 3 ms, and slirp4netns reads packets after 10 ms.
 START_S_MAX: Final = 10.0
-#: Reasons why it does not start.
+#: Reasons why slirp4netns does not start.
 NOT_INSTALLED: Final = f"{PROGRAM} is not installed (apt install {PROGRAM})"
 NO_TUN: Final = f"{PROGRAM} cannot open {TUN} as the user of the server; allow that user to open it"
 
 
 def find_program() -> str:
-    """The path of slirp4netns; empty where it is not installed."""
+    """Return the path of slirp4netns; empty if it is not installed."""
     paths = (f"{folder}/{PROGRAM}" for folder in _PLACES)
     return next((path for path in paths if os.access(path, os.X_OK)), "")
 
@@ -37,7 +37,7 @@ def find_program() -> str:
 def way_out_command(
     program: str, user: int | None, hub: int, exits: int, ready: int | None = None
 ) -> tuple[str, ...]:
-    """The command for a hub; the integers are descriptors that it inherits.
+    """Compose the command for a hub; the integers are descriptors that the process inherits.
 
     The process ends when the other end of ``exits`` is closed.  It first adds a link and routes,
     and packets wait for it from then on; then it prepares itself, and writes a byte to ``ready``.

@@ -195,7 +195,7 @@ class SlurmAttempt:
         )
 
     def _is_new(self, answer: LastAnswer, rows: Sequence[SlurmJob]) -> bool:
-        """Whether Slurm may not list the job yet, because it was submitted just now."""
+        """Return whether Slurm may not list the job yet, because it was submitted just now."""
         is_missed = self.job and answer.number and not answer.is_away and not rows
         return bool(is_missed) and self.submitted_for_s() < SPARE_S
 
@@ -268,7 +268,7 @@ class SlurmAttempt:
         return holding.is_job_of(row.comment, self.key, kept_from)
 
     def overdue(self) -> bool:
-        """Whether it still runs after the time that its order allows."""
+        """Return whether it still runs after the time that its order allows."""
         order = self.folder.stop_order()
         if order is None:
             return False
@@ -280,7 +280,7 @@ class SlurmAttempt:
         return self._moments.age_s("job", self.submitted.since_s if self.submitted else 0.0)
 
     def is_settled(self) -> bool:
-        """Whether Slurm would list its job by now, if there were one."""
+        """Return whether Slurm would list its job by now, if there were one."""
         return self.submitted_for_s() > SETTLE_S
 
     def is_leaving(self) -> bool:

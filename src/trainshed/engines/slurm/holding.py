@@ -109,7 +109,7 @@ class KeptAllocations:
         return Taker(held.job, key.attempt)
 
     def keeps(self, folder: AttemptFolder) -> bool:
-        """Whether the allocation of an attempt may wait for the next one."""
+        """Return whether the allocation of an attempt may wait for the next one."""
         held = read(folder)
         if held is None or time.time() > held.until_s + _LATE_S:
             return False
@@ -197,7 +197,7 @@ class KeptAllocations:
         ends_s: float | None,
         cluster: ClusterState,
     ) -> bool:
-        """Whether an allocation matches the request, is complete and lasts long enough."""
+        """Return whether an allocation matches the request, is complete and lasts long enough."""
         record = submitted(folder)
         if record is None or (record.job, record.shape) != (held.job, shape_of(submission)):
             return False
@@ -238,7 +238,7 @@ def key_of(comment: str) -> AttemptKey | None:
 
 
 def is_job_of(comment: str, key: AttemptKey, kept_from: int) -> bool:
-    """Whether a job with this comment belongs to an attempt, or was kept for it."""
+    """Return whether a job with this comment belongs to an attempt, or was kept for it."""
     other = key_of(comment)
     return other == key or (kept_from > 0 and other is not None and other.uid == key.uid)
 
@@ -259,7 +259,7 @@ def shape_of(submission: Submission) -> str:
 
 
 def _are_good(rows: Sequence[SlurmJob], submission: Submission, cluster: ClusterState) -> bool:
-    """Whether all nodes accept jobs, and no attempt of the job was lost on one of them."""
+    """Return whether all nodes accept jobs, and no attempt of the job was lost on one of them."""
     nodes = {node for row in rows for node in row.nodes}
     open_ = {node.name for node in cluster.nodes if is_open(node)}
     return bool(nodes) and nodes <= open_ and nodes.isdisjoint(submission.exclude)

@@ -94,7 +94,7 @@ def fleet(cluster: ClusterState, policy: FleetPolicy) -> Sequence[Node]:
 
 
 def is_open(row: SlurmNode) -> bool:
-    """Whether a node accepts new jobs."""
+    """Return whether a node accepts new jobs."""
     return not _CLOSED.intersection(row.state)
 
 

@@ -234,7 +234,7 @@ def _has_grown(attempt: SlurmAttempt) -> bool:
 
 
 def _moves(attempt: SlurmAttempt, rows: Sequence[SlurmJob]) -> bool:
-    """Whether the state of the job in Slurm is expected to change soon."""
+    """Return whether the state of the job in Slurm is expected to change soon."""
     if not rows:
         return bool(attempt.job)
     state = states.state_of(rows)

@@ -166,7 +166,7 @@ def version(text: str) -> tuple[int, int] | None:
 
 
 def is_up(text: str) -> bool:
-    """Whether the output of ``scontrol ping`` shows a controller that answers."""
+    """Return whether the output of ``scontrol ping`` shows a controller that answers."""
     return bool(re.search(r"\bis UP\b|\bUP/|/UP\b", text))
 
 

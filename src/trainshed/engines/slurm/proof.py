@@ -269,19 +269,19 @@ def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
 
 
 def _is_gone(facts: SlurmFacts, memory: Memory) -> bool:
-    """Whether enough answers in a row, of a working controller, did not list its job."""
+    """Return whether enough answers in a row, of a working controller, did not list its job."""
     is_counted = not facts.is_away and facts.is_up and facts.number > 0
     return is_counted and not facts.rows and memory.missed >= _MISSES
 
 
 def _has_waited(facts: SlurmFacts, memory: Memory) -> bool:
-    """Whether late records would have arrived by now."""
+    """Return whether late records would have arrived by now."""
     since_s = memory.over_since_s
     return since_s is not None and facts.now_s - since_s >= facts.lost_after_s
 
 
 def _is_kept(facts: SlurmFacts, memory: Memory) -> bool:
-    """Whether Slurm's answers show its job running after the end: no other user ended it."""
+    """Return whether Slurm's answers show its job running after the end: no other user ended it."""
     if not facts.is_held or memory.held_at is None:
         return False
     return facts.number > memory.held_at + 1  # one query may have begun earlier
@@ -311,7 +311,7 @@ def _early(order: Order) -> EndInSlurm:
 
 
 def _is_doubtful(outcome: Outcome) -> bool:
-    """Whether another user or Slurm may have ended it with a signal."""
+    """Return whether another user or Slurm may have ended it with a signal."""
     if not outcome.exit_code:
         return False
     return outcome.interrupted or any(

@@ -126,7 +126,7 @@ class Spool:
                 raise EngineFault(f"cannot use the folder {path}: it {strange}")
 
     def has(self, name: str) -> bool:
-        """Whether a library file exists; false if the shared file system is not mounted."""
+        """Return whether a library file exists; false if the shared file system is not mounted."""
         return os.path.isfile(f"{self.here}/{_LIBRARY}/{name}")
 
     def make(self, key: AttemptKey) -> AttemptFolder:
@@ -215,7 +215,7 @@ def take_claim(folder: AttemptFolder) -> bool:
 
 
 def is_claimed(folder: AttemptFolder) -> bool:
-    """Whether a claim exists; lists the folder, since NFS may hide a new name."""
+    """Return whether a claim exists; lists the folder, since NFS may hide a new name."""
     try:
         with Beneath(folder.path) as own:
             return any(name == CLAIM for name, _ in own.entries())

@@ -45,14 +45,17 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
         for home in cgroups.homes():
             cgroup.end_abandoned(home)
     if not all(_end_box(path) for path in boxes):
-        return marked(mark)
+        return list_marked(mark)
     reaper = reaper_of(places)
     deadline = time.monotonic() + _GONE_S_MAX
     while True:
-        tree.kill_listed(lambda: {*marked(mark), *list_below(reaper)})
+        tree.kill_listed(lambda: {*list_marked(mark), *list_below(reaper)})
         if reaper is not None and identity.is_suspended(reaper) and not list_below(reaper):
             identity.send_signal(reaper, signal.SIGKILL)  # one that is not suspended ends by itself
-        remaining = [*tree.living({*marked(mark), *_list_in_boxes(boxes)}), *list_below(reaper)]
+        remaining = [
+            *tree.living({*list_marked(mark), *_list_in_boxes(boxes)}),
+            *list_below(reaper),
+        ]
         if reaper is not None and identity.is_alive(reaper):
             remaining.append(reaper.pid)
         if not remaining or time.monotonic() > deadline:
@@ -63,7 +66,7 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     return sorted(remaining)
 
 
-def marked(mark: str) -> list[int]:
+def list_marked(mark: str) -> list[int]:
     """List the processes with the mark, except this process and its ancestors."""
     limit = marks.limit_of(mark)
     own = _list_ancestors()

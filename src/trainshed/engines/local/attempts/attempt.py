@@ -51,7 +51,7 @@ def send_lines(folder: AttemptFolder, task: str, lines: Sequence[tuple[str, str]
 
 
 def _parts(lines: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """The lines, split into messages that fit a socket."""
+    """Yield the lines, split into messages that fit a socket."""
     part: list[tuple[str, str]] = []
     length = 0
     for text, severity in lines:
@@ -97,7 +97,7 @@ class TrackedAttempt:
     _waits_since_s: float | None = None
 
     def is_running(self) -> bool:
-        """Whether a supervisor that this process has started lives; wait for one that has ended."""
+        """Return whether a supervisor of this process lives; reap it if it has ended."""
         if self.child is not None and self._has_ended(self.child):
             self.child = None
         return self.child is not None
@@ -111,7 +111,7 @@ class TrackedAttempt:
             return True
 
     def may_begin(self) -> bool:
-        """Whether it has not begun and has no order to end.  Raises OSError or ValueError."""
+        """Return whether it has not begun and has no order to stop.  Raises OSError, ValueError."""
         self.records.read(self.folder.records)
         if self.records.began is not None or self.is_running():
             return False
@@ -141,13 +141,13 @@ class TrackedAttempt:
         self.records.read(self.folder.records)
         if self.records.ended is not None:
             return LocalFacts(has_ended=True)
-        if self.is_running() or fencing.lives(self.folder, self.records.began):
+        if self.is_running() or fencing.has_living_supervisor(self.folder, self.records.began):
             return self._read_facts_of_living()
         # its lock is free, so its records are complete now
         self.records.read(self.folder.records)
         if self.records.ended is not None:
             return LocalFacts(has_ended=True)
-        if fencing.begun(self.folder, self.records) is not None:
+        if fencing.find_supervisor(self.folder, self.records) is not None:
             return LocalFacts(was_begun=True, has_decided=self.records.decided is not None)
         order = self.folder.stop_order()
         has_plan = order is None and Path(self.folder.plan).exists()
@@ -163,7 +163,7 @@ class TrackedAttempt:
         if now_s - self._looked_s < _LOOK_S:
             return LocalFacts(lives=True)
         self._looked_s = now_s
-        is_suspended = fencing.suspended(self.folder, self.records.began) is not None
+        is_suspended = fencing.find_suspended(self.folder, self.records.began) is not None
         order = self.folder.stop_order() if is_suspended else None
         if order is None:
             self._still_since_s = None
@@ -173,13 +173,13 @@ class TrackedAttempt:
         return LocalFacts(lives=True, order=order, still_s=now_s - self._still_since_s)
 
     def _waited_s(self) -> float:
-        """How long this process has waited for a supervisor that another server started."""
+        """Return how long this process has waited for a supervisor that another server started."""
         if self._waits_since_s is None:
             self._waits_since_s = time.monotonic()
         return time.monotonic() - self._waits_since_s
 
     def _is_clean(self, sweeper: Sweeper) -> bool:
-        began = fencing.begun(self.folder, self.records)
+        began = fencing.find_supervisor(self.folder, self.records)
         if self.records.began is None:
             self._give_up()
         return sweeper.is_clean(self.key, began, self.folder)
@@ -211,7 +211,7 @@ class TrackedAttempt:
         return observe.lost(self.key, self.records, why, observe.ran_s(self.folder))
 
     def _kill(self) -> None:
-        supervisor = fencing.suspended(self.folder, self.records.began)
+        supervisor = fencing.find_suspended(self.folder, self.records.began)
         if supervisor is not None:
             _LOG.warning(
                 "killed the suspended supervisor of attempt %s (process %d) to end the attempt",

@@ -1,7 +1,8 @@
 """Ends the older attempts of a job before a newer one begins, so that they never run together.
 
-An order in its folder gives each older attempt up, so that a supervisor that is only late never
-begins; a supervisor that lives, suspended or not, is killed; and the processes it leaves are ended.
+The engine writes an order into the folder of each older attempt, so that a supervisor that starts
+late does not begin.  It kills a supervisor that lives, also a suspended one, and then ends the
+processes that this supervisor leaves.
 """
 
 import os
@@ -19,7 +20,7 @@ from trainshed.engines.supervise.record.observe import AttemptRecords
 from trainshed.engines.supervise.record.records import Began
 from trainshed.model.attempt import AttemptKey
 
-#: Killed processes end within milliseconds; a longer wait is left to the next try.
+#: Killed processes end within milliseconds; after this time the next try goes on.
 _GONE_S_MAX: Final = 0.5
 _POLL_S: Final = 0.005
 
@@ -48,45 +49,45 @@ class Fence:
             records.read(folder.records)
         _kill(key, folder, records)
         records.read(folder.records)
-        began = begun(folder, records)
+        began = find_supervisor(folder, records)
         if records.ended is None and not self._sweeper.is_clean(
             key, began, folder, wait_s=_GONE_S_MAX
         ):
             raise OlderAttemptLives(f"processes of attempt {key} still live")
 
 
-def lives(folder: AttemptFolder, began: Began | None) -> bool:
-    """Whether a supervisor of the attempt lives.  Raises OSError.
+def has_living_supervisor(folder: AttemptFolder, began: Began | None) -> bool:
+    """Return whether a supervisor of the attempt lives.  Raises OSError.
 
-    A free lock proves nothing after its file was removed, so the supervisor is looked for too.
+    If the lock file was removed, the lock is free in any case: so this checks the process too.
     """
     return folder.is_held() or (began is not None and identity.is_alive(identity_of(began)))
 
 
 def identity_of(began: Began) -> Identity:
-    """The process of a supervisor that has begun."""
+    """Return the process of a supervisor that has begun."""
     return Identity(began.pid, began.start_ticks, began.boot_id)
 
 
-def begun(folder: AttemptFolder, records: AttemptRecords) -> Began | None:
-    """The supervisor that has begun, or without that record the one that has taken the lock.
+def find_supervisor(folder: AttemptFolder, records: AttemptRecords) -> Began | None:
+    """Return the supervisor that has begun; without a record of it, the holder of the lock.
 
-    The latter has begun, or is about to; its ``places`` are unknown.
+    The holder has begun, or will begin at once; its ``places`` are unknown.
     """
     holder = folder.holder() if records.began is None else None
     return records.began if holder is None else Began(*holder)
 
 
-def supervisors(folder: AttemptFolder, began: Began | None) -> Iterator[Identity]:
-    """The supervisor that has begun, and the one that has taken the lock, which it does first."""
+def list_supervisors(folder: AttemptFolder, began: Began | None) -> Iterator[Identity]:
+    """List the supervisor that has begun and the holder of the lock: they may differ."""
     for supervisor in (folder.holder(), began and identity_of(began)):
         if supervisor is not None:
             yield supervisor
 
 
-def suspended(folder: AttemptFolder, began: Began | None) -> Identity | None:
-    """The supervisor of the attempt where it is suspended, and so obeys no order."""
-    return next(filter(identity.is_suspended, supervisors(folder, began)), None)
+def find_suspended(folder: AttemptFolder, began: Began | None) -> Identity | None:
+    """Return the supervisor if it is suspended, and so obeys no order; else None."""
+    return next(filter(identity.is_suspended, list_supervisors(folder, began)), None)
 
 
 def _list_older(
@@ -103,8 +104,8 @@ def _list_older(
 
 def _kill(key: AttemptKey, folder: AttemptFolder, records: AttemptRecords) -> None:
     deadline = time.monotonic() + _GONE_S_MAX
-    while lives(folder, records.began):
-        for supervisor in supervisors(folder, records.began):
+    while has_living_supervisor(folder, records.began):
+        for supervisor in list_supervisors(folder, records.began):
             identity.send_signal(supervisor, signal.SIGKILL)
         if time.monotonic() > deadline:
             raise OlderAttemptLives(f"the supervisor of attempt {key} still lives")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import Known, Living
-from trainshed.engines.local.attempts.fence import lives, suspended
+from trainshed.engines.local.attempts.fence import find_suspended, has_living_supervisor
 from trainshed.engines.processes import mark as marks
 from trainshed.engines.supervise.leftovers import list_below, reaper_of
 from trainshed.engines.supervise.record.folder import AttemptFolder
@@ -35,7 +35,7 @@ def list_attempts(root: Path) -> Sequence[Known]:
 
 
 def attempts_of(folder: Path) -> Iterator[AttemptKey]:
-    """The attempts that have a folder in that of their job."""
+    """Yield the attempts that have a folder in that of their job."""
     for attempt in _numbers(folder):
         yield AttemptKey(int(folder.name), attempt)
 
@@ -44,8 +44,8 @@ def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[Li
     """Read the folder and the lock of an attempt; unlike an observation, change nothing."""
     records = AttemptRecords()
     records.read(folder.records)
-    is_supervised = lives(folder, records.began)
-    stopped = suspended(folder, records.began) if is_supervised else None
+    is_supervised = has_living_supervisor(folder, records.began)
+    stopped = find_suspended(folder, records.began) if is_supervised else None
     records.read(folder.records)  # the attempt may have ended between the two reads
     phase = recorded(key, records).phase if is_supervised or records.ended else Phase.UNKNOWN
     marked = {process.pid for process in living}
@@ -55,12 +55,12 @@ def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[Li
 
 
 def _list_inherited(began: Began) -> set[int]:
-    """The processes that the second subreaper of an attempt adopted, also those without a mark."""
+    """List the processes below the second subreaper of an attempt, also those without a mark."""
     return list_below(reaper_of(began.places)) - {began.pid}
 
 
 def _command(pid: int) -> str:
-    """The command line of a process; empty where it has ended."""
+    """Return the command line of a process; empty if it has ended."""
     with suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
         return words.decode(errors="replace").strip()[:_COMMAND_LENGTH]
@@ -80,7 +80,7 @@ def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Livin
 
 
 def _find_named(root: Path, environ: list[bytes]) -> AttemptKey | None:
-    """The attempt that an environment names, if it is of this installation."""
+    """Return the attempt that an environment names, if it is of this installation."""
     key = _key(marks.find_variable(environ))
     prefix = f"{root}/".encode()
     is_ours = key and (_path(root, key).exists() or any(prefix in entry for entry in environ))

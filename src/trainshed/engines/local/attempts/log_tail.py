@@ -21,7 +21,7 @@ class LogTail:
         self._rest = b""
 
     def read(self) -> list[LogLine]:
-        """The next lines; an empty list when all that was written is read."""
+        """Return the next lines; an empty list when all that was written is read."""
         log_lines: list[LogLine] = []
         while not log_lines and (data := self._read_bytes()):
             *lines, self._rest = (self._rest + data).split(b"\n")

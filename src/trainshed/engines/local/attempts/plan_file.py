@@ -112,7 +112,7 @@ def site_of(
     folder: AttemptFolder,
     env: Mapping[str, str] = os.environ,
 ) -> ReplicaSite:
-    """The site of a preparation; ``env`` is the environment of its helpers."""
+    """Return the site of a preparation; ``env`` is the environment of its helpers."""
     return ReplicaSite(
         key=key,
         folder=folder,
@@ -182,7 +182,7 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was prepared 
 def _machine_of(
     site: ReplicaSite, plan: LaunchPlan, replica: ReplicaPlan, python: str
 ) -> "ReplicaMachine | None":
-    """The folders of a replica of a server; None for a reducer, and in a local run."""
+    """Return the folders of a replica of a server; None for a reducer, and in a local run."""
     if site.isolation is None or site.isolation.mode == CONTAINER or replica.role is Role.REDUCER:
         return None
     # local runs import this module, and do not need these
@@ -201,7 +201,7 @@ def _machine_of(
 
 
 def outlines_of(site: ReplicaSite, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
-    """The replicas before a preparer has run: only names and limits."""
+    """Return the replicas before a preparer has run: only names and limits."""
     return tuple(_process(site, plan, replica, (), {}) for replica in plan.replicas)
 
 
@@ -216,7 +216,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     log: LogRule = LogRule(),  # noqa: B008 - a constant
     grace_s: float = compose.GRACE_S,
 ) -> AttemptSpec:
-    """The whole spec of a plan."""
+    """Return the whole spec of a plan."""
     isolation = site.isolation
     return compose.attempt_of(
         site.key,
@@ -268,7 +268,7 @@ def _container(
 
 
 def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
-    """The runtime; where containers run as the project's user, with its UID and GID."""
+    """Return the runtime; where containers run as the project's user, with its UID and GID."""
     owner = owner_of(site.isolation, plan)
     if site.runtime is None or site.runtime.user != USER_OF_PROJECT or owner is None:
         return site.runtime

@@ -107,7 +107,7 @@ class AttemptStarter(NamedTuple):
 
 
 def needs_preparer(plan: LaunchPlan) -> bool:
-    """Whether the job needs packages, an interpreter that is to be searched, or devices.
+    """Return whether the job needs packages, an interpreter that is to be searched, or devices.
 
     A job that asks for devices needs the preparer also where the machine seems to have none: the
     preparer waits for them, and the job never begins without.
@@ -128,14 +128,14 @@ _CODE: Final = (
 
 
 def _environment(preparation: Preparation) -> dict[str, str]:
-    """The environment of the supervisor, from which its helpers and replicas get theirs."""
+    """Return the environment of the supervisor, from which its helpers and replicas get theirs."""
     if preparation.variables is None:
         return variables.without_secrets(os.environ)
     return variables.select_for_helpers(os.environ, preparation.variables)
 
 
 def supervisor_argv(role: str) -> tuple[str, ...]:
-    """The command of a supervisor or of a fork server; ``role`` says which."""
+    """Return the command of a supervisor or of a fork server; ``role`` says which."""
     source = str(Path(trainshed.__file__).parent.parent)
     return (sys.executable, *_FLAGS, _CODE, source, role)
 

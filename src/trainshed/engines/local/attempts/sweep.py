@@ -99,7 +99,7 @@ class Sweeper:
         return not remaining
 
     def _runtime_of(self, folder: AttemptFolder) -> Runtime | None:
-        """The runtime of the attempt's containers, if it had any; it may not be the server's.
+        """Return the runtime of the attempt's containers; it may not be the server's.
 
         The launch plan says which; the supervisor's spec may have only outlines of its replicas.
         """

@@ -46,7 +46,7 @@ class ContainerSpec(NamedTuple):
 
 
 def shm_bytes(memory_bytes: int | None, machine_bytes: int, replicas: int) -> int:
-    """The size of /dev/shm: half of the replica's memory.
+    """Return the size of /dev/shm: half of the replica's memory.
 
     The default of runtimes is 64 MiB, on which data loaders with several workers die of SIGBUS.
     The size is a limit and reserves nothing; replicas without a memory limit share the machine's
@@ -66,7 +66,7 @@ _TEMPORARY: Final = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - the container's
 def docker_run(
     runtime: Runtime, spec: ContainerSpec, variables: tuple[str, ...], *, euid: int | None = None
 ) -> tuple[str, ...]:
-    """The command line of ``run``; ``variables`` are the flags for the container's variables."""
+    """Compose the command line of ``run``; ``variables`` are the flags for variables."""
     return (
         *(runtime.program, "run", "--rm", "--pull", "missing"),
         *("--name", spec.name, "--label", f"{LABEL}={spec.mark}"),
@@ -81,7 +81,7 @@ def docker_run(
 
 
 def docker_started(plan: ContainerPlan) -> Iterator[str]:
-    """The image and its program: a command replaces ENTRYPOINT and CMD, args replace only CMD."""
+    """Yield the image and its program: a command replaces ENTRYPOINT and CMD, args only CMD."""
     if plan.command:
         yield f"--entrypoint={plan.command[0]}"
     yield "--"
@@ -92,7 +92,7 @@ def docker_started(plan: ContainerPlan) -> Iterator[str]:
 
 
 def remove_argv(runtime: Runtime, container: str) -> tuple[str, ...]:
-    """The command that kills and removes a container."""
+    """Return the command that kills and removes a container."""
     return (runtime.program, "rm", "--force", container)
 
 
@@ -105,23 +105,23 @@ done"""
 
 
 def empty_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
-    """The command that removes every container of an attempt, and ends when none is listed."""
+    """Compose the command that removes an attempt's containers, until none is listed."""
     return ("/bin/sh", "-c", _REMOVE_ALL, "sh", runtime.program, f"label={LABEL}={mark}")
 
 
 def list_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
-    """The command that prints the ids of an attempt's containers, whether they run or not."""
+    """Compose the command that prints the ids of an attempt's containers, also ended ones."""
     label = f"label={LABEL}={mark}"
     return (runtime.program, "ps", "--all", "--quiet", "--no-trunc", "--filter", label)
 
 
 def running_argv(runtime: Runtime) -> tuple[str, ...]:
-    """The command that prints the ids of the running containers of all attempts."""
+    """Return the command that prints the ids of the running containers of all attempts."""
     return (runtime.program, "ps", "--quiet", "--no-trunc", "--filter", f"label={LABEL}")
 
 
 def inspect_argv(runtime: Runtime, containers: Iterable[str]) -> tuple[str, ...]:
-    """The command that prints a line for each container: its first pid, and UID/ATTEMPT."""
+    """Return the command that prints a line for each container: its first pid, and UID/ATTEMPT."""
     line = f'{{{{.State.Pid}}}} {{{{index .Config.Labels "{LABEL}"}}}}'
     return (runtime.program, "inspect", "--format", line, *containers)
 
@@ -187,7 +187,7 @@ def _limits(spec: ContainerSpec) -> Iterator[str]:
 
 
 def apptainer_run(runtime: Runtime, spec: ContainerSpec) -> tuple[str, ...]:
-    """The command line of ``run`` or ``exec`` (``engines.apptainer``)."""
+    """Return the command line of ``run`` or ``exec`` (``engines.apptainer``)."""
     return run_words(
         runtime.program,
         spec.plan,

@@ -16,7 +16,7 @@ _ADDRESS: Final = slice(20, 24)
 
 
 def bridge_address(runtime: Runtime | None) -> str | None:
-    """The machine's address on the runtime's default network; None without such a network."""
+    """Return the machine's address on the runtime's default network; None without one."""
     interface = _INTERFACES.get(runtime.name) if runtime else None
     if interface is None:
         return None

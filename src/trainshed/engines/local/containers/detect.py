@@ -56,7 +56,7 @@ def find(
     euid: int | None = None,
     egid: int | None = None,
 ) -> RuntimeChoice:
-    """The requested runtime, or with ``auto`` the first that works.
+    """Return the requested runtime, or with ``auto`` the first that works.
 
     ``user`` is UID[:GID], ``image``, or None: the server's own where that is not root, else
     ``UNPRIVILEGED``.
@@ -93,7 +93,7 @@ def _user(requested: str | None, euid: int, egid: int) -> str | None:
 
 
 def _probe_runtime(name: str, program: str, user: str | None, ask: Ask, euid: int) -> Runtime:
-    """The runtime, if it answers.  Raises _UnusableError."""
+    """Return the runtime, if it answers.  Raises _UnusableError."""
     if name in CHILDREN_OF_CLIENT:
         if euid == _ROOT and user is not None:
             raise _UnusableError(
@@ -109,7 +109,7 @@ def _probe_runtime(name: str, program: str, user: str | None, ask: Ask, euid: in
 
 
 def _probe_docker(ask: Ask, program: str) -> tuple[str, bool]:
-    """The version of the daemon, and whether it has an init for containers."""
+    """Return the version of the daemon, and whether it has an init for containers."""
     answer = _read_output(
         ask, (program, "version", "--format", "{{json .Server}}"), "its daemon does not answer"
     )
@@ -174,7 +174,7 @@ def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> l
 
 
 def first_processes(runtime: Runtime, environ: Mapping[str, str]) -> dict[int, str]:
-    """The first process of every container of an attempt that runs, and its UID/ATTEMPT.
+    """Return the first process of every container of an attempt that runs, and its UID/ATTEMPT.
 
     Raises OSError or subprocess.SubprocessError where the runtime does not answer.
     """

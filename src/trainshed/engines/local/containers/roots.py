@@ -1,8 +1,8 @@
 """Lists the first process of each container, to find the attempt of a process in a container.
 
 Containers of docker and podman are not children of their supervisor, so their runtime has to list
-them.  It is called only for a process that the last list does not explain, and at most twice a
-second, so that requests to the server cannot keep the runtime busy.
+them.  ``refresh`` calls the runtime at most twice a second, so that requests to the server
+cannot keep it busy; callers first search the last list (``read_cached``).
 """
 
 import subprocess
@@ -36,14 +36,14 @@ class ContainerRoots:
         self._roots: dict[Identity, AttemptKey] = {}
 
     def read_cached(self) -> dict[int, AttemptKey]:
-        """The processes of the last list that still live."""
+        """Return the processes of the last list that still live, without calling the runtime."""
         return {root.pid: key for root, key in self._roots.items() if is_alive(root)}
 
     def refresh(self) -> dict[int, AttemptKey]:
-        """The processes that live now.  Blocks until the runtime has answered, at most for seconds.
+        """Return the processes that live now.  Blocks for some seconds at most.
 
-        Raises OSError where it does not answer: a process that is not in the list may then belong
-        to a job, and its request is to be repeated.
+        Raises OSError if the runtime does not answer: a process that is not in the list may then
+        belong to a job, and has to repeat its request.
         """
         with self._lock:
             if self._runtime and time.monotonic() - self._listed_s > _LIST_PAUSE_S:

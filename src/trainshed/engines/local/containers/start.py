@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class AttemptSetup(NamedTuple):
-    """What is the same for all containers of an attempt on this machine."""
+    """The settings that all containers of an attempt on this machine share."""
 
     mark: str
     """UID/ATTEMPT."""
@@ -38,7 +38,7 @@ class AttemptSetup(NamedTuple):
     work: str
     """The attempt's folder to write to: the home of its containers."""
     replicas: int
-    """How many share the machine's memory."""
+    """How many replicas share the machine's memory."""
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name)."""
     binds: tuple[tuple[str, str], ...] = ()
@@ -50,7 +50,7 @@ class AttemptSetup(NamedTuple):
 
 
 class Start(NamedTuple):
-    """How a replica's container is run."""
+    """The command that runs a replica's container, and how to remove the container."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -75,7 +75,8 @@ def replica_start(  # noqa: PLR0913 - a replica, and what was chosen for it
     """Compose the command of a replica's container; write the file with its variables.
 
     ``env`` has the container's variables: the plan's, the attempt's and those of the devices, and
-    none of the machine's.  Raises EngineFault where there is no runtime, OSError for the file.
+    none of the machine's.  Raises EngineFault without a runtime, OSError if
+    the file cannot be written.
     """
     if runtime is None:
         raise EngineFault("the job's image needs a container runtime, which is no longer available")
@@ -107,7 +108,7 @@ def container_name(mark: str, task_name: str) -> str:
 
 
 def _user_env(runtime: Runtime, setup: AttemptSetup) -> dict[str, str]:
-    """A name and a home for the user, which the image does not have."""
+    """Return variables with a name and a home, since the image does not know the user."""
     if runtime.user is None:
         return {}
     return {"HOME": setup.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
@@ -153,7 +154,7 @@ def _spec(
 
 
 def _binds(setup: AttemptSetup) -> Iterator[Bind]:
-    """The job's folders at the machine's paths, as AIP_* and --job-dir name them, and at /gcs."""
+    """Yield the binds of the job's folders at the machine's paths, and at /gcs."""
     yield Bind(setup.work, setup.work)
     for path in setup.shown:
         yield Bind(path, path)
@@ -179,7 +180,7 @@ def _make_path(folder: str, name: str) -> Path:
 def hand_over(folders: Iterable[str], user: str | None, *, before: int | None = None) -> None:
     """Give root's folders, and the folders below, to ``UID:GID``; links are not followed.
 
-    Folders of the user ``before`` are given too.  Does nothing where the server is not root, or
+    Folders of the user ``before`` are given too.  Does nothing if the server is not root, or if
     containers run as the user of their image.  Raises OSError; a folder that is removed meanwhile
     is skipped.
     """

@@ -23,7 +23,7 @@ _READ_BY_COMMAND: Final = re.compile(
 
 
 def is_read_by_command(name: str) -> bool:
-    """Whether docker or podman itself might read a variable of this name."""
+    """Return whether docker or podman itself might read a variable of this name."""
     return _READ_BY_COMMAND.fullmatch(name) is not None
 
 

@@ -21,14 +21,14 @@ Look = Callable[[], Sequence[GpuDevice]]
 
 
 def devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> tuple[GpuDevice, ...]:
-    """The devices that jobs may have; with ``fake_gpus`` that number of fake ones instead."""
+    """List the devices that jobs may have; with ``fake_gpus`` so many fake ones instead."""
     with looking(fake_gpus, env) as look:
         return tuple(look())
 
 
 @contextmanager
 def looking(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator[Look]:
-    """The same as a function to call repeatedly; the driver is opened once."""
+    """Open the driver once; yield a function that lists the devices at each call."""
     if fake_gpus:
         yield partial(fake_devices, fake_gpus, env)
         return
@@ -38,7 +38,7 @@ def looking(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator
 
 @contextmanager
 def looking_at(uuids: Sequence[str]) -> Iterator[Look]:
-    """The devices of these UUIDs, also hidden ones; devices that are gone are left out."""
+    """Yield the devices of these UUIDs, also hidden ones; devices that are gone are left out."""
     if all(map(is_fake, uuids)):
         yield lambda: [fake_device(uuid) for uuid in uuids]
         return
@@ -54,18 +54,18 @@ _PREFIX: Final = "GPU-fake-"
 
 
 def fake_devices(count: int, env: Mapping[str, str] = os.environ) -> tuple[GpuDevice, ...]:
-    """The first ``count`` fake devices, with the processes that tests gave them."""
+    """Return the first ``count`` fake devices, with the processes that tests gave them."""
     return tuple(fake_device(f"{_PREFIX}{index:04d}", env) for index in range(count))
 
 
 def fake_device(uuid: str, env: Mapping[str, str] = os.environ) -> GpuDevice:
-    """The fake device of this name."""
+    """Return the fake device of this name."""
     index = int(uuid.removeprefix(_PREFIX))
     return GpuDevice(uuid=uuid, name="Fake GPU", index=index, busy_pids=_pids(uuid, env))
 
 
 def is_fake(uuid: str) -> bool:
-    """Whether this is the name of a fake device."""
+    """Return whether this is the name of a fake device."""
     return uuid.startswith(_PREFIX)
 
 

@@ -58,7 +58,7 @@ class Share:
 
 
 def takes_all(replicas: Sequence[ReplicaPlan]) -> bool:
-    """Whether a local run gets every device that is free: a lone replica that asks for none."""
+    """Return whether a local run gets all free devices: its only replica asks for none."""
     return len(replicas) == 1 and not replicas[0].gpu_count
 
 
@@ -72,7 +72,7 @@ def hidden_shares(
 
 
 def deal(replicas: Sequence[ReplicaPlan], free: int) -> tuple[int, ...]:
-    """How many of ``free`` devices each replica gets, in complete rounds."""
+    """Return how many of ``free`` devices each replica gets, in complete rounds."""
     counts = [0] * len(replicas)
     for tier in _TIERS:
         members = [i for i, replica in enumerate(replicas) if replica.role in tier]
@@ -86,14 +86,14 @@ def deal(replicas: Sequence[ReplicaPlan], free: int) -> tuple[int, ...]:
 
 
 def gets_none(replicas: Sequence[ReplicaPlan], counts: Sequence[int]) -> bool:
-    """Whether replicas ask for devices and no replica gets any: the job runs on the CPU."""
+    """Return whether replicas ask for devices and no replica gets any: the job runs on the CPU."""
     return any(replica.gpu_count for replica in replicas) and not any(counts)
 
 
 def shortage(
     replicas: Sequence[ReplicaPlan], counts: Sequence[int], *, machine: int, free: int
 ) -> str:
-    """A line that says what was asked for and what the replicas get instead."""
+    """Return a line that says what was asked for and what the replicas get instead."""
     total = sum(replica.gpu_count for replica in replicas)
     has = _HAS.get(machine, f"has {machine}")
     busy = f", {free} of them free" if machine > free and free < total else ""
@@ -125,7 +125,7 @@ def _gpus(count: int) -> str:
 
 
 def describe_busy(busy: Sequence[GpuDevice]) -> str:
-    """A line that names the processes that use devices without a lock."""
+    """Return a line that names the processes that use devices without a lock."""
     names = (f"{d.uuid} (process {', '.join(map(str, d.busy_pids))})" for d in busy)
     return f"other processes use GPUs: {', '.join(names)}"
 
@@ -143,7 +143,7 @@ def _describe_request(replicas: Sequence[ReplicaPlan]) -> str:
 
 
 def share(uuids: Sequence[str], *, machine_has_gpus: bool) -> Share:
-    """The share with these devices; an empty one hides all GPUs of the machine."""
+    """Return the share with these devices; an empty one hides all GPUs of the machine."""
     names = ",".join(uuids)
     # container runtimes read NVIDIA_VISIBLE_DEVICES; "void" means no GPU there
     env = {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names or "void"}

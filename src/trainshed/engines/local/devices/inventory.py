@@ -37,14 +37,14 @@ def holder(device: GpuDevice, lock_dir: Path | None = None) -> str | None:
 
 
 def processes(device: GpuDevice) -> str:
-    """The processes that compute on a device, by number and name."""
+    """Return the processes that compute on a device, by number and name."""
     return ", ".join(f"process {pid}{_name(pid)}" for pid in device.busy_pids)
 
 
 def leased_below(
     root: Path, devices: Sequence[GpuDevice], lock_dir: Path | None = None
 ) -> frozenset[str]:
-    """The UUIDs of the devices that living attempts in this folder of attempts have locked.
+    """Return the UUIDs of the devices that living attempts in this folder of attempts have locked.
 
     They may be attempts of any server, and still in preparation.
     """
@@ -55,7 +55,7 @@ def leased_below(
 
 
 def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> DeviceHolder | None:
-    """The living attempt in this folder of attempts that has locked a device."""
+    """Return the living attempt in this folder of attempts that has locked a device."""
     lock_holder = _find_holder(lock_dir or device_locks.shared_directory(), device.uuid)
     return lock_holder if lock_holder is not None and lock_holder.root == str(root) else None
 
@@ -129,7 +129,7 @@ class Inventory:
         self._lock = threading.Lock()
 
     def status(self) -> DeviceStatus:
-        """The devices as of at most ``fresh_s`` seconds ago, with their faults as of now.
+        """Return the devices as of at most ``fresh_s`` seconds ago, with their faults as of now.
 
         Blocks while the driver hangs.
         """
@@ -143,7 +143,7 @@ class Inventory:
             return self._status
 
     def latest(self) -> DeviceStatus:
-        """The devices of the last ``status``, without a call of the driver."""
+        """Return the devices of the last ``status``, without a call of the driver."""
         return self._judge(self._raw_status)
 
     def ensure_status(self) -> DeviceStatus:
@@ -187,7 +187,7 @@ def _describe_missing(since: datetime) -> str:
 
 
 def _list_missing(before: Sequence[GpuDevice], present: Sequence[GpuDevice]) -> list[GpuDevice]:
-    """The earlier devices of GPUs that the driver lists neither whole nor by any instance.
+    """Return the earlier devices of GPUs that the driver lists neither whole nor by any instance.
 
     A GPU that was divided anew is present, so none of its earlier instances is missing.
     """

@@ -53,7 +53,7 @@ def choose(
 
 
 def serves(device: GpuDevice, replica: ReplicaPlan, aliases: Mapping[str, str]) -> bool:
-    """Whether a replica may have this device."""
+    """Return whether a replica may have this device."""
     requested, kind = replica.gpu_type, accelerator_of(device)
     if requested is None or find.is_fake(device.uuid):
         return True
@@ -78,7 +78,7 @@ def _kinds(
 def _assign_types(
     wants: Sequence[tuple[int, Sequence[str]]], rooms: Mapping[str, int]
 ) -> list[str] | None:
-    """A type for each that wants devices, so that all types suffice."""
+    """Return a type for each that wants devices, so that all types suffice."""
     if not wants:
         return []
     (count, kinds), *remaining = wants
@@ -245,7 +245,7 @@ class DeviceLeaser:
         return "; ".join(reasons) or "another job is taking its devices"
 
     def _describe_holder(self, device: GpuDevice) -> str | None:
-        """Why a device cannot be taken; None for one that is free."""
+        """Return why a device cannot be taken; None for one that is free."""
         if device.uuid in self.closed:
             return f"is closed: {self.closed[device.uuid]}"
         held_by = holder(device, self.lock_dir)

@@ -69,7 +69,7 @@ UNKNOWN: Final = DeviceHolder(pid=0, what="")
 
 
 def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
-    """The directory of the device locks of all users; $TRAINSHED_LOCK_DIR overrides it.
+    """Return the directory of the device locks of all users; $TRAINSHED_LOCK_DIR overrides it.
 
     It is below /run/lock; below the temporary directory where this user may not write there and no
     other user has made the directory yet.
@@ -125,7 +125,7 @@ def try_lock(directory: Path, uuid: str, holder: DeviceHolder) -> FileIO | None:
 
 
 def holder_of(directory: Path, uuid: str) -> DeviceHolder | None:
-    """The holder of a device's lock, read without taking the lock; None for a free device.
+    """Return the holder of a device's lock, read without taking the lock; None for a free device.
 
     Raises EngineFault when the lock file cannot be opened.
     """

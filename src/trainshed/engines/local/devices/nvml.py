@@ -30,7 +30,7 @@ def opened() -> Iterator[Callable[[], tuple[GpuDevice, ...]]]:
 
 @contextmanager
 def session() -> Iterator[Any]:
-    """The binding with the driver opened; None where there is no driver, or it does not work."""
+    """Yield the binding with the driver opened; None if there is no driver, or it does not work."""
     nvml = _open_library()
     try:
         yield nvml
@@ -41,7 +41,7 @@ def session() -> Iterator[Any]:
 
 
 def has_driver() -> bool:
-    """Whether this machine has NVIDIA's library; it may still refuse to work."""
+    """Return whether this machine has NVIDIA's library; it may still refuse to work."""
     try:
         ctypes.CDLL(_LIBRARY)
     except OSError:
@@ -50,7 +50,7 @@ def has_driver() -> bool:
 
 
 def handles(nvml: Any) -> Iterator[tuple[int, Any]]:
-    """The GPUs that answer, by index: one that has fallen off the bus is left out."""
+    """Yield the GPUs that answer, by index: one that has fallen off the bus is left out."""
     count = 0
     with suppress(nvml.NVMLError):
         count = nvml.nvmlDeviceGetCount()
@@ -60,7 +60,7 @@ def handles(nvml: Any) -> Iterator[tuple[int, Any]]:
 
 
 def devices(nvml: Any) -> Iterator[tuple[GpuDevice, Any]]:
-    """All devices with their handles; a divided GPU is listed by its instances."""
+    """Yield all devices with their handles; a divided GPU is listed by its instances."""
     for index, handle in handles(nvml):
         with suppress(nvml.NVMLError):
             yield from _devices(nvml, handle, index)
@@ -106,7 +106,7 @@ def _open_library() -> Any:
 
 
 def _devices(nvml: Any, handle: Any, index: int) -> Iterator[tuple[GpuDevice, Any]]:
-    """The GPU, or its instances where it is divided."""
+    """Yield the GPU, or its instances where it is divided."""
     gpu = _device(nvml, handle, index)
     if not _is_divided(nvml, handle):
         yield gpu, handle
@@ -137,7 +137,7 @@ def _device(nvml: Any, handle: Any, index: int) -> GpuDevice:
 
 
 def _is_divided(nvml: Any, handle: Any) -> bool:
-    """Whether MIG is on; most GPUs do not support it."""
+    """Return whether MIG is on; most GPUs do not support it."""
     with suppress(nvml.NVMLError):
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         return bool(current == nvml.NVML_DEVICE_MIG_ENABLE)
@@ -145,7 +145,7 @@ def _is_divided(nvml: Any, handle: Any) -> bool:
 
 
 def _busy_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
-    """The processes on a device except this one; none where the driver does not say."""
+    """Return the processes on a device except this one; none if the driver does not say."""
     for listing in (
         nvml.nvmlDeviceGetComputeRunningProcesses_v3,
         nvml.nvmlDeviceGetComputeRunningProcesses_v2,

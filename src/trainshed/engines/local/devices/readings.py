@@ -55,7 +55,7 @@ class GpuQuery:
 
 
 def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
-    """The figures now; cheap enough for every second."""
+    """Return the figures now; cheap enough for every second."""
     use = ask("nvmlDeviceGetUtilizationRates")
     power = ask("nvmlDeviceGetPowerUsage")
     return GpuSample(
@@ -74,7 +74,7 @@ def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
 
 
 def ailment(nvml: Any, ask: GpuQuery) -> str:
-    """The permanent fault: NOT_REMAPPED, NEEDS_RESET or LOST; empty for a healthy GPU."""
+    """Return the permanent fault: NOT_REMAPPED, NEEDS_RESET or LOST; empty for a healthy GPU."""
     rows = ask("nvmlDeviceGetRemappedRows")
     if rows is not None and rows[3]:
         return NOT_REMAPPED
@@ -86,7 +86,7 @@ def ailment(nvml: Any, ask: GpuQuery) -> str:
 
 
 def _used_bytes(nvml: Any, ask: GpuQuery) -> int | None:
-    """The used memory as in nvidia-smi; older drivers include their reserved memory."""
+    """Return the used memory as in nvidia-smi; older drivers include their reserved memory."""
     version = getattr(nvml, "nvmlMemory_v2", None)
     memory = ask("nvmlDeviceGetMemoryInfo", version=version) if version else None
     memory = memory or ask("nvmlDeviceGetMemoryInfo")
@@ -101,7 +101,7 @@ def _read_throttles(ask: GpuQuery) -> tuple[str, ...] | None:
 
 
 def _asks_for_reset(nvml: Any, ask: GpuQuery) -> bool:
-    """Whether the driver recommends a reset or a restart; R565 and newer say so."""
+    """Return whether the driver recommends a reset or a restart; R565 and newer say so."""
     field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     values = ask("nvmlDeviceGetFieldValues", [field]) if field else None
     if values is None or values[0].nvmlReturn != nvml.NVML_SUCCESS:

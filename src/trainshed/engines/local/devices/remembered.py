@@ -39,7 +39,7 @@ class Remembered:
         self._gpus: tuple[GpuDevice, ...] = ()
 
     def load(self) -> Sequence[GpuDevice]:
-        """The stored GPUs; none where the file cannot be read or is not valid now."""
+        """Return the stored GPUs; none if the file cannot be read or is not valid now."""
         try:
             stored = decode(_Stored, read_json(str(self._path)))
         except (OSError, ValueError):

@@ -73,19 +73,19 @@ class Sampler:
             self._thread = None
 
     def reading(self, uuid: str) -> GpuSample | None:
-        """The newest reading of a device; None without one of the last seconds."""
+        """Return the newest reading of a device; None without one of the last seconds."""
         sample = self._readings.get(uuid)
         return None if sample is None or datetime.now(UTC) - sample.at > _FRESH else sample
 
     def problem(self, device: GpuDevice) -> str:
-        """Why new replicas may not use a device; empty for a healthy one.
+        """Return why new replicas may not use a device; empty for a healthy one.
 
         An error of a GPU counts for all its instances.
         """
         return self._problems.get(device.gpu_uuid or device.uuid, "")
 
     def xid_counts(self, device: GpuDevice) -> Mapping[int, int]:
-        """How often the driver has reported each Xid of a device's GPU."""
+        """Return how often the driver has reported each Xid of a device's GPU."""
         return dict(self._xids.get(device.gpu_uuid or device.uuid, {}))
 
     def _work(self) -> None:

@@ -21,13 +21,13 @@ _PAUSE_S: Final = 0.1
 
 
 def command(python: str, uuids: Iterable[str]) -> tuple[str, ...] | None:
-    """The command that waits for these devices; None where there are none to wait for."""
+    """Return the command that waits for these devices; None if there are none to wait for."""
     arguments = list(uuids)
     return (python, "-P", "-m", __name__, *arguments) if arguments else None
 
 
 def busy_after(look: Look, limit_s: float) -> Sequence[GpuDevice]:
-    """The devices that are in use after ``limit_s`` seconds; empty as soon as none is."""
+    """Return the devices that are in use after ``limit_s`` seconds; empty as soon as none is."""
     deadline = time.monotonic() + limit_s
     while busy := [device for device in look() if device.busy_pids]:
         if time.monotonic() >= deadline:

@@ -75,7 +75,7 @@ def _uuid(nvml: Any, handle: Any) -> str:
 
 
 def _number(handle: Any) -> int:
-    """The address in a handle: two objects of the binding may be the same handle."""
+    """Return the address in a handle: two objects of the binding may be the same handle."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 

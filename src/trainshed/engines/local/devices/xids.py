@@ -44,23 +44,23 @@ _FALLEN_OFF: Final = 79
 
 
 def meaning(xid: int) -> str:
-    """The name of an Xid, in a few words."""
+    """Return the name of an Xid, in a few words."""
     words = CLOSING.get(xid) or LOGGED.get(xid)
     return f"Xid {xid} ({words})" if words else f"Xid {xid}"
 
 
 def problem(what: str, since: datetime, remedy: str) -> str:
-    """The text that says why a GPU is closed."""
+    """Return the text that says why a GPU is closed."""
     return visible_line(f"{what} since {since:%Y-%m-%dT%H:%M:%SZ}: {remedy}")
 
 
 def remedy(xid: int, uuid: str) -> str:
-    """How to make a GPU usable again that an Xid has closed."""
+    """Return how to make a GPU usable again that an Xid has closed."""
     return RESTART if xid == _FALLEN_OFF else reset(uuid)
 
 
 def reset(uuid: str) -> str:
-    """The same for a GPU that the driver still reaches."""
+    """Return how to reset a GPU that the driver still reaches."""
     return (
         f"stop the server, reset it (nvidia-smi --gpu-reset -i {uuid}) or restart the machine, "
         "and start the server again"

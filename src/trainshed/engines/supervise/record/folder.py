@@ -153,7 +153,7 @@ class AttemptFolder:
         return descriptor
 
     def is_held(self) -> bool:
-        """Whether a supervisor lives.  Raises OSError."""
+        """Return whether a supervisor lives.  Raises OSError."""
         try:
             descriptor = os.open(self.lock, os.O_RDWR | _CAREFUL)
         except FileNotFoundError:
