@@ -406,13 +406,13 @@ def test_a_program_never_writes_to_the_machines_folder_in_place_of_its_own(tmp_p
     more = PrivateFolders(root=str(root), folders=folders) if is_mounted else PrivateFolders()
     code = f"open({str(machine / 'file')!r}, 'w').close()"
     code = f"try:\n {code}\nexcept OSError as error:\n print(type(error).__name__)"
-    lines = printed(view, code, {}, users.Mounts(more=more), landlock.enter)
+    lines = printed(view, code, {}, users.Mounts(more=more), landlock.make_enter)
     assert lines == ([] if is_mounted else ["PermissionError"])
     assert (own / "file").exists() == is_mounted
     assert not (machine / "file").exists()
 
 
-def printed(view, code, env, mounts=users.Mounts(), enter=users.enter):  # noqa: B008 - a constant
+def printed(view, code, env, mounts=users.Mounts(), enter=users.make_enter):  # noqa: B008 - a constant
     """The lines of a program that is started as a replica is."""
     go = enter(view, mounts)
     reader, writer = os.pipe()

@@ -91,7 +91,7 @@ def test_while_an_older_one_cannot_be_ended_the_next_is_refused_for_now(root, ma
     engine.launch(KEY, marked(mark, FOREVER), ())
     until(engine, Phase.READY)
     with monkeypatch.context() as undead:
-        undead.setattr(fencing.identity, "send", lambda *_: None)
+        undead.setattr(fencing.identity, "send_signal", lambda *_: None)
         undead.setattr(fencing, "_GONE_S_MAX", 0.1)
         with pytest.raises(OlderAttemptLives):
             engine.launch(SECOND, marked(mark, "print('second')"), ())

@@ -29,20 +29,20 @@ def isolate_program(
     if view is not None and mode == USERS:
         from trainshed.engines.isolation import users  # noqa: PLC0415 - see above
 
-        return IsolatedProgram(tuple(argv), env, users.enter(view, mounts))
+        return IsolatedProgram(tuple(argv), env, users.make_enter(view, mounts))
     if view is not None and mode == LANDLOCK:
         from trainshed.engines.isolation import landlock  # noqa: PLC0415 - see above
 
-        return IsolatedProgram(tuple(argv), env, landlock.enter(view, mounts))
+        return IsolatedProgram(tuple(argv), env, landlock.make_enter(view, mounts))
     if view is not None and mode == SANDBOX:
         from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
 
-        descriptors = sandbox.arguments(view, mounts, env)
-        enter = sandbox.enter(descriptors, argv[0], mounts, env)
-        return IsolatedProgram(sandbox.wrap(argv, descriptors[0]), {}, enter, descriptors)
+        descriptors = sandbox.open_arguments(view, mounts, env)
+        enter = sandbox.make_enter(descriptors, argv[0], mounts, env)
+        return IsolatedProgram(sandbox.compose_argv(argv, descriptors[0]), {}, enter, descriptors)
     from trainshed.engines.isolation import none  # noqa: PLC0415 - see above
 
-    return IsolatedProgram(tuple(argv), env, none.enter(mounts))
+    return IsolatedProgram(tuple(argv), env, none.make_enter(mounts))
 
 
 def list_wrappers(view: ReplicaView | None, pid: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.isolation import device_nodes, linux, seccomp
 from trainshed.engines.isolation.modes import LANDLOCK
-from trainshed.engines.isolation.none import enter as prepare_mounts
+from trainshed.engines.isolation.none import make_enter as prepare_mounts
 from trainshed.engines.isolation.view import IsolationFault, Mounts, ReplicaView
 
 # from linux/landlock.h
@@ -69,7 +69,7 @@ def version() -> int:
         return 0
 
 
-def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
+def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     """Return the function that the forked child calls; it raises IsolationFault there."""
     abi = version()
     rules = tuple(_rules(view, _all_rights(abi)))

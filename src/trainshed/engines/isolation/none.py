@@ -6,6 +6,6 @@ from trainshed.engines.isolation.mounts import private_mounts
 from trainshed.engines.isolation.view import Mounts
 
 
-def enter(mounts: Mounts) -> Callable[[], None] | None:
+def make_enter(mounts: Mounts) -> Callable[[], None] | None:
     """Return the function that makes the mounts; None without the right to mount."""
     return private_mounts(mounts.hosts, mounts.binds, mounts.more)

@@ -39,8 +39,8 @@ _SIGNAL_BASE: Final = 128
 _SIGNAL_MAX: Final = 64
 
 
-def arguments(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> tuple[int, ...]:
-    """Descriptors for bubblewrap: its arguments first, then those they name.  Raises OSError."""
+def open_arguments(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> tuple[int, ...]:
+    """Open descriptors for bubblewrap: its arguments, then those they name.  Raises OSError."""
     code = seccomp.code_of(view.refused_calls)
     filters = (_memory_file("seccomp", code),) if code else ()
     filter_flags = [word for descriptor in filters for word in ("--seccomp", str(descriptor))]
@@ -57,12 +57,12 @@ def _memory_file(name: str, data: bytes) -> int:
     return descriptor
 
 
-def wrap(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
+def compose_argv(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
     """Return the command to execute, with an empty environment.  Raises IsolationFault."""
     return (find_bubblewrap(), "--args", str(descriptor), "--", *argv)
 
 
-def enter(
+def make_enter(
     descriptors: Sequence[int], program: str, mounts: Mounts, env: Mapping[str, str]
 ) -> Callable[[], None]:
     """Return the function that the forked child calls; it raises OSError for a missing program.

@@ -52,7 +52,7 @@ class _Step(NamedTuple):
     """Whether ``above`` is a folder of the replica's own, such as its home."""
 
 
-def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
+def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     """Return the function that the forked child calls; it raises IsolationFault there."""
     if view.uid is None or view.gid is None:
         raise AssertionError("the mode users needs a user")
