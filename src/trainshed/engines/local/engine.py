@@ -55,7 +55,12 @@ from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import is_alive
 from trainshed.engines.processes.variables import without_secrets
 from trainshed.engines.supervise.kernel import cgroups, kill
-from trainshed.engines.supervise.leftovers import PID_NAMESPACE, SUBREAPER, describe_means, list_marked
+from trainshed.engines.supervise.leftovers import (
+    PID_NAMESPACE,
+    SUBREAPER,
+    describe_means,
+    list_marked,
+)
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.sent import sent
