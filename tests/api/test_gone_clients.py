@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from api.support import CALLERS, WAIT_S_MAX, Seen, application, method, recognise
 from trainshed.api.call import RawMethod
-from trainshed.api.native import _stream
+from trainshed.api.log_stream import _read_lines
 from trainshed.api.storage_call import StorageCall, blocking
 from trainshed.model.access import AccessRole
 
@@ -124,7 +124,7 @@ def test_whoever_follows_a_log_and_goes_is_followed_by_nobody():
 
     async def native(scope, receive, send):
         assert scope["state"]["caller"] == CALLERS["demo"]
-        body = _stream(log, follow=True, tail=None)
+        body = _read_lines(log, follow=True, tail=None)
         await StreamingResponse(body)(scope, receive, send)
 
     called(application([], native=native), [BODY, GONE], verb="GET", path="/trainshed/v1/logs")
