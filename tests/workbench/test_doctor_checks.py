@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.base import Living
+from trainshed.engines.base import LivingProcess
 from trainshed.engines.network.leftovers import JobNetworkCounts
 from trainshed.engines.supervise.leftovers import SUBREAPER
 from trainshed.lifecycle.events import Command
@@ -77,7 +77,7 @@ def folder(*records, **changes):
 
 
 def process(key=KEY, **changes):
-    return Living(**{"pid": 99, "key": key, "command": "python task.py", **changes})
+    return LivingProcess(**{"pid": 99, "key": key, "command": "python task.py", **changes})
 
 
 def rows(seen_job, **changes):

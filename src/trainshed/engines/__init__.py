@@ -1,1 +1,1 @@
-"""Where replicas run: each engine takes a launch plan and makes it true; none knows another."""
+"""Engines start, watch and end the replicas of attempts; no engine imports another engine."""

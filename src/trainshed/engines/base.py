@@ -1,8 +1,8 @@
-"""The port of engines: the calls of the controller to the systems that run attempts.
+"""The interface of engines, and the values that engines and the server exchange.
 
-An engine gets a ``LaunchPlan`` and answers with the values of ``model.attempt``.  What it cannot do
-at all it says with ``EngineFault``; a program that fails is not a fault of the engine but an
-outcome.
+An engine runs attempts.  It gets a ``LaunchPlan`` and answers with the values of
+``model.attempt``.  An engine raises ``EngineFault`` for a request that it can never meet.  If a
+program of the job fails, that is an outcome, not a fault of the engine.
 """
 
 import enum
@@ -25,44 +25,46 @@ Stream = Literal["stdout", "stderr"]
 
 
 class OutputSink(Protocol):
-    """Where an engine sends what replicas write and what it has to say itself."""
+    """Receives the output of replicas, and the messages of the engine itself."""
 
     def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
-        """Take one line of a replica, without its newline."""
+        """Receive one line of a replica's output, without its newline."""
 
     def note(self, text: str) -> None:
-        """Take one line of the engine itself."""
+        """Receive one message of the engine itself, one line without its newline."""
 
 
 class NotYet(Exception):
-    """``launch`` is to be tried again: an older attempt of the job may still live."""
+    """Raised by ``launch``: an earlier attempt of the job may still run; the caller tries again."""
 
 
 class NodeLocation(enum.Enum):
-    """Where the nodes of an engine are."""
+    """The machines that may be nodes of an engine."""
 
     THIS_MACHINE = "THIS_MACHINE"
-    """All servers of the database must run on the machine of the nodes."""
+    """The only node is this machine, so all servers of the database must run on it."""
     ANY = "ANY"
+    """The nodes may be any machines."""
 
 
 class PlacedBy(enum.Enum):
     """The component that chooses the nodes of an attempt."""
 
     SERVER = "SERVER"
-    """The server's planner: ``launch`` gets a seat a replica."""
+    """The server's planner: ``launch`` gets one seat for each replica."""
     ENGINE = "ENGINE"
-    """A queue of the engine's own: ``launch`` gets a claim, and an attempt may be WAITING."""
+    """The engine's own queue: ``launch`` gets a claim, and an attempt may be WAITING."""
 
 
 class LaunchRefused(Exception):
-    """``launch`` did not take an attempt for now, and nothing of it is there: the job waits on.
+    """Raised by ``launch``: the engine's queue does not accept the attempt now.
 
-    ``why`` is ENGINE_FULL or HELD or what else keeps the engine's queue from taking it.
+    The engine has kept nothing of the attempt, and the job continues to wait.  The reason in
+    ``why`` is ENGINE_FULL, HELD or another reason of the queue.
     """
 
     def __init__(self, why: Explanation) -> None:
-        """``why`` is for the job."""
+        """``why`` is the explanation that users see for the waiting job."""
         super().__init__(why.message)
         self.why = why
 
@@ -74,237 +76,257 @@ class Endpoint(NamedTuple):
     port: int
 
 
-#: Finds the process at the remote end of a connection to this machine, from both addresses.
+#: Returns the attempt of the process at the remote end of a connection; None: no attempt's.
+#: The arguments are the remote endpoint and the local one.
 AttemptAt = Callable[[Endpoint, Endpoint], AttemptKey | None]
 
 
 class JobListeners(NamedTuple):
-    """Sockets that listen in the network of an attempt, where its replicas look for the gateway."""
+    """Listening sockets in the network of an attempt; its replicas connect to the gateway there."""
 
     sockets: tuple[socket.socket, ...]
-    """Empty where the attempt has the network of the machine."""
+    """Empty if the attempt uses the network of the machine."""
     lifeline: socket.socket
-    """The supervisor closes its other end when the attempt, and its network, end."""
+    """A connection to the supervisor, which closes it when the attempt and its network end."""
 
 
 class EngineFinding(NamedTuple):
-    """What an engine has found out about where its attempts run."""
+    """The result of one check of the system on which an engine runs attempts."""
 
     check: str
+    """The name of the check."""
     is_well: bool
+    """Whether the check has passed."""
     found: str
+    """The result in words."""
     advice: str = ""
-    """What to change where it is not well."""
+    """The change that would make the check pass; empty if it has passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What is constant for the life of an engine; ``engines.capabilities`` has what it can do."""
+    """Constant properties of an engine; ``engines.capabilities`` has its optional calls."""
 
     reach: NodeLocation
+    """The machines that may be nodes of the engine."""
     python: str
-    """The interpreter on its nodes that has Trainshed: reducers and jobs that ask for none."""
+    """The interpreter on the nodes that has Trainshed: it runs reducers, and jobs that name no
+    interpreter."""
     containers: RuntimeChoice = NONE
-    """What runs the images of jobs there, or why nothing does."""
+    """The container runtime of the nodes, or the reason why they have none."""
     isolation: str = ""
-    """How programs of jobs are kept apart there, for people; empty where that is not known."""
+    """How the engine isolates programs of jobs, as text for people; empty: not known."""
     uids: tuple[int, int] | None = None
-    """The first and the last number of the users that projects have there, in the order of
-    ``Owner.number``; None: they have none of their own."""
+    """The first and the last id of the users of projects on the nodes, in the order of
+    ``Owner.number``; None: projects have no users of their own."""
     leftovers: str = ""
-    """How what a killed supervisor leaves is ended there, for people; empty: not known."""
+    """How the engine ends processes that a killed supervisor has left, as text for people; empty:
+    not known."""
     has_names: bool = False
-    """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
+    """Whether replicas can resolve the names in ``LaunchPlan.hosts``."""
     has_networks: bool = False
     """Whether an attempt may have a network of its own (``LaunchPlan.network``)."""
     network: str = ""
-    """Which network jobs have there, for people; empty where that is not known."""
+    """The network that jobs use, as text for people; empty: not known."""
     bridge: str | None = None
-    """An address of the server's machine that containers with a network of their own reach."""
+    """An address of the server's machine that containers with their own network can reach; None:
+    there is no such address."""
     places: PlacedBy = PlacedBy.SERVER
+    """The component that chooses the nodes of an attempt."""
     orders_nodes: str | None = None
-    """None: its nodes are drained and maintained by the server.  Else the command by which the
-    cluster's own administrator does so, with ``NODE`` in the place of the node."""
+    """The command with which the cluster's administrator drains a node, with ``NODE`` for the name
+    of the node; None: the server drains and maintains the nodes."""
     launches_at_once: int = 1
-    """How many calls of ``launch`` may be under way together."""
+    """The maximum of concurrent calls of ``launch``."""
     enqueued_max: int | None = None
-    """How many attempts may be WAITING there together; no limit if None."""
+    """The maximum of attempts in phase WAITING; None: no limit."""
     library: str | None = None
-    """What is put on PYTHONPATH on its nodes so that programs find the trainer library, and
-    ``python`` the reducer; None: the server's own is seen there."""
+    """The entry of PYTHONPATH with which programs on the nodes import the trainer library, and
+    ``python`` the reducer; None: the nodes can read the server's own copy."""
     path: str | None = None
-    """PATH of programs there; None: the server's own."""
+    """PATH of programs on the nodes; None: the server's own PATH."""
     jobs: Path | None = None
-    """The folder in which the server finds the log of an attempt in ``UID/ATTEMPT/log``; None: the
-    server's own (``EngineContext.jobs_dir``)."""
+    """The folder in which the server finds the log of an attempt, in ``UID/ATTEMPT/log``; None:
+    ``EngineContext.jobs_dir``."""
 
 
 class ReplicaShape(NamedTuple):
-    """What a replica needs of its address: so many neighbouring ports."""
+    """A replica, and the number of ports that its address must have."""
 
     role: Role
     index: int  # type: ignore[assignment] # tuples have a method of that name
     ports: int = 1
+    """The number of ports with consecutive numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesystemView:
-    """What the replicas of one attempt see around them; paths are those that they see."""
+    """The addresses and folders of one attempt; paths are as its replicas see them."""
 
     addresses: Mapping[tuple[Role, int], Address]
+    """The address of each replica, by role and index."""
     work: str
-    """The folder in which they start."""
+    """The working folder of the replicas."""
     exchange: str
-    """The folder of what they and the engine tell each other."""
+    """The folder of files that the replicas and the engine exchange, such as progress files."""
     metrics: str
     """The folder of the metric files of a trial."""
     earlier: tuple[str, ...]
-    """The work folders of earlier attempts, as far as they can be seen."""
+    """The working folders of earlier attempts that the replicas can read."""
     buckets: str
-    """The folder that holds a folder for every bucket."""
+    """The folder that contains one folder for each bucket."""
 
 
-class Living(NamedTuple):
-    """A process of an attempt that lives, in the words of its node."""
+class LivingProcess(NamedTuple):
+    """A living process of an attempt, as its node describes it."""
 
     key: AttemptKey
     pid: int
+    """The process id; on a cluster, the number of the cluster's job."""
     command: str
     devices: frozenset[str] = frozenset()
-    """The GPUs that it was given, by their own ids."""
+    """The ids of the GPUs that the process may use."""
 
 
-class Known(NamedTuple):
-    """An attempt that an engine finds without being asked for it."""
+class ListedAttempt(NamedTuple):
+    """An attempt, as ``Engine.list_attempts`` returns it."""
 
     key: AttemptKey
     phase: Phase
-    """UNKNOWN: it was never launched or has no supervisor, and its end is not recorded."""
-    living: tuple[Living, ...] = ()
+    """UNKNOWN: the attempt has no recorded end and no supervisor, or it was never launched."""
+    living: tuple[LivingProcess, ...] = ()
     suspended: int | None = None
-    """The process that attends to it, where that stands still (SIGSTOP) and obeys no order."""
+    """The pid of the attempt's supervisor if it is suspended (SIGSTOP) and so obeys no order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobNeeds:
-    """What a job asks of an engine, as far as that decides whether it can ever run there."""
+    """The needs of a job that decide whether an engine can ever run it."""
 
     demand: JobDemand
     running_s_max: float | None = None
+    """How long the job may be RUNNING, in seconds; None: no limit."""
     wants: Mapping[str, str] = field(default_factory=dict)
-    """As in a ``Claim``."""
+    """Labels that the engine reads, as in ``Claim.wants``."""
     images: tuple[str, ...] = ()
-    """The container images of its replicas that no environment stands in for."""
+    """The container images of the replicas, except those that an environment replaces."""
     project: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineContext:
-    """What a server gives to the factory of its engine."""
+    """The settings that a server passes to the factory of an engine."""
 
     jobs_dir: Path
-    """Of this installation alone.  The log of an attempt lies in ``UID/ATTEMPT/log`` below it."""
+    """The folder of jobs, which no other installation uses.  The log of an attempt is in
+    ``UID/ATTEMPT/log`` below this folder."""
     name: str = ""
-    """What the configuration calls it; empty: as its kind."""
+    """The name of the engine in the configuration; empty: the name of its kind."""
     installation: str = ""
-    """A short word of letters and digits that no other installation has; it is in the names of what
-    the engine makes elsewhere, so that two installations on one cluster never touch each other."""
+    """The id of this installation, of letters and digits.  It is part of the names of jobs and
+    folders on a cluster, so that two installations do not touch each other's."""
     buckets: Path
-    """The folder that holds a folder for every bucket."""
+    """The folder that contains one folder for each bucket."""
     cache_dir: Path | None = None
-    """Where installed packages are kept; None: the engine's own place."""
+    """The folder of the cache of installed packages; None: the engine's default."""
     environments: Mapping[str, str] = field(default_factory=dict)
-    """Interpreters on its nodes by the names that ``[[image]]`` tables map images to."""
+    """The path of an interpreter on the nodes for each environment that ``[[image]]`` tables
+    name."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The engine's own settings, not yet looked at."""
+    """The engine's own settings, not yet validated."""
 
 
 class Engine(Protocol):
-    """What a server asks of an engine.  Every call is safe to repeat and thread-safe.
+    """The calls of a server to an engine.  Every call is thread-safe and safe to repeat.
 
-    ``trainshed.testing.engine_contract`` holds an implementation to these words.
+    The tests in ``trainshed.testing.engine_contract`` check an implementation.
     """
 
     name: str
 
     @property
     def traits(self) -> Traits:
-        """The same for the life of the engine."""
+        """The properties of the engine, which never change."""
 
     def fleet(self) -> Sequence[Node]:
-        """The nodes as they are now."""
+        """Return the nodes in their present state."""
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
     ) -> FilesystemView:
-        """What replicas will see; changes nothing.  The plan that ``launch`` gets is made from it.
+        """Return the addresses and folders for the replicas of an attempt; change nothing.
 
-        ``layout`` is how they share a network of their own; None: they have the machine's.  Only an
-        engine that ``has_networks`` is given one.
+        The server composes the launch plan from them.  ``layout`` says how the replicas share
+        the attempt's own network; None: they use the machine's network.  The server passes a
+        ``layout`` only if ``Traits.has_networks`` is true.
 
-        Another call may return other addresses, but always the same folders.  Raises EngineFault.
+        A second call may return other addresses, but always the same folders.  Raises EngineFault.
         """
 
     def health(self) -> Explanation | None:
-        """What keeps the engine from working, with since when; None: it is well.  From memory.
+        """Return why the engine does not work, and since when; None: it works.
 
-        One that is away keeps the nodes that it had, and every attempt of it is UNKNOWN.
+        Answer from memory.  An engine that does not work still returns its last known nodes, and
+        every attempt of the engine is UNKNOWN.
         """
 
     def judge(self, needs: JobNeeds) -> Explanation | None:
-        """Why a job can never run there, in the caller's words with what would be accepted.
+        """Return why the engine can never run a job, in terms of the request.
 
-        From memory.  None: it can, some day, or that is not known.  Never "busy".
+        The explanation names the accepted values.  None: the engine can run the job at some time,
+        or does not know.  A lack of free nodes is not a reason.  Answer from memory.
         """
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
-        """What ``launch`` sends, by name, without secrets; changes nothing."""
+        """Return the texts that ``launch`` would send, by name, without secrets; change nothing."""
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
-        """Start an attempt, at most once for ever; it may have been started or stopped before.
+        """Start an attempt; do nothing if the attempt was started or stopped before.
 
-        Returns when the engine has the plan durably, though not one replica may run.  Raises
-        EngineFault: it can never start; Refused: not now, and the job goes back to the server's
-        queue; NotYet or a transient OSError: to be tried again.
+        Return when the engine has stored the plan durably, even if no replica runs yet.
+
+        Raises EngineFault if the attempt can never start; LaunchRefused if the engine does not
+        accept it now, and the job returns to the server's queue; NotYet or a transient OSError if
+        the caller must try again.
         """
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
-        """End an attempt and return at once; one that never started will not start any more.
+        """Begin to end an attempt and return at once; an attempt that has not started never will.
 
-        Its replicas are given notice first.  May be repeated; an order never gets milder.
-        Raises EngineFault or OSError: to be tried again.
+        The engine first gives notice to the replicas.  A later order can only shorten the
+        remaining time.  Raises EngineFault or OSError if the caller must try again.
         """
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        """What is known of these attempts; reading only, cheap, and never blocking for long.
+        """Return the present state of these attempts; only read, and never block for long.
 
-        ENDED and LOST are final.  An engine that cannot be reached says UNKNOWN.
+        ENDED and LOST are final.  If the engine cannot reach its nodes, the phase is UNKNOWN.
         """
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
-        """What the trial of an attempt has reported behind a mark; 0 is the beginning.
+        """Return the metric reports of a trial after a mark; mark 0 is before the first report.
 
-        Reading only.  Of an attempt that is not known there is nothing, and the mark stays.
-        Raises OSError when that cannot be read now.
+        Only read.  For an unknown attempt, return no report and the same mark.  Raises OSError if
+        the reports cannot be read now.
         """
 
-    def list_attempts(self) -> Sequence[Known]:
-        """Every attempt of this installation that the engine finds, and what lives of it.
+    def list_attempts(self) -> Sequence[ListedAttempt]:
+        """List all attempts of this installation that the engine finds, with living processes.
 
-        Reading only; other installations on the same machines are not seen.  Raises OSError.
+        Only read.  Leave out attempts of other installations on the same machines.  Raises OSError.
         """
 
     def forget(self, uid: int) -> bool:
-        """Remove all that is left of a job, its logs included; False while anything of it lives.
+        """Remove all files of a job, its logs included; False: a process of the job still lives.
 
-        Raises OSError: to be tried again.
+        Raises OSError if the caller must try again.
         """
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """Call back, from any thread, when there may be news of attempts.
+        """Call ``callback``, from any thread, with attempts whose state may have changed.
 
-        News may be spurious or never come: the listener must still poll from time to time.
+        A call may be superfluous, and a change may cause no call, so the caller must also poll.
         """
 
     def close(self) -> None:
-        """End threads and connections within two seconds; attempts run on."""
+        """End threads and connections within two seconds; attempts continue to run."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from trainshed.engines.base import Engine, Living, PlacedBy
+from trainshed.engines.base import Engine, LivingProcess, PlacedBy
 from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat, SeatsOrClaim
@@ -83,7 +83,7 @@ def ended(engine: Engine, key: AttemptKey) -> Outcome:
     return observation.outcome
 
 
-def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
+def living(engine: Engine, key: AttemptKey) -> Sequence[LivingProcess]:
     """Return the engine's living entries of an attempt."""
     return [
         part for attempt in engine.list_attempts() if attempt.key == key for part in attempt.living

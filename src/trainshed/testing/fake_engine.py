@@ -20,9 +20,9 @@ from typing import Any, Final
 from trainshed.engines.base import (
     FilesystemView,
     JobNeeds,
-    Known,
     LaunchRefused,
-    Living,
+    ListedAttempt,
+    LivingProcess,
     NodeLocation,
     PlacedBy,
     ReplicaShape,
@@ -221,7 +221,7 @@ class FakeEngine:
                 return Measured(mark=after)
             return attempt.measured(self._monotonic(), after)
 
-    def list_attempts(self) -> Sequence[Known]:
+    def list_attempts(self) -> Sequence[ListedAttempt]:
         """Return every launched attempt, and leftovers of a test.  Raises ConnectionError."""
         self._reach()
         with self._lock:
@@ -229,7 +229,9 @@ class FakeEngine:
             phases = {key: self._observe_one(key).phase for key in keys}
             phases |= dict.fromkeys(self.leftovers, Phase.UNKNOWN)
             return [
-                Known(key, phase, (Living(key, 1, "fake"),) if self._lives(key) else ())
+                ListedAttempt(
+                    key, phase, (LivingProcess(key, 1, "fake"),) if self._lives(key) else ()
+                )
                 for key, phase in sorted(phases.items())
             ]
 

@@ -14,7 +14,7 @@ from trainshed.model.faults import UsageFault
 
 if TYPE_CHECKING:
     from trainshed.config import Settings
-    from trainshed.engines.base import Known
+    from trainshed.engines.base import ListedAttempt
     from trainshed.engines.several import Engines
     from trainshed.workbench.doctor.examine import DoctorReport
 
@@ -101,7 +101,7 @@ def _examine(settings: "Settings") -> "DoctorReport":
         )
 
 
-def _list_attempts(engines: "Engines", *, here: bool) -> "Sequence[Known]":
+def _list_attempts(engines: "Engines", *, here: bool) -> "Sequence[ListedAttempt]":
     """Return the attempts that this machine's engines, or the others, know.  Raises OSError."""
     from trainshed.engines.base import NodeLocation
 

@@ -22,7 +22,7 @@ from trainshed.engines.base import (
     FilesystemView,
     JobListeners,
     JobNeeds,
-    Known,
+    ListedAttempt,
     NodeLocation,
     ReplicaShape,
     Traits,
@@ -222,7 +222,7 @@ class LocalEngine:
         """Return the reports that an attempt's supervisor has written.  Raises OSError."""
         return measured(self._folder(key), after)
 
-    def list_attempts(self) -> Sequence[Known]:
+    def list_attempts(self) -> Sequence[ListedAttempt]:
         """Every attempt that has a folder, or a process with its mark."""
         return list_attempts(self._root)
 

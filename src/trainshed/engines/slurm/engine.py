@@ -15,8 +15,8 @@ from trainshed.engines.base import (
     EngineFinding,
     FilesystemView,
     JobNeeds,
-    Known,
-    Living,
+    ListedAttempt,
+    LivingProcess,
     NodeLocation,
     PlacedBy,
     ReplicaShape,
@@ -204,7 +204,7 @@ class SlurmEngine:
         """Read the reports that an attempt's launcher has written.  Raises OSError."""
         return measured(self._spool.folder(key), after)
 
-    def list_attempts(self) -> Sequence[Known]:
+    def list_attempts(self) -> Sequence[ListedAttempt]:
         """List all attempts with a folder in the spool or a job of this installation in Slurm."""
         rows: defaultdict[AttemptKey, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
@@ -298,17 +298,21 @@ class SlurmEngine:
         silent = {"*", "NOT_RESPONDING", "NO_RESPOND"}
         return frozenset(row.name for row in rows if silent.intersection(row.state))
 
-    def _describe_attempt(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> Known:
+    def _describe_attempt(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> ListedAttempt:
         """Return the evidence in folder and Slurm; a job that may run counts as alive."""
         phase = self._observation(key).phase
         if phase in _FINAL and self._holding.goes_on(self._spool.folder(key)):
-            return Known(key, phase)  # no process of it runs, and its nodes are released in time
+            return ListedAttempt(
+                key, phase
+            )  # no process of it runs, and its nodes are released in time
         living = tuple(
-            Living(key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}")
+            LivingProcess(
+                key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}"
+            )
             for row in rows
             if states.state_of([row]) is not SlurmState.PENDING
         )
-        return Known(key, phase, living)
+        return ListedAttempt(key, phase, living)
 
     def _is_alive(self, row: SlurmJob) -> bool:
         """Whether a process of a job may run; none does after its launcher has recorded the end."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.engines.base import Living
+from trainshed.engines.base import LivingProcess
 from trainshed.engines.isolation import modes as isolation_modes
 from trainshed.engines.network import kinds
 from trainshed.engines.network.rule import CIDR
@@ -289,7 +289,7 @@ def leftovers_can_be_ended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             )
 
 
-def _processes(snapshot: Snapshot) -> Iterator[tuple[Living, JobFacts]]:
+def _processes(snapshot: Snapshot) -> Iterator[tuple[LivingProcess, JobFacts]]:
     """Yield processes of known jobs; others may belong to another data directory."""
     jobs = snapshot.rows.jobs
     for process in snapshot.processes:
@@ -311,7 +311,7 @@ def _is_here(snapshot: Snapshot, job: JobFacts) -> bool:
     return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
 
 
-def _survivor(process: Living, job: JobFacts, why: str) -> DoctorFinding:
+def _survivor(process: LivingProcess, job: JobFacts, why: str) -> DoctorFinding:
     return DoctorFinding(
         subject=f"{process.key}: {process.pid}",
         text=f"{job.label}: process {process.pid} ({process.command}) {why}",

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
-from trainshed.engines.base import Known
+from trainshed.engines.base import ListedAttempt
 from trainshed.engines.network.leftovers import JobNetworkCounts, count_job_networks
 from trainshed.engines.processes.identity import is_alive
 from trainshed.files.beneath import Beneath
@@ -51,10 +51,10 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 def look(  # noqa: PLR0913 - the sources of a snapshot
     data_dir: Path,
     url: str,
-    local_attempts: Callable[[], Sequence[Known]],
+    local_attempts: Callable[[], Sequence[ListedAttempt]],
     clock: Callable[[], int] = time.time_ns,
     *,
-    elsewhere: Callable[[], Sequence[Known]] = tuple,
+    elsewhere: Callable[[], Sequence[ListedAttempt]] = tuple,
     roots: Iterable[Path] = (),
 ) -> Snapshot:
     """Load a snapshot.  Rows are read first, so that files are at least as new.
@@ -171,7 +171,7 @@ def _seat(seat: Seat, demands: Mapping[Role, Demand]) -> SeatFacts:
 
 
 def _folders(
-    root: Path, attended: Mapping[AttemptKey, Known]
+    root: Path, attended: Mapping[AttemptKey, ListedAttempt]
 ) -> Iterator[tuple[AttemptKey, FolderFacts]]:
     for uid in _numbers(root):
         for attempt in _numbers(root / str(uid)):
@@ -181,7 +181,7 @@ def _folders(
                 yield key, _folder(path, root, attended.get(key))
 
 
-def _folder(path: Path, root: Path, attended: Known | None) -> FolderFacts:
+def _folder(path: Path, root: Path, attended: ListedAttempt | None) -> FolderFacts:
     records, wrong = read_records(_content(path / "records.jsonl"))
     return FolderFacts(
         path=path,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainshed.engines.base import Living
+from trainshed.engines.base import LivingProcess
 from trainshed.engines.network.leftovers import JobNetworkCounts
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import FINAL, JobState
@@ -155,7 +155,7 @@ class Snapshot:
     """How many files the server, or a new one, may have open."""
     rows: RowsFacts = field(default_factory=RowsFacts)
     folders: Mapping[AttemptKey, FolderFacts] = field(default_factory=dict)
-    processes: tuple[Living, ...] = ()
+    processes: tuple[LivingProcess, ...] = ()
     networks: JobNetworkCounts = field(default_factory=JobNetworkCounts)
     lost_holder: int | None = None
     """The process that held the server's ports, if it has ended."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.base import Known, Living
+from trainshed.engines.base import ListedAttempt, LivingProcess
 from trainshed.engines.local.attempts.fence import find_suspended, has_living_supervisor
 from trainshed.engines.processes import mark as marks
 from trainshed.engines.supervise.leftovers import list_below, reaper_of
@@ -22,9 +22,9 @@ _NO_DEVICE: Final = frozenset({"", "void", "all", "none"})
 _COMMAND_LENGTH: Final = 200
 
 
-def list_attempts(root: Path) -> Sequence[Known]:
+def list_attempts(root: Path) -> Sequence[ListedAttempt]:
     """Every attempt of the installation whose folders are below ``root``.  Raises OSError."""
-    living: defaultdict[AttemptKey, list[Living]] = defaultdict(list)
+    living: defaultdict[AttemptKey, list[LivingProcess]] = defaultdict(list)
     keys = {key for uid in _numbers(root) for key in attempts_of(root / str(uid))}
     for process in _list_marked(root, {marks.limit_of(str(key)): key for key in keys}):
         living[process.key].append(process)
@@ -40,7 +40,9 @@ def attempts_of(folder: Path) -> Iterator[AttemptKey]:
         yield AttemptKey(int(folder.name), attempt)
 
 
-def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[Living]) -> Known:
+def _inspect_attempt(
+    key: AttemptKey, folder: AttemptFolder, living: Sequence[LivingProcess]
+) -> ListedAttempt:
     """Read the folder and the lock of an attempt; unlike an observation, change nothing."""
     records = AttemptRecords()
     records.read(folder.records)
@@ -50,8 +52,8 @@ def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[Li
     phase = recorded(key, records).phase if is_supervised or records.ended else Phase.UNKNOWN
     marked = {process.pid for process in living}
     unmarked = _list_inherited(records.began) - marked if records.began else set()
-    more = (Living(key, pid, _command(pid)) for pid in unmarked)
-    return Known(key, phase, (*living, *more), stopped and stopped.pid)
+    more = (LivingProcess(key, pid, _command(pid)) for pid in unmarked)
+    return ListedAttempt(key, phase, (*living, *more), stopped and stopped.pid)
 
 
 def _list_inherited(began: Began) -> set[int]:
@@ -67,7 +69,7 @@ def _command(pid: int) -> str:
     return ""
 
 
-def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Living]:
+def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[LivingProcess]:
     """Other processes that have the mark of an attempt of this installation."""
     for pid in _numbers(Path("/proc")):
         if pid == os.getpid():
@@ -76,7 +78,7 @@ def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Livin
         key = _find_named(root, environ) or limits.get(marks.read_limit(pid) or 0)
         if key is not None:
             devices = frozenset(_devices(environ)) - _NO_DEVICE
-            yield Living(key=key, pid=pid, command=_command(pid), devices=devices)
+            yield LivingProcess(key=key, pid=pid, command=_command(pid), devices=devices)
 
 
 def _find_named(root: Path, environ: list[bytes]) -> AttemptKey | None:
