@@ -1,7 +1,7 @@
 """Composes the command of apptainer or singularity for a replica in its own image.
 
-Its containers are child processes of the command and run as the same user, so the command's
-isolation applies to them too.  So all engines share this module.
+Containers of apptainer are child processes of the command and run as the same user, so the
+isolation of the command applies to them too.  All engines share this module.
 """
 
 import csv
@@ -36,8 +36,9 @@ def run_words(
 ) -> tuple[str, ...]:
     """Compose the ``run`` or ``exec`` command; ``mounts`` are values of ``--mount``.
 
-    ``--compat`` makes it behave like docker: the user's home and environment are hidden, /tmp and
-    the process namespace are its own, and the file system is writable.
+    ``--compat`` makes the container similar to one of docker.  The container does not see the
+    user's home and environment, has its own /tmp and process namespace, and can write to its
+    file system.
     """
     return (
         program,
@@ -51,17 +52,19 @@ def run_words(
 
 
 def image_words(plan: "ContainerPlan") -> Iterator[str]:
-    """Yield the image, the command and the args, by docker's rules.
+    """Yield the image, then the command and the args of the plan.
 
-    ``exec`` ignores ENTRYPOINT, and with ``run`` the args replace CMD.
+    The result follows docker's rules: ``exec`` ignores ENTRYPOINT, and with ``run`` the args
+    replace CMD.
     """
     yield f"docker://{plan.image}"
     yield from plan.command or ()
     yield from plan.args or ()
 
 
-#: Variables of the caller's environment that the commands need: paths of the daemon and its images,
-#: and proxies to fetch them.  Variables for containers (APPTAINERENV_*) are not among them.
+#: Variables of the caller's environment that the commands of container runtimes need: paths of the
+#: daemon and of images, and proxies for downloads.  Variables for the containers themselves
+#: (APPTAINERENV_*) do not match.
 _NEEDED: Final = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|TMPDIR|LD_LIBRARY_PATH|(HTTP|HTTPS|NO|ALL)_PROXY|SSL_CERT_\w+"
     r"|XDG_\w+|DBUS_SESSION_BUS_ADDRESS|SSH_AUTH_SOCK|REGISTRY_AUTH_FILE|STORAGE_(DRIVER|OPTS)"
@@ -69,19 +72,19 @@ _NEEDED: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: HOME comes from the machine or from ``--home``.
+#: Variables of the container that ``variables`` leaves out: ``--home`` sets HOME.
 _NOT_TO_BE_SET: Final = frozenset({"HOME"})
 
 
 def client_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """Select the variables that a runtime's command gets, also docker's and podman's."""
+    """Select the environment of a container runtime's command (docker and podman too)."""
     return {name: value for name, value in environ.items() if _NEEDED.fullmatch(name)}
 
 
 def variables(name: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Compose the variables of the command that become variables of the container.
+    """Add the prefix with which the runtime passes variables to the container.
 
-    ``name`` is the runtime's name; the runtime identifies the variables by a prefix.
+    ``name`` is the name of the runtime, ``apptainer`` or ``singularity``.
     """
     prefix = f"{name.upper()}ENV_"
     return {prefix + key: value for key, value in env.items() if key not in _NOT_TO_BE_SET}

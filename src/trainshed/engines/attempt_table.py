@@ -1,7 +1,7 @@
-"""The attempts that an engine remembers, by their keys: made on first use, dropped when old.
+"""The attempts that an engine keeps in memory, by their keys.
 
-Entries can be read from the attempt's folder again, so the table may drop any entry whose attempt
-is over.
+The table makes an entry at its first use.  An engine can make the entry again from the attempt's
+folder, so the table may drop any entry whose attempt is over.
 """
 
 import logging
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class AttemptTable(Generic[T]):
-    """Safe for threads; ``lock`` may be held around several calls."""
+    """Entries by key.  Thread-safe; a caller may hold ``lock`` around several calls."""
 
     def __init__(
         self,
@@ -30,7 +30,11 @@ class AttemptTable(Generic[T]):
         *,
         is_over: Callable[[T], bool],
     ) -> None:
-        """``look`` may raise all errors of reading a folder."""
+        """Start without entries.
+
+        ``make`` makes an entry, ``look`` observes its attempt, and ``is_over`` returns whether
+        the attempt is over.  ``look`` may raise any error of reading a folder.
+        """
         self.lock: Final = threading.RLock()
         self._make = make
         self._look = look
@@ -46,7 +50,7 @@ class AttemptTable(Generic[T]):
             return self._attempts[key]
 
     def peek(self, key: AttemptKey) -> T | None:
-        """Return the entry of an attempt; None: it is not remembered."""
+        """Return the entry of an attempt; None: the table has no entry for it."""
         return self._attempts.get(key)
 
     def list_all(self) -> list[T]:
@@ -55,7 +59,7 @@ class AttemptTable(Generic[T]):
             return list(self._attempts.values())
 
     def observe(self, key: AttemptKey) -> Observation:
-        """Look at one attempt; UNKNOWN if its folder cannot be read, which is logged once."""
+        """Observe an attempt; if its folder cannot be read, log that once and return UNKNOWN."""
         attempt = self.get(key)
         try:
             return self._look(attempt)
@@ -66,7 +70,7 @@ class AttemptTable(Generic[T]):
             return Observation(key=key, phase=Phase.UNKNOWN)
 
     def may_live(self, key: AttemptKey, ask: Callable[[T], bool]) -> bool:
-        """Return whether a process of an attempt may run; ``ask`` decides if it is UNKNOWN."""
+        """Return whether a process of an attempt may run; in phase UNKNOWN, ``ask`` decides."""
         phase = self.observe(key).phase
         return phase not in _OVER if phase is not Phase.UNKNOWN else ask(self.get(key))
 
@@ -78,7 +82,10 @@ class AttemptTable(Generic[T]):
                 self._unreadable.discard(key)
 
     def drop_old(self, needed: Collection[AttemptKey]) -> Collection[AttemptKey]:
-        """Drop attempts that are over once there are too many; return which were dropped."""
+        """Drop attempts that are over if the table is full; return the keys of dropped attempts.
+
+        Keep the attempts in ``needed``.
+        """
         with self.lock:
             if len(self._attempts) <= REMEMBERED_MAX + len(needed):
                 return ()

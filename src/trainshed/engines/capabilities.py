@@ -1,6 +1,7 @@
-"""What an engine may offer besides the port: one small protocol for each capability.
+"""The optional calls to an engine, one small protocol for each capability.
 
-An engine that has a capability implements its methods; callers ask with ``isinstance``.
+An engine that has a capability implements the methods of its protocol.  A caller checks an engine
+with ``isinstance``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,25 +18,26 @@ from trainshed.model.gpus import GpuSample, NodeGpu
 class SupportsGateway(Protocol):
     """Runs attempts that can call the gateway; without it the server has no gateway."""
 
-    def attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        """Find the attempt with the process at the remote end of a connection."""
+    def attempt_at(self, remote: Endpoint, local: Endpoint) -> AttemptKey | None:
+        """Return the attempt of the process at the remote end of a connection; None: no attempt."""
 
     def ask_listeners(self, key: AttemptKey) -> JobListeners | None:
-        """Ask the supervisor of an attempt for its sockets, which the caller closes.
+        """Ask the supervisor of an attempt for its listening sockets; the caller closes them.
 
-        None: it does not answer, or its network is not made yet.
+        None: the supervisor does not answer, or the attempt's network does not exist yet.
         """
 
-    def on_network(self, begun: Callable[[AttemptKey], object]) -> None:
-        """Call ``begun`` with each attempt that begins in a network of its own.
+    def on_network(self, callback: Callable[[AttemptKey], object]) -> None:
+        """Call ``callback`` with each attempt that starts with its own network.
 
-        The engine has its lock then: ``begun`` must not wait.
+        The engine holds its lock during the call, so ``callback`` must not wait.
         """
 
     def add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
-        """Add texts with their severities to the log of an attempt that runs, as those of a task.
+        """Add lines to the log of a running attempt, as lines of the task with this name.
 
-        False: not now; the caller may give them again.
+        ``lines`` are pairs of text and severity.  False: the engine cannot add them now, and the
+        caller may try again.
         """
 
 
@@ -45,10 +47,11 @@ class GpuNow:
 
     gpu: NodeGpu
     attempt: AttemptKey | None = None
-    """Who of this installation has it."""
+    """The attempt of this installation that has the GPU."""
     reading: GpuSample | None = None
+    """The newest sample; None: no sample yet."""
     xids: Mapping[int, int] = field(default_factory=dict)
-    """How often each Xid was seen since the server started."""
+    """The number of errors since the start of the server, by Xid."""
     driver: str = ""
     """The driver's version."""
 
@@ -56,56 +59,60 @@ class GpuNow:
 @runtime_checkable
 class SupportsGpuStatus(Protocol):
     def gpus_now(self) -> Sequence[GpuNow]:
-        """The server's own GPUs as last seen, with their newest figures; asks no driver."""
+        """Return the GPUs of the server's machine, from memory, without a call to the driver."""
 
 
 @runtime_checkable
 class SupportsProbe(Protocol):
     def probe(self) -> Iterator[EngineFinding]:
-        """Run a small task on a node and yield its findings; minutes where no node is free.
+        """Run a small task on a node and yield its findings.
 
-        Raises EngineFault or OSError.
+        The call takes minutes if no node is free.  Raises EngineFault or OSError.
         """
 
 
 @runtime_checkable
 class SupportsServerPaths(Protocol):
     def server_path(self, path: str) -> Path:
-        """The server's path of a folder that a ``FilesystemView`` names as replicas see it."""
+        """Return the server's path of a folder; ``path`` is as the replicas see it."""
 
 
 @runtime_checkable
 class SupportsCommandCounts(Protocol):
-    """Asks another system by commands."""
+    """Runs the commands of another system, such as Slurm."""
 
     def answered_s(self) -> float | None:
-        """When the other system answered last, in seconds since 1970; None: never yet."""
+        """Return the time of the last answer, in seconds since 1970; None: no answer yet."""
 
     def count_commands(self) -> Mapping[tuple[str, bool], int]:
-        """Count the commands by name, and by whether they have done what they were to."""
+        """Return the number of commands by (name, whether the command succeeded)."""
 
 
 @runtime_checkable
 class SupportsVersions(Protocol):
     def list_versions(self, python: str) -> Mapping[str, str]:
-        """What an interpreter on its nodes has, from memory: versions by distribution.
+        """Return the versions of the packages of an interpreter on the nodes, from memory.
 
-        Its own version is under ``python``; empty: not known yet.
+        The keys are names of distributions, and ``python`` for the version of the interpreter.
+        Empty: not known yet.
         """
 
 
 @runtime_checkable
 class SupportsSentTexts(Protocol):
     def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
-        """What ``launch`` has sent, by name; empty: nothing, or it was removed.  Raises OSError."""
+        """Return the texts that ``launch`` has sent, by name.
+
+        Empty: ``launch`` has sent none, or they were removed.  Raises OSError.
+        """
 
 
 @runtime_checkable
 class SupportsFencing(Protocol):
-    """Can lose contact with an attempt, and then depends on an administrator."""
+    """Can lose contact with an attempt; then an administrator decides whether it still runs."""
 
     def fence(self, key: AttemptKey) -> None:
-        """Take an administrator's confirmation that no process of an attempt runs: it is LOST.
+        """Record that no process of an attempt runs, as an administrator has confirmed.
 
-        Raises EngineFault for one that is known to live.
+        The phase of the attempt becomes LOST.  Raises EngineFault if the attempt is known to live.
         """

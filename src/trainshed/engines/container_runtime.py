@@ -15,18 +15,18 @@ AUTO: Final = "auto"
 NO_RUNTIME: Final = "none"
 CHOICES: Final = (AUTO, NO_RUNTIME, DOCKER, PODMAN, APPTAINER)
 
-#: Runtimes whose containers are processes of the replica itself.  Those of the others belong to a
-#: daemon or a monitor, which continues after the end of the client.
+#: Runtimes whose containers are child processes of the runtime's command.  Containers of the other
+#: runtimes belong to a daemon or a monitor, which continues after the end of the command.
 CHILDREN_OF_CLIENT: Final = frozenset({APPTAINER, SINGULARITY})
 
-#: The user of containers if the server is root and no setting names a user.  It is not ``nobody``,
-#: which daemons of the machine share; Debian reserves this number and assigns it to no user.
+#: The user of containers if the server is root and no setting names a user.  This user is not
+#: ``nobody``, which daemons of the machine share; Debian assigns the number 65533 to no user.
 UNPRIVILEGED: Final = "65533:65533"
 
-#: In place of a user: the user of the job's project, if projects have users.
+#: Instead of ``UID:GID``: the user of the job's project, if projects have users.
 USER_OF_PROJECT: Final = "project"
 
-#: In place of a user: the user that the image names, which is mostly root.
+#: Instead of ``UID:GID``: the user that the image names, which is usually root.
 USER_OF_IMAGE: Final = "image"
 
 
@@ -39,12 +39,12 @@ class Runtime(NamedTuple):
     """The path of its command."""
     version: str
     user: str | None
-    """``UID:GID`` of the containers, or ``USER_OF_PROJECT``; the image's own if None."""
+    """``UID:GID`` of the containers, or ``USER_OF_PROJECT``; None: the user of the image."""
     has_init: bool = False
-    """Whether it can add a first process that forwards signals and reaps children."""
+    """Whether the runtime can add a first process that forwards signals and reaps children."""
     is_isolated: bool = False
-    """Whether containers have no capabilities, and a network of their own if they have no peers.
-    True for jobs of a server; containers of a local run have the rights of its user."""
+    """Whether containers have no capabilities, and their own network if they have no peers.
+    True for jobs of a server; containers of a local run have the rights of the run's user."""
     is_read_only: bool = False
     """Whether the image's own files are read-only."""
 
@@ -60,7 +60,8 @@ class RuntimeChoice(NamedTuple):
 
     runtime: Runtime | None
     reason: str = ""
-    """``docker is installed but its daemon does not answer``; empty if there is a runtime."""
+    """Text such as ``docker is installed but its daemon does not answer``; empty if there is a
+    runtime."""
     remedy: str = (
         "a container runtime on the server (docker, podman or apptainer); then a restart of the "
         "server"

@@ -1,6 +1,7 @@
-"""Engines by name, so that somebody else's package can bring one.
+"""Opens an engine by its name; other Python packages can add engines.
 
-A package names a factory among its entry points; it is imported when it is asked for.
+Such a package declares the factory of its engine as an entry point.  ``open_engine`` imports the
+factory only when a server uses that engine.
 """
 
 from collections.abc import Callable
@@ -10,13 +11,14 @@ from typing import Final
 from trainshed.engines.base import Engine, EngineContext
 from trainshed.model.faults import UsageFault
 
-#: The group of entry points.  Each is a ``Factory``, under the name of its engine.
+#: The group of entry points.  Each entry point is a ``Factory`` with the name of its engine.
 GROUP: Final = "trainshed.engines"
 
-#: Makes an engine.  Raises UsageFault for options that it does not take.
+#: Makes an engine.  Raises UsageFault for unknown or invalid options.
 Factory = Callable[[EngineContext], Engine]
 
-#: Known without metadata: source that is only on the path has none, and reading it takes time.
+#: The engines of Trainshed itself.  ``open_engine`` needs no package metadata for them: metadata is
+#: slow to read, and a source tree that is not installed has none.
 OWN: Final = {
     name: EntryPoint(name, f"trainshed.engines.{name}.factory:make", GROUP)
     for name in ("local", "slurm")
@@ -25,7 +27,7 @@ LOCAL: Final = OWN["local"]
 
 
 def open_engine(name: str, context: EngineContext) -> Engine:
-    """The engine of a name.  Raises UsageFault for a name that no package has."""
+    """Make the engine of this name.  Raises UsageFault if no package has an engine of this name."""
     if name in OWN:
         return _load_engine(OWN[name], context)
     installed = entry_points(group=GROUP)

@@ -1,4 +1,4 @@
-"""The engines of a server, looked up by name or by attempt; an engine that fails stops no other.
+"""The engines of a server, by name or by attempt; a failed engine does not stop the others.
 
 The seats or the claim of a launch name the engine of an attempt, and ``Engines`` remembers it.
 For attempts that an earlier process launched, ``Engines`` reads the name from the store.
@@ -25,14 +25,14 @@ _LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How many attempts ``Engines`` remembers; beyond it, it reads their engines from the store again.
+#: Maximum of attempts in memory; above this, ``Engines`` reads the names from the store again.
 _REMEMBERED_MAX: Final = 100_000
-#: How long ``Engines.close`` waits for all engines together (seconds).
+#: How long ``Engines.close`` waits for all engines together, in seconds.
 _CLOSE_S: Final = 2.0
 #: The traits of an engine that this server runs without; no caller reads its ``python``.
 _ABSENT: Final = Traits(reach=NodeLocation.ANY, python="")
 
-#: Returns the names of attempts' engines; an empty name stands for the first engine.
+#: Returns the name of each attempt's engine; an empty name stands for the first engine.
 EnginesOf = Callable[[Collection[AttemptKey]], Mapping[AttemptKey, str]]
 
 
@@ -42,9 +42,9 @@ class ServedEngine:
 
     engine: Engine
     regions: tuple[str, ...] = ()
-    """The regions that the engine serves; all if empty."""
+    """The regions that the engine serves; empty: all regions."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Wishes of its jobs; labels of a job override them."""
+    """Labels that jobs of this engine get; a label of a job overrides the same label here."""
     environments: Mapping[str, str] = field(default_factory=dict)
     """Interpreters on its nodes by the names of environments."""
 
@@ -59,31 +59,31 @@ class Engines:
         self.served = dict(served)
         self.failed = dict(failed or {})
         self.first = next(iter(self.served))
-        """The name of the engine of attempts that name none."""
+        """The name of the first engine, which runs the attempts that name no engine."""
         self.waits = QueueWaits()
-        self._own = {entry.engine.name: name for name, entry in self.served.items()}
-        self._find: EnginesOf = lambda _: {}
-        self._of: dict[AttemptKey, str] = {}
-        self._since: dict[str, tuple[Reason, float]] = {}
-        self._silent: set[tuple[str, str]] = set()
+        self._names_by_kind = {entry.engine.name: name for name, entry in self.served.items()}
+        self._find_names: EnginesOf = lambda _: {}
+        self._names: dict[AttemptKey, str] = {}
+        self._fault_times: dict[str, tuple[Reason, float]] = {}
+        self._failed_calls: set[tuple[str, str]] = set()
 
     @classmethod
     def from_engine(cls, engine: Engine) -> "Engines":
-        """Return the engines of a server that has only this one."""
+        """Return the engines of a server with only one engine."""
         return cls({engine.name: ServedEngine(engine=engine)})
 
     def __iter__(self) -> Iterator[Engine]:
         return (entry.engine for entry in self.served.values())
 
-    def set_lookup(self, find: EnginesOf) -> None:
-        """Set the lookup for the engines of attempts that this process did not launch."""
-        self._find = find
+    def set_lookup(self, find_names: EnginesOf) -> None:
+        """Set the function that returns the engines of attempts that another process launched."""
+        self._find_names = find_names
 
     @property
     def nearest(self) -> Engine:
         """The engine that runs jobs on the server's machine; if there is none, the first."""
-        here = (engine for engine in self if engine.traits.reach is NodeLocation.THIS_MACHINE)
-        return next(here, self.served[self.first].engine)
+        local = (engine for engine in self if engine.traits.reach is NodeLocation.THIS_MACHINE)
+        return next(local, self.served[self.first].engine)
 
     @property
     def are_several(self) -> bool:
@@ -91,19 +91,22 @@ class Engines:
         return len(self.served) + len(self.failed) > 1
 
     def find_by_name(self, name: str) -> Engine | None:
-        """Return the engine of this name; the first one if empty; None if the server has none."""
+        """Return the engine of this name, or the first engine if the name is empty.
+
+        None: the server has no engine of this name, or could not open it.
+        """
         served = self.served.get(self._current_name(name))
         return served.engine if served else None
 
     def get_by_name(self, name: str) -> Engine:
-        """Return the engine of this name.  Raises OSError if this server runs without it."""
+        """Return the engine of this name.  Raises OSError if this server does not run it."""
         engine = self.find_by_name(name)
         if engine is None:
-            raise OSError(errno.EAGAIN, self._without(name))
+            raise OSError(errno.EAGAIN, self._describe_missing(name))
         return engine
 
     def get_by_attempt(self, key: AttemptKey) -> Engine:
-        """Return the engine of an attempt.  Raises OSError if this server runs without it."""
+        """Return the engine of an attempt.  Raises OSError if this server does not run it."""
         return self.get_by_name(self.name_of(key))
 
     def name_of(self, key: AttemptKey) -> str:
@@ -117,9 +120,9 @@ class Engines:
         return next((seat.engine for seat in place if seat.engine), self.first)
 
     def assign(self, key: AttemptKey, place: SeatsOrClaim) -> Engine:
-        """Remember the engine of a place as the attempt's, and return it for the launch.
+        """Store which engine gets an attempt, and return that engine for the launch.
 
-        Raises OSError if this server runs without it.
+        Raises OSError if this server does not run the engine.
         """
         name = self.name_at(place)
         engine = self.get_by_name(name)
@@ -129,21 +132,21 @@ class Engines:
         return engine
 
     def traits_of(self, name: str) -> Traits:
-        """Return the traits of an engine; the defaults if this server runs without it."""
+        """Return the traits of an engine; default traits if this server does not run the engine."""
         engine = self.find_by_name(name)
         return engine.traits if engine else _ABSENT
 
     def are_seats_on(self, node: Node) -> bool:
-        """Whether the server places jobs on a node: its engine runs here and has no queue."""
+        """Whether the server assigns jobs to a node: it runs the node's engine without a queue."""
         return node.engine in self.served and self.traits_of(node.engine).places is PlacedBy.SERVER
 
     def check_health(self, name: str) -> Explanation | None:
         """Return why an engine does not work, and since when; None: it works."""
         if why := self.failed.get(name):
             return why
-        silent: Explanation | None = _silent(name)
-        fault = self._ask_engine(name, "health", lambda engine: engine.health(), silent)
-        return self._with_since(name, fault)
+        no_answer: Explanation | None = _no_answer(name)
+        fault = self._ask_engine(name, "health", lambda engine: engine.health(), no_answer)
+        return self._add_since(name, fault)
 
     def check_healths(self) -> Mapping[str, Explanation | None]:
         """Return why each engine does not work, by name; None: it works."""
@@ -156,14 +159,14 @@ class Engines:
         return tuple(dict.fromkeys(filter(None, folders)))
 
     def list_offered(self) -> tuple[OfferedEngine, ...]:
-        """Return the engines among which a job's engine is chosen."""
+        """Return the engines from which the server chooses one for a job."""
         return tuple(
             OfferedEngine(name=name, regions=entry.regions, away=self.check_health(name))
             for name, entry in self.served.items()
         )
 
     def resolve_wishes(self, name: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the wishes that an engine gets with a job: its labels, then the configuration."""
+        """Return the wishes for a job's engine: labels of the job override the configuration's."""
         served = self.served.get(name)
         return wishes(labels, served.labels if served else None)
 
@@ -172,12 +175,12 @@ class Engines:
     ) -> Callable[[str], Explanation | None]:
         """Return a function that says why the engine of a name can never run the job.
 
-        ``never`` checks the nodes on which the server places jobs.
+        ``never`` returns why no node of the server's own placement can ever run a demand.
         """
 
         def judge(name: str) -> Explanation | None:
-            theirs = replace(needs, wants=self.resolve_wishes(name, needs.wants))
-            why = self._ask_engine(name, "judge", lambda engine: engine.judge(theirs), None)
+            own_needs = replace(needs, wants=self.resolve_wishes(name, needs.wants))
+            why = self._ask_engine(name, "judge", lambda engine: engine.judge(own_needs), None)
             if why or self.traits_of(name).places is PlacedBy.ENGINE:
                 return why
             return never(replace(needs.demand, engine=name))
@@ -187,20 +190,20 @@ class Engines:
     def list_nodes(self, name: str) -> Sequence[Node] | None:
         """Return the nodes of an engine; None: it does not answer now."""
 
-        def look(engine: Engine) -> Sequence[Node] | None:
+        def name_nodes(engine: Engine) -> Sequence[Node] | None:
             return [replace(node, engine=name) for node in engine.fleet()]
 
-        return self._ask_engine(name, "fleet", look, None)
+        return self._ask_engine(name, "fleet", name_nodes, None)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        """Ask each engine for its own attempts; those of an engine that fails are UNKNOWN."""
+        """Observe attempts by their engines; attempts of an engine that fails are UNKNOWN."""
         by_engine: defaultdict[str, list[AttemptKey]] = defaultdict(list)
         for key, name in self._names_of(keys).items():
             by_engine[name].append(key)
         return [
             observation
-            for name, theirs in by_engine.items()
-            for observation in self._observe(name, theirs)
+            for name, engine_keys in by_engine.items()
+            for observation in self._observe(name, engine_keys)
         ]
 
     def close(self) -> None:
@@ -224,37 +227,40 @@ class Engines:
         except Exception:  # noqa: BLE001 - other engines must still work
             _LOG.exception("cannot close the engine %s", name)
 
-    def _without(self, name: str) -> str:
+    def _describe_missing(self, name: str) -> str:
         why = self.failed.get(name)
         message = f"this server runs without the engine {name}"
         return f"{message}: {why.message}" if why else message
 
     def _names_of(self, keys: Collection[AttemptKey]) -> dict[AttemptKey, str]:
-        # one lookup each: another thread may clear the dictionary meanwhile
-        names = {key: name for key in keys if (name := self._of.get(key)) is not None}
+        # only one lookup for each key: another thread may clear the dictionary meanwhile
+        names = {key: name for key in keys if (name := self._names.get(key)) is not None}
         if unknown := [key for key in keys if key not in names]:
-            for key, name in self._find(unknown).items():
+            for key, name in self._find_names(unknown).items():
                 names[key] = name
                 self._remember(key, name)
         return {key: self._current_name(names.get(key, "")) for key in keys}
 
     def _current_name(self, name: str) -> str:
-        """Return the present name of an engine: attempts keep the name of their launch.
+        """Return the present name of an engine from the name at an attempt's launch.
 
-        An engine that the configuration did not name then had the name of its kind.
+        If the configuration had no name for the engine at that time, the launch stored the name of
+        its kind, such as ``local``.
         """
         if not name:
             return self.first
-        return name if name in self.served or name in self.failed else self._own.get(name, name)
+        if name in self.served or name in self.failed:
+            return name
+        return self._names_by_kind.get(name, name)
 
     def _remember(self, key: AttemptKey, name: str) -> None:
-        if len(self._of) >= _REMEMBERED_MAX:
-            self._of.clear()
-        self._of[key] = name
+        if len(self._names) >= _REMEMBERED_MAX:
+            self._names.clear()
+        self._names[key] = name
 
     def _observe(self, name: str, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         if self.find_by_name(name) is None:
-            why = Explanation(reason=Reason.ENGINE_AWAY, message=self._without(name))
+            why = Explanation(reason=Reason.ENGINE_AWAY, message=self._describe_missing(name))
             return [Observation(key=key, phase=Phase.UNKNOWN, waits=why) for key in keys]
         unknown: Sequence[Observation] = [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
         observations = self._ask_engine(
@@ -270,30 +276,34 @@ class Engines:
             for observation in observations
         ]
 
-    def _ask_engine(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:
-        """Return the answer of an engine; log a failure once, until the engine answers again."""
+    def _ask_engine(self, name: str, topic: str, call: Callable[[Engine], T], default: T) -> T:
+        """Call an engine and return its answer; if the call fails, return ``default``.
+
+        Log a failure once, until a call of the same topic succeeds.
+        """
         engine = self.get_by_name(name)
         try:
-            answer = ask(engine)
+            answer = call(engine)
         except Exception:  # noqa: BLE001 - other engines must still work
-            if (name, what) not in self._silent:
-                self._silent.add((name, what))
-                _LOG.exception("cannot ask the engine %s for its %s", name, what)
-            return otherwise
-        self._silent.discard((name, what))
+            if (name, topic) not in self._failed_calls:
+                self._failed_calls.add((name, topic))
+                _LOG.exception("cannot ask the engine %s for its %s", name, topic)
+            return default
+        self._failed_calls.discard((name, topic))
         return answer
 
-    def _with_since(self, name: str, fault: Explanation | None) -> Explanation | None:
+    def _add_since(self, name: str, fault: Explanation | None) -> Explanation | None:
+        """Add the time at which the server first saw this reason, unless the engine gave a time."""
         if fault is None:
-            self._since.pop(name, None)
+            self._fault_times.pop(name, None)
             return None
         if fault.since_s is not None:
             return fault
-        before = self._since.get(name)
-        if before is None or before[0] is not fault.reason:
-            before = self._since[name] = (fault.reason, time.time())
-        return replace(fault, since_s=before[1])
+        first = self._fault_times.get(name)
+        if first is None or first[0] is not fault.reason:
+            first = self._fault_times[name] = (fault.reason, time.time())
+        return replace(fault, since_s=first[1])
 
 
-def _silent(name: str) -> Explanation:
+def _no_answer(name: str) -> Explanation:
     return Explanation(reason=Reason.ENGINE_AWAY, message=f"the engine {name} does not answer")

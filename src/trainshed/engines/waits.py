@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 
-#: Maximum of waiting attempts in memory; above it the oldest is not counted.
+#: Maximum of waiting attempts in memory; above this, the oldest attempt is dropped.
 _REMEMBERED_MAX: Final = 100_000
 _WAITS: Final = frozenset({Phase.WAITING, Phase.UNKNOWN})
 
@@ -33,7 +33,7 @@ class QueueWaits:
         self._waited: dict[str, Waited] = {}
 
     def handed_over(self, key: AttemptKey) -> None:
-        """Note that an attempt is in an engine's queue; repeated calls keep the first time."""
+        """Store the time at which an attempt enters an engine's queue; keep the first time."""
         with self._lock:
             if len(self._since) >= _REMEMBERED_MAX:
                 del self._since[next(iter(self._since))]
@@ -52,6 +52,6 @@ class QueueWaits:
                     self._waited[engine] = Waited(before.attempts + 1, before.seconds + now - since)
 
     def waited(self) -> Mapping[str, Waited]:
-        """Return the waits by engine since the start of this server."""
+        """Return the number and the total time of the waits since the server's start, by engine."""
         with self._lock:
             return dict(self._waited)

@@ -257,18 +257,18 @@ class LocalEngine:
         self._ends.close()
         self._sweeper.close()
 
-    def attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        """Return the attempt with the process of a connection."""
+    def attempt_at(self, remote: Endpoint, local: Endpoint) -> AttemptKey | None:
+        """Return the attempt of the process at the remote end of a connection."""
         supervisors = self._supervisors()
-        return peers.holder_of(theirs, ours, supervisors) or self._roots.find_holder(
-            theirs, ours, set(supervisors.values())
+        return peers.holder_of(remote, local, supervisors) or self._roots.find_holder(
+            remote, local, set(supervisors.values())
         )
 
     def ask_listeners(self, key: AttemptKey) -> JobListeners | None:
         return ask_listeners(self._folder(key))
 
-    def on_network(self, begun: Callable[[AttemptKey], object]) -> None:
-        self._networks_heard.append(begun)
+    def on_network(self, callback: Callable[[AttemptKey], object]) -> None:
+        self._networks_heard.append(callback)
 
     def add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
         return send_lines(self._folder(key), task, lines)
