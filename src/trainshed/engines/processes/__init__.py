@@ -1,1 +1,1 @@
-"""Process trees, cgroups, identities, sockets and ports, as the operating system has them."""
+"""Reads and changes processes, cgroups, sockets and ports of this machine's operating system."""

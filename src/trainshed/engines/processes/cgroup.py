@@ -1,13 +1,13 @@
 """Boxes: directories of Trainshed in the kernel's cgroup trees, around the processes of a job.
 
-One write to ``cgroup.kill`` kills all processes in a box of cgroup2, even while they fork.  That
-needs no controllers, so it works on pure and hybrid machines if the own cgroup2 directory of this
-process is writable (docs/sources/slurm.md 6).  In a box of the v1 freezer, all processes are
-frozen, killed one by one and thawed.  If neither box can be made, only the sweep over descendants
-finds the processes.
+One write to ``cgroup.kill`` kills all processes in a box of cgroup2, even while they fork.  This
+needs no cgroup controllers.  So it works on machines with only cgroup2 and on machines with both
+versions, if this process may write to its cgroup2 directory (docs/sources/slurm.md 6).  In a box
+of the v1 freezer, this module freezes all processes, kills them one by one and thaws them.  If it
+can make neither box, only a search of all descendants finds the processes.
 
-The first move of a process into a box costs 5 to 10 ms, and moves right after it 0.1 ms, also in
-other trees; so a process moves into all of its boxes at once.
+The first move of a process into a box takes 5 to 10 ms.  Further moves right after the first take
+0.1 ms, also in other trees.  So a process moves into all of its boxes at once.
 
 The owner of a box holds its lock (flock).  An unlocked box belongs to a killed process: the next
 process that makes a box beside it kills the processes in it and removes it.
@@ -29,7 +29,7 @@ _POLL_S = 0.002
 
 
 class Box:
-    """One cgroup directory, and the open descriptor that holds its lock."""
+    """One cgroup directory, and the descriptor that holds the lock of the directory."""
 
     __slots__ = ("lock", "path")
 
@@ -39,7 +39,7 @@ class Box:
         self.lock = lock
 
     def remove(self) -> None:
-        """Remove the empty directory; killed processes may need a moment to leave it."""
+        """Remove the empty directory; wait up to a second for killed processes to leave."""
         remove(self.path)
 
     def release(self) -> None:
@@ -48,7 +48,10 @@ class Box:
 
 
 def own_directory(controller: str = "") -> str | None:
-    """Return the directory of this process in the tree of a v1 controller; "": in cgroup2."""
+    """Return the directory of this process in the tree of a v1 controller, or in cgroup2 (``""``).
+
+    None: this machine has no such tree, or this process cannot see it.
+    """
     try:
         memberships = read("/proc/self/cgroup").splitlines()
         mounts = read("/proc/self/mountinfo").splitlines()
@@ -64,7 +67,7 @@ def own_directory(controller: str = "") -> str | None:
 
 
 def make_box(home: str, name: str) -> Box | None:
-    """Make and lock a directory with ``name`` in its name; None if that fails."""
+    """Make and lock a box below ``home``, with ``name`` in its own name; None if that fails."""
     for _ in range(_TRIES):
         path = f"{home}/{_PREFIX}{name}-{os.getpid()}-{time.monotonic_ns()}"
         try:
@@ -96,7 +99,10 @@ def try_lock(path: str) -> int | None:
 
 
 def end_abandoned(home: str) -> None:
-    """Kill the processes in boxes whose owners were killed; boxes of living owners are locked."""
+    """Kill the processes in boxes below ``home`` whose owners were killed.
+
+    Boxes of living owners are locked, and this function leaves them alone.
+    """
     with suppress(OSError):
         for name in os.listdir(home):
             if name.startswith(_PREFIX):
@@ -125,7 +131,7 @@ def is_box(path: str) -> bool:
 
 
 def kill_inside(path: str) -> None:
-    """SIGKILL every process in a directory and below it, by the best means of its tree."""
+    """SIGKILL every process in a directory and below it; use the fastest way that works."""
     if not kill_at_once(path) and not kill_frozen(path):
         kill_listed(lambda: processes(path))
 
@@ -140,10 +146,10 @@ def kill_at_once(path: str) -> bool:
 
 
 def kill_frozen(path: str) -> bool:
-    """Freeze, SIGKILL every process, thaw; False: the tree is not the v1 freezer's.
+    """Freeze all processes, SIGKILL them, and thaw; False: this is not the v1 freezer's tree.
 
-    A process that does not freeze in time is killed too.  Thaw all directories: an earlier process
-    that was killed in this function may have left some of them frozen.
+    A process that does not freeze within half a second is killed too.  The function thaws all
+    directories below, because an earlier process that was killed here may have left some frozen.
     """
     try:
         write(path + "/freezer.state", "FROZEN")
@@ -161,7 +167,7 @@ def kill_frozen(path: str) -> bool:
 
 
 def processes(path: str) -> list[int]:
-    """List the processes in a directory and below it, without zombies."""
+    """List the pids of the processes in a directory and below it, without zombies."""
     pids: list[int] = []
     for directory in _list_directories(path):
         with suppress(OSError):
@@ -185,7 +191,10 @@ def remove(path: str) -> None:
 
 
 def _list_mount_points(mounts: list[str], controller: str) -> Iterator[tuple[str, str]]:
-    """Yield (mounted directory, mount point) of each mount of a tree; proc(5) has the format."""
+    """Yield (mounted directory, mount point) of each mount of a tree.
+
+    ``mounts`` are lines of /proc/self/mountinfo; proc(5) describes the format.
+    """
     for line in mounts:
         fields, _, tail = line.partition(" - ")
         kind, _, options = tail.split(" ", 2)
@@ -196,7 +205,10 @@ def _list_mount_points(mounts: list[str], controller: str) -> Iterator[tuple[str
 
 
 def _make_relative(place: str, root: str) -> str:
-    """Return a directory relative to the mounted one; containers often mount only their own."""
+    """Return a directory relative to ``root``, the mounted directory.
+
+    A container often mounts only its own part of the tree.
+    """
     return place[len(root) :] if root != "/" and place.startswith(root) else place
 
 
@@ -210,6 +222,7 @@ def _list_directories(path: str) -> list[str]:
 
 
 def _remove(path: str) -> bool:
+    """Remove a directory and those below it; False: one of them still has a process."""
     for directory in _list_directories(path):
         try:
             os.rmdir(directory)

@@ -1,5 +1,5 @@
-"""Receives descriptors from another process, all of them or none."""
-# supervisors and holders of ports import this, and must stay small
+"""Receives file descriptors from another process, all of them or none."""
+# supervisors and the processes that hold ports import this module; it must need little memory
 
 import errno
 import os
@@ -14,12 +14,13 @@ _DESCRIPTOR: Final = struct.Struct("i")
 def receive(
     channel: socket.socket, bytes_max: int, descriptors_max: int
 ) -> tuple[bytes, list[int]]:
-    """Receive data and the descriptors sent with it; the caller closes these.
+    """Receive data and the descriptors sent with it; the caller closes the descriptors.
 
-    Children do not inherit the descriptors.  Raises OSError, also if this process may not open so
-    many (EMFILE), for which the kernel reports no error and drops some.
+    Children of this process do not inherit the descriptors.  Raises OSError.  If this process may
+    not open so many files, the kernel drops some descriptors without an error; then this function
+    closes the others and raises OSError (EMFILE).
     """
-    # not socket.recv_fds, which takes flags and does not pass them on
+    # not socket.recv_fds: it accepts flags but ignores them
     room = socket.CMSG_LEN(descriptors_max * _DESCRIPTOR.size)
     data, ancillary, flags, _ = channel.recvmsg(bytes_max, room, socket.MSG_CMSG_CLOEXEC)
     descriptors = [descriptor for message in ancillary for descriptor in descriptors_in(*message)]
@@ -38,7 +39,10 @@ def descriptors_in(level: int, kind: int, data: bytes) -> Iterator[int]:
 
 
 def to_sockets(descriptors: Sequence[int]) -> list[socket.socket]:
-    """Make sockets of descriptors.  Raises OSError and closes all if one is not a socket."""
+    """Make a socket from each descriptor.
+
+    If a descriptor is not a socket, closes all descriptors and raises OSError.
+    """
     sockets: list[socket.socket] = []
     try:
         for descriptor in descriptors:

@@ -1,4 +1,4 @@
-"""Identifies a process, and signals it later but never another process with the same pid."""
+"""Identifies processes by more than the pid, so that a signal never hits a later process."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.processes.tree import read, stat_fields
 
-#: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
+#: Position of field 22 of /proc/PID/stat (proc(5)) after the command's closing bracket.
 _START_TICKS: Final = 22 - 3
 #: States of a process that has ended: zombie, dead.
 _DEAD: Final = frozenset("ZX")
@@ -21,8 +21,9 @@ class Identity(NamedTuple):
 
     pid: int
     start_ticks: int
-    """When the process started (proc(5), field 22); a later process with its pid has another."""
+    """The start time of the process in clock ticks since boot (proc(5), field 22)."""
     boot_id: str
+    """The id of the machine's boot."""
 
 
 def read_own_identity() -> Identity:
@@ -42,14 +43,14 @@ def find_identity(pid: int) -> Identity | None:
     return None
 
 
-def send_signal(to: Identity, signum: signal.Signals) -> None:
+def send_signal(process: Identity, signum: signal.Signals) -> None:
     """Send a signal to the process, if it still exists.  A pidfd pins it during the check."""
-    if to.boot_id != boot_id():
+    if process.boot_id != boot_id():
         return
     with suppress(OSError, ValueError, IndexError):
-        pinned = os.pidfd_open(to.pid)
+        pinned = os.pidfd_open(process.pid)
         try:
-            if _read_start_ticks(to.pid) == to.start_ticks:
+            if _read_start_ticks(process.pid) == process.start_ticks:
                 signal.pidfd_send_signal(pinned, signum)
         finally:
             os.close(pinned)
@@ -67,12 +68,12 @@ def is_suspended(process: Identity) -> bool:
 
 @cache
 def boot_id() -> str:
-    """Return the id of this start of the machine."""
+    """Return the id of the machine's present boot."""
     return read("/proc/sys/kernel/random/boot_id").strip()
 
 
 def _read_state(process: Identity) -> str:
-    """Return the state of a process by proc(5); X (dead) if it does not exist."""
+    """Return the state letter of a process (proc(5)); X (dead) if the process does not exist."""
     if process.boot_id != boot_id():
         return "X"
     try:

@@ -3,14 +3,15 @@
 import json
 from typing import Any, Final
 
-#: Enough for an interpreter on a busy machine with its packages on a shared disk.
+#: Seconds; enough for an interpreter on a busy machine with its packages on a shared disk.
 ANSWER_S_MAX: Final = 60.0
 
 
 def ask_interpreter(python: str, script: str, *args: str) -> Any:
     """Run a script in an interpreter, without the user's packages; return the JSON that it prints.
 
-    Raises OSError, ValueError, and subprocess.SubprocessError, also after ``ANSWER_S_MAX``.
+    Raises OSError, ValueError for output that is not JSON, and subprocess.SubprocessError for a
+    script that fails or does not end within ``ANSWER_S_MAX`` seconds.
     """
     import subprocess  # noqa: PLC0415 - slow to import, and rarely needed
 

@@ -9,8 +9,8 @@ import re
 
 LINE_BYTES_MAX = 1 << 20
 
-#: A carriage return at the end may be half of a Windows line end; the next byte decides.  Each
-#: alternative begins with a fixed byte, so that the search skips all other bytes fast.
+#: A line end.  A carriage return as the last byte may be the first byte of a Windows line end; the
+#: next byte decides.  Each alternative begins with a fixed byte, which makes the search fast.
 _END = re.compile(rb"\r\n|\n|\r(?=[^\n])")
 
 _CONTINUATION_MASK, _CONTINUATION = 0xC0, 0x80
@@ -46,9 +46,10 @@ class LineBuffer:
         return lines
 
     def _feed_plain(self, data: bytes) -> list[str] | None:
-        """Do the same faster; None: there is a carriage return, or a line may be too long.
+        """Do the same as ``feed``, but faster; None: ``feed`` must take the slow way.
 
-        No character contains a newline byte, so all lines can be decoded together.
+        That is so if the data has a carriage return, or if a line may be too long.  In UTF-8, no
+        other character contains a newline byte, so all lines can be decoded together.
         """
         if b"\r" in data or self._rest.endswith(b"\r"):
             return None
@@ -62,7 +63,7 @@ class LineBuffer:
         return lines
 
     def finish(self) -> list[str]:
-        """Return the rest at the end of the stream, if it does not end with a newline."""
+        """Return the last, unfinished line at the end of the stream; empty if there is none."""
         rest, self._rest = self._rest.removesuffix(b"\r"), b""
         return self._split(rest) if rest else []
 
@@ -75,7 +76,7 @@ class LineBuffer:
 
 
 def _cut(line: bytes, limit: int) -> tuple[bytes, bytes]:
-    """Cut near ``limit``, but not inside a character."""
+    """Split a line in two near ``limit``, but not inside a character."""
     at = limit
     lowest = max(1, limit - _UTF8_BYTES_MAX)
     while at > lowest and line[at] & _CONTINUATION_MASK == _CONTINUATION:

@@ -10,15 +10,15 @@ from trainshed.engines.processes.socket_table import held_inodes, read_sockets
 
 
 class ListeningSocket(NamedTuple):
-    """A listening socket."""
+    """A listening socket and its owner."""
 
     uid: int
-    """The number of its user."""
+    """The number of the socket's user."""
     pid: int | None
-    """A process that has the socket open; None: this process may not inspect any that has."""
+    """A process that has the socket open; None: this process may not inspect such processes."""
 
     def __str__(self) -> str:
-        """Name the process and its program; without a process, the user."""
+        """Return the process and its program as text; without a process, the user."""
         if self.pid is None:
             return f"a process of the user {_user_name(self.uid)}"
         with suppress(OSError):

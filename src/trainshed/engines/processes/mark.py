@@ -1,10 +1,10 @@
-"""Marks the processes of an attempt, so that the server recognises them wherever they have moved.
+"""Marks the processes of an attempt, so that the server can find them anywhere on the machine.
 
-All processes that a program starts inherit two marks.  One is a variable of the environment, which
-programs may overwrite: setproctitle does.  The other is a resource limit without effect: Linux
-ignores the limit of the resident set since 2.4.30 (setrlimit(2)).  Its value is far above any
-memory, and only root can raise it.  A process that lowers it is still found by its cgroup and its
-parents.
+All processes that a program starts inherit two marks.  The first is a variable of the environment.
+Programs may overwrite it, as setproctitle does.  The second is a resource limit without effect:
+Linux ignores the limit of the resident set since 2.4.30 (setrlimit(2)).  The value of this limit is
+far above any memory, and only root can raise it.  If a process lowers the limit, the server still
+finds the process by its cgroup and its parents.
 """
 
 import resource
@@ -14,16 +14,16 @@ from typing import Final
 from trainshed.engines.processes.tree import living, read_bytes
 from trainshed.model.trainer_contract import JOB
 
-#: FNV-1a (RFC 9923) hashes a few bytes to one number without an import.
+#: Constants of FNV-1a (RFC 9923), a hash of a few bytes that needs no import.
 _OFFSET, _PRIME = 0xCBF29CE484222325, 0x100000001B3
-#: Every mark is at least this, in bytes, and fits a signed number.
+#: The smallest limit that is a mark, in bytes.  All marks fit a signed 64-bit number.
 _LIMIT_MIN: Final = 1 << 61
 _LINE: Final = b"\nMax resident set"
 _VARIABLE: Final = f"{JOB}=".encode()
 
 
 def limit_of(mark: str) -> int:
-    """Return the limit that marks the processes of UID/ATTEMPT, in bytes."""
+    """Return the limit in bytes that marks the processes of an attempt; ``mark`` is UID/ATTEMPT."""
     number = _OFFSET
     for byte in mark.encode():
         number = (number ^ byte) * _PRIME % (1 << 64)
@@ -40,7 +40,7 @@ def mark_self(limit: int) -> None:
 
 
 def read_limit(pid: int) -> int | None:
-    """Return the limit of a living process that marks it; None if its limit is not a mark."""
+    """Return the limit that marks a living process; None if its limit is not a mark."""
     with suppress(OSError, ValueError, IndexError):
         _, _, rest = read_bytes(f"/proc/{pid}/limits").partition(_LINE)
         limit = int(rest.split(None, 2)[1])
@@ -50,7 +50,10 @@ def read_limit(pid: int) -> int | None:
 
 
 def read_environment(pid: int) -> list[bytes]:
-    """Return the entries of a process's first environment; none if this process may not read it."""
+    """Return the entries of the environment with which a process started.
+
+    Empty: the process has ended, or this process may not read its environment.
+    """
     with suppress(OSError):
         return read_bytes(f"/proc/{pid}/environ").split(b"\0")
     return []

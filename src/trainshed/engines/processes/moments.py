@@ -1,7 +1,7 @@
 """Measures the age of an event whose time is of the wall clock, such as the time of a file.
 
-If a user sets the wall clock forward by an hour, the event would be an hour older, and the server
-would give up what depends on the age.  So the age counts from the first call of this process for
+If a user sets the wall clock forward by an hour, the event would seem an hour older, and a time
+limit of the server would pass too early.  So the age counts from the first call in this process for
 the event, by the monotonic clock.  A restarted server begins to count again.
 """
 
