@@ -1,8 +1,10 @@
-"""Finds the process at the other end of a connection on this machine.
+"""Finds the process at the remote end of a connection between two processes of this machine.
 
-The kernel names the socket at the other end (by sock_diag(7), or by /proc/net/tcp if sock_diag is
-forbidden), and /proc shows which process holds it.  Only descendants of given processes are
-searched.  A caller cannot pretend to be another process.
+The kernel names the socket at the remote end (by sock_diag(7), or by /proc/net/tcp if sock_diag is
+forbidden), and /proc shows which process has this socket open.  The search covers only descendants
+of given processes.  A client cannot pretend to be another process.
+
+``remote`` and ``local`` are the two ends of the connection, as the local process sees them.
 """
 
 import errno
@@ -38,20 +40,20 @@ _ANY_STATE: Final = 0xFFFFFFFF
 _ANY_COOKIE: Final = 0xFFFFFFFF
 _WAIT_S: Final = 1.0
 _BYTES_MAX: Final = 1 << 16
-#: The processes found last, each with its ancestor and its identity: most of them connect again,
-#: and a search is slow.  A process stays below its supervisor, which adopts orphans.
+#: The results of recent searches: (ancestor, identity) by pid.  Most of these processes connect
+#: again, and a search is slow.  A process stays below its supervisor, which adopts orphans.
 _recent: dict[int, tuple[int, Identity | None]] = {}
 _RECENT_MAX: Final = 256
-#: More processes of one attempt than these are not searched.
+#: Maximum of processes to search below one ancestor.
 _PROCESSES_MAX: Final = 20_000
 
 
-def holder_of(theirs: Endpoint, ours: Endpoint, ancestors: Mapping[int, T]) -> T | None:
-    """Return the value of the ancestor below which a process holds ``theirs``; None: there is none.
+def holder_of(remote: Endpoint, local: Endpoint, ancestors: Mapping[int, T]) -> T | None:
+    """Return the value of the ancestor of the process that has the remote socket open.
 
-    ``ancestors`` maps pids to values.
+    ``ancestors`` maps pids to values.  None: no process below these ancestors has it open.
     """
-    inode = socket_of(theirs, ours)
+    inode = socket_of(remote, local)
     if not inode:
         return None
     for pid, (ancestor, process) in reversed(_recent.copy().items()):
@@ -65,27 +67,30 @@ def holder_of(theirs: Endpoint, ours: Endpoint, ancestors: Mapping[int, T]) -> T
     return None
 
 
-def holder_in(theirs: Endpoint, ours: Endpoint, roots: Mapping[int, T]) -> T | None:
-    """Do the same for containers with their own networks; ``roots`` are their first processes."""
+def holder_in(remote: Endpoint, local: Endpoint, roots: Mapping[int, T]) -> T | None:
+    """Return the same as ``holder_of``, but for containers with their own networks.
+
+    ``roots`` maps the pid of each container's first process to a value.
+    """
     for root, owner in roots.items():
-        inode = _read_inode(theirs, ours, f"/proc/{root}/net")
+        inode = _read_inode(remote, local, f"/proc/{root}/net")
         if inode and any(inode in held_inodes(pid) for pid in (root, *_list_below(root))):
             return owner
     return None
 
 
-def user_of(theirs: Endpoint, ours: Endpoint) -> int | None:
-    """Return the user of the socket that is connected to ours; None if it is unknown."""
+def user_of(remote: Endpoint, local: Endpoint) -> int | None:
+    """Return the user id of the socket at the remote end; None if it is unknown."""
     with suppress(OSError):
-        return row[_UID] if (row := _query(theirs, ours)) else None
+        return row[_UID] if (row := _query(remote, local)) else None
     return None
 
 
-def socket_of(theirs: Endpoint, ours: Endpoint) -> int:
-    """Return the inode of the socket that is connected to ours; 0 if it was closed."""
+def socket_of(remote: Endpoint, local: Endpoint) -> int:
+    """Return the inode of the socket at the remote end; 0 if the socket was closed."""
     with suppress(OSError):
-        return _query_inode(theirs, ours)
-    return _read_inode(theirs, ours)
+        return _query_inode(remote, local)
+    return _read_inode(remote, local)
 
 
 def _remember(pid: int, ancestor: int) -> None:
@@ -95,24 +100,25 @@ def _remember(pid: int, ancestor: int) -> None:
 
 
 def _list_below(ancestor: int) -> Iterator[int]:
+    """Yield the pids of the descendants of a process, at most ``_PROCESSES_MAX``."""
     for count, (_, pid) in enumerate(tree.descendants(ancestor)):
         if count == _PROCESSES_MAX:
             return
         yield pid
 
 
-def _query_inode(theirs: Endpoint, ours: Endpoint) -> int:
-    """Query the kernel for the inode of one socket; 0: it was closed.  Raises OSError."""
-    row = _query(theirs, ours)
+def _query_inode(remote: Endpoint, local: Endpoint) -> int:
+    """Query the kernel for the inode of the remote socket; 0: it was closed.  Raises OSError."""
+    row = _query(remote, local)
     return row[_SOCKET] if row else 0
 
 
-def _query(theirs: Endpoint, ours: Endpoint) -> tuple[int, ...] | None:
-    """Query the kernel for one socket; None: it was closed.  Raises OSError."""
+def _query(remote: Endpoint, local: Endpoint) -> tuple[int, ...] | None:
+    """Query the kernel for the remote socket; None: it was closed.  Raises OSError."""
     query = _QUERY.pack(
         socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ANY_STATE,
-        struct.pack("!H", theirs.port), struct.pack("!H", ours.port),
-        _pack(theirs.host), _pack(ours.host),
+        struct.pack("!H", remote.port), struct.pack("!H", local.port),
+        _pack(remote.host), _pack(local.host),
         0, _ANY_COOKIE, _ANY_COOKIE,
     )  # fmt: skip
     header = _HEADER.pack(_HEADER.size + len(query), _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0)
@@ -133,14 +139,14 @@ def _pack(host: str) -> bytes:
     return socket.inet_aton(host).ljust(16, b"\0")
 
 
-def _read_inode(theirs: Endpoint, ours: Endpoint, tables: str = OWN_TABLES) -> int:
-    """Read the inode of one socket from the table of all connections; 0: it is not there."""
-    ends = _table_address(theirs), _table_address(ours)
+def _read_inode(remote: Endpoint, local: Endpoint, tables: str = OWN_TABLES) -> int:
+    """Read the inode of the remote socket from the table of all connections; 0: no such row."""
+    ends = _table_address(remote), _table_address(local)
     sockets = read_sockets(tables)
     return next((row.inode for row in sockets if (row.local, row.remote) == ends), 0)
 
 
-def _table_address(end: Endpoint) -> SocketAddress:
-    """Return an endpoint as the table writes it: the address is a number in native byte order."""
-    (number,) = struct.unpack("=I", socket.inet_aton(end.host))
-    return SocketAddress(f"{number:08X}", end.port)
+def _table_address(endpoint: Endpoint) -> SocketAddress:
+    """Return an endpoint in the table's form: the address is a number in native byte order."""
+    (number,) = struct.unpack("=I", socket.inet_aton(endpoint.host))
+    return SocketAddress(f"{number:08X}", endpoint.port)

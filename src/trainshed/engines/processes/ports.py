@@ -1,10 +1,10 @@
-"""Finds ports of the loopback for the replicas of one job: distinct, and free at this moment.
+"""Finds free ports of the loopback address for the replicas of one job.
 
-A replica of several processes has several neighbouring ports and gets the number of the first.
+A replica of several processes needs several consecutive ports and gets the number of the first.
 
-No process can reserve a port for another program, so the ports are below the range that the kernel
-uses for outgoing connections: there, no program takes a port by accident before the replica binds
-it.
+No process can reserve a port for another program.  So the ports are below the range from which the
+kernel takes ports for outgoing connections.  Below that range, a program hardly ever takes a port
+before the replica binds it.
 """
 
 import os
@@ -16,16 +16,17 @@ from functools import cache
 from trainshed.model.faults import EngineFault
 
 PORT_MAX = 65535
-_LOW, _HIGH = 15000, 32000  # Linux hands out 32768 and above (ip_local_port_range)
+_LOW, _HIGH = 15000, 32000  # Linux uses 32768 and above (ip_local_port_range)
 _TRIES = 2000
 _SEED_BYTES = 4
 
 
 def free_runs(widths: Sequence[int], start: int | None = None) -> tuple[int, ...]:
-    """Find ``width`` neighbouring free ports for each width; return the first port of each run.
+    """Find a run of free ports for each width; return the first port of each run.
 
-    With ``start`` all ports are consecutive from there, as gcloud's ``--start-port`` promises
-    (docs/sources/gcloud.md 9.1).  Raises EngineFault, which names a port that is taken.
+    A run is ``width`` consecutive ports.  With ``start``, all runs together are consecutive from
+    that port, as gcloud's ``--start-port`` documents (docs/sources/gcloud.md 9.1).  Raises
+    EngineFault if a port from ``start`` is in use, or if there are not enough free ports.
     """
     if start is None:
         return _search(widths)
@@ -65,7 +66,7 @@ def _search(widths: Sequence[int]) -> tuple[int, ...]:
 
 
 def _candidates() -> Iterator[int]:
-    """Yield consecutive ports from a random one, so that two callers rarely get the same."""
+    """Yield consecutive ports from a random port on, so that two callers rarely get the same."""
     first = int.from_bytes(os.urandom(_SEED_BYTES), "big") % (_HIGH - _LOW)
     for step in range(_TRIES):
         yield _LOW + (first + step) % (_HIGH - _LOW)

@@ -1,6 +1,7 @@
 """Makes and compares the secret that two processes of Trainshed share.
 
-``hmac`` and ``secrets`` are not used: they load OpenSSL, 4 MB in every supervisor and warden.
+This module does not import ``hmac`` and ``secrets``: they load OpenSSL, which takes 4 MB of memory
+in every supervisor and warden.
 """
 
 import os
@@ -15,7 +16,7 @@ def new_secret() -> str:
 
 
 def is_same(left: bytes, right: bytes) -> bool:
-    """Compare in a time that does not depend on the first difference."""
+    """Compare two secrets in a time that does not depend on where they differ."""
     difference = len(left) ^ len(right)
     for left_byte, right_byte in zip(left, right):
         difference |= left_byte ^ right_byte

@@ -23,48 +23,49 @@ _IN_USE: Final = (_ESTABLISHED, _LISTENING)
 #: ``::ffff:`` before an IPv4 address, as the table writes it.
 _MAPPED: Final = "0" * 16 + "FFFF0000"
 _LINK: Final = "socket:["
-#: More processes below one ancestor than these are not searched.
+#: Maximum of processes to search below one ancestor.
 _PROCESSES_MAX: Final = 20_000
 
 
 class SocketAddress(NamedTuple):
-    """An address as the table writes it, and a port; a mapped address is written as IPv4."""
+    """An address in the table's form, and a port.  IPv4 addresses in IPv6 form become IPv4."""
 
     address: str
     port: int
 
     @property
     def is_any(self) -> bool:
-        """Whether it stands for all addresses."""
+        """Whether the address stands for all addresses (0.0.0.0 or ::)."""
         return not self.address.strip("0")
 
 
 class TcpSocket(NamedTuple):
-    """One row of a table."""
+    """One row of a table: a TCP socket."""
 
     local: SocketAddress
     remote: SocketAddress
     inode: int
     """0: no process holds the connection."""
     state: str
+    """The state as a hexadecimal number."""
     uid: int = 0
-    """The number of its user."""
+    """The number of the socket's user."""
 
     @property
     def is_listening(self) -> bool:
-        """Whether it accepts connections."""
+        """Whether the socket accepts connections."""
         return self.state == _LISTENING
 
     @property
     def is_established(self) -> bool:
-        """Whether it is a connection that no end has begun to close."""
+        """Whether the socket is a connection that neither end has begun to close."""
         return self.state == _ESTABLISHED
 
 
 def read_sockets(tables: str = OWN_TABLES, *, in_use: bool = False) -> Iterator[TcpSocket]:
     """Yield the TCP sockets in the tables of a folder; an unreadable table counts as empty.
 
-    ``in_use``: only those that listen or are connected; busy machines have many more others.
+    ``in_use``: yield only listening and connected sockets; a busy machine has many more others.
     """
     for name in _NAMES:
         with suppress(OSError, ValueError, IndexError):
@@ -81,10 +82,10 @@ def read_sockets(tables: str = OWN_TABLES, *, in_use: bool = False) -> Iterator[
 
 
 def find_holders(inodes: Collection[int], ancestors: Mapping[int, T]) -> dict[int, tuple[int, T]]:
-    """Find the process below one of the ancestors that holds each socket.
+    """Find the process that has each socket open, among the descendants of ``ancestors``.
 
-    ``ancestors`` maps pids to values.  Return (pid, value of its ancestor) by inode; leave out
-    sockets that no such process holds.
+    ``ancestors`` maps pids to values.  Return (pid, value of the ancestor) by inode; leave out
+    sockets that no descendant has open.
     """
     holders: dict[int, tuple[int, T]] = {}
     wanted = set(inodes)

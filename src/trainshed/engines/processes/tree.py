@@ -1,4 +1,4 @@
-"""Lists the descendants of a process by /proc, and signals them without hitting a reused pid.
+"""Lists the descendants of a process by /proc, and sends signals to them, not to reused pids.
 
 Process groups alone are not enough: a trainer that calls ``setsid`` leaves its group
 (docs/sources/slurm.md 6), but it remains a descendant of a subreaper.
@@ -31,7 +31,7 @@ def _prctl(option: int, value: int) -> bool:
 def die_with_parent(parent_pid: int) -> None:
     """Have the kernel SIGKILL this process at its parent's end; call this in a fork, before exec.
 
-    If the parent has ended before this call, the kernel sends nothing: then exit at once.
+    If the parent has ended before this call, the kernel sends no signal: then exit at once.
     """
     if _prctl(_SET_PDEATHSIG, signal.SIGKILL) and os.getppid() != parent_pid:
         os._exit(SIGKILLED)
@@ -41,7 +41,10 @@ SIGKILLED = 128 + signal.SIGKILL
 
 
 def adopt_orphans(on: bool) -> bool:  # noqa: FBT001 - the kernel's own switch
-    """Become, or cease to be, a subreaper: the process that adopts orphaned descendants."""
+    """Become, or cease to be, a subreaper: a process that adopts its orphaned descendants.
+
+    Return whether the kernel supports that.
+    """
     return _prctl(_SET_CHILD_SUBREAPER, int(on))
 
 
@@ -55,8 +58,8 @@ _STATE, _PARENT, _THREADS = 3 - 3, 4 - 3, 20 - 3
 
 def can_list() -> bool:
     """Return whether this kernel lists the children of a process."""
-    me = os.getpid()
-    return os.path.exists(f"/proc/{me}/task/{me}/children")
+    own_pid = os.getpid()
+    return os.path.exists(f"/proc/{own_pid}/task/{own_pid}/children")
 
 
 def children(pid: int) -> list[int]:
@@ -80,7 +83,7 @@ def descendants(pid: int) -> Iterator[tuple[int, int]]:
 
 
 def living(pids: Iterable[int]) -> list[int]:
-    """Select the processes that live: neither ended nor zombies."""
+    """Select the processes that live; zombies do not count as living."""
     return [pid for pid in pids if _lives(pid)]
 
 
@@ -102,20 +105,20 @@ def send(pid: int, parents: Iterable[int], sig: signal.Signals) -> None:
 def send_to_all(listed: Iterable[tuple[int, int]], adopter: int, sig: signal.Signals) -> None:
     """Send a signal to descendants that the caller has listed before.
 
-    If a parent has ended since, its children belong to ``adopter``.  The caller lists all before
-    the first signal: a walk down the tree misses children whose parent changes meanwhile.
+    If a parent has ended since then, its children belong to ``adopter``.  The caller must list all
+    descendants before the first signal: a walk down the tree misses children whose parent changes.
     """
     for parent, child in listed:
         send(child, (parent, adopter), sig)
 
 
 def kill_listed(listed: Callable[[], Collection[int]]) -> None:
-    """SIGKILL the processes that ``listed`` returns, until it twice returns no new one.
+    """SIGKILL the processes that ``listed`` returns, until two calls return no new process.
 
-    A process forks no more after SIGKILL, so this terminates even while the others fork.  One call
-    without a new process is not enough, because a walk misses a process whose parent changes.  This
-    does not wait until the processes have ended.  Each process is pinned and listed again before
-    the signal, so that no reused pid is hit.
+    A process cannot fork after SIGKILL, so the loop ends even while other processes fork.  One call
+    without a new process is not enough, because ``listed`` misses a process whose parent changes.
+    The function does not wait until the processes have ended.  It pins each process and lists it
+    again before the signal, so that no signal hits a reused pid.
     """
     killed: set[int] = set()
     quiet = 0
@@ -129,12 +132,15 @@ def kill_listed(listed: Callable[[], Collection[int]]) -> None:
 
 
 def parent_of(pid: int) -> int:
-    """Return the parent of a process; 0: it has none.  Raises OSError if the process has ended."""
+    """Return the pid of the parent; 0: no parent.  Raises OSError if the process has ended."""
     return int(stat_fields(pid)[_PARENT])
 
 
 def ancestors(pid: int) -> Iterator[int]:
-    """Yield a process, its parent, and so on.  Raises OSError if one of them ends meanwhile."""
+    """Yield the pids of a process, its parent, and so on.
+
+    Raises OSError if one of these processes ends meanwhile.
+    """
     while pid > 0:
         yield pid
         pid = parent_of(pid)
@@ -167,7 +173,7 @@ def write(path: str, text: str) -> None:
 
 
 def _kill_confirmed(pids: Iterable[int], listed: Callable[[], Collection[int]]) -> set[int]:
-    """Pin the processes, SIGKILL those that are still listed, and return these."""
+    """Pin the processes, SIGKILL the ones that are still listed, and return their pids."""
     pinned: dict[int, int] = {}
     try:
         for pid in pids:
@@ -184,7 +190,10 @@ def _kill_confirmed(pids: Iterable[int], listed: Callable[[], Collection[int]]) 
 
 
 def _pin(pid: int) -> int:
-    """Return a descriptor that pins a process.  Raises ProcessLookupError if it has ended."""
+    """Return a pidfd, which keeps the pid from reuse; ``_UNPINNED`` if the system has no pidfds.
+
+    Raises ProcessLookupError if the process has ended.
+    """
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -206,7 +215,7 @@ def _signal(pid: int, pinned: int, sig: signal.Signals) -> None:
 
 
 def _lives(pid: int) -> bool:
-    """Return whether a process lives; it may live although its first thread appears as a zombie."""
+    """Return whether a process lives, even if its first thread has ended and shows as a zombie."""
     try:
         stat = stat_fields(pid)
     except OSError:

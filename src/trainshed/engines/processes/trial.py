@@ -1,6 +1,6 @@
-"""Runs a module of Trainshed as a program that tests what this machine allows, with a time limit.
+"""Runs modules of Trainshed that test whether this machine supports a feature, with a time limit.
 
-Such a program forks for each step that it cannot undo.
+Such a module runs as its own program, and forks for each step that it cannot undo.
 """
 
 import os
@@ -20,9 +20,9 @@ _CODE: Final = (
 
 
 def run_trial(module: str, *words: str) -> str:
-    """Call ``main`` of a module with some arguments; return why it failed, or an empty text.
+    """Run ``main(*words)`` of a module in a new process; return why it failed, or an empty text.
 
-    The reason is the last line that the program, or a program that it started, has written.
+    The reason is the last line of output, of the module or of a program that the module started.
     """
     source = str(Path(trainshed.__file__).parent.parent)
     argv = [sys.executable, "-I", "-S", "-c", _CODE, source, module, *words]
@@ -36,24 +36,25 @@ def run_trial(module: str, *words: str) -> str:
         return str(error)
     if not done.returncode:
         return ""
-    output = done.stderr.strip() or done.stdout.strip()  # bubblewrap writes what it lacks
+    output = done.stderr.strip() or done.stdout.strip()  # such as an error of bubblewrap
     default = f"the trial ended with status {done.returncode} and no output"
     return (output.splitlines() or [default])[-1]
 
 
 class Forked(NamedTuple):
-    """How a fork ended."""
+    """The result of a function in a fork."""
 
     words: str
-    """The text that the call returned, or the error that it raised."""
+    """The text that the function returned, or the error that it raised."""
     status: int
-    """The exit status, by ``os.waitstatus_to_exitcode``."""
+    """The exit status of the fork, as ``os.waitstatus_to_exitcode`` returns it."""
 
 
 def run_forked(act: Callable[[], str]) -> Forked:
-    """Call a function in a fork of this process, which has one thread, and wait for its end.
+    """Call a function in a fork of this process and wait for its end.
 
-    If the function becomes another program, the words are empty.
+    This process must have only one thread.  If ``act`` executes another program, ``words`` of the
+    result are empty.
     """
     reader, writer = os.pipe()
     pid = os.fork()

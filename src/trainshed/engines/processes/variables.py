@@ -1,7 +1,7 @@
 """Selects the variables of the server's environment for supervisors, installers and programs.
 
-The environment of a service contains undocumented values: tokens of other services, addresses,
-keys.  So the server passes on only the variables that programs are known to need, and those that
+The environment of a server may contain secrets: tokens of other services, addresses, keys.  So the
+server passes on only the variables that programs are known to need, and the variables that
 ``[fleet] pass_env`` names.  A local run passes on all variables of the user.
 """
 
@@ -17,7 +17,8 @@ _OF_PROGRAMS: Final = (
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
 
-#: Further variables that uv needs to find packages; a user's setup.py gets them, programs do not.
+#: Further variables that uv needs to find packages; a user's setup.py gets these variables, but the
+#: user's programs do not.
 _OF_BUILDERS: Final = (
     "UV_*", "PIP_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY",
     "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
@@ -55,7 +56,7 @@ def select_for_builders(env: Mapping[str, str], passed: Iterable[str]) -> dict[s
 def select_for_programs(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
     """Select the variables for programs of users.
 
-    ``passed`` are further names, in which * matches any text.
+    ``passed`` are further names of variables, in which ``*`` matches any text.
     """
     return _select(env, (*_OF_PROGRAMS, *passed))
 
@@ -66,12 +67,13 @@ def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _select(env: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+    """Select the variables whose names match a pattern, without the secrets of the server."""
     is_named = _compile_any(patterns).fullmatch
     return {name: text for name, text in env.items() if is_named(name) and name not in SECRET}
 
 
 @cache
 def _compile_any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile patterns, in which * matches any text; each job uses the same ones twice."""
+    """Compile patterns in which ``*`` matches any text; each job uses the same patterns twice."""
     words = (re.escape(pattern).replace(r"\*", ".*") for pattern in patterns)
     return re.compile("|".join(words), re.DOTALL)
