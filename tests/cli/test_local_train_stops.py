@@ -20,7 +20,7 @@ def test_a_taken_port_is_named_and_nothing_is_started(trainshed, trainer, tmp_pa
         port = listener.getsockname()[1]
         run = trainshed(*TRAIN, "--start-port", port)
     assert run.code == 1
-    assert f"error: port {port} is taken" in run.err
+    assert f"error: port {port} is in use" in run.err
     assert not (tmp_path / "ran").exists()
 
 

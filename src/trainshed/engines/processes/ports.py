@@ -44,8 +44,8 @@ def _check_consecutive(count: int, start: int) -> tuple[int, ...]:
     for port in ports:
         if not is_free(port):
             raise EngineFault(
-                f"port {port} is taken (the job needs {count} from {start}); "
-                "choose others with --start-port"
+                f"port {port} is in use, and the job needs the {count} ports from {start}; "
+                "choose another --start-port"
             )
     return ports
 
@@ -61,7 +61,7 @@ def _search(widths: Sequence[int]) -> tuple[int, ...]:
         if len(run) == widths[len(starts)]:
             starts.append(run[0])
             run = []
-    message = f"no {sum(widths)} free ports between {_LOW} and {_HIGH}; see --start-port"
+    message = f"cannot find {sum(widths)} free ports between {_LOW} and {_HIGH}; set --start-port"
     raise EngineFault(message)
 
 

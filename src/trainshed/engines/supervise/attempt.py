@@ -1,8 +1,8 @@
 """Runs one attempt from its spec to its recorded end, a step at a time.
 
-The steps: run the preparer, start all replicas or none, wait for the end of the job, end every
-process, run the program that waits for devices, sync the log to disk.  An order to stop may arrive
-at any step.
+The steps: run the preparer, start all replicas or none, wait for the end of the job, record the
+outcome, end every process, remove containers and wait for devices, sync the log to disk.  An order
+to stop may arrive at any step.
 """
 
 import os
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from trainshed.engines.supervise.helpers.preparer import Preparer
     from trainshed.engines.supervise.network.join import AttemptNetwork
 
-#: The reason of a stop without an order; a value of ``model.stopping.StopReason``.
+#: The reason of a stop after the end of the job; a value of ``model.stopping.StopReason``.
 OVER: Final = "end"
 _NETWORK_ADVICE: Final = (
     'to run the job without it, set [isolation] network = "host" and restart the server, or pass '
@@ -53,7 +53,7 @@ _RETRY_S: Final = 1.0
 
 
 class RemoteContext(NamedTuple):
-    """What the replicas of an attempt on other machines are created with."""
+    """The objects and values from which ``RemoteFactory`` creates the replicas."""
 
     loop: Loop
     children: Children
@@ -61,14 +61,16 @@ class RemoteContext(NamedTuple):
     folder: AttemptFolder
     spec: AttemptSpec
     descriptors: tuple[int, int]
+    """The soft and the hard limit of open files for programs."""
     obey: Callable[[Order, str], object]
-    """Takes an order to stop from one of those machines, and a sentence for the log."""
+    """Obeys an order to stop from another machine; the text is a sentence for the log."""
 
 
 class Ending(Protocol):
-    """Ends the replicas of an attempt (``Teardown``)."""
+    """Ends the replicas of an attempt; ``Teardown`` does so for replicas on this machine."""
 
     is_over: bool
+    """Whether every process of the replicas has ended."""
 
     @property
     def has_begun(self) -> bool:
@@ -82,13 +84,13 @@ class Ending(Protocol):
 
 
 #: Creates the replicas of an attempt on other machines, and the object that ends them.
-Elsewhere = Callable[[RemoteContext], tuple[Gang, Ending]]
+RemoteFactory = Callable[[RemoteContext], tuple[Gang, Ending]]
 
 
 class Attempt:
     """The state of a running attempt, and its next step."""
 
-    def __init__(  # noqa: PLR0913 - the objects that it drives
+    def __init__(  # noqa: PLR0913 - the objects that an attempt uses
         self,
         loop: Loop,
         folder: AttemptFolder,
@@ -98,7 +100,7 @@ class Attempt:
         tree: ProcessTree,
         log: SegmentWriter,
         descriptors: tuple[int, int],
-        elsewhere: Elsewhere | None = None,
+        make_remote: RemoteFactory | None = None,
     ) -> None:
         """Start no process; the first ``advance`` does that."""
         self._loop = loop
@@ -107,7 +109,7 @@ class Attempt:
         self._tree = tree
         self._log = log
         self._descriptors = descriptors
-        self._step: Callable[[], bool] = self._gathering if elsewhere else self._preparing
+        self._step: Callable[[], bool] = self._await_wardens if make_remote else self._run_preparer
         self._job_end: JobEnd | None = None
         self._order: Order | None = None
         self._preparer: Preparer | None = None
@@ -116,29 +118,29 @@ class Attempt:
         self._end: Ended | None = None
         self.spec = spec
         self.children = Children()
-        self.output = Output(loop, log, self._wrote, spec.log)
+        self.output = Output(loop, log, self._note_output, spec.log)
         self.replicas: Gang
         self._ending: Ending
         self._network: AttemptNetwork | None = None
-        if elsewhere is None:
+        if make_remote is None:
             if spec.network is not None:
                 self._network = self._create_network(spec.network)
-                self._step = self._networking
-            here = Replicas(
+                self._step = self._set_up_network
+            local_replicas = Replicas(
                 loop, self.children, self.output, tree, descriptors, network=self._network
             )
-            self.replicas = here
-            self._ending = Teardown(loop, folder, here, self.output.note)
+            self.replicas = local_replicas
+            self._ending = Teardown(loop, folder, local_replicas, self.output.note)
         else:
-            around = RemoteContext(
+            context = RemoteContext(
                 loop, self.children, self.output, folder, spec, descriptors, self.obey
             )
-            self.replicas, self._ending = elsewhere(around)
+            self.replicas, self._ending = make_remote(context)
         self._judge = Judge(self.replicas, self.output)
         self.watching: Watching | None = None
-        self._closing = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
+        self._cleanup = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
         self.ended: Ended | None = None
-        """The end, when no process lives and the log is on disk; None before that."""
+        """The end of the attempt; None until no process lives and the log is on disk."""
 
     @property
     def is_empty(self) -> bool:
@@ -156,47 +158,50 @@ class Attempt:
         while self.ended is None and self._step():
             self.output.deliver()
 
-    def obey(self, order: Order, words: str = "") -> None:
-        """Obey an order to stop, if it is stricter than the last; ``words`` go to the log."""
+    def obey(self, order: Order, log_text: str = "") -> None:
+        """Obey an order to stop, if it leaves less time than the last order.
+
+        ``log_text`` is a line for the log; empty: a default text.
+        """
         new = order.after(self._order)
         if new is None:
             return
         if self._job_end is None and self._end is None:
             self._job_end = success.interrupted(signal.SIGTERM, new.message)
             default_text = f"Stopping all replicas; they have {new.grace_s:g} s to end."
-            self.output.note(words or default_text)
+            self.output.note(log_text or default_text)
         self._order = new
         if self._preparer is not None:
             self._preparer.stop(new.grace_s)
         if self._ending.has_begun:
             self._ending.begin(new)
 
-    def _gathering(self) -> bool:
-        """Wait until each replica on another machine has its warden and its packages there."""
+    def _await_wardens(self) -> bool:
+        """Wait until every replica on another machine has its warden and its packages."""
         if self._order is None and self.replicas.fault is None and not self.replicas.gather():
             return False
         if self.replicas.fault is not None:
             end = end_with_fault(self.replicas.fault)
             self._end = end._replace(lost=self.replicas.is_worth_another_try)
-        return self._go_to(self._starting)
+        return self._go_to(self._start_replicas)
 
     def _create_network(self, rule: NetworkRule) -> "AttemptNetwork":
-        """Import the module only for an attempt with its own network."""
+        """Create the network object; import its module only for attempts that need it."""
         from trainshed.engines.supervise.network.join import AttemptNetwork  # noqa: PLC0415 - see above
 
         return AttemptNetwork(rule, self._loop, self.children, self.output.note)
 
-    def _networking(self) -> bool:
-        """Create the network and wait until packets pass: programs look up names at their start."""
+    def _set_up_network(self) -> bool:
+        """Create the network and wait until it works: programs use it from their start."""
         network = self._network
         if network is None or self._order is not None:
-            return self._go_to(self._preparing)
+            return self._go_to(self._run_preparer)
         fault = self._make_network(network)
         if fault:
             reason = f"cannot make the network of the job: {fault}; {_NETWORK_ADVICE}"
             self._end = end_with_fault(reason)._replace(lost=True)  # the machine's fault
-            return self._go_to(self._starting)
-        return network.way_out.is_ready and self._go_to(self._preparing)
+            return self._go_to(self._start_replicas)
+        return network.way_out.is_ready and self._go_to(self._run_preparer)
 
     def _make_network(self, network: "AttemptNetwork") -> str:
         """Create the network if it does not exist; return why that failed, or an empty text."""
@@ -208,24 +213,25 @@ class Attempt:
             return f"{error.filename or 'network namespaces'}: {error.strerror}"
         return network.way_out.fault
 
-    def _preparing(self) -> bool:
+    def _run_preparer(self) -> bool:
+        """Run the preparer, if the attempt needs one, and read its answer."""
         if self._preparer is None:
             if self.spec.prepare is None or self._order is not None:
-                return self._go_to(self._starting)
+                return self._go_to(self._start_replicas)
             self._preparer = self._start_preparer(self.spec.prepare)
         if not self._preparer.has_ended:
             return False
         self._locks = self._preparer.locks
         if self._order is None:
-            self._complete(self._preparer)
-        return self._go_to(self._starting)
+            self._complete_spec(self._preparer)
+        return self._go_to(self._start_replicas)
 
     def _start_preparer(self, argv: Sequence[str]) -> "Preparer":
-        """Import the preparer only for attempts that need it; most do not."""
+        """Start the preparer; import its module only for attempts that need it."""
         from trainshed.engines.supervise.helpers.preparer import Preparer  # noqa: PLC0415 - see above
 
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
-        box = len(self.spec.replicas)  # its box comes after those of the replicas
+        box = len(self.spec.replicas)  # the number of the box after those of the replicas
         enter = partial(self._enter_builder, box, os.getpid())
         preparer.start(argv, self._folder.path, self.spec.mark, self._folder.work, enter)
         return preparer
@@ -240,7 +246,8 @@ class Attempt:
             self._network.enter_hub()
             processes.die_with_parent(parent)  # the kernel clears it on entering a user namespace
 
-    def _complete(self, preparer: "Preparer") -> None:
+    def _complete_spec(self, preparer: "Preparer") -> None:
+        """Complete the spec with the preparer's answer; without one, set the end."""
         answer, fault = preparer.read_answer()
         if answer is None:
             self._end = end_with_fault(fault)._replace(lost=preparer.is_worth_another_try)
@@ -250,7 +257,8 @@ class Attempt:
         except ValueError as error:
             self._end = end_with_fault(f"cannot read the preparer's answer: {error!r}")
 
-    def _starting(self) -> bool:
+    def _start_replicas(self) -> bool:
+        """Start all replicas; after a fault or an order to stop, end the attempt instead."""
         if self._order is not None:
             self._end = Ended(STOPPED_EARLY)
         if self._end is not None:
@@ -265,9 +273,10 @@ class Attempt:
         )
         self.replicas.start(self.spec.replicas, self._folder)
         self.output.get_ready()
-        return self._go_to(self._launching)
+        return self._go_to(self._await_start)
 
-    def _launching(self) -> bool:
+    def _await_start(self) -> bool:
+        """Wait until every replica has started, and record that."""
         if self.replicas.fault is not None:
             end = end_with_fault(self.replicas.fault)
             self._end = end._replace(lost=self.replicas.is_worth_another_try)
@@ -276,32 +285,34 @@ class Attempt:
             self._facts.tell(Ready(task_names(self.spec.replicas)))
             if self.watching is not None:
                 self.watching.begin()
-            return self._go_to(self._running)
-        return self._order is not None and self._go_to(self._deciding)
+            return self._go_to(self._await_job_end)
+        return self._order is not None and self._go_to(self._record_outcome)
 
-    def _running(self) -> bool:
+    def _await_job_end(self) -> bool:
+        """Wait until the exits of replicas decide the job."""
         self._job_end = self._job_end or self._judge.job_end(self.spec)
         if self._job_end is None:
             return self.replicas.lost is not None and self._lose(self.replicas.lost)
         self._settled_s = self._loop.now() + settle_s(self.spec, self._job_end)
         self._loop.at(self._settled_s, _do_nothing)
-        return self._go_to(self._settling)
+        return self._go_to(self._await_last_exits)
 
     def _lose(self, why: str) -> bool:
-        """Stop the other replicas when the end of one is unknown; the attempt counts as lost."""
+        """Stop all replicas because the exit of one is unknown; the attempt counts as lost."""
         self._end = end_with_fault(why)._replace(lost=True)
         self.output.note(f"{why[0].upper()}{why[1:]}.", "WARNING")
-        return self._go_to(self._deciding)
+        return self._go_to(self._record_outcome)
 
-    def _settling(self) -> bool:
+    def _await_last_exits(self) -> bool:
+        """Wait, for a limited time, for the replicas that end by themselves."""
         is_over = have_settled(self.spec, self.replicas) or self._loop.now() >= self._settled_s
-        return (is_over or self._order is not None) and self._go_to(self._deciding)
+        return (is_over or self._order is not None) and self._go_to(self._record_outcome)
 
-    def _deciding(self) -> bool:
+    def _record_outcome(self) -> bool:
         """Record the outcome before the supervisor ends any process.
 
-        The record then survives whatever happens during the teardown.  With an order to stop, the
-        supervisor does not wait until a full disk has room: the replicas may be filling the disk.
+        So a crash during the teardown cannot lose the outcome.  If the disk is full, wait until the
+        record is written.  After an order to stop, do not wait: the replicas may fill the disk.
         """
         if self._end is None and self._job_end is not None:
             for warning in uri_folders.list_warnings(self.spec):
@@ -317,7 +328,8 @@ class Attempt:
         over = Order(self.spec.grace_s, OVER, "The job is over.")
         return self._tear_down(self._order or over)
 
-    def _emptying(self) -> bool:
+    def _await_no_processes(self) -> bool:
+        """Wait until no process of the attempt lives and the log has all their output."""
         self.children.reap()
         if self._network is not None:
             self._network.close_when_alone()
@@ -326,20 +338,21 @@ class Attempt:
             return False
         self._ending.close()
         room.release(self._folder.spare)
-        return self.output.finish() and self._go_to(self._waiting)
+        return self.output.finish() and self._go_to(self._run_cleanup)
 
-    def _waiting(self) -> bool:
+    def _run_cleanup(self) -> bool:
         """Run the programs that remove containers and wait for free devices."""
-        if not self._closing.advance(self.spec):
+        if not self._cleanup.advance(self.spec):
             return False
         self.children.reap()
-        if self.children.any_left:  # processes that those programs have left
+        if self.children.any_left:  # the cleanup programs have left processes
             self._tree.kill()
             self._loop.after(_LOOK_S, _do_nothing)
             return False
-        return self._go_to(self._syncing)
+        return self._go_to(self._sync_log)
 
-    def _syncing(self) -> bool:
+    def _sync_log(self) -> bool:
+        """Sync the log to disk, unlock devices, and set ``ended``."""
         is_read = self.watching is None or self.watching.close()
         if not (is_read and self.output.deliver() and self._log.sync()):
             self._loop.after(_RETRY_S, _do_nothing)
@@ -352,22 +365,24 @@ class Attempt:
         return False
 
     def _go_to(self, step: Callable[[], bool]) -> bool:
+        """Make ``step`` the next step; return True, so that ``advance`` performs it at once."""
         self._step = step
         return True
 
     def _tear_down(self, order: Order) -> bool:
+        """Begin to end all processes of the attempt."""
         if self.watching is not None:
             self.watching.stop()
         if self._network is not None:
             # killing the replicas may kill slirp4netns too
             self._network.way_out.is_ending = True
         self._ending.begin(order)
-        return self._go_to(self._emptying)
+        return self._go_to(self._await_no_processes)
 
-    def _wrote(self, index: int) -> None:
+    def _note_output(self, index: int) -> None:
         if self.watching is not None:
             self.watching.wrote(index)
 
 
 def _do_nothing() -> None:
-    """Return at once; the loop calls ``advance`` after each of its turns."""
+    """Wake the loop: the supervisor calls ``advance`` after each turn of the loop."""

@@ -1,8 +1,8 @@
 """Composes the command and the environment of a replica.
 
-For a replica on the server's machine, the preparer calls this.  For a replica on a node of a
-cluster, the launcher composes what the plan says, and the warden adds the variables and the
-packages of its node.
+The preparer calls this module for a replica on the server's machine.  For a replica on a node of a
+cluster, the launcher first composes the command from the plan.  Then the warden adds the variables
+and the packages of its node.
 """
 
 import os
@@ -15,7 +15,7 @@ from trainshed.model.roles import Role
 
 
 class ReplicaCommand(NamedTuple):
-    """The arguments that start a program, and its whole environment."""
+    """The arguments that start a program, and the program's complete environment."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -29,7 +29,7 @@ def compose_command(
     base: Mapping[str, str] = {},
     devices: Mapping[str, str] = {},
 ) -> ReplicaCommand:
-    """Complete the command and the variables of a replica.
+    """Compose the complete command and environment of a replica.
 
     ``python`` is the interpreter of the job, and ``packages`` are the folders with its installed
     packages.  ``base`` are variables of the machine; variables of the replica override them.

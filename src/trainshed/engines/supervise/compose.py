@@ -1,7 +1,7 @@
 """Composes the spec of an attempt from a launch plan, for the engines and for the preparer.
 
-The supervisor does not import this module: it reads the spec from a file.  ``commands`` completes
-the environments of the replicas.
+The supervisor does not import this module, because it reads the spec from a file.  The module
+``commands`` completes the environments of the replicas.
 """
 
 import os
@@ -24,14 +24,14 @@ from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.network import NetworkLayout
 
-#: From SIGTERM to SIGKILL for processes that still run when the job has ended.
+#: Seconds from SIGTERM to SIGKILL for processes that still run at the end of the job.
 GRACE_S: Final = 10.0
-#: How long workers of an all-reduce job may take to end by themselves after the primary has ended.
+#: How many seconds workers of an all-reduce job may run on after the end of the primary.
 SETTLE_S: Final = 1.0
 _TRIAL: Final = "CLOUD_ML_TRIAL_ID"
 
 
-def attempt_of(  # noqa: PLR0913 - a spec's parts, each with its default
+def attempt_of(  # noqa: PLR0913 - the parts of a spec
     key: AttemptKey,
     plan: LaunchPlan,
     replicas: Sequence[ReplicaSpec],
@@ -114,7 +114,7 @@ def mark_of(key: AttemptKey) -> dict[str, str]:
 
 
 def _hosts(plan: LaunchPlan) -> tuple[tuple[str, str], ...]:
-    """Return the plan's (address, name) pairs, and one for the host name of a shared network.
+    """Return the plan's (address, name) pairs; for a shared network, add the host name's pair.
 
     Gloo, torchrun and Ray send their peers the host name, or the address to which it resolves.
     """
@@ -127,9 +127,9 @@ def _host_name(plan: LaunchPlan, replica: ReplicaPlan) -> str:
     """Return the host name of a replica with its own network; empty for a shared network."""
     if plan.network is None or plan.network.layout is NetworkLayout.JOB:
         return ""
-    keys = [(other.role, other.index) for other in plan.replicas]
-    own = plan.network.addresses[keys.index((replica.role, replica.index))]
-    return next((name for address, name in plan.hosts if address == own), "")
+    keys = [(planned.role, planned.index) for planned in plan.replicas]
+    own_address = plan.network.addresses[keys.index((replica.role, replica.index))]
+    return next((name for address, name in plan.hosts if address == own_address), "")
 
 
 def needs_packages(plan: LaunchPlan) -> bool:
@@ -139,4 +139,5 @@ def needs_packages(plan: LaunchPlan) -> bool:
 
 
 def _metrics(metrics: MetricsPlan | None) -> MetricsPlan | None:
+    """Return the plan of metrics; None if it has neither metric files nor event files."""
     return metrics if metrics is not None and (metrics.files or metrics.summaries) else None

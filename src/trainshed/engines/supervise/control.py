@@ -1,12 +1,13 @@
-"""Receives orders to stop, and lines for the log, on the attempt's socket, one in each message.
+"""Receives messages on the attempt's socket: an order to stop, or lines for the log.
 
-A message contains the order itself, in case the disk was too full to write it.  A sender cannot
-block the supervisor: a datagram arrives whole, and the supervisor reads one in each turn.
+A message contains the order itself, because the disk may have been too full to write the order
+file.  A sender cannot block the supervisor: a datagram arrives whole, and the supervisor reads one
+in each turn of its loop.
 
-The mode of the socket excludes other users.  A job may run as the same user, and Landlock has no
-rule for sockets.  So a message must contain the secret of the attempt (``AttemptFolder.key``),
-which jobs cannot read, and its sender, as the kernel names it, must not belong to a job
-(``senders``).
+The file mode of the socket excludes other users.  But a job may run as the same user, and Landlock
+has no rule for sockets.  So a message must contain the secret of the attempt
+(``AttemptFolder.key``), which jobs cannot read.  Also, its sender must not be a process of a job
+(``senders``); the kernel names the sender.
 """
 
 import os
@@ -40,14 +41,14 @@ class Control:
     """The socket on which the supervisor of one attempt receives messages."""
 
     def __init__(
-        self, loop: Loop, folder: AttemptFolder, attempt: Attempt, look: Callable[[], object]
+        self, loop: Loop, folder: AttemptFolder, attempt: Attempt, obey_file: Callable[[], object]
     ) -> None:
-        """Listen, if the file system supports sockets; ``look`` reads the order to stop again."""
+        """Listen, if the file system supports sockets; ``obey_file`` reads the order file again."""
         self._loop = loop
         self._path = folder.control
         self._key = folder.read_key().encode()
         self._attempt = attempt
-        self._look = look
+        self._obey_file = obey_file
         self._has_refused = False
         self._handing_over = SocketHandover(lambda: attempt.listeners)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -99,15 +100,15 @@ class Control:
         if not self._is_from_server(message, pid, uid):
             self._refuse(pid, uid)
             return
-        take_order(message, self._attempt.obey, self._look)
+        take_order(message, self._attempt.obey, self._obey_file)
         take_lines(message, self._attempt.output.add)
         self._handing_over.answer(message, descriptors)
 
     def _is_from_server(self, message: Mapping[str, Any], pid: int, uid: int) -> bool:
-        """Return whether the server sent a message; False for all if the attempt has no secret.
+        """Return whether the server sent a message; always False if the attempt has no secret.
 
-        An attempt of an earlier version has none.  The supervisor finds an order that it refused
-        wrongly in the attempt's folder two seconds later.
+        An attempt of an earlier version of Trainshed has no secret.  The supervisor reads the order
+        file every two seconds, so it still obeys an order whose message it has refused.
         """
         key = _valid_text(message.get("key")).encode()
         has_key = bool(self._key) and is_same(key, self._key)
@@ -127,7 +128,7 @@ class Control:
 def take_lines(
     message: Mapping[str, Any], add: Callable[[str, list[tuple[str, str]]], object]
 ) -> None:
-    """Add the lines of a message to the log, if the message has lines."""
+    """Call ``add`` with the task and the lines of a message, if the message has lines."""
     if message.get("do") != "log":
         return
     with suppress(ValueError, TypeError, KeyError):
@@ -136,12 +137,15 @@ def take_lines(
 
 
 def _valid_text(value: object) -> str:
-    """Replace what UTF-8 cannot encode: JSON text may contain half a character (a surrogate)."""
+    """Return a value as text; replace surrogates, which JSON allows and UTF-8 cannot encode."""
     return str(value).encode(errors="replace").decode()
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
-    """Return the pid and the user that the kernel has attached to a message.  Raises OSError."""
+    """Return the sender's pid and user id, which the kernel attaches to a message.
+
+    Raises OSError if the message has no sender.
+    """
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             pid, uid, _ = struct.unpack_from(_CREDENTIALS, data)

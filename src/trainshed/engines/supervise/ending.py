@@ -1,10 +1,11 @@
 """Ends the replicas: notice and SIGTERM, a grace period, then SIGKILL until no process lives.
 
-The supervisor sends SIGTERM first to the main process of a replica, then to the processes that
-outlive it, and to all other processes shortly before the grace period ends.
+The supervisor sends SIGTERM first to the main process of each replica.  After the end of that
+process, the supervisor sends SIGTERM to the processes that the replica has left.  Shortly before
+the grace period ends, it sends SIGTERM to all other processes.
 
-Some processes survive SIGKILL, such as one that waits for a failed disk.  The supervisor tries
-again and writes this to the log; the attempt does not end before these processes do.
+Some processes survive SIGKILL for some time, for example during a read from a failed disk.  The
+supervisor then logs a warning and sends SIGKILL again; the attempt ends only after these processes.
 """
 
 import os
@@ -19,9 +20,10 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, Order, writ
 from trainshed.engines.supervise.replicas import Replicas
 from trainshed.files.beneath import Beneath, PathBeneath
 
-#: Containers run as another user; the mode of the attempt's folder keeps all other users out.
+#: The mode of the notice, which containers of another user read.  Other users of the machine cannot
+#: open the attempt's folder.
 _READABLE: Final = 0o644
-#: The last part of the grace period, at whose begin all processes of a replica get SIGTERM.
+#: The last part of the grace period: at its start, all processes of a replica get SIGTERM.
 _LAST_SHARE: Final = 0.2
 _LAST_S_MAX: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.01
@@ -31,7 +33,7 @@ _UNKILLABLE_S: Final = 10.0
 
 
 class Teardown:
-    """Ends the replicas, from the first order to stop to the last process."""
+    """Ends all processes of the replicas; the first call of ``begin`` starts this."""
 
     def __init__(
         self,
@@ -78,11 +80,11 @@ class Teardown:
     def _give_notice(self, order: Order) -> None:
         until = time.time() + max(0.0, order.grace_s)
         notice = {"reason": order.reason, "message": order.message, "until": until}
-        place = PathBeneath.of_file(self._folder.notice, (self._folder.job,))
+        path = PathBeneath.of_file(self._folder.notice, (self._folder.job,))
         with (
             suppress(OSError),  # the replicas still get the signal
-            Beneath(place.root) as own,
-            own.parent(place.name) as (shared, name),  # programs may have put anything there
+            Beneath(path.root) as root,
+            root.parent(path.name) as (shared, name),  # programs may have replaced it by a link
         ):
             write_json(f"/proc/self/fd/{shared}/{name}", notice, mode=_READABLE)
 
@@ -101,7 +103,7 @@ class Teardown:
     def _report_unkillable(self) -> None:
         living = tree.living(pid for _, pid in tree.descendants(os.getpid()))
         pids = ", ".join(map(str, living))
-        self._note(f"Cannot kill processes so far: {pids}; trying again until they end.", "WARNING")
+        self._note(f"Cannot kill the processes {pids} yet; trying again until they end.", "WARNING")
 
     def close(self) -> None:
         """Stop all timers; the caller has seen that every process has ended."""

@@ -1,7 +1,7 @@
-"""Passes the listening sockets of an attempt's network to the server, which accepts on them.
+"""Passes the listening sockets of an attempt's network to the server, which accepts connections.
 
-Each socket is bound in a network namespace of the attempt.  The supervisor keeps them open, so a
-connection that arrives while no server runs waits for the next server.
+Each socket is bound in a network namespace of the attempt.  The supervisor keeps the sockets open,
+so a connection that arrives while no server runs waits for the next server.
 """
 
 import os
@@ -11,17 +11,18 @@ from typing import Any, Final
 
 from trainshed.engines.processes.descriptors import to_sockets
 
-#: ``do`` of a message that requests the sockets, and the two kinds of messages of the answer.
+#: The value of ``do`` in a message that requests the sockets.
 HAND_OVER: Final = "listeners"
+#: The two kinds of messages of the answer: some sockets; all sockets were sent.
 SOCKETS, DONE = b"s", b"d"
 #: Descriptors in one message; the kernel's limit is 253.
 _DESCRIPTORS_MAX: Final = 200
-#: How many connections to servers stay open.  The end of one shows its server the network's end.
+#: Maximum of open connections to servers.  A closed connection shows a server the network's end.
 _SERVERS_MAX: Final = 4
 
 
 class SocketHandover:
-    """The sockets of one attempt."""
+    """Answers requests for the listening sockets of one attempt."""
 
     def __init__(self, listeners: Callable[[], Sequence[int] | None]) -> None:
         """``listeners`` returns the descriptors, or None while the sockets do not exist yet."""
@@ -29,10 +30,10 @@ class SocketHandover:
         self._servers: list[socket.socket] = []
 
     def answer(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-        """Answer a message that requests the sockets, on the connection in its descriptors.
+        """Answer a message that requests the sockets; ignore other messages.
 
-        The connection stays open: its end shows the server the end of the network.  Raises
-        OSError.
+        The first descriptor of the message is a connection to the server, and the answer goes
+        there.  The connection stays open until the end of the network.  Raises OSError.
         """
         listeners = self._listeners()
         if message.get("do") != HAND_OVER or not descriptors or listeners is None:
@@ -48,6 +49,6 @@ class SocketHandover:
             server.close()
             raise
         self._servers.append(server)
-        for old in self._servers[:-_SERVERS_MAX]:
-            old.close()
+        for old_server in self._servers[:-_SERVERS_MAX]:
+            old_server.close()
         del self._servers[:-_SERVERS_MAX]

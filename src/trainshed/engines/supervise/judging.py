@@ -1,4 +1,4 @@
-"""Derives the outcome of an attempt from the ends of its replicas, by ``model.success``."""
+"""Derives the outcome of an attempt from the exits of its replicas, by ``model.success``."""
 
 import shutil
 import signal
@@ -13,7 +13,7 @@ from trainshed.model import success
 from trainshed.model.attempt import Outcome
 from trainshed.model.success import JobEnd
 
-#: The outcome of an attempt that was ordered to stop before it began.
+#: The outcome of an attempt that got the order to stop before its replicas started.
 STOPPED_EARLY: Final = Outcome(
     exit_code=success.interrupted(signal.SIGTERM).exit_code,
     message="stopped before it was started",
@@ -22,14 +22,14 @@ STOPPED_EARLY: Final = Outcome(
 
 
 def advice_on(lines: Sequence[str], replica: ReplicaSpec) -> str:
-    """Return advice on a known cause of a failure, found in the last lines; empty if none is."""
+    """Return advice on a known cause of a failure; empty if the last lines name no such cause."""
     from trainshed.model.advice import advice  # noqa: PLC0415 - only failures need it
 
     return advice(lines) or _advice_on_import(lines, replica)
 
 
 def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
-    """Return advice on a failed import, if that is the last error of the program."""
+    """Return advice on a failed import; empty if the program failed for another reason."""
     from trainshed.engines.supervise.own_modules import (  # noqa: PLC0415
         list_own_modules,
         list_runnable_modules,
@@ -63,7 +63,7 @@ def end_with_fault(why: str) -> Ended:
 
 
 class Judge:
-    """Decides whether and how the job has ended, from the exits and last lines of replicas."""
+    """Decides from the exits and last lines of replicas whether and how the job has ended."""
 
     def __init__(self, replicas: Gang, output: Output) -> None:
         self._replicas = replicas
@@ -71,7 +71,10 @@ class Judge:
         self._drained: set[int] = set()
 
     def job_end(self, spec: AttemptSpec) -> JobEnd | None:
-        """Return the job's end, or None; first read all output of the replicas that have ended."""
+        """Return the end of the job; None: the exits so far do not decide it.
+
+        Read all output of the ended replicas first.
+        """
         self._drain_ended_replicas()
         primary = spec.replicas[0].task_name
         return success.job_end(primary, tuple(self._replicas.exits.values()))
@@ -79,10 +82,10 @@ class Judge:
     def outcome(self, spec: AttemptSpec, end: JobEnd) -> Outcome:
         """Return the outcome with a message, and log advice on a known failure."""
         last_words = self._find_last_words(spec, end)
-        how = "" if end.decider is None else self._replicas.end_words(end.decider.task_name)
+        exit_text = "" if end.decider is None else self._replicas.end_words(end.decider.task_name)
         return Outcome(
             exit_code=end.exit_code,
-            message=success.message(end, last_words, how),
+            message=success.message(end, last_words, exit_text),
             last_words=last_words,
             interrupted=end.signum is not None,
         )
@@ -105,13 +108,13 @@ class Judge:
 
 
 def have_settled(spec: AttemptSpec, replicas: Gang) -> bool:
-    """Return whether no replica lives that ends by itself."""
+    """Return whether all replicas that end by themselves have ended."""
     living = (spec.replicas[index] for index in replicas.living)
     return not any(success.ends_by_itself(replica.role) for replica in living)
 
 
 def settle_s(spec: AttemptSpec, job_end: JobEnd) -> float:
-    """Return how many seconds the other replicas may take to end by themselves."""
+    """Return how many seconds the other replicas have to end by themselves after the job's end."""
     roles = (replica.role for replica in spec.replicas)
     settles = job_end.exit_code == 0 and success.may_end_together(roles)
     return spec.settle_s if settles else 0.0

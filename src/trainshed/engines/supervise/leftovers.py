@@ -1,8 +1,8 @@
-"""Ends the processes that a killed supervisor has left behind; any process may call this.
+"""Ends the processes that a killed supervisor has left; any process may call this module.
 
-Two means find them: the boxes (cgroup directories) whose paths the supervisor recorded, and the
-marks that every process of an attempt inherits.  A program that is not root cannot leave a box, but
-not every machine has boxes, so this module uses both.
+The module finds these processes in two ways: by the boxes (cgroup directories) whose paths the
+supervisor recorded, and by the marks that every process of an attempt inherits.  A program that is
+not root cannot leave a box, but not every machine supports boxes.
 """
 
 import os
@@ -18,15 +18,18 @@ from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.kernel import cgroups
 
 # The means by which an engine ends the processes that a killed supervisor has left, by name.
-#: The program's processes are in a PID namespace, which ends with its first process.
+#: All processes of a replica are in a PID namespace; they end with the namespace's first process.
 PID_NAMESPACE: Final = "pid namespace"
-#: A parent of each supervisor inherits its processes; the parent can be killed too.
+#: The parent of a supervisor adopts the processes that the supervisor leaves.  A program may kill
+#: the parent too.
 SUBREAPER: Final = "second subreaper"
 
-#: Means that a process can escape on purpose.
+#: The means from which a program can escape on purpose.
 WEAK: Final = frozenset({SUBREAPER})
 
-_WHY: Final = "no cgroup is offered to the server; Delegate=yes in its unit offers one"
+_WEAK_REASON: Final = (
+    "the server cannot create cgroups; set Delegate=yes in the server's systemd unit"
+)
 
 _GONE_S_MAX: Final = 5.0
 _LOCKED_S_MAX: Final = 2.0
@@ -36,9 +39,9 @@ _POLL_S: Final = 0.01
 def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     """SIGKILL all processes of an attempt and wait at most five seconds until they have ended.
 
-    ``places`` are those of the attempt's ``Began`` record, ``mark`` is UID/ATTEMPT.  Return the
-    pids that still live.  While the supervisor lives, its boxes are locked: then kill nothing and
-    return all pids.
+    ``places`` is the field of the attempt's ``Began`` record; ``mark`` is UID/ATTEMPT.  Return the
+    pids of processes that still live.  If the supervisor lives, its boxes are locked: then kill no
+    process and return all pids.
     """
     boxes = list(places.get("boxes", ()))
     if "boxes" not in places:  # the record of the boxes is lost
@@ -51,7 +54,9 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     while True:
         tree.kill_listed(lambda: {*list_marked(mark), *list_below(reaper)})
         if reaper is not None and identity.is_suspended(reaper) and not list_below(reaper):
-            identity.send_signal(reaper, signal.SIGKILL)  # one that is not suspended ends by itself
+            identity.send_signal(
+                reaper, signal.SIGKILL
+            )  # it would end by itself if it were not suspended
         remaining = [
             *tree.living({*list_marked(mark), *_list_in_boxes(boxes)}),
             *list_below(reaper),
@@ -61,7 +66,7 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
         if not remaining or time.monotonic() > deadline:
             break
         time.sleep(_POLL_S)
-    for path in boxes:  # a box remains if its processes had not left it at the first try
+    for path in boxes:  # a box may remain because its processes had not ended at the first try
         cgroup.end_box(path)
     return sorted(remaining)
 
@@ -79,7 +84,7 @@ def list_marked(mark: str) -> list[int]:
 def _end_box(path: str) -> bool:
     """Kill the processes in a box and remove it; False: its owner lives.
 
-    Retry for two seconds: a process in ``end_abandoned`` holds the lock for a moment.
+    Retry for two seconds, because another process in ``end_abandoned`` may hold the lock briefly.
     """
     deadline = time.monotonic() + _LOCKED_S_MAX
     while not cgroup.end_box(path):
@@ -90,7 +95,7 @@ def _end_box(path: str) -> bool:
 
 
 def reaper_of(places: Mapping[str, Any]) -> Identity | None:
-    """Return the second subreaper of an attempt (``kernel.reaper``), if it had one."""
+    """Return the second subreaper of an attempt (``kernel.reaper``); None: it had none."""
     return Identity(*places["reaper"]) if places.get("reaper") else None
 
 
@@ -118,5 +123,5 @@ def _list_ancestors() -> set[int]:
 
 
 def describe_means(means: str) -> str:
-    """Describe the means; for a weak one, add how to get a better one."""
-    return f"{means} (weak: {_WHY})" if means in WEAK else means
+    """Describe how leftovers are ended; if a process can escape, add how to improve that."""
+    return f"{means} (weak: {_WEAK_REASON})" if means in WEAK else means

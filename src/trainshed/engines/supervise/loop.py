@@ -1,4 +1,4 @@
-"""Waits for descriptors, timers and children in one thread, and makes the registered calls."""
+"""Waits for descriptors and timers in one thread, and reaps children; makes registered calls."""
 
 import heapq
 import os
@@ -11,12 +11,12 @@ _WAIT_S_MAX: Final = 3600.0
 
 
 class Timer:
-    """A call at a later time that can be cancelled."""
+    """A call that the loop makes at a later time, unless it is cancelled."""
 
     __slots__ = ("_call", "at_s")
 
     def __init__(self, at_s: float, call: Callable[[], object]) -> None:
-        """``at_s`` is a time of the loop's clock."""
+        """``at_s`` is the time of the call, by ``Loop.now``, in seconds."""
         self.at_s = at_s
         self._call: Callable[[], object] | None = call
 
@@ -36,7 +36,7 @@ class Timer:
 
 
 class Loop:
-    """Waits for events and makes the calls that are due, one turn after the other."""
+    """Waits for events and makes the registered calls; each ``turn`` is one wait."""
 
     def __init__(self) -> None:
         """Start without descriptors and timers."""
@@ -48,13 +48,16 @@ class Loop:
         return time.monotonic()
 
     def on_readable(self, source: Any, call: Callable[[], object]) -> None:
-        """Call ``call`` whenever a descriptor, or an object with one, is readable."""
+        """Call ``call`` whenever ``source`` is readable.
+
+        ``source`` is a descriptor, or an object with the method ``fileno``.
+        """
         self._selector.register(source, selectors.EVENT_READ, call)
 
     def watch(self, source: Any, call: Callable[[], object], *, reads: bool, writes: bool) -> None:
-        """Call ``call`` whenever ``source`` can be read or written, as requested.
+        """Call ``call`` whenever ``source`` is readable (``reads``) or writable (``writes``).
 
-        Replaces an earlier registration.
+        This replaces an earlier registration of ``source``; with neither flag, remove that one.
         """
         events = selectors.EVENT_READ * reads | selectors.EVENT_WRITE * writes
         is_registered = source in self._selector.get_map()
@@ -71,13 +74,13 @@ class Loop:
         self._selector.unregister(source)
 
     def at(self, at_s: float, call: Callable[[], object]) -> Timer:
-        """Call ``call`` at a time of ``now``."""
+        """Call ``call`` at the time ``at_s``, by the clock of ``now``."""
         timer = Timer(at_s, call)
         heapq.heappush(self._timers, timer)
         return timer
 
     def after(self, delay_s: float, call: Callable[[], object]) -> Timer:
-        """Call ``call`` after some seconds."""
+        """Call ``call`` after ``delay_s`` seconds."""
         return self.at(self.now() + delay_s, call)
 
     def turn(self) -> None:
@@ -95,7 +98,7 @@ class Loop:
     def _is_awaited(self, key: selectors.SelectorKey) -> bool:
         """Return False if an earlier call of this turn has unregistered the descriptor.
 
-        Another file may have its number by now.
+        By then, another open file may have the same descriptor number.
         """
         try:
             return self._selector.get_key(key.fileobj) is key
@@ -109,7 +112,7 @@ class Loop:
 
 
 class Death(NamedTuple):
-    """The status and usage of a child that has ended."""
+    """The status of an ended child, its CPU time, and its largest resident memory."""
 
     exit_code: int | None
     signal: int | None
@@ -123,7 +126,7 @@ class Death(NamedTuple):
 
 
 class Children:
-    """The calls to make when children end."""
+    """Reaps the ended children of this process and makes the registered calls."""
 
     def __init__(self) -> None:
         self._owners: dict[int, Callable[[Death], object]] = {}
@@ -131,12 +134,12 @@ class Children:
         """Whether the last ``reap`` saw a living child, adopted orphans included."""
 
     def expect(self, pid: int, call: Callable[[Death], object]) -> None:
-        """Call ``call`` when this child has ended."""
+        """Register ``call``, which ``reap`` makes after the end of this child."""
         self._owners[pid] = call
         self.any_left = True
 
     def reap(self) -> None:
-        """Collect every child that has ended, and make the calls for them."""
+        """Reap every child that has ended, and make the calls registered for these children."""
         self.any_left = True
         while True:
             try:

@@ -1,11 +1,11 @@
 """The supervisor: the process that owns one attempt, from its start to its last record.
 
-The engine starts the process, which outlives the server.  Even if the server is killed, an attempt
-has only one supervisor: the first that locks the folder and records that it began.
+The engine starts the supervisor, which continues to run after the end of the server.  An attempt
+has only one supervisor: the first process that locks the folder and records the beginning.
 
-It has one thread and few imports: they delay the job's first line, and stay in memory as long as
-the job runs.  It imports all modules before the job runs or right after its start, because later an
-upgrade may have replaced their files by those of another version.
+The supervisor has one thread and few imports, because imports delay the job's first line and need
+memory as long as the job runs.  It imports all modules before the replicas start or right after
+that.  Later, an upgrade of Trainshed may have replaced the files of the modules.
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.supervise.attempt import Attempt, Elsewhere
+from trainshed.engines.supervise.attempt import Attempt, RemoteFactory
 from trainshed.engines.supervise.judging import STOPPED_EARLY, end_with_fault
 from trainshed.engines.supervise.kernel import kill
 from trainshed.engines.supervise.kernel.kill import ProcessTree, open_process_tree
@@ -45,24 +45,26 @@ from trainshed.files.beneath import PathBeneath
 if TYPE_CHECKING:
     from trainshed.engines.supervise.control import Control
 
-#: Seconds between two reads of the order file, for an order that no message has announced.
+#: Seconds between two reads of the order file, in case no message announces an order.
 _LOOK_S: Final = 2.0
-#: Programs that clean ``/tmp`` remove files that were not used for some days.
+#: Seconds between two updates of the short name in ``/tmp``, from which other programs remove old
+#: files.
 _KEEP_S: Final = 43_200.0
 _WAKE_BYTES: Final = 4096
 _POLL_S: Final = 0.01
 _PRIVATE_FOLDER: Final = 0o700
-#: Reserved for the last lines and the end of an attempt whose programs have filled the disk.
+#: Disk space reserved for the last lines and the end of an attempt, if programs fill the disk.
 _SPARE_BYTES: Final = 1 << 18
 #: Values of ``model.stopping.StopReason``.
 _MAINTENANCE, _OVER, _TIMEOUT = "maintenance", "end", "timeout"
 
 
-def main(path: str, elsewhere: Elsewhere | None = None) -> int:
-    """Run the attempt of a folder, unless it has begun already; or run the fork server.
+def main(path: str, make_remote: RemoteFactory | None = None) -> int:
+    """Run the attempt of a folder, unless it has already begun; or run the fork server.
 
-    ``path`` is the folder, or ``specs.SUPERVISOR`` if a variable names the folder, or
-    ``specs.FORK_SERVER``.  ``elsewhere`` creates the replicas of an attempt on other machines.
+    ``path`` is the folder; or ``specs.SUPERVISOR``, if the variable ``specs.FOLDER`` names the
+    folder; or ``specs.FORK_SERVER``.  ``make_remote`` creates the replicas of an attempt on other
+    machines.
     """
     close_inherited()
     if path == specs.SUPERVISOR:
@@ -71,7 +73,7 @@ def main(path: str, elsewhere: Elsewhere | None = None) -> int:
         from trainshed.engines.supervise.helpers import fork_server  # noqa: PLC0415 - imports much
 
         return fork_server.serve(main)
-    has_reaper = elsewhere is None and not is_tethered() and not kill.by_boxes()
+    has_reaper = make_remote is None and not is_tethered() and not kill.by_boxes()
     reaper = fork_below_reaper() if has_reaper else None
     wake = hear_signals()
     folder = AttemptFolder(path)
@@ -80,9 +82,9 @@ def main(path: str, elsewhere: Elsewhere | None = None) -> int:
         return 0
     order = folder.stop_order()
     if order is not None and order.lost:
-        os.ftruncate(lock, 0)  # the attempt was given up: leave no trace of this supervisor
+        os.ftruncate(lock, 0)  # the server gave the attempt up: erase the id of this supervisor
         return 0
-    _Supervisor(folder, lock, wake, reaper, elsewhere).run()
+    _Supervisor(folder, lock, wake, reaper, make_remote).run()
     return 0
 
 
@@ -93,11 +95,11 @@ class _Supervisor:
         lock: int,
         wake: int,
         reaper: Identity | None,
-        elsewhere: Elsewhere | None,
+        make_remote: RemoteFactory | None,
     ) -> None:
         self._folder = folder
-        self._elsewhere = elsewhere
-        self._actor = "the local engine" if elsewhere is None else "the launcher"
+        self._make_remote = make_remote
+        self._actor = "the local engine" if make_remote is None else "the launcher"
         self._reaper = reaper
         self._lock = lock
         self._loop = Loop()
@@ -109,11 +111,11 @@ class _Supervisor:
         self._loop.on_readable(wake, self._handle_signals)
 
     def run(self) -> None:
-        """Run the attempt and record its end, unless it was given up."""
+        """Run the attempt and record its end, unless the server has given the attempt up."""
         ended: Ended | None
         try:
             ended = self._run_attempt()
-        except Exception as error:  # noqa: BLE001 - the server waits for an end in any case
+        except Exception as error:  # noqa: BLE001 - the server waits for a recorded end
             sys.excepthook(*sys.exc_info())
             self._end_everything()
             why = f"{self._actor} failed: {type(error).__name__}: {error}"
@@ -130,7 +132,10 @@ class _Supervisor:
             remove_folder(self._folder)
 
     def _run_attempt(self) -> Ended | None:
-        """Return the end of the attempt; None if it was given up or its folder was removed."""
+        """Return the end of the attempt.
+
+        None: the server has given the attempt up, or its folder was removed.
+        """
         spec, fault = _read_spec(self._folder, self._actor)
         if spec is not None:
             self._tree = _open_tree(spec)
@@ -140,7 +145,7 @@ class _Supervisor:
         self._facts.tell(Began(*identity.read_own_identity(), places=places))
         self._wait_until_written()
         room.hold(self._folder.spare, _SPARE_BYTES)
-        # read after the record: a server that gives an order then looks for the record
+        # read it after the record: a server first writes an order, then looks for the record
         order = self._folder.stop_order()
         if order is not None:
             return None if order.lost else Ended(STOPPED_EARLY)
@@ -166,7 +171,7 @@ class _Supervisor:
             tree=tree,
             log=log,
             descriptors=raise_descriptor_limit(),
-            elsewhere=self._elsewhere,
+            make_remote=self._make_remote,
         )
         for note in (*spec.notes, *tree.remarks):
             attempt.output.note(note)
@@ -175,10 +180,10 @@ class _Supervisor:
         if is_tethered():
             self._tether = OrderChannel(self._loop, attempt.obey, log.forget_reader)
         self._advance(attempt)
-        has_socket = self._tether is None and self._elsewhere is None
+        has_socket = self._tether is None and self._make_remote is None
         control = self._open_control(attempt) if has_socket else None
         self._limit_time(attempt)
-        self._look_again()
+        self._poll_order_file()
         self._loop.after(_KEEP_S, self._keep_short_name)
         while attempt.ended is None and not (attempt.is_empty and self._is_removed()):
             self._loop.turn()
@@ -194,20 +199,20 @@ class _Supervisor:
             self._tether.poke()
 
     def _limit_time(self, attempt: Attempt) -> None:
-        """Stop an attempt on a cluster after its time limit, also while no server runs."""
+        """Stop an attempt on a cluster at its time limit, even if no server runs then."""
         seconds = attempt.spec.remote and attempt.spec.remote.ends_s
         if seconds is not None:
             order = Order(attempt.spec.grace_s, _TIMEOUT, f"it has run for {seconds:g} s")
             self._loop.after(seconds, lambda: attempt.obey(order))
 
     def _open_control(self, attempt: Attempt) -> "Control":
-        """Import the module after the start of the replicas, which need not wait for it."""
+        """Open the control socket; import its module only now, after the start of the replicas."""
         from trainshed.engines.supervise.control import Control  # noqa: PLC0415 - see above
 
-        return Control(self._loop, self._folder, attempt, self._look)
+        return Control(self._loop, self._folder, attempt, self._obey_order_file)
 
     def _handle_signals(self) -> None:
-        """Handle signals: a child has ended, or a process wants to stop the attempt."""
+        """Handle the received signals: a child has ended, or the attempt must stop."""
         try:
             signals = set(os.read(self._wake, _WAKE_BYTES))
         except BlockingIOError:
@@ -216,14 +221,15 @@ class _Supervisor:
             self._attempt.children.reap()
         ending = signals.intersection(ENDING)
         if ending:
-            self._look(signal.Signals(min(ending)))
+            self._obey_order_file(signal.Signals(min(ending)))
         elif LOOK in signals:
-            self._look()
+            self._obey_order_file()
 
-    def _look(self, signum: signal.Signals | None = None) -> None:
-        """Read the order to stop and obey it.
+    def _obey_order_file(self, signum: signal.Signals | None = None) -> None:
+        """Read the order file and obey the order to stop in it.
 
-        A signal that comes without an order means that the machine shuts down.
+        ``signum`` is a received signal to end; without an order, it means that the machine shuts
+        down.  If the folder was removed, stop the attempt too.
         """
         if self._attempt is None:
             return
@@ -233,16 +239,18 @@ class _Supervisor:
             order = None
         if order is not None:
             self._attempt.obey(order)
-        elif signum is not None and self._tether is None:  # a foreground command handles signals
+        elif (
+            signum is not None and self._tether is None
+        ):  # in the foreground, the command handles signals
             order = Order(self._attempt.spec.grace_s, _MAINTENANCE)
             self._attempt.obey(order, f"{signum.name}: stopping all replicas")
         elif self._is_removed():
             why = "the attempt's folder was removed"
             self._attempt.obey(Order(self._attempt.spec.grace_s, _OVER, why))
 
-    def _look_again(self) -> None:
-        self._look()
-        self._loop.after(_LOOK_S, self._look_again)
+    def _poll_order_file(self) -> None:
+        self._obey_order_file()
+        self._loop.after(_LOOK_S, self._poll_order_file)
 
     def _keep_short_name(self) -> None:
         keep_short_name(self._folder.tmp)
@@ -257,7 +265,7 @@ class _Supervisor:
         return not os.fstat(self._lock).st_nlink and not os.path.isdir(self._folder.path)
 
     def _end_everything(self) -> None:
-        """Kill every process of the attempt after a fault of the supervisor."""
+        """Kill every process of the attempt, after an error in the supervisor itself."""
         while self._tree is not None:
             self._tree.kill()
             with suppress(ChildProcessError):
@@ -301,7 +309,7 @@ def _open_tree(spec: AttemptSpec) -> ProcessTree:
 
 
 def _make_folders(folder: AttemptFolder) -> None:
-    """Make the folders of the replicas; if the disk is full, the programs report that."""
+    """Make the folders of the replicas; ignore errors, which the programs will report."""
     for path in (folder.work, folder.shared):
         with suppress(OSError):
             os.mkdir(path, _PRIVATE_FOLDER)

@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 
 _FAULT_BYTES_MAX: Final = 1 << 16
 _PIPES: Final = 2
-#: Open files that the supervisor needs while replicas run: log, socket, connections, helpers.
+#: Open files that the supervisor itself needs: log, socket, connections, helper programs.
 _SPARE_DESCRIPTORS: Final = 48
-#: Errors that pass, because the machine lacks a resource only for a while.
-_PASSES: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.ENOSPC, errno.EDQUOT})
+#: Errors that may not occur at a later try: the machine lacks a resource for some time.
+_TRANSIENT: Final = frozenset(
+    {errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
+)
 #: SIGCONT lets a suspended process handle SIGTERM.
 _SIGNALS = (signal.SIGTERM, signal.SIGCONT)
 
@@ -52,19 +54,19 @@ _SIGNALS = (signal.SIGTERM, signal.SIGCONT)
 class Terminator:
     """Sends SIGTERM to processes, once to each.
 
-    Many programs abort at a second SIGTERM, even while they still save their state because of the
-    first: launchers of several processes, programs whose handler raises an exception.
+    Many programs abort at a second SIGTERM, even while they save their state after the first.
+    Examples are launchers of several processes, and programs whose handler raises an exception.
     """
 
     __slots__ = ("_signalled", "_spared")
 
     def __init__(self, spared: Callable[[], Collection[int]] = tuple) -> None:
-        """``spared`` returns processes that never get the signal."""
+        """``spared`` returns the pids of processes that never get the signal."""
         self._signalled: set[int] = set()
         self._spared = spared
 
     def signal_leaders(self, listed: Collection[tuple[int, int]]) -> None:
-        """Signal the child of each (parent, child), and none of its descendants."""
+        """Signal the child in each (parent, child) pair, but not the child's descendants."""
         self._signalled.update(child for _, child in listed)
         for signum in _SIGNALS:
             tree.send_to_all(listed, os.getpid(), signum)
@@ -79,7 +81,7 @@ class Terminator:
         self._signal(listed, but=spared)
 
     def signal_all(self, but: Collection[int]) -> None:
-        """Signal every descendant of this process except those in ``but``."""
+        """Signal every descendant of this process except the pids in ``but``."""
         self._signal(list(tree.descendants(os.getpid())), but=but)
 
     def _signal(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
@@ -93,7 +95,7 @@ class Terminator:
 
 
 class Gang(ABC):
-    """The replicas of an attempt, wherever they run: all are started, or none."""
+    """The replicas of an attempt, on this machine or on others: all start, or none."""
 
     def __init__(self) -> None:
         """Start no replica."""
@@ -102,8 +104,9 @@ class Gang(ABC):
         self.exits: dict[int, ReplicaExit] = {}
         """How replicas ended, by index, in the order in which this process learned it."""
         self.have_started = False
+        """Whether every replica has started."""
         self.fault: str | None = None
-        """Why the replicas could not start; None: they could, or have not tried yet."""
+        """Why the replicas could not start; None: no fault so far."""
         self.is_worth_another_try = False
         """Whether the machine caused the fault, and a later try may succeed."""
         self.lost: str | None = None
@@ -111,11 +114,11 @@ class Gang(ABC):
 
     @abstractmethod
     def gather(self) -> bool:
-        """Return whether every replica can start; the caller repeats this until it is True."""
+        """Return whether every replica can start; the caller repeats the call until True."""
 
     @abstractmethod
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
-        """Start all replicas; later, ``have_started`` or ``fault`` tells the result."""
+        """Start all replicas; ``have_started`` or ``fault`` has the result later."""
 
     @abstractmethod
     def end_words(self, task_name: str) -> str:
@@ -123,22 +126,22 @@ class Gang(ABC):
 
     @abstractmethod
     def usage(self, index: int) -> Usage:
-        """Return the present usage of a replica."""
+        """Return the CPU time and memory that a replica has used so far."""
 
     @abstractmethod
-    def look(self, index: int, tell: Callable[[str], object]) -> bool:
-        """Read the stacks of a replica and pass them to ``tell`` later, one frame a line.
+    def read_stacks(self, index: int, callback: Callable[[str], object]) -> bool:
+        """Read the stacks of a replica and pass them to ``callback`` later, one frame a line.
 
         False: the stacks cannot be read.
         """
 
     @abstractmethod
-    def stop_looking(self) -> None:
+    def stop_reading_stacks(self) -> None:
         """End every read of stacks that is in progress."""
 
 
 class Pipes(Protocol):
-    """Makes the pipes to which replicas on this machine write (``Output``)."""
+    """Makes the pipes to which replicas on this machine write; ``Output`` implements this."""
 
     def open(self, source: OutputSource, stream: str) -> int:
         """Make a pipe; return the program's end, which the caller closes after the fork."""
@@ -150,7 +153,7 @@ class Pipes(Protocol):
 class Replicas(Gang):
     """The processes of the replicas on this machine."""
 
-    def __init__(  # noqa: PLR0913 - the objects of their supervisor
+    def __init__(  # noqa: PLR0913 - the objects that replicas use
         self,
         loop: Loop,
         children: Children,
@@ -160,9 +163,10 @@ class Replicas(Gang):
         *,
         network: "AttemptNetwork | None" = None,
     ) -> None:
-        """Start no process; ``descriptors`` is the limit of open files for the programs.
+        """Start no process.
 
-        ``network`` exists before ``start``; None: the replicas use the machine's network.
+        ``descriptors`` are the soft and the hard limit of open files for the programs.  The caller
+        must create ``network`` before ``start``; None: the replicas use the machine's network.
         """
         super().__init__()
         self._loop = loop
@@ -176,7 +180,7 @@ class Replicas(Gang):
         self._network = network
         self._terminator = Terminator(self._spared)
         self._looks_for_orphans = False
-        self._is_in_foreground = is_tethered()  # its user gets one line, without memory figures
+        self._is_in_foreground = is_tethered()  # a user in the foreground sees no memory figures
         self._is_over = False
         self._terminated_s: float | None = None
         self._killed: set[int] = set()
@@ -188,19 +192,19 @@ class Replicas(Gang):
         """Return True: replicas on this machine need no preparation."""
         return True
 
-    def look(self, index: int, tell: Callable[[str], object]) -> bool:
-        """Read the stacks of a replica and pass them to ``tell`` later, one frame a line.
+    def read_stacks(self, index: int, callback: Callable[[str], object]) -> bool:
+        """Read the stacks of a replica and pass them to ``callback`` later, one frame a line.
 
         False: the replica has ended, or the stacks cannot be read.
         """
-        return index in self.living and self._stacks.look(self.find_program_pid(index), tell)
+        return index in self.living and self._stacks.look(self.find_program_pid(index), callback)
 
-    def stop_looking(self) -> None:
+    def stop_reading_stacks(self) -> None:
         """End every read of stacks that is in progress."""
         self._stacks.stop()
 
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
-        """Fork all replicas; later, ``have_started`` or ``fault`` tells the result."""
+        """Fork all replicas; ``have_started`` or ``fault`` has the result later."""
         self._replicas = replicas
         self._stacks.cwd = folder.path
         if descriptors_left() < _PIPES * len(replicas) + _SPARE_DESCRIPTORS:
@@ -215,7 +219,7 @@ class Replicas(Gang):
                 self._fork(index, replica, errors, self._isolate_replica(replica, folder))
         except OSError as error:
             self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
-            self.is_worth_another_try = error.errno in _PASSES
+            self.is_worth_another_try = error.errno in _TRANSIENT
         finally:
             os.close(errors)
         self._loop.on_readable(faults, partial(self._read_faults, faults))
@@ -225,7 +229,7 @@ class Replicas(Gang):
         return self._end_texts.get(task_name, "")
 
     def usage(self, index: int) -> Usage:
-        """Return the present usage of a replica."""
+        """Return the CPU time and memory that a replica has used so far."""
         return self._tree.usage(index)
 
     def find_program_pid(self, index: int) -> int:
@@ -244,13 +248,13 @@ class Replicas(Gang):
         self._terminate_orphans()
 
     def terminate_all(self) -> None:
-        """Send SIGTERM to every process of the replicas that has not got it yet."""
+        """Send SIGTERM to every process of the replicas that has not received it yet."""
         self._stopped |= set(self.living)
-        around = (list_wrappers(self._view(index), pid) for index, pid in self.living.items())
-        self._terminator.signal_all(but=[pid for pids in around for pid in pids])
+        wrappers = (list_wrappers(self._view(index), pid) for index, pid in self.living.items())
+        self._terminator.signal_all(but=[pid for pids in wrappers for pid in pids])
 
     def close(self) -> None:
-        """Signal no process from now on: all have ended, and new ones are not replicas'."""
+        """Send no more signals: all processes of the replicas have ended."""
         self._is_over = True
 
     def _terminate_orphans(self) -> None:
@@ -259,7 +263,7 @@ class Replicas(Gang):
             self._terminator.signal_orphans(self.living.values())
 
     def kill(self) -> None:
-        """Kill every process at once; the caller repeats this until none lives."""
+        """Kill every process of the replicas; the caller repeats this until no process lives."""
         self._stopped |= set(self.living)
         self._killed |= set(self.living)
         self._tree.kill()
@@ -267,6 +271,7 @@ class Replicas(Gang):
     def _fork(
         self, index: int, replica: ReplicaSpec, errors: int, program: IsolatedProgram
     ) -> None:
+        """Start the program of one replica; the fork writes an error to ``errors``."""
         parent = os.getpid()
 
         def enter() -> None:
@@ -298,28 +303,29 @@ class Replicas(Gang):
         self._children.expect(pid, partial(self._handle_exit, index))
 
     def _spared(self) -> Collection[int]:
+        """Return the pids of the processes that connect the attempt's network."""
         return () if self._network is None else self._network.way_out.processes
 
     def _isolate_replica(self, replica: ReplicaSpec, folder: AttemptFolder) -> IsolatedProgram:
         if replica.hosts and not os.path.exists(folder.hosts):
             mounts.write_hosts(folder.hosts, replica.hosts)
-        more = _private_folders(replica.isolation, folder)
+        private = _private_folders(replica.isolation, folder)
         if self._network is not None:
-            more = more._replace(resolver=folder.resolver)
-        mounted = Mounts(folder.hosts if replica.hosts else None, replica.binds, more)
+            private = private._replace(resolver=folder.resolver)
+        mounted = Mounts(folder.hosts if replica.hosts else None, replica.binds, private)
         return isolate_program(replica.isolation, replica.argv, mounted, replica.env)
 
     def _find_leader(self, index: int) -> tuple[int, int]:
         """Return the process of a replica that gets SIGTERM first, as (parent, child)."""
-        around = (os.getpid(), *list_wrappers(self._view(index), self.living[index]))
+        parents = (os.getpid(), *list_wrappers(self._view(index), self.living[index]))
         leader = self.find_program_pid(index)
-        return next(parent for parent in reversed(around) if parent != leader), leader
+        return next(parent for parent in reversed(parents) if parent != leader), leader
 
     def _view(self, index: int) -> ReplicaView | None:
         return self._replicas[index].isolation
 
     def _read_faults(self, faults: int) -> None:
-        """Read errors of the forks until all have become their programs or have ended."""
+        """Read errors of the forks until each has executed its program or has ended."""
         data = os.read(faults, _FAULT_BYTES_MAX)
         self._faults += data
         if data:
@@ -352,7 +358,7 @@ class Replicas(Gang):
             killed=was_killed and index in self._killed,
             notice_s=None if self._terminated_s is None else self._loop.now() - self._terminated_s,
             oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
-            # with docker the process is only its client
+            # with docker, the process is only the client of the container
             peak_memory_bytes=None if replica.cleanup else usage.peak_bytes,
         )
         if self._is_in_foreground and not ended.oom:
@@ -361,7 +367,9 @@ class Replicas(Gang):
         if usage.refused_forks:
             warning = refused_forks_warning(replica.task_name, usage.refused_forks)
             self._output.note(warning, "WARNING")
-        if self._stopped and not self._looks_for_orphans:  # once for all that end together
+        if (
+            self._stopped and not self._looks_for_orphans
+        ):  # only one call for all replicas that end together
             self._looks_for_orphans = True
             self._loop.after(0.0, self._terminate_orphans)
 
@@ -404,11 +412,14 @@ def refused_forks_warning(task_name: str, refused: int) -> str:
     )
 
 
-def ran_out_of_memory(usage: Usage, by_us: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
-    """Return whether the kernel killed a process of the replica for lack of memory."""
+def ran_out_of_memory(usage: Usage, by_engine: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
+    """Return whether the kernel killed a process of the replica for lack of memory.
+
+    ``was_killed``: SIGKILL ended the replica; ``by_engine``: the engine sent that signal.
+    """
     if usage.oom_kills:
         return True
-    return was_killed and not by_us and usage.machine_oom_kills > 0
+    return was_killed and not by_engine and usage.machine_oom_kills > 0
 
 
 def task_names(replicas: Sequence[ReplicaSpec]) -> tuple[str, ...]:
@@ -417,5 +428,5 @@ def task_names(replicas: Sequence[ReplicaSpec]) -> tuple[str, ...]:
 
 
 def exits_in_order(exits: Mapping[int, ReplicaExit]) -> tuple[ReplicaExit, ...]:
-    """Return the exits in the order of the plan."""
+    """Return the exits in the order of the replicas in the plan."""
     return tuple(exits[index] for index in sorted(exits))

@@ -74,7 +74,7 @@ class Watching:
     def stop(self) -> None:
         """Report nothing more: the supervisor ends the replicas."""
         self._is_over = True
-        self._replicas.stop_looking()
+        self._replicas.stop_reading_stacks()
 
     def close(self) -> bool:
         """Report the rest after the end of all processes.  False: call this again later."""
@@ -114,7 +114,7 @@ class Watching:
                 self._note(f"{name}: {line}", "WARNING")
             self._facts.tell(Hang(name, seconds, stacks))
 
-        if not self._spec.hang.stacks or not self._replicas.look(index, report):
+        if not self._spec.hang.stacks or not self._replicas.read_stacks(index, report):
             report("")
 
     def _handle_opened_files(self) -> None:

@@ -113,15 +113,15 @@ class RemoteGang(Gang):
         """Return what a replica had used when its warden last reported it."""
         return self.wardens[index].usage
 
-    def look(self, index: int, tell: Callable[[str], object]) -> bool:
+    def read_stacks(self, index: int, callback: Callable[[str], object]) -> bool:
         """Ask the warden of a replica for the stacks of the replica's processes."""
         if index not in self.living:
             return False
-        self.wardens[index].tell = tell
+        self.wardens[index].tell = callback
         self.wardens[index].say("look")
         return True
 
-    def stop_looking(self) -> None:
+    def stop_reading_stacks(self) -> None:
         """Ignore the stacks that wardens still send."""
         for warden in self.wardens:
             warden.tell = None

@@ -17,7 +17,7 @@ _SLACK_S: Final = 5.0
 
 
 def make(context: RemoteContext) -> tuple[Gang, Ending]:
-    """Make the replicas of an attempt that runs elsewhere (``supervise.attempt.Elsewhere``)."""
+    """Make the replicas of an attempt that runs elsewhere (``supervise.attempt.RemoteFactory``)."""
     rule = context.spec.remote
     if rule is None:
         raise ValueError("the plan names no commands that start wardens")

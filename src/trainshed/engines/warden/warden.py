@@ -257,7 +257,7 @@ class _Warden:
         def tell(text: str) -> None:
             self._channel.say({"is": "stacks", "text": text})
 
-        if self._replicas is None or not self._replicas.look(0, tell):
+        if self._replicas is None or not self._replicas.read_stacks(0, tell):
             tell("")
 
     def _beat(self) -> None:
