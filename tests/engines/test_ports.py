@@ -56,7 +56,7 @@ def test_from_a_given_start_ports_are_consecutive():
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_port_taken_from_a_given_start_is_named_with_the_flag(busy_port, before):
-    with pytest.raises(EngineFault, match=rf"port {busy_port} is in use, .*--start-port"):
+    with pytest.raises(EngineFault, match=rf"port {busy_port} is in use .*--start-port"):
         free_ports(before + 1, busy_port - before)
 
 

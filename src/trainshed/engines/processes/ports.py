@@ -44,7 +44,7 @@ def _check_consecutive(count: int, start: int) -> tuple[int, ...]:
     for port in ports:
         if not is_free(port):
             raise EngineFault(
-                f"port {port} is in use, and the job needs the {count} ports from {start}; "
+                f"port {port} is in use (the job needs {count} from {start}); "
                 "choose another --start-port"
             )
     return ports

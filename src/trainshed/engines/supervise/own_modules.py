@@ -1,6 +1,7 @@
 """Lists the modules in a program's own folders.
 
-If a program cannot import one of them, the program has a mistake; no package is missing.
+If a program cannot import one of these modules, the cause is a mistake in the program and not a
+missing package.
 """
 
 import os
@@ -10,23 +11,24 @@ from itertools import chain, islice
 from typing import Final
 
 _SUFFIX: Final = ".py"
-#: A package's dependencies may be installed beside it; the program's own modules are far fewer.
+#: Maximum of folder entries to read.  A program's own modules are far fewer, but installed packages
+#: may be in the same folder.
 _ENTRIES_MAX: Final = 10_000
 
 
 def program_folders(cwd: str, env: Mapping[str, str], readable: Sequence[str] = ()) -> list[str]:
     """List the working folder and the folders on PYTHONPATH that the program may read.
 
-    ``readable`` are the folders that an isolated program may read; the supervisor may read more,
-    so it leaves all others out.  Empty: the program is not isolated.
+    ``readable`` are the folders that an isolated program may read; leave out all other folders,
+    because the supervisor itself may read more.  Empty: the program is not isolated.
     """
-    named = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
-    folders = [cwd, *(os.path.join(cwd, name) for name in named)]
-    tops = [os.path.join(os.path.realpath(top), "") for top in readable]
+    entries = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    folders = [cwd, *(os.path.join(cwd, entry) for entry in entries)]
+    roots = tuple(os.path.join(os.path.realpath(root), "") for root in readable)
     return [
         folder
         for folder in folders
-        if not tops or os.path.join(os.path.realpath(folder), "").startswith(tuple(tops))
+        if not roots or os.path.join(os.path.realpath(folder), "").startswith(roots)
     ]
 
 
@@ -53,7 +55,10 @@ def list_runnable_modules(folders: Iterable[str]) -> frozenset[str]:
 
 
 def _walk(folders: Iterable[str], depth: int) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """Yield the entries of the folders and of those below, as (package prefix, entry)."""
+    """Yield (package prefix, entry) for the entries of the folders and of packages below them.
+
+    ``depth`` is the number of levels of packages to enter.
+    """
     entries = chain.from_iterable(_list_entries(folder, "", depth) for folder in folders)
     return islice(entries, _ENTRIES_MAX)
 
@@ -72,11 +77,12 @@ def _is_package(entry: "os.DirEntry[str]") -> bool:
     return entry.name.isidentifier() and entry.is_dir(follow_symlinks=False)
 
 
-#: Modules that jobs do not run.
+#: Modules that a job does not run with ``python -m``.
 _NOT_RUN: Final = frozenset({"__init__", "setup", "conftest"})
 
 
 def _runnable_name(package: str, entry: "os.DirEntry[str]") -> str:
+    """Return the name of a module for ``python -m``; empty if the entry is not such a module."""
     name, suffix = os.path.splitext(entry.name)
     if suffix != _SUFFIX or not name.isidentifier() or name in _NOT_RUN:
         return ""

@@ -1,30 +1,31 @@
 """A short name for the folder of an attempt's temporary files: a link in ``/tmp``.
 
-The path of a socket has at most 107 bytes, and programs make sockets below ``TMPDIR``: Python's
-multiprocessing, and with it PyTorch's DataLoader.  If a program cannot get its own ``/tmp``,
-``TMPDIR`` is a folder of the attempt, whose path may be too long for a socket.
+The path of a socket has at most 107 bytes.  Programs make sockets below ``TMPDIR``, for example by
+Python's multiprocessing, which PyTorch's DataLoader uses.  If a program cannot get its own
+``/tmp``, ``TMPDIR`` is a folder of the attempt, and its path may be too long for a socket.
 
-The name of the link is computed from the folder's path, so one process can make it and another
-remove it.  If the name belongs to another file, such as a link of another user, this module leaves
-it alone and the program gets the long path.  The files themselves are in the attempt's folder and
-are removed with it.
+The name of the link is computed from the folder's path, so one process can make the link and
+another can remove it.  If another file has this name, such as a link of another user, this module
+does not change that file, and the program gets the long path.  The temporary files themselves are
+in the attempt's folder and are removed with it.
 """
-# the supervisor of an attempt imports this, and must stay small
+# the supervisor imports this module, which must need little memory
 
 import os
 import zlib
 from contextlib import suppress
 from typing import Final
 
-#: sun_path of sockaddr_un, without the terminating byte.
+#: The size of sun_path in sockaddr_un, without the terminating byte.
 SOCKET_NAME_BYTES_MAX: Final = 107
-#: Programs append a name: ``/torch-shm-dir-XXXXXX/manager.sock`` is the longest known one.
+#: Length of the names that programs append; the longest known name is
+#: ``/torch-shm-dir-XXXXXX/manager.sock``.
 _APPENDED_BYTES: Final = 40
-_FOLDER: Final = "/tmp"  # noqa: S108 - existing files there are never used
+_FOLDER: Final = "/tmp"  # noqa: S108 - this module uses no file that exists already
 
 
 def short_name(tmp: str) -> str:
-    """Return the name of the link to a folder, whether or not the link exists."""
+    """Return the path of the link to a folder, whether or not the link exists."""
     path = os.fsencode(tmp)
     return f"{_FOLDER}/trainshed-{zlib.crc32(path):08x}{zlib.adler32(path):08x}"
 
@@ -56,6 +57,7 @@ def remove_short_name(tmp: str) -> None:
 
 
 def _is_ours(link: str, tmp: str) -> bool:
+    """Return whether the link exists, leads to the folder, and belongs to this user."""
     with suppress(OSError):
         return os.readlink(link) == tmp and os.lstat(link).st_uid == os.geteuid()
     return False

@@ -27,7 +27,10 @@ def list_warnings(spec: AttemptSpec) -> Iterator[str]:
 
 
 def _find_bucket(cwd: str) -> str:
-    """Return the name of one bucket in the folder ``gs:``.  Raises OSError without that folder."""
+    """Return one bucket's name from the folder ``gs:``; without a valid name, ``BUCKET``.
+
+    Raises OSError if there is no such folder.
+    """
     with Beneath(cwd) as work:
         name = next((name for name, _ in work.entries(_FOLDER, 1)), "")
     return name if _BUCKET.fullmatch(name) else "BUCKET"
@@ -42,7 +45,7 @@ def _make_warning(bucket: str, replica: ReplicaSpec) -> str:
 
 
 def _suggest_folder(bucket: str, replica: ReplicaSpec) -> str:
-    """Name the folder in which ``open()`` finds the bucket; empty if there is none."""
+    """Return text that names the bucket's folder for ``open()``; empty if there is none."""
     mode = replica.isolation.mode if replica.isolation else ""
     has_mounts = mode in {USERS, SANDBOX} or (mode != LANDLOCK and mounts.allowed())
     if has_mounts and any(there.startswith(f"{mounts.GCS}/") for _, there in replica.binds):

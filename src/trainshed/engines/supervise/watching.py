@@ -1,4 +1,4 @@
-"""Watches running replicas: their progress, their use of checkpoints, a trial's metrics."""
+"""Watches running replicas: whether they progress, use checkpoints and report a trial's metrics."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -17,16 +17,16 @@ from trainshed.model.roles import Role
 if TYPE_CHECKING:
     from trainshed.engines.supervise.watch.watch_metrics import MetricWatch
 
-#: After so long, a program that resumes has opened its checkpoint.
+#: Seconds after which a program that resumes has opened its checkpoint.
 CHECKPOINT_S: Final = 60.0
 _LOOKS: Final = 10
 _LOOK_S_MIN: Final = 0.1
 
 
 class Watching:
-    """The watches of one attempt; they write to its log and its records."""
+    """All watches of one attempt, which write to the attempt's log and records."""
 
-    def __init__(  # noqa: PLR0913 - its sources, and the calls that it makes
+    def __init__(  # noqa: PLR0913 - the objects that the watches use
         self,
         loop: Loop,
         folder: AttemptFolder,
@@ -55,12 +55,14 @@ class Watching:
         self._metrics = None if spec.metrics is None else self._watch_metrics(folder, spec.metrics)
 
     def begin(self) -> None:
-        """Start to watch; all replicas have been started."""
+        """Start to watch; the caller has started all replicas."""
         if self._spec.hang.after_s is not None:
             now = self._loop.now()
             self._hangs = HangWatch(self._spec.hang.after_s, self._files, now)
             for index, replica in enumerate(self._spec.replicas):
-                if replica.role is Role.REDUCER:  # idle while workers compute; those show a hang
+                if (
+                    replica.role is Role.REDUCER
+                ):  # idle while workers compute; a hang shows in the workers
                     self._hangs.ended(index)
             self._look_again(self._spec.hang.after_s)
         if self._checkpoints is not None:
@@ -72,18 +74,18 @@ class Watching:
             self._hangs.wrote(index, self._loop.now())
 
     def stop(self) -> None:
-        """Report nothing more: the supervisor ends the replicas."""
+        """Stop the reports, because the supervisor ends the replicas."""
         self._is_over = True
         self._replicas.stop_reading_stacks()
 
     def close(self) -> bool:
-        """Report the rest after the end of all processes.  False: call this again later."""
+        """Make the last reports after the end of all processes.  False: call this again later."""
         self._is_over = True
         self._judge_checkpoints()
         return self._metrics is None or self._metrics.finish()
 
     def _watch_metrics(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":
-        """Import the module only for trials; most attempts are not trials."""
+        """Return a watch of a trial's metrics; import its module only for trials."""
         from trainshed.engines.supervise.watch.watch_metrics import MetricWatch  # noqa: PLC0415 - see above
 
         return MetricWatch(self._loop, folder, metrics, self._roots)
@@ -92,6 +94,7 @@ class Watching:
         self._loop.after(max(_LOOK_S_MIN, min(after_s / _LOOKS, after_s)), self._look)
 
     def _look(self) -> None:
+        """Report the replicas that began to hang, or progress again, since the last call."""
         if self._hangs is None or self._spec.hang.after_s is None or self._is_over:
             return
         for index in self._replicas.exits:
@@ -119,9 +122,10 @@ class Watching:
 
     def _handle_opened_files(self) -> None:
         if self._checkpoints is not None and self._checkpoints.were_opened():
-            self._judge_checkpoints()  # the rest stays unread and would wake the loop in each turn
+            self._judge_checkpoints()  # unread events would wake the loop in each turn
 
     def _judge_checkpoints(self) -> None:
+        """Warn if no program has opened an existing checkpoint; then stop this watch."""
         watch, self._checkpoints = self._checkpoints, None
         if watch is None:
             return
