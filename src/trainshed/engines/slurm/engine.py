@@ -302,9 +302,8 @@ class SlurmEngine:
         """Return the evidence in folder and Slurm; a job that may run counts as alive."""
         phase = self._observation(key).phase
         if phase in _FINAL and self._holding.goes_on(self._spool.folder(key)):
-            return ListedAttempt(
-                key, phase
-            )  # no process of it runs, and its nodes are released in time
+            # no process of the attempt runs, and Slurm releases its nodes soon
+            return ListedAttempt(key, phase)
         living = tuple(
             LivingProcess(
                 key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}"

@@ -54,9 +54,8 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     while True:
         tree.kill_listed(lambda: {*list_marked(mark), *list_below(reaper)})
         if reaper is not None and identity.is_suspended(reaper) and not list_below(reaper):
-            identity.send_signal(
-                reaper, signal.SIGKILL
-            )  # it would end by itself if it were not suspended
+            # a reaper that is not suspended ends by itself
+            identity.send_signal(reaper, signal.SIGKILL)
         remaining = [
             *tree.living({*list_marked(mark), *_list_in_boxes(boxes)}),
             *list_below(reaper),

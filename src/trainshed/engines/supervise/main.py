@@ -239,9 +239,8 @@ class _Supervisor:
             order = None
         if order is not None:
             self._attempt.obey(order)
-        elif (
-            signum is not None and self._tether is None
-        ):  # in the foreground, the command handles signals
+        elif signum is not None and self._tether is None:
+            # in the foreground, the user's command handles signals instead
             order = Order(self._attempt.spec.grace_s, _MAINTENANCE)
             self._attempt.obey(order, f"{signum.name}: stopping all replicas")
         elif self._is_removed():

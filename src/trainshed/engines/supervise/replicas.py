@@ -367,9 +367,8 @@ class Replicas(Gang):
         if usage.refused_forks:
             warning = refused_forks_warning(replica.task_name, usage.refused_forks)
             self._output.note(warning, "WARNING")
-        if (
-            self._stopped and not self._looks_for_orphans
-        ):  # only one call for all replicas that end together
+        if self._stopped and not self._looks_for_orphans:
+            # only one call for all replicas that end together
             self._looks_for_orphans = True
             self._loop.after(0.0, self._terminate_orphans)
 

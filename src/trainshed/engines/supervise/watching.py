@@ -17,8 +17,9 @@ from trainshed.model.roles import Role
 if TYPE_CHECKING:
     from trainshed.engines.supervise.watch.watch_metrics import MetricWatch
 
-#: Seconds after which a program that resumes has opened its checkpoint.
+#: Seconds in which a program that resumes opens its checkpoint.
 CHECKPOINT_S: Final = 60.0
+#: Number of checks within the time after which a replica counts as hung.
 _LOOKS: Final = 10
 _LOOK_S_MIN: Final = 0.1
 
@@ -36,7 +37,10 @@ class Watching:
         facts: Facts,
         note: Callable[[str, str], object],
     ) -> None:
-        """Create this before any process of the attempt runs."""
+        """Start the watches of files; call this before any process of the attempt runs.
+
+        ``note`` gets a line for the log and its severity.
+        """
         self._loop = loop
         self._spec = spec
         self._replicas = replicas
@@ -60,9 +64,7 @@ class Watching:
             now = self._loop.now()
             self._hangs = HangWatch(self._spec.hang.after_s, self._files, now)
             for index, replica in enumerate(self._spec.replicas):
-                if (
-                    replica.role is Role.REDUCER
-                ):  # idle while workers compute; a hang shows in the workers
+                if replica.role is Role.REDUCER:  # idle while workers compute
                     self._hangs.ended(index)
             self._look_again(self._spec.hang.after_s)
         if self._checkpoints is not None:
