@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 class Bind(NamedTuple):
     """A folder or file of the machine and its path in the container."""
 
-    here: str
-    there: str
+    source: str
+    target: str
     is_read_only: bool = False
 
 
 def mount(bind: Bind) -> str:
     """Compose the value of ``--mount``, which all runtimes read as a line of CSV."""
-    fields = ["type=bind", f"source={bind.here}", f"target={bind.there}"]
+    fields = ["type=bind", f"source={bind.source}", f"target={bind.target}"]
     fields += ["readonly"] if bind.is_read_only else []
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(fields)

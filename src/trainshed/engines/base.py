@@ -76,8 +76,8 @@ class Endpoint(NamedTuple):
     port: int
 
 
-#: Returns the attempt of the process at the remote end of a connection; None: no attempt's.
-#: The arguments are the remote endpoint and the local one.
+#: Returns the attempt of the process at the remote end of a connection; None: the process is of no
+#: attempt.  The arguments are the remote endpoint and the local endpoint.
 AttemptAt = Callable[[Endpoint, Endpoint], AttemptKey | None]
 
 
@@ -117,8 +117,8 @@ class Traits:
     isolation: str = ""
     """How the engine isolates programs of jobs, as text for people; empty: not known."""
     uids: tuple[int, int] | None = None
-    """The first and the last id of the users of projects on the nodes, in the order of
-    ``Owner.number``; None: projects have no users of their own."""
+    """The first and the last user id for projects on the nodes; the user id of a project is the
+    first id plus ``Owner.number``.  None: projects have no users of their own."""
     leftovers: str = ""
     """How the engine ends processes that a killed supervisor has left, as text for people; empty:
     not known."""
@@ -156,7 +156,7 @@ class ReplicaShape(NamedTuple):
     role: Role
     index: int  # type: ignore[assignment] # tuples have a method of that name
     ports: int = 1
-    """The number of ports with consecutive numbers."""
+    """The number of consecutive ports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,11 +69,11 @@ class RuntimeChoice(NamedTuple):
     """What to install or set to get a runtime, as text for messages."""
 
     def with_isolation(self, *, is_read_only: bool, is_root: bool = False) -> "RuntimeChoice":
-        """Return the runtime for jobs of a server; ``is_root``: the server runs as root.
+        """Return the runtime with isolation, for jobs of a server.
 
-        Returns a reason instead if jobs would run as root.
-
-        Docker and podman run containers as a given user, apptainer as its caller.
+        ``is_root``: the server runs as root.  Docker and podman run containers as a given user, but
+        apptainer runs containers as its caller.  If containers would run as root, return a
+        choice without a runtime, with the reason.
         """
         if self.runtime is None:
             return self

@@ -102,33 +102,33 @@ def send(pid: int, parents: Iterable[int], sig: signal.Signals) -> None:
             _unpin(pinned)
 
 
-def send_to_all(listed: Iterable[tuple[int, int]], adopter: int, sig: signal.Signals) -> None:
-    """Send a signal to descendants that the caller has listed before.
+def send_to_all(pairs: Iterable[tuple[int, int]], adopter: int, sig: signal.Signals) -> None:
+    """Send a signal to each child in (parent, child) ``pairs``, which the caller listed before.
 
     If a parent has ended since then, its children belong to ``adopter``.  The caller must list all
     descendants before the first signal: a walk down the tree misses children whose parent changes.
     """
-    for parent, child in listed:
+    for parent, child in pairs:
         send(child, (parent, adopter), sig)
 
 
-def kill_listed(listed: Callable[[], Collection[int]]) -> None:
-    """SIGKILL the processes that ``listed`` returns, until two calls return no new process.
+def kill_listed(list_pids: Callable[[], Collection[int]]) -> None:
+    """SIGKILL the processes that ``list_pids`` returns, until two calls return no new process.
 
     A process cannot fork after SIGKILL, so the loop ends even while other processes fork.  One call
-    without a new process is not enough, because ``listed`` misses a process whose parent changes.
+    without a new process is not enough: ``list_pids`` may miss a process whose parent changes.
     The function does not wait until the processes have ended.  It pins each process and lists it
     again before the signal, so that no signal hits a reused pid.
     """
     killed: set[int] = set()
     quiet = 0
     for _ in range(_PASSES_MAX):
-        new = [pid for pid in listed() if pid not in killed]
+        new = [pid for pid in list_pids() if pid not in killed]
         quiet = 0 if new else quiet + 1
         if quiet == _QUIET_PASSES:
             return
         if new:
-            killed |= _kill_confirmed(new, listed)
+            killed |= _kill_confirmed(new, list_pids)
 
 
 def parent_of(pid: int) -> int:
@@ -172,14 +172,14 @@ def write(path: str, text: str) -> None:
         os.close(descriptor)
 
 
-def _kill_confirmed(pids: Iterable[int], listed: Callable[[], Collection[int]]) -> set[int]:
+def _kill_confirmed(pids: Iterable[int], list_pids: Callable[[], Collection[int]]) -> set[int]:
     """Pin the processes, SIGKILL the ones that are still listed, and return their pids."""
     pinned: dict[int, int] = {}
     try:
         for pid in pids:
             with suppress(ProcessLookupError):
                 pinned[pid] = _pin(pid)
-        confirmed = set(listed()).intersection(pinned)
+        confirmed = set(list_pids()).intersection(pinned)
         for pid in confirmed:
             with suppress(OSError):
                 _signal(pid, pinned[pid], signal.SIGKILL)

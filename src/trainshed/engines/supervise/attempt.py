@@ -48,7 +48,9 @@ _NETWORK_ADVICE: Final = (
     'to run the job without it, set [isolation] network = "host" and restart the server, or pass '
     "--network host to a local run"
 )
+#: Seconds between two checks whether processes still live.
 _LOOK_S: Final = 0.1
+#: Seconds between two tries to write the log to disk.
 _RETRY_S: Final = 1.0
 
 
@@ -88,7 +90,7 @@ RemoteFactory = Callable[[RemoteContext], tuple[Gang, Ending]]
 
 
 class Attempt:
-    """The state of a running attempt, and its next step."""
+    """A running attempt: its state, and the step that ``advance`` performs next."""
 
     def __init__(  # noqa: PLR0913 - the objects that an attempt uses
         self,
@@ -113,7 +115,7 @@ class Attempt:
         self._job_end: JobEnd | None = None
         self._order: Order | None = None
         self._preparer: Preparer | None = None
-        self._settled_s = 0.0
+        self._settle_until_s = 0.0
         self._locks: list[int] = []
         self._end: Ended | None = None
         self.spec = spec
@@ -192,7 +194,7 @@ class Attempt:
         return AttemptNetwork(rule, self._loop, self.children, self.output.note)
 
     def _set_up_network(self) -> bool:
-        """Create the network and wait until it works: programs use it from their start."""
+        """Create the network and wait until it works, because programs use it at once."""
         network = self._network
         if network is None or self._order is not None:
             return self._go_to(self._run_preparer)
@@ -231,7 +233,7 @@ class Attempt:
         from trainshed.engines.supervise.helpers.preparer import Preparer  # noqa: PLC0415 - see above
 
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
-        box = len(self.spec.replicas)  # the number of the box after those of the replicas
+        box = len(self.spec.replicas)  # the replicas have the boxes with lower numbers
         enter = partial(self._enter_builder, box, os.getpid())
         preparer.start(argv, self._folder.path, self.spec.mark, self._folder.work, enter)
         return preparer
@@ -293,8 +295,8 @@ class Attempt:
         self._job_end = self._job_end or self._judge.job_end(self.spec)
         if self._job_end is None:
             return self.replicas.lost is not None and self._lose(self.replicas.lost)
-        self._settled_s = self._loop.now() + settle_s(self.spec, self._job_end)
-        self._loop.at(self._settled_s, _do_nothing)
+        self._settle_until_s = self._loop.now() + settle_s(self.spec, self._job_end)
+        self._loop.at(self._settle_until_s, _do_nothing)
         return self._go_to(self._await_last_exits)
 
     def _lose(self, why: str) -> bool:
@@ -305,7 +307,7 @@ class Attempt:
 
     def _await_last_exits(self) -> bool:
         """Wait, for a limited time, for the replicas that end by themselves."""
-        is_over = have_settled(self.spec, self.replicas) or self._loop.now() >= self._settled_s
+        is_over = have_settled(self.spec, self.replicas) or self._loop.now() >= self._settle_until_s
         return (is_over or self._order is not None) and self._go_to(self._record_outcome)
 
     def _record_outcome(self) -> bool:

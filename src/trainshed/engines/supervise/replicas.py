@@ -65,30 +65,30 @@ class Terminator:
         self._signalled: set[int] = set()
         self._spared = spared
 
-    def signal_leaders(self, listed: Collection[tuple[int, int]]) -> None:
+    def signal_leaders(self, pairs: Collection[tuple[int, int]]) -> None:
         """Signal the child in each (parent, child) pair, but not the child's descendants."""
-        self._signalled.update(child for _, child in listed)
+        self._signalled.update(child for _, child in pairs)
         for signum in _SIGNALS:
-            tree.send_to_all(listed, os.getpid(), signum)
+            tree.send_to_all(pairs, os.getpid(), signum)
 
     def signal_orphans(self, leaders: Iterable[int]) -> None:
         """Signal the processes that are not ``leaders`` and not descendants of one of them."""
-        listed = list(tree.descendants(os.getpid()))
+        pairs = list(tree.descendants(os.getpid()))
         spared = set(leaders)
-        for parent, child in listed:  # parents come first
+        for parent, child in pairs:  # parents come first
             if parent in spared:
                 spared.add(child)
-        self._signal(listed, but=spared)
+        self._signal(pairs, excluded=spared)
 
-    def signal_all(self, but: Collection[int]) -> None:
-        """Signal every descendant of this process except the pids in ``but``."""
-        self._signal(list(tree.descendants(os.getpid())), but=but)
+    def signal_all(self, excluded: Collection[int]) -> None:
+        """Signal every descendant of this process except the pids in ``excluded``."""
+        self._signal(list(tree.descendants(os.getpid())), excluded=excluded)
 
-    def _signal(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
+    def _signal(self, pairs: list[tuple[int, int]], *, excluded: Collection[int]) -> None:
         # forget ended processes: the kernel may give their pids to new ones
-        self._signalled &= {child for _, child in listed}
-        spared = self._signalled.union(but, self._spared())
-        new = [(parent, child) for parent, child in listed if child not in spared]
+        self._signalled &= {child for _, child in pairs}
+        spared = self._signalled.union(excluded, self._spared())
+        new = [(parent, child) for parent, child in pairs if child not in spared]
         self._signalled.update(child for _, child in new)
         for signum in _SIGNALS:
             tree.send_to_all(new, os.getpid(), signum)
@@ -251,7 +251,7 @@ class Replicas(Gang):
         """Send SIGTERM to every process of the replicas that has not received it yet."""
         self._stopped |= set(self.living)
         wrappers = (list_wrappers(self._view(index), pid) for index, pid in self.living.items())
-        self._terminator.signal_all(but=[pid for pids in wrappers for pid in pids])
+        self._terminator.signal_all(excluded=[pid for pids in wrappers for pid in pids])
 
     def close(self) -> None:
         """Send no more signals: all processes of the replicas have ended."""
