@@ -145,14 +145,14 @@ def test_one_that_does_not_close_does_not_keep_the_others_from_it(pair):
 def test_waits_in_queues_are_measured_once_from_the_first_hand_over():
     now = [0.0]
     waits = QueueWaits(lambda: now[0])
-    waits.handed_over(ONE)
+    waits.start_wait(ONE)
     now[0] = 2.0
-    waits.handed_over(ONE)
+    waits.start_wait(ONE)
     waits.record("a", [Observation(key=ONE, phase=Phase.WAITING)])
     now[0] = 5.0
     for _ in range(2):
         waits.record("a", [Observation(key=ONE, phase=Phase.READY)])
-    assert waits.waited() == {"a": (1, 5.0)}
+    assert waits.totals() == {"a": (1, 5.0)}
 
 
 def test_an_engine_that_was_there_before_its_table_is_still_known_by_its_kind(pair):

@@ -128,7 +128,7 @@ class Engines:
         engine = self.get_by_name(name)
         self._remember(key, name)
         if isinstance(place, Claim):
-            self.waits.handed_over(key)
+            self.waits.start_wait(key)
         return engine
 
     def traits_of(self, name: str) -> Traits:

@@ -15,7 +15,7 @@ _REMEMBERED_MAX: Final = 100_000
 _WAITS: Final = frozenset({Phase.WAITING, Phase.UNKNOWN})
 
 
-class Waited(NamedTuple):
+class WaitTotal(NamedTuple):
     """The number of attempts, and the sum of their waiting times."""
 
     attempts: int = 0
@@ -29,29 +29,31 @@ class QueueWaits:
         """Begin without attempts."""
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._since: dict[AttemptKey, float] = {}
-        self._waited: dict[str, Waited] = {}
+        self._start_times: dict[AttemptKey, float] = {}
+        self._totals: dict[str, WaitTotal] = {}
 
-    def handed_over(self, key: AttemptKey) -> None:
+    def start_wait(self, key: AttemptKey) -> None:
         """Store the time at which an attempt enters an engine's queue; keep the first time."""
         with self._lock:
-            if len(self._since) >= _REMEMBERED_MAX:
-                del self._since[next(iter(self._since))]
-            self._since.setdefault(key, self._monotonic())
+            if len(self._start_times) >= _REMEMBERED_MAX:
+                del self._start_times[next(iter(self._start_times))]
+            self._start_times.setdefault(key, self._monotonic())
 
     def record(self, engine: str, observations: Iterable[Observation]) -> None:
         """Count the wait of each attempt that an engine observes as started or ended, once."""
-        if not self._since:
+        if not self._start_times:
             return
         over = [observation.key for observation in observations if observation.phase not in _WAITS]
         now = self._monotonic()
         with self._lock:
-            for since in (self._since.pop(key, None) for key in over):
-                if since is not None:
-                    before = self._waited.get(engine, Waited())
-                    self._waited[engine] = Waited(before.attempts + 1, before.seconds + now - since)
+            for started in (self._start_times.pop(key, None) for key in over):
+                if started is not None:
+                    before = self._totals.get(engine, WaitTotal())
+                    self._totals[engine] = WaitTotal(
+                        before.attempts + 1, before.seconds + now - started
+                    )
 
-    def waited(self) -> Mapping[str, Waited]:
+    def totals(self) -> Mapping[str, WaitTotal]:
         """Return the number and the total time of the waits since the server's start, by engine."""
         with self._lock:
-            return dict(self._waited)
+            return dict(self._totals)

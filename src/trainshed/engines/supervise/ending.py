@@ -47,8 +47,8 @@ class Teardown:
         self._folder = folder
         self._replicas = replicas
         self._note = note
-        self._timer: Timer | None = None
-        self._last_call: Timer | None = None
+        self._kill_timer: Timer | None = None
+        self._terminate_timer: Timer | None = None
         self._kills_since_s: float | None = None
         self._is_reported = False
         self.is_over = False
@@ -57,27 +57,28 @@ class Teardown:
     @property
     def has_begun(self) -> bool:
         """Whether the replicas have received a request to end."""
-        return self._timer is not None
+        return self._kill_timer is not None
 
     def begin(self, order: Order) -> None:
         """Begin to end the replicas; a later order can only shorten the remaining time."""
         if self.is_over:
             return
         grace_s = max(0.0, order.grace_s)
-        is_milder = self._timer and self._timer.at_s <= self._loop.now() + grace_s
-        if self._kills_since_s is not None or is_milder:
+        leaves_more_time = self._kill_timer and self._kill_timer.at_s <= self._loop.now() + grace_s
+        if self._kills_since_s is not None or leaves_more_time:
             return
-        is_first = self._timer is None
+        is_first = self._kill_timer is None
         self._cancel_timers()
         self._give_notice(order)
         if is_first:
             self._replicas.terminate()
         kill_s = self._loop.now() + grace_s  # read the clock again: writing the notice takes time
         last_s = min(_LAST_S_MAX, _LAST_SHARE * order.grace_s)
-        self._timer = self._loop.at(kill_s, self._kill)
-        self._last_call = self._loop.at(kill_s - last_s, self._replicas.terminate_all)
+        self._kill_timer = self._loop.at(kill_s, self._kill)
+        self._terminate_timer = self._loop.at(kill_s - last_s, self._replicas.terminate_all)
 
     def _give_notice(self, order: Order) -> None:
+        """Write the notice file, which tells programs why and until when they may run."""
         until = time.time() + max(0.0, order.grace_s)
         notice = {"reason": order.reason, "message": order.message, "until": until}
         path = PathBeneath.of_file(self._folder.notice, (self._folder.job,))
@@ -89,6 +90,7 @@ class Teardown:
             write_json(f"/proc/self/fd/{shared}/{name}", notice, mode=_READABLE)
 
     def _kill(self) -> None:
+        """SIGKILL every process of the replicas, and repeat this until ``close``."""
         now = self._loop.now()
         if self._kills_since_s is None:
             self._kills_since_s = now
@@ -98,7 +100,7 @@ class Teardown:
             self._is_reported = True
             self._report_unkillable()
         pause_s = min(_PAUSE_S_MAX, max(_FIRST_PAUSE_S, elapsed_s))
-        self._timer = self._loop.after(pause_s, self._kill)
+        self._kill_timer = self._loop.after(pause_s, self._kill)
 
     def _report_unkillable(self) -> None:
         living = tree.living(pid for _, pid in tree.descendants(os.getpid()))
@@ -112,6 +114,6 @@ class Teardown:
         self._replicas.close()
 
     def _cancel_timers(self) -> None:
-        for timer in (self._timer, self._last_call):
+        for timer in (self._kill_timer, self._terminate_timer):
             if timer is not None:
                 timer.cancel()

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two reads of the order file, in case no message announces an order.
 _LOOK_S: Final = 2.0
-#: Seconds between two updates of the short name in ``/tmp``, from which other programs remove old
-#: files.
+#: Seconds between two updates of the time of the link in ``/tmp`` (``short_tmp``): programs that
+#: clean ``/tmp`` remove old files.
 _KEEP_S: Final = 43_200.0
 _WAKE_BYTES: Final = 4096
 _POLL_S: Final = 0.01
@@ -154,6 +154,7 @@ class _Supervisor:
         return self._perform(spec, self._tree)
 
     def _perform(self, spec: AttemptSpec, tree: ProcessTree) -> Ended | None:
+        """Run the attempt until its end; None: its folder was removed before that."""
         log = SegmentWriter(
             self._folder.log,
             after_ns=last_stamp(self._folder.job),
@@ -256,6 +257,7 @@ class _Supervisor:
         self._loop.after(_KEEP_S, self._keep_short_name)
 
     def _wait_until_written(self) -> None:
+        """Wait until the records are on disk, or their folder was removed."""
         while not self._facts.are_written and not self._is_removed():
             self._loop.turn()
 
@@ -276,6 +278,7 @@ class _Supervisor:
 
 
 def _has_begun(folder: AttemptFolder) -> bool:
+    """Return whether an earlier supervisor has recorded the beginning of the attempt."""
     try:
         lines = read_file(PathBeneath.of_file(folder.records)).split(b"\n")
         return any(isinstance(record, Began) for record in map(_parse_record, lines))
@@ -284,6 +287,7 @@ def _has_begun(folder: AttemptFolder) -> bool:
 
 
 def _parse_record(line: bytes) -> Record | None:
+    """Return the record in a line; None if the line is not a valid record."""
     try:
         return decode(line)
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -291,6 +295,7 @@ def _parse_record(line: bytes) -> Record | None:
 
 
 def _read_spec(folder: AttemptFolder, actor: str) -> tuple[AttemptSpec | None, str]:
+    """Return the spec of the attempt, or None and the reason why it cannot be read."""
     try:
         return specs.read(folder.plan), ""
     except (OSError, ValueError) as error:
@@ -298,9 +303,10 @@ def _read_spec(folder: AttemptFolder, actor: str) -> tuple[AttemptSpec | None, s
 
 
 def _open_tree(spec: AttemptSpec) -> ProcessTree:
+    """Open the process tree of the attempt, with a box for each replica and for the preparer."""
     limits = [replica.limits for replica in spec.replicas]
     if spec.prepare is not None:
-        limits.append(limits[0])  # the programs that build packages belong to the job too
+        limits.append(limits[0])  # programs that build packages get the first replica's limits
     name = f"{spec.uid}-{spec.attempt}"
     if spec.remote is not None:  # the replicas run on other nodes, and the cluster makes the boxes
         return open_process_tree(name, 1, mark=spec.mark, allow=kill.WITHOUT_BOXES)

@@ -213,16 +213,17 @@ class Replicas(Gang):
                 "raise it (ulimit -n, or LimitNOFILE of the server's systemd unit)"
             )
             return
-        faults, errors = os.pipe()
+        fault_reader, fault_writer = os.pipe()
         try:
             for index, replica in enumerate(replicas):
-                self._fork(index, replica, errors, self._isolate_replica(replica, folder))
+                program = self._isolate_replica(replica, folder)
+                self._fork(index, replica, fault_writer, program)
         except OSError as error:
             self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
             self.is_worth_another_try = error.errno in _TRANSIENT
         finally:
-            os.close(errors)
-        self._loop.on_readable(faults, partial(self._read_faults, faults))
+            os.close(fault_writer)
+        self._loop.on_readable(fault_reader, partial(self._read_faults, fault_reader))
 
     def end_words(self, task_name: str) -> str:
         """Describe how a replica ended and how much memory it used; empty while it lives."""
@@ -258,6 +259,7 @@ class Replicas(Gang):
         self._is_over = True
 
     def _terminate_orphans(self) -> None:
+        """Send SIGTERM to processes that ended replicas have left."""
         self._looks_for_orphans = False
         if not self._is_over:
             self._terminator.signal_orphans(self.living.values())
@@ -269,9 +271,9 @@ class Replicas(Gang):
         self._tree.kill()
 
     def _fork(
-        self, index: int, replica: ReplicaSpec, errors: int, program: IsolatedProgram
+        self, index: int, replica: ReplicaSpec, fault_writer: int, program: IsolatedProgram
     ) -> None:
-        """Start the program of one replica; the fork writes an error to ``errors``."""
+        """Start the program of one replica; the fork writes an error to ``fault_writer``."""
         parent = os.getpid()
 
         def enter() -> None:
@@ -289,7 +291,7 @@ class Replicas(Gang):
             pid = fork_exec(
                 command,
                 wiring,
-                errors,
+                fault_writer,
                 descriptors=self._descriptors,
                 enter=enter,
                 number=index,
@@ -303,10 +305,11 @@ class Replicas(Gang):
         self._children.expect(pid, partial(self._handle_exit, index))
 
     def _spared(self) -> Collection[int]:
-        """Return the pids of the processes that connect the attempt's network."""
+        """Return the pids of helper processes of the attempt's network, which end later."""
         return () if self._network is None else self._network.way_out.processes
 
     def _isolate_replica(self, replica: ReplicaSpec, folder: AttemptFolder) -> IsolatedProgram:
+        """Prepare the program of a replica with its isolation and its mounts."""
         if replica.hosts and not os.path.exists(folder.hosts):
             mounts.write_hosts(folder.hosts, replica.hosts)
         private = _private_folders(replica.isolation, folder)
@@ -324,14 +327,14 @@ class Replicas(Gang):
     def _view(self, index: int) -> ReplicaView | None:
         return self._replicas[index].isolation
 
-    def _read_faults(self, faults: int) -> None:
+    def _read_faults(self, fault_reader: int) -> None:
         """Read errors of the forks until each has executed its program or has ended."""
-        data = os.read(faults, _FAULT_BYTES_MAX)
+        data = os.read(fault_reader, _FAULT_BYTES_MAX)
         self._faults += data
         if data:
             return
-        self._loop.forget(faults)
-        os.close(faults)
+        self._loop.forget(fault_reader)
+        os.close(fault_reader)
         if self._faults and self.fault is None:
             fault = read_fault(self._faults)
             name = self._replicas[fault.number].task_name
@@ -339,6 +342,7 @@ class Replicas(Gang):
         self.have_started = self.fault is None
 
     def _handle_exit(self, index: int, death: Death) -> None:
+        """Record the exit of a replica, and end the processes that it left during a teardown."""
         del self.living[index]
         replica = self._replicas[index]
         signum = signal_in(replica.isolation, death.exit_code)
@@ -378,7 +382,7 @@ def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> mounts.
     if view is None:
         return mounts.NO_FOLDERS
     user = view.uid and (view.uid, view.gid or view.uid)
-    home = mounts.HOME if mounts.HOME in (there for _, there in view.folders) else folder.work
+    home = mounts.HOME if mounts.HOME in (target for _, target in view.folders) else folder.work
     if user and not os.path.exists(folder.passwd):
         mounts.write_passwd(folder.passwd, *user, home)
     has_profile = bool(view.folders) and (

@@ -44,7 +44,7 @@ def _waits(engines: Engines) -> Metric:
         "From the hand-over to an engine's queue to the start there",
         labels=["engine"],
     )
-    for name, waited in engines.waits.waited().items():
+    for name, waited in engines.waits.totals().items():
         family.add_metric([name], waited.attempts, waited.seconds)
     return family
 
