@@ -43,7 +43,7 @@ class AttemptTable(Generic[T]):
         self._unreadable: set[AttemptKey] = set()
 
     def get(self, key: AttemptKey) -> T:
-        """Return the entry of an attempt, and make it if there is none."""
+        """Return the entry of an attempt; make the entry if the table has none."""
         with self.lock:
             if key not in self._attempts:
                 self._attempts[key] = self._make(key)

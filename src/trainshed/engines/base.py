@@ -82,7 +82,7 @@ AttemptAt = Callable[[Endpoint, Endpoint], AttemptKey | None]
 
 
 class JobListeners(NamedTuple):
-    """Listening sockets in the network of an attempt; its replicas connect to the gateway there."""
+    """Listening sockets in the network of an attempt, by which replicas connect to the gateway."""
 
     sockets: tuple[socket.socket, ...]
     """Empty if the attempt uses the network of the machine."""
@@ -115,13 +115,13 @@ class Traits:
     containers: RuntimeChoice = NONE
     """The container runtime of the nodes, or the reason why they have none."""
     isolation: str = ""
-    """How the engine isolates programs of jobs, as text for people; empty: not known."""
+    """The isolation of jobs' programs, as text for people; empty: not known."""
     uids: tuple[int, int] | None = None
     """The first and the last user id for projects on the nodes; the user id of a project is the
     first id plus ``Owner.number``.  None: projects have no users of their own."""
     leftovers: str = ""
-    """How the engine ends processes that a killed supervisor has left, as text for people; empty:
-    not known."""
+    """The means by which the engine ends processes that a killed supervisor has left, as text for
+    people; empty: not known."""
     has_names: bool = False
     """Whether replicas can resolve the names in ``LaunchPlan.hosts``."""
     has_networks: bool = False
@@ -205,7 +205,7 @@ class JobNeeds:
 
     demand: JobDemand
     running_s_max: float | None = None
-    """How long the job may be RUNNING, in seconds; None: no limit."""
+    """The maximum time in state RUNNING, in seconds; None: no limit."""
     wants: Mapping[str, str] = field(default_factory=dict)
     """Labels that the engine reads, as in ``Claim.wants``."""
     images: tuple[str, ...] = ()

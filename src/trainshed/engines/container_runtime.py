@@ -1,4 +1,4 @@
-"""The container runtime of a machine, or why there is none."""
+"""The container runtime of a machine, or the reason why the machine has none."""
 
 from typing import Final, NamedTuple
 
@@ -66,7 +66,7 @@ class RuntimeChoice(NamedTuple):
         "a container runtime on the server (docker, podman or apptainer); then a restart of the "
         "server"
     )
-    """What to install or set to get a runtime, as text for messages."""
+    """The software to install or the setting to change to get a runtime, as text for messages."""
 
     def with_isolation(self, *, is_read_only: bool, is_root: bool = False) -> "RuntimeChoice":
         """Return the runtime with isolation, for jobs of a server.

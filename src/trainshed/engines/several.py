@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 #: Maximum of attempts in memory; above this, ``Engines`` reads the names from the store again.
 _REMEMBERED_MAX: Final = 100_000
-#: How long ``Engines.close`` waits for all engines together, in seconds.
+#: The maximum time that ``Engines.close`` waits for all engines together, in seconds.
 _CLOSE_S: Final = 2.0
 #: The traits of an engine that this server runs without; no caller reads its ``python``.
 _ABSENT: Final = Traits(reach=NodeLocation.ANY, python="")
@@ -46,7 +46,7 @@ class ServedEngine:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that jobs of this engine get; a label of a job overrides the same label here."""
     environments: Mapping[str, str] = field(default_factory=dict)
-    """Interpreters on its nodes by the names of environments."""
+    """Paths of interpreters on the nodes of the engine, by the names of environments."""
 
 
 class Engines:
@@ -81,7 +81,7 @@ class Engines:
 
     @property
     def nearest(self) -> Engine:
-        """The engine that runs jobs on the server's machine; if there is none, the first."""
+        """The engine that runs jobs on the server's machine; without such an engine, the first."""
         local = (engine for engine in self if engine.traits.reach is NodeLocation.THIS_MACHINE)
         return next(local, self.served[self.first].engine)
 
@@ -171,11 +171,11 @@ class Engines:
         return wishes(labels, served.labels if served else None)
 
     def make_judge(
-        self, needs: JobNeeds, never: Callable[[JobDemand], Explanation | None]
+        self, needs: JobNeeds, judge_nodes: Callable[[JobDemand], Explanation | None]
     ) -> Callable[[str], Explanation | None]:
-        """Return a function that says why the engine of a name can never run the job.
+        """Return a function that returns why the engine of a name can never run the job.
 
-        ``never`` returns why no node of the server's own placement can ever run a demand.
+        For engines without a queue, ``judge_nodes`` returns why no node can ever run the demand.
         """
 
         def judge(name: str) -> Explanation | None:
@@ -183,12 +183,12 @@ class Engines:
             why = self._ask_engine(name, "judge", lambda engine: engine.judge(own_needs), None)
             if why or self.traits_of(name).places is PlacedBy.ENGINE:
                 return why
-            return never(replace(needs.demand, engine=name))
+            return judge_nodes(replace(needs.demand, engine=name))
 
         return judge
 
     def list_nodes(self, name: str) -> Sequence[Node] | None:
-        """Return the nodes of an engine; None: it does not answer now."""
+        """Return the nodes of an engine; None: the engine does not answer now."""
 
         def name_nodes(engine: Engine) -> Sequence[Node] | None:
             return [replace(node, engine=name) for node in engine.fleet()]
@@ -211,14 +211,14 @@ class Engines:
         if len(self.served) == 1:
             self.served[self.first].engine.close()
             return
-        closing = [
+        threads = [
             threading.Thread(target=self._close, args=(name,), daemon=True, name=f"close-{name}")
             for name in self.served
         ]
-        for thread in closing:
+        for thread in threads:
             thread.start()
         until = time.monotonic() + _CLOSE_S
-        for thread in closing:
+        for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
 
     def _close(self, name: str) -> None:
@@ -228,11 +228,13 @@ class Engines:
             _LOG.exception("cannot close the engine %s", name)
 
     def _describe_missing(self, name: str) -> str:
+        """Return the message for an engine that this server does not run, with the reason."""
         why = self.failed.get(name)
         message = f"this server runs without the engine {name}"
         return f"{message}: {why.message}" if why else message
 
     def _names_of(self, keys: Collection[AttemptKey]) -> dict[AttemptKey, str]:
+        """Return the present name of each attempt's engine, from memory or from the store."""
         # only one lookup for each key: another thread may clear the dictionary meanwhile
         names = {key: name for key in keys if (name := self._names.get(key)) is not None}
         if unknown := [key for key in keys if key not in names]:

@@ -46,10 +46,11 @@ class LineBuffer:
         return lines
 
     def _feed_plain(self, data: bytes) -> list[str] | None:
-        """Do the same as ``feed``, but faster; None: ``feed`` must take the slow way.
+        """Return the same lines as ``feed``, but faster.
 
-        That is so if the data has a carriage return, or if a line may be too long.  In UTF-8, no
-        other character contains a newline byte, so all lines can be decoded together.
+        None: the data has a carriage return, or a line may be too long; then ``feed`` must search
+        the data.  In UTF-8, no other character contains a newline byte, so all lines can be decoded
+        together.
         """
         if b"\r" in data or self._rest.endswith(b"\r"):
             return None

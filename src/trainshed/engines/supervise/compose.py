@@ -26,7 +26,7 @@ from trainshed.model.network import NetworkLayout
 
 #: Seconds from SIGTERM to SIGKILL for processes that still run at the end of the job.
 GRACE_S: Final = 10.0
-#: How many seconds workers of an all-reduce job may run on after the end of the primary.
+#: Seconds that workers of an all-reduce job may run on after the end of the primary.
 SETTLE_S: Final = 1.0
 _TRIAL: Final = "CLOUD_ML_TRIAL_ID"
 

@@ -78,7 +78,7 @@ class Teardown:
         self._terminate_timer = self._loop.at(kill_s - last_s, self._replicas.terminate_all)
 
     def _give_notice(self, order: Order) -> None:
-        """Write the notice file, which tells programs why and until when they may run."""
+        """Write the notice file with the reason of the stop and the end of the grace period."""
         until = time.time() + max(0.0, order.grace_s)
         notice = {"reason": order.reason, "message": order.message, "until": until}
         path = PathBeneath.of_file(self._folder.notice, (self._folder.job,))

@@ -32,8 +32,8 @@ class SocketHandover:
     def answer(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         """Answer a message that requests the sockets; ignore other messages.
 
-        The first descriptor of the message is a connection to the server, and the answer goes
-        there.  The connection stays open until the end of the network.  Raises OSError.
+        The first descriptor of the message is a connection to the server, which gets the answer.
+        The connection stays open until the end of the network.  Raises OSError.
         """
         listeners = self._listeners()
         if message.get("do") != HAND_OVER or not descriptors or listeners is None:

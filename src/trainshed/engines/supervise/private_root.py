@@ -3,7 +3,8 @@
 A folder can be mounted only over an existing folder.  If this module made ``/workspace`` on the
 machine itself, the folder would remain after the job, and all replicas of all jobs would share it.
 So the root of a replica is a skeleton: a folder in the attempt's folder.  Every entry of the
-machine's root is mounted into the skeleton unchanged, and the missing folders are made there.
+machine's root is mounted into the skeleton unchanged, and the missing folders are made in the
+skeleton.
 
 If a folder exists on the machine and is not empty, the replica gets an overlay: programs read the
 machine's files, and files that the programs write go to the attempt's folder.

@@ -1,4 +1,4 @@
-"""Starts the replicas of an attempt, all or none, signals them, and records how each ends."""
+"""Starts the replicas of an attempt, all or none, sends them signals, and records their exits."""
 
 import errno
 import os
@@ -102,15 +102,15 @@ class Gang(ABC):
         self.living: dict[int, int] = {}
         """The pids of the living replicas, by index."""
         self.exits: dict[int, ReplicaExit] = {}
-        """How replicas ended, by index, in the order in which this process learned it."""
+        """The exits of ended replicas, by index, in the order in which this process saw them."""
         self.have_started = False
         """Whether every replica has started."""
         self.fault: str | None = None
-        """Why the replicas could not start; None: no fault so far."""
+        """The reason why the replicas could not start; None: no fault so far."""
         self.is_worth_another_try = False
         """Whether the machine caused the fault, and a later try may succeed."""
         self.lost: str | None = None
-        """Why the exit of a replica can never be read; None: all exits can be read."""
+        """The reason why a replica's exit can never be read; None: all exits can be read."""
 
     @abstractmethod
     def gather(self) -> bool:

@@ -48,7 +48,7 @@ def _suggest_folder(bucket: str, replica: ReplicaSpec) -> str:
     """Return text that names the bucket's folder for ``open()``; empty if there is none."""
     mode = replica.isolation.mode if replica.isolation else ""
     has_mounts = mode in {USERS, SANDBOX} or (mode != LANDLOCK and mounts.allowed())
-    if has_mounts and any(there.startswith(f"{mounts.GCS}/") for _, there in replica.binds):
+    if has_mounts and any(target.startswith(f"{mounts.GCS}/") for _, target in replica.binds):
         return f", or write to {mounts.GCS}/{bucket}/..."
     if "TRAINSHED_BUCKETS" in replica.env:
         return f", or write to {replica.env['TRAINSHED_BUCKETS']}/{bucket}/..."
