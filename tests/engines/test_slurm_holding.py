@@ -158,7 +158,7 @@ def test_what_may_be_tried_again_is_kept(world, end, order, is_kept):
     world.record(end)
     if order:
         world.attempt().give_order(Order(1.0, order))
-    assert bool(hold.seconds(world.attempt())) is is_kept
+    assert bool(hold.hold_seconds(world.attempt())) is is_kept
 
 
 def test_without_the_setting_nothing_is_kept(world):

@@ -53,7 +53,7 @@ def test_only_whole_numbers_that_stand_for_something_are_replaced():
     at = marks.addresses(KEY, [ReplicaShape(Role.WORKER, 2)])[Role.WORKER, 2]
     replacements = {at.host: "10.0.0.2", str(at.port): "1234"}
     text = f'{{"a": "{at.text}", "b": {at.port}}} x{at.port}1 1{at.port} 4999999999 {{ts-host-1}}'
-    assert marks.filled(text, replacements) == (
+    assert marks.replace_marks(text, replacements) == (
         f'{{"a": "10.0.0.2:1234", "b": 1234}} x{at.port}1 1{at.port} 4999999999 {{ts-host-1}}'
     )
 
@@ -62,5 +62,5 @@ def test_only_whole_numbers_that_stand_for_something_are_replaced():
     "shape", [ReplicaShape(Role.WORKER, 10_000), ReplicaShape(Role.WORKER, 0, 100)]
 )
 def test_what_has_no_mark_is_refused(shape):
-    with pytest.raises(ValueError, match="10000 replicas at most, and each 1 to 99 ports"):
+    with pytest.raises(ValueError, match="at most 10000 replicas, and each 1 to 99 ports"):
         marks.addresses(KEY, [shape])

@@ -20,7 +20,7 @@ from trainshed.engines.supervise.leftovers import list_marked
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.warden import dialing, proof
 from trainshed.engines.warden.listening import WardenListener
-from trainshed.engines.warden.ports import PortRuns
+from trainshed.engines.warden.ports import PortReservation
 from trainshed.engines.warden.protocol import Channel
 from trainshed.model.launch_plan import Environment
 from trainshed.model.roles import Role
@@ -56,7 +56,7 @@ def listener(loop):
     proven = []
     listener = WardenListener(loop, SECRET, proven.append)
     listener.proven = proven
-    listener.port = int(listener.place("").split(";")[1])
+    listener.port = int(listener.list_addresses("").split(";")[1])
     yield listener
     listener.close()
     for end in proven:
@@ -88,9 +88,9 @@ def read(loop, end, length):
 def prove(loop, end):
     """What a warden says; the launcher's proof is looked at."""
     theirs, ours = read(loop, end, proof.NONCE), proof.new_nonce()
-    message = ours + proof.of_warden(SECRET, theirs, ours)
+    message = ours + proof.prove_warden(SECRET, theirs, ours)
     end.sendall(message)
-    assert read(loop, end, proof.PROOF) == proof.of_launcher(SECRET, theirs, ours)
+    assert read(loop, end, proof.PROOF) == proof.prove_launcher(SECRET, theirs, ours)
     return message
 
 
@@ -138,7 +138,7 @@ def test_what_one_end_has_said_proves_nothing_again(loop, listener):
     assert read(loop, echo, 1) == b""
     mirror = call(listener)
     nonce = read(loop, mirror, proof.NONCE)
-    mirror.sendall(nonce + proof.of_launcher(SECRET, nonce, nonce))
+    mirror.sendall(nonce + proof.prove_launcher(SECRET, nonce, nonce))
     assert read(loop, mirror, 1) == b""
     assert len(listener.proven) == 1
     for client in (friend, echo, mirror):
@@ -168,10 +168,10 @@ def test_a_warden_tells_a_stranger_nothing_that_is_of_use():
 
 def test_a_proof_is_the_hmac_of_the_standard():
     key, message = SECRET.encode(), os.urandom(100)
-    assert proof.mac(key, message) == hmac.digest(key, message, "sha256")
-    assert proof.mac(b"short", b"") == hmac.digest(b"short", b"", "sha256")
+    assert proof.compute_hmac(key, message) == hmac.digest(key, message, "sha256")
+    assert proof.compute_hmac(b"short", b"") == hmac.digest(b"short", b"", "sha256")
     with pytest.raises(ValueError, match="at most 64 bytes"):
-        proof.mac(b"x" * 65, b"")
+        proof.compute_hmac(b"x" * 65, b"")
 
 
 def test_proofs_are_compared_whole():
@@ -211,7 +211,9 @@ def test_a_frame_that_is_too_long_ends_the_connection(loop, pair):
     _, theirs, heard, ended = pair
     theirs.sendall(struct.pack("!IB", 1001, 0))
     until(loop, lambda: ended)
-    assert ended == ["sent a malformed message: ValueError('a frame is too long: 1001 bytes')"]
+    assert ended == [
+        "sent a malformed message: ValueError('a frame must have at most 1000 bytes, got 1001')"
+    ]
     assert not heard
 
 
@@ -222,7 +224,7 @@ def test_what_is_not_taken_waits_and_nothing_is_lost(loop, pair):
     count = 200
     for at in range(count):
         channel.send(1, bytes([at]) * 10_000)
-    assert channel.waiting > 0
+    assert channel.unsent_bytes > 0
     drained.clear()
     theirs.setblocking(False)
     came = bytearray()
@@ -233,13 +235,13 @@ def test_what_is_not_taken_waits_and_nothing_is_lost(loop, pair):
         return len(came) == count * 10_005
 
     until(loop, has_come)
-    assert channel.waiting == 0
+    assert channel.unsent_bytes == 0
     assert drained
     assert bytes(came) == b"".join(frame(1, bytes([at]) * 10_000) for at in range(count))
 
 
 def test_ports_of_two_wardens_of_a_node_are_never_the_same():
-    first, second = PortRuns(), PortRuns()
+    first, second = PortReservation(), PortReservation()
     ranges = [range(at, at + 3) for at in (first.take(3), second.take(3))]
     assert not set(ranges[0]) & set(ranges[1])
     with socket.socket() as probe, pytest.raises(OSError, match="in use"):

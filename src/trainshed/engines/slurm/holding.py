@@ -285,7 +285,7 @@ def _is_of(folder: AttemptFolder, held: KeptAllocation) -> bool:
 def _hold_seconds(folder: AttemptFolder) -> float:
     """Return the seconds for which its launcher keeps its nodes; 0: it does not keep them."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return hold.seconds(folder)
+        return hold.hold_seconds(folder)
     return 0.0
 
 

@@ -1,8 +1,8 @@
 """Builds the archives for nodes: one with launcher and warden, one with the trainer library.
 
-Both contain only sources of this installation, are named by a hash of their content, and are the
-same at every build.  A node needs nothing but Python 3.9, so these sources are written for 3.9
-(pyproject.toml lists them).  Only their annotations are newer: Python does not evaluate them.
+Both contain only sources of this installation and are named by a hash of their content.  Every
+build gives the same bytes.  A node needs nothing but Python 3.9, so these sources are written for
+3.9 (pyproject.toml lists them).  Only their annotations are newer: Python does not evaluate them.
 """
 
 import ast
@@ -70,9 +70,9 @@ def _make_archive(name: str, files: Mapping[str, bytes]) -> Archive:
 
 
 def _list_modules(first: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the modules of Trainshed that a module needs, with their packages, as (path, source).
+    """Yield (path, source) of each module of Trainshed that a module imports, and of its packages.
 
-    Imports inside functions count too.
+    Imports inside functions count too, and so do the imports of imported modules.
     """
     waiting, modules = [first], {first}
     while waiting:
@@ -90,7 +90,7 @@ def _list_modules(first: str) -> Iterator[tuple[str, bytes]]:
 
 
 def list_imports(source: str | bytes) -> set[str]:
-    """List the modules that a program may import; some may be names inside modules."""
+    """List the modules that a program may import; some of the names may not be modules."""
     modules: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(source)]
     while waiting:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from trainshed.engines.supervise.record.spec import ReplicaMarks, ReplicaSpec
-from trainshed.engines.warden.marks import filled
+from trainshed.engines.warden.marks import replace_marks
 
 LOOPBACK: Final = "127."
 
@@ -20,19 +20,19 @@ class Arrival(NamedTuple):
 
 
 def resolve_marks(
-    arrivals: Sequence[Arrival], marks: Sequence[ReplicaMarks], outside: Callable[[], str]
+    arrivals: Sequence[Arrival], marks: Sequence[ReplicaMarks], find_outside: Callable[[], str]
 ) -> dict[str, str]:
     """Map every mark to the address or port that it stands for.
 
-    ``outside`` returns an address of the launcher's node that other nodes can reach, or "".
-    It may wait for DNS, so it is called only for a warden that needs it.
+    ``find_outside`` returns an address of the launcher's node that other nodes can reach, or "".
+    This function may wait for DNS, so it is called only for a warden that needs such an address.
     """
     replacements = {}
-    for arrival, own in zip(arrivals, marks):
-        replacements[own.host] = _address_of(arrival, arrivals, outside)
-        ports = {mark: arrival.first_port + index for index, mark in enumerate(own.ports)}
-        if own.rendezvous:
-            ports[own.rendezvous] = arrival.rendezvous_port
+    for arrival, replica_marks in zip(arrivals, marks):
+        replacements[replica_marks.host] = _choose_address(arrival, arrivals, find_outside)
+        ports = {mark: arrival.first_port + index for index, mark in enumerate(replica_marks.ports)}
+        if replica_marks.rendezvous:
+            ports[replica_marks.rendezvous] = arrival.rendezvous_port
         replacements.update((str(mark), str(port)) for mark, port in ports.items())
     return replacements
 
@@ -40,15 +40,19 @@ def resolve_marks(
 def fill_marks(replica: ReplicaSpec, replacements: Mapping[str, str]) -> ReplicaSpec:
     """Replace the marks in a replica's command, environment variables and host names."""
     return replica._replace(
-        argv=tuple(filled(word, replacements) for word in replica.argv),
-        env={name: filled(text, replacements) for name, text in replica.env.items()},
-        hosts=tuple((filled(address, replacements), name) for address, name in replica.hosts),
+        argv=tuple(replace_marks(word, replacements) for word in replica.argv),
+        env={name: replace_marks(text, replacements) for name, text in replica.env.items()},
+        hosts=tuple(
+            (replace_marks(address, replacements), name) for address, name in replica.hosts
+        ),
     )
 
 
-def _address_of(arrival: Arrival, arrivals: Sequence[Arrival], outside: Callable[[], str]) -> str:
-    """Return a warden's address, or ``outside()`` in place of loopback for other nodes."""
+def _choose_address(
+    arrival: Arrival, arrivals: Sequence[Arrival], find_outside: Callable[[], str]
+) -> str:
+    """Return a warden's address, or ``find_outside()`` in place of loopback for other nodes."""
     is_one_node = len({peer.node for peer in arrivals}) == 1
     if is_one_node or not arrival.address.startswith(LOOPBACK):
         return arrival.address
-    return outside() or arrival.address
+    return find_outside() or arrival.address

@@ -1,4 +1,4 @@
-"""Composes the spec for a launcher: that of an attempt with replicas on other machines."""
+"""Composes the spec of an attempt whose replicas run on other machines, for its launcher."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import PYTHON_WORD, LaunchPlan, ReplicaPlan
 
-#: Further variables of a node for programs: the GPUs that they may use, and the temporary folder.
+#: Further variables of a node that programs get: the usable GPUs, and the temporary folder.
 KEEPS: Final = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
                 "ZE_AFFINITY_MASK", "TMPDIR")  # fmt: skip
 
@@ -55,7 +55,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     ends by itself, ``runtime`` is the runtime for images on the nodes.  Raises ValueError if the
     steps and the replicas do not match, EngineFault if there is no runtime for an image.
     """
-    _check(steps, len(plan.replicas))
+    _check_steps(steps, len(plan.replicas))
     remote = RemoteRule(
         steps=tuple(steps),
         marks=marks.list_used(
@@ -92,12 +92,12 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
 
 
 def write(folder: AttemptFolder, spec: AttemptSpec) -> None:
-    """Write the plan file of an attempt, durably.  Raises OSError."""
+    """Write the spec to the plan file of an attempt, durably.  Raises OSError."""
     folder.make()
     write_json(folder.plan, encode(spec), durably=True)
 
 
-def _check(steps: Sequence[StepRule], replicas: int) -> None:
+def _check_steps(steps: Sequence[StepRule], replicas: int) -> None:
     indexes = sorted(
         index for step in steps for index in range(step.first, step.first + step.tasks)
     )
@@ -110,7 +110,7 @@ def _check(steps: Sequence[StepRule], replicas: int) -> None:
 def _compose_replica(
     plan: LaunchPlan, key: AttemptKey, folder: AttemptFolder, replica: ReplicaPlan
 ) -> ReplicaSpec:
-    """Compose a replica without limits, which the cluster sets; the warden adds its node's part."""
+    """Compose a replica without limits: the cluster sets them, and the warden adds variables."""
     python = PYTHON_WORD if needs_packages(plan) else plan.environment.python
     command = compose_command(replica, python=python)
     spec = process_of(key, folder, plan, replica, command.argv, command.env)

@@ -1,4 +1,4 @@
-"""The launcher's connection to one warden, and what the warden has reported of its replica."""
+"""The launcher's connection to one warden, and the last reports about its replica."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,20 +19,24 @@ class WardenConnection:
         self.prepared: Mapping[str, Any] | None = None
         self.has_started = False
         self.is_empty = False
-        """Whether the warden has said that no process is left, and so sends no more output."""
+        """Whether the warden has reported that no process is left; no more output follows."""
         self.is_gone = False
+        """Whether the connection is closed, or the command ended before the warden connected."""
         self.unanswered = 0
-        """How many pings in a row the warden has not answered."""
+        """The number of pings in a row that the warden has not answered."""
         self.beat_ns = 0
+        """The time of the program's last heartbeat by the clock of its node; 0: none yet."""
         self.usage = Usage()
         self.inlets: dict[int, StreamInput] = {}
-        self.tell: Callable[[str], object] | None = None
+        self.on_stacks: Callable[[str], object] | None = None
+        """The function to call with the stacks that the warden sends; None: ignore them."""
 
-    def say(self, do: str, **more: Any) -> None:
-        """Send an order to the warden, if it is connected."""
+    def say(self, do: str, **more_fields: Any) -> None:
+        """Send an order to the warden, if the warden is connected."""
         if self.channel is not None:
-            self.channel.say({"do": do, **more})
+            self.channel.say({"do": do, **more_fields})
 
     @property
     def is_over(self) -> bool:
+        """Whether the warden has no process left, or is gone."""
         return self.is_empty or self.is_gone

@@ -13,14 +13,16 @@ from trainshed.engines.warden.protocol import LAUNCHER, PROVE_S, SECRET
 
 _PAUSE_S: Final = 0.2
 _PAUSE_S_MAX: Final = 5.0
-#: The launcher gives up first, and its message names the missing wardens.
+#: Seconds until a warden gives up.  The launcher gives up earlier, with a message that names the
+#: wardens that have not connected.
 _DIAL_S_MAX: Final = 1200.0
 
 
 def dial(env: Mapping[str, str]) -> socket.socket:
     """Connect to the launcher; both ends prove that they know the secret.
 
-    Raises OSError if no address of the launcher answers within 20 minutes.
+    Raises OSError if no address of the launcher answers within 20 minutes, KeyError or ValueError
+    if the variables for wardens are missing or malformed.
     """
     name, port, addresses, variable = env[LAUNCHER].split(";")
     hosts = [env.get(variable, ""), *addresses.split(",")]
@@ -37,11 +39,11 @@ def _dial_any(endpoints: list[tuple[str, int]], secret: str) -> socket.socket:
             try:
                 return _connect(endpoint, secret)
             except OSError as error:
-                why = f"{endpoint[0]}:{endpoint[1]}: {error.strerror or error}"
+                reason = f"{endpoint[0]}:{endpoint[1]}: {error.strerror or error}"
         if time.monotonic() > until_s:
-            raise OSError(f"cannot connect to the launcher within {_DIAL_S_MAX:g} s: {why}")
+            raise OSError(f"cannot connect to the launcher within {_DIAL_S_MAX:g} s: {reason}")
         sys.stderr.write(
-            f"{socket.gethostname()}: cannot connect to the launcher: {why}; retrying in "
+            f"{socket.gethostname()}: cannot connect to the launcher: {reason}; retrying in "
             f"{pause_s:g} s\n"
         )
         time.sleep(pause_s)
@@ -49,35 +51,37 @@ def _dial_any(endpoints: list[tuple[str, int]], secret: str) -> socket.socket:
 
 
 def _connect(endpoint: tuple[str, int], secret: str) -> socket.socket:
-    """Raises OSError if no program or another program listens at the endpoint."""
-    end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    """Connect and exchange proofs.  Raises OSError if no launcher of the attempt listens."""
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        end.settimeout(PROVE_S)
-        end.connect((endpoint[0].encode(), endpoint[1]))  # with a text, Python imports a codec
-        _prove(end, secret)
+        connection.settimeout(PROVE_S)
+        connection.connect(
+            (endpoint[0].encode(), endpoint[1])
+        )  # for a str, Python would import a codec
+        _prove(connection, secret)
     except BaseException:
-        end.close()
+        connection.close()
         raise
-    return end
+    return connection
 
 
-def _prove(end: socket.socket, secret: str) -> None:
+def _prove(connection: socket.socket, secret: str) -> None:
     until_s = time.monotonic() + PROVE_S
-    launcher_nonce, own_nonce = _receive(end, proof.NONCE, until_s), proof.new_nonce()
-    end.sendall(own_nonce + proof.of_warden(secret, launcher_nonce, own_nonce))
-    answer = _receive(end, proof.PROOF, until_s)
+    launcher_nonce, own_nonce = _receive(connection, proof.NONCE, until_s), proof.new_nonce()
+    connection.sendall(own_nonce + proof.of_warden(secret, launcher_nonce, own_nonce))
+    answer = _receive(connection, proof.PROOF, until_s)
     if not is_same(answer, proof.of_launcher(secret, launcher_nonce, own_nonce)):
-        raise OSError("another program listens there")
+        raise OSError("another program listens at this address: it does not know the secret")
 
 
-def _receive(end: socket.socket, length: int, until_s: float) -> bytes:
+def _receive(connection: socket.socket, length: int, until_s: float) -> bytes:
     """Receive ``length`` bytes.  Raises OSError if they do not arrive in time."""
     buffer = b""
     while len(buffer) < length:
-        end.settimeout(max(0.001, until_s - time.monotonic()))
-        data = end.recv(length - len(buffer))
+        connection.settimeout(max(0.001, until_s - time.monotonic()))
+        data = connection.recv(length - len(buffer))
         if not data:
-            raise OSError("another program listens there, or many wardens connect at once")
+            raise OSError("another program listens at this address, or too many wardens connect")
         buffer += data
     return buffer
 

@@ -10,7 +10,7 @@ class Duty(enum.Enum):
 
     TELL_FAULT = "tell the launcher that the replica cannot be started"
     TELL_START = "tell the launcher that the replica runs"
-    TELL_EXIT = "write the exit down and tell it to the launcher"
+    TELL_EXIT = "write the exit to the attempt's folder and report it to the launcher"
     TELL_EMPTY = "tell the launcher that no process is left"
     LEAVE = "exit"
 
@@ -23,7 +23,7 @@ class WardenFacts(NamedTuple):
     has_started: bool
     has_exited: bool
     is_ordered: bool
-    """Whether the launcher has ordered the end, or the warden has decided it."""
+    """Whether the launcher has ordered the end of the replica, or the warden has decided it."""
     has_launcher: bool
     """Whether the connection to the launcher is open."""
 
@@ -34,13 +34,13 @@ _IS_DUE: Final[Mapping[Duty, Callable[[WardenFacts, _Done], bool]]] = {
     Duty.TELL_START: lambda facts, done: facts.has_started and Duty.TELL_FAULT not in done,
     Duty.TELL_EXIT: lambda facts, _: facts.has_exited,
     Duty.TELL_EMPTY: lambda facts, _: facts.is_ordered,
-    # a launcher ends the warden by a message; without one the warden ends itself
+    # a launcher orders its warden to exit; without a launcher the warden exits by itself
     Duty.LEAVE: lambda facts, done: not facts.has_launcher and Duty.TELL_EMPTY in done,
 }
 
 
-def list_due(learn: Callable[[], WardenFacts], done: _Done) -> Iterator[Duty]:
-    """Yield the duties that are due; facts and ``done`` may change while they are performed."""
+def list_due(collect_facts: Callable[[], WardenFacts], done: _Done) -> Iterator[Duty]:
+    """Yield the duties that are due; each may change the facts and ``done`` for the next duty."""
     for duty in Duty:
-        if duty not in done and _IS_DUE[duty](learn(), done):
+        if duty not in done and _IS_DUE[duty](collect_facts(), done):
             yield duty

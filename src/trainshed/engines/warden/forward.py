@@ -17,15 +17,15 @@ from trainshed.engines.warden.protocol import BYTES_MAX, STDERR, STDOUT, Channel
 #: F_SETPIPE_SZ of fcntl.h: a larger pipe needs fewer reads.
 _SET_PIPE_SIZE: Final = 1031
 _PIPE_BYTES: Final = 1 << 20
-#: Limit of unsent bytes in memory: above it, the pipes are not read until all have been sent.
+#: Limit of unsent bytes in memory.  Above it, the pipes are not read until all bytes are sent.
 _WAITING_BYTES_MAX: Final = 1 << 20
-#: More than a pipe holds: enough for all output of an ended replica, and still an end if another
-#: process keeps writing.
+#: Limit of reads from one pipe by ``drain``.  It is enough for all output of an ended replica, and
+#: ``drain`` still ends if another process keeps writing.
 _DRAIN_READS: Final = 64
 
 
 class Forward:
-    """The pipes of one replica, and the connection to which their bytes go."""
+    """The pipes of one replica, and the connection that sends their output to the launcher."""
 
     def __init__(self, loop: Loop, channel: Channel) -> None:
         self._loop = loop
@@ -35,29 +35,29 @@ class Forward:
         channel.drained = self._resume
 
     def open(self, source: OutputSource, stream: str) -> int:
-        """Make a pipe; return the program's end, which the caller closes after the fork."""
+        """Make a pipe; return its writing end, which the caller closes after the fork."""
         del source
         reader, writer = os.pipe()
         with suppress(OSError):
             fcntl.fcntl(reader, _SET_PIPE_SIZE, _PIPE_BYTES)
         os.set_blocking(reader, False)
         self._pipes[reader] = STDOUT if stream == "stdout" else STDERR
-        self._listen(reader)
+        self._update_watch(reader)
         return writer
 
     def note(self, text: str, severity: str = "INFO") -> None:
-        """Write a line of the engine to the log."""
+        """Send a line of the engine to the launcher, for the job's log."""
         self._channel.say({"is": "note", "text": text, "severity": severity})
 
     def drain(self) -> None:
-        """Forward all output so far, also while the launcher reads nothing."""
+        """Forward all output that the pipes contain, even while the launcher reads nothing."""
         for reader in list(self._pipes):
             reads = _DRAIN_READS
             while reads and self._read(reader):
                 reads -= 1
 
     def finish(self) -> None:
-        """Forward the rest, also of pipes that another process holds open, and close them."""
+        """Forward the remaining output and close all pipes, also if another process writes."""
         self.drain()
         for reader in list(self._pipes):
             self._close(reader)
@@ -72,19 +72,19 @@ class Forward:
             self._close(reader)
             return False
         self._channel.send(self._pipes[reader], data)
-        if self._channel.waiting > _WAITING_BYTES_MAX and not self._is_paused:
+        if self._channel.unsent_bytes > _WAITING_BYTES_MAX and not self._is_paused:
             self._is_paused = True
             for pipe in self._pipes:
-                self._listen(pipe)
+                self._update_watch(pipe)
         return True
 
     def _resume(self) -> None:
         if self._is_paused:
             self._is_paused = False
             for reader in self._pipes:
-                self._listen(reader)
+                self._update_watch(reader)
 
-    def _listen(self, reader: int) -> None:
+    def _update_watch(self, reader: int) -> None:
         self._loop.watch(
             reader, partial(self._read, reader), reads=not self._is_paused, writes=False
         )

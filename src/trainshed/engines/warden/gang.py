@@ -1,8 +1,8 @@
-"""The replicas of an attempt as its launcher has them: each behind a warden on its own node.
+"""Controls the replicas of an attempt for its launcher, each through the warden of the replica.
 
-The commands of the plan start the wardens.  When all wardens have connected and have what their
-replicas need, the launcher puts their addresses in the places of the marks and tells all of them to
-start: all replicas start, or none does.  ``launcher_steps`` decides what the launcher does next.
+The commands of the plan start the wardens.  When all wardens have connected and have installed the
+packages of their replicas, the launcher replaces the marks by the wardens' addresses and orders all
+wardens to start: all replicas start, or none does.  ``launcher_steps`` decides the next step.
 """
 
 import os
@@ -40,15 +40,15 @@ from trainshed.model.codec import decode, encode
 
 _PRIVATE_FILE: Final = 0o600
 _PING_S_MAX: Final = 5.0
-#: The launcher pings so often while a replica may be silent before it counts as hung.
+#: The number of pings in the time after which a replica without progress counts as hung.
 _PINGS_PER_HANG: Final = 20
 _PING_S_MIN: Final = 0.1
-#: The launcher counts a warden as gone that sends nothing for this long, though its machine
-#: answers.  The warden may wait for a file system that is unavailable, so this is long.
+#: Seconds without a message after which a warden counts as gone, though its machine answers.  This
+#: is long, because a warden may wait for a file system that is unavailable.
 _SILENT_S: Final = 600.0
-#: A machine that acknowledges nothing for this long is gone.
-_UNTAKEN_S: Final = 60.0
-#: How long wardens may take to close their connections after their command has ended.
+#: Seconds without an acknowledgement of sent bytes after which a machine counts as gone.
+_UNACKNOWLEDGED_S: Final = 60.0
+#: Seconds in which wardens must close their connections after their command has ended.
 _LEAVE_S: Final = 10.0
 _NAMED_MAX: Final = 5
 _MAINTENANCE: Final = "maintenance"
@@ -58,7 +58,7 @@ class RemoteGang(Gang):
     """All wardens of one attempt."""
 
     def __init__(self, context: RemoteContext, rule: RemoteRule) -> None:
-        """Start nothing yet."""
+        """Create the gang; ``gather`` starts the wardens."""
         super().__init__()
         self._context = context
         self._rule = rule
@@ -66,37 +66,40 @@ class RemoteGang(Gang):
         self._replicas: Sequence[ReplicaSpec] = context.spec.replicas
         self._names = tuple(replica.task_name for replica in self._replicas)
         self.wardens = [WardenConnection(index) for index in range(len(self._replicas))]
-        self.steps = SrunSteps(self._loop, context.children, context.descriptors, self._step_ended)
+        self.steps = SrunSteps(
+            self._loop, context.children, context.descriptors, self._handle_step_end
+        )
         self._listener: WardenListener | None = None
-        self._outside = ""
+        self._outside_address = ""
         self._order: Order | None = None
-        self._hows: dict[str, str] = {}
+        self._end_words: dict[str, str] = {}
         self._is_late = False
         self._is_start_sent = False
         self._is_held = False
         self._ping_s = _choose_ping_s(context.spec.hang.after_s)
         self.changed: Callable[[], object] = lambda: None
-        self._takes: Mapping[str, Callable[[WardenConnection, Mapping[str, Any]], object]] = {
+        """The function to call whenever a warden has no process left, or is gone."""
+        self._handlers: Mapping[str, Callable[[WardenConnection, Mapping[str, Any]], object]] = {
             "note": self._take_note,
             "prepared": self._take_prepared,
             "started": self._take_started,
             "fault": self._take_fault,
             "beat": self._take_beat,
             "stacks": self._take_stacks,
-            "exit": self._learn_exit,
+            "exit": self._take_exit,
             "ending": self._take_ending,
             "empty": self._take_empty,
         }
         context.output.on_hold(self._hold)
 
     def gather(self) -> bool:
-        """Get a warden for each replica, with what that needs; to be called until it is True."""
+        """Start the wardens once; return whether all are ready to start their replicas."""
         if self._decide_step() is LauncherStep.RUN_COMMANDS:
             self._run_commands()
         return self._decide_step() is LauncherStep.START_REPLICAS
 
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
-        """Send every warden the addresses of all, and the order to start its replica."""
+        """Order every warden to start its replica, with the addresses of all replicas."""
         del folder
         if self._decide_step() is not LauncherStep.START_REPLICAS:
             return
@@ -106,39 +109,42 @@ class RemoteGang(Gang):
             warden.say("start", replica=encode(fill_marks(replica, replacements)))
 
     def end_words(self, task_name: str) -> str:
-        """Say how a replica ended, with the memory that it used; empty while it lives."""
-        return self._hows.get(task_name, "")
+        """Describe how a replica ended, with its use of memory; empty while the replica runs."""
+        return self._end_words.get(task_name, "")
 
     def usage(self, index: int) -> Usage:
-        """Return what a replica had used when its warden last reported it."""
+        """Return the CPU time and the memory of a replica from the last report of its warden."""
         return self.wardens[index].usage
 
     def read_stacks(self, index: int, callback: Callable[[str], object]) -> bool:
-        """Ask the warden of a replica for the stacks of the replica's processes."""
+        """Order a warden to send the stacks of its replica; ``callback`` gets the text.
+
+        Returns False if the replica does not run.
+        """
         if index not in self.living:
             return False
-        self.wardens[index].tell = callback
+        self.wardens[index].on_stacks = callback
         self.wardens[index].say("look")
         return True
 
     def stop_reading_stacks(self) -> None:
-        """Ignore the stacks that wardens still send."""
+        """Ignore stacks that wardens send from now on."""
         for warden in self.wardens:
-            warden.tell = None
+            warden.on_stacks = None
 
     def stop(self, order: Order) -> None:
-        """Send an order to all wardens, also to those that connect later."""
+        """Send a stop order to all wardens, also to wardens that connect later."""
         self._order = order
         for warden in self.wardens:
             warden.say("stop", order=order._asdict())
 
     def kill(self) -> None:
-        """Tell all wardens to kill their replicas."""
+        """Order all wardens to kill their replicas."""
         for warden in self.wardens:
             warden.say("kill")
 
     def leave(self) -> bool:
-        """Tell all wardens to exit, unless one may still have a process (False)."""
+        """Order all wardens to exit; return False if a warden may still have a process."""
         if self._decide_step() is not LauncherStep.DISMISS:
             return False
         for warden in self.wardens:
@@ -180,17 +186,17 @@ class RemoteGang(Gang):
         secret = new_secret()
         try:
             self._listener = WardenListener(self._loop, secret, self._await_index)
-            place = self._listener.place(self._rule.listen_variable)
+            addresses = self._listener.list_addresses(self._rule.listen_variable)
         except OSError as error:
-            self._fail(f"the first node has no address for the others: {error.strerror}")
+            self._fail(f"cannot listen for wardens on the first node: {error.strerror}")
             return
-        env = {protocol.LAUNCHER: place, protocol.SECRET: secret}
+        env = {protocol.LAUNCHER: addresses, protocol.SECRET: secret}
         self.steps.start(self._rule.steps, env, self._context.folder.path)
         self._loop.after(self._rule.start_timeout_s, self._end_start_time)
         self._loop.after(self._ping_s, self._ping)
 
     def _end_start_time(self) -> None:
-        """Give up if a warden has not connected in time."""
+        """Report a fault if a warden has not connected in time."""
         self._is_late = True
         if self._decide_step() is LauncherStep.GIVE_UP:
             missing = [warden.index for warden in self.wardens if warden.channel is None]
@@ -199,22 +205,24 @@ class RemoteGang(Gang):
                 f"within {self._rule.start_timeout_s:g} s"
             )
 
-    def _await_index(self, end: socket.socket) -> None:
-        """Accept a connection; its first message says which warden it is."""
+    def _await_index(self, connection: socket.socket) -> None:
+        """Wait for the first message on a connection, which has the index of the warden."""
 
-        def heard(kind: int, data: bytes) -> None:
-            waiting.cancel()
-            self._admit(channel, end, protocol.message_of(kind, data))
+        def admit(kind: int, data: bytes) -> None:
+            timer.cancel()
+            self._admit(channel, connection, protocol.parse_message(kind, data))
 
-        def ended(_why: str) -> None:
-            waiting.cancel()
+        def cancel(_why: str) -> None:
+            timer.cancel()
 
-        channel = Channel(self._loop, end, protocol.WARDEN_FRAME_MAX, heard, ended)
-        protocol.give_up_after(end, _UNTAKEN_S)
-        waiting: Timer = self._loop.after(protocol.PROVE_S, channel.close)
+        channel = Channel(self._loop, connection, protocol.WARDEN_FRAME_MAX, admit, cancel)
+        protocol.give_up_after(connection, _UNACKNOWLEDGED_S)
+        timer: Timer = self._loop.after(protocol.PROVE_S, channel.close)
 
-    def _admit(self, channel: Channel, end: socket.socket, message: Mapping[str, Any]) -> None:
-        """Accept a warden; a second one for the same replica gets the order to exit."""
+    def _admit(
+        self, channel: Channel, connection: socket.socket, message: Mapping[str, Any]
+    ) -> None:
+        """Accept a warden; a second warden for the same replica is ordered to exit."""
         index = int(message["index"])
         if not 0 <= index < len(self.wardens) or self.wardens[index].channel is not None:
             channel.say({"do": "leave"})
@@ -223,10 +231,12 @@ class RemoteGang(Gang):
         warden = self.wardens[index]
         warden.channel = channel
         warden.host = str(message["host"])
-        warden.address = end.getpeername()[0]
+        warden.address = connection.getpeername()[0]
         if not warden.address.startswith(LOOPBACK):
-            self._outside = self._outside or end.getsockname()[0]
-        channel.hear(partial(self._hear, warden), partial(self._ended, warden))
+            self._outside_address = self._outside_address or connection.getsockname()[0]
+        channel.replace_callbacks(
+            partial(self._handle_frame, warden), partial(self._handle_end, warden)
+        )
         channel.pause(self._is_held)
         warden.say("take", **self._compose_take(index))
         if self._order is not None:
@@ -250,13 +260,13 @@ class RemoteGang(Gang):
             "relax_pins": self._rule.relax_pins,
         }
 
-    def _hear(self, warden: WardenConnection, kind: int, data: bytes) -> None:
+    def _handle_frame(self, warden: WardenConnection, kind: int, data: bytes) -> None:
         warden.unanswered = 0
         if kind != protocol.JSON:
             self._feed_output(warden, kind, data)
             return
-        message = protocol.message_of(kind, data)
-        self._takes[message["is"]](warden, message)
+        message = protocol.parse_message(kind, data)
+        self._handlers[message["is"]](warden, message)
 
     def _take_note(self, _warden: WardenConnection, message: Mapping[str, Any]) -> None:
         self._context.output.note(str(message["text"]), str(message["severity"]))
@@ -280,12 +290,12 @@ class RemoteGang(Gang):
             _touch(self._context.folder.progress(self._names[warden.index]), warden.beat_ns)
 
     def _take_stacks(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
-        tell, warden.tell = warden.tell, None
-        if tell is not None:
-            tell(str(message["text"]))
+        on_stacks, warden.on_stacks = warden.on_stacks, None
+        if on_stacks is not None:
+            on_stacks(str(message["text"]))
 
     def _take_ending(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
-        """Stop all replicas: the cluster preempts a warden's node, or the time is over."""
+        """Stop all replicas: the cluster reclaims a warden's node, or the time limit is over."""
         text = f"{message['signal']} on {warden.host}: stopping all replicas"
         order = Order(
             self._context.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.ENDS_PROCESSES}"
@@ -306,17 +316,17 @@ class RemoteGang(Gang):
             warden.inlets[kind] = self._context.output.inlet(source, stream)
         warden.inlets[kind].feed(data)
 
-    def _learn_exit(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
+    def _take_exit(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         replica = self._replicas[warden.index]
-        ended = decode(ReplicaExit, message["exit"])
-        self.exits[warden.index] = ended._replace(
+        replica_exit = decode(ReplicaExit, message["exit"])
+        self.exits[warden.index] = replica_exit._replace(
             role=replica.role, index=replica.index, task_name=replica.task_name
         )
-        self._hows[replica.task_name] = str(message["how"])
+        self._end_words[replica.task_name] = str(message["how"])
         self.living.pop(warden.index, None)
 
-    def _ended(self, warden: WardenConnection, why: str) -> None:
-        """Handle a closed connection: the exit of the replica may be in the shared folder."""
+    def _handle_end(self, warden: WardenConnection, why: str) -> None:
+        """Handle a closed connection; read the exit of the replica from the attempt's folder."""
         if not warden.is_over:
             for inlet in warden.inlets.values():
                 inlet.close()
@@ -332,10 +342,10 @@ class RemoteGang(Gang):
         path = protocol.exit_path(self._context.folder.path, self._names[warden.index])
         if warden.index not in self.exits:
             with suppress(OSError, ValueError, KeyError, TypeError):
-                self._learn_exit(warden, read_json(path))
+                self._take_exit(warden, read_json(path))
 
-    def _step_ended(self, step: StepRule) -> None:
-        """Handle the end of a command: its wardens that have not connected never will."""
+    def _handle_step_end(self, step: StepRule) -> None:
+        """Handle the end of a command: wardens of it that have not connected count as gone."""
         lost = []
         for warden in self._list_wardens(step):
             consequence = self._judge(Event.COMMAND_ENDED, warden)
@@ -345,10 +355,11 @@ class RemoteGang(Gang):
                 lost.append(warden.index)
         if lost:
             self._lose(f"{self._join_names(lost)} did not come up: {self.steps.end_words(step)}")
-        self._loop.after(_LEAVE_S, partial(self._give_up, step))
+        self._loop.after(_LEAVE_S, partial(self._drop_wardens, step))
         self.changed()
 
-    def _give_up(self, step: StepRule) -> None:
+    def _drop_wardens(self, step: StepRule) -> None:
+        """Close the connections that wardens of an ended command have left open."""
         for warden in self._list_wardens(step):
             why = f"is gone: {self.steps.end_words(step)}"
             self._hang_up_on(Event.COMMAND_LONG_ENDED, warden, why)
@@ -360,7 +371,7 @@ class RemoteGang(Gang):
         is_due = self._judge(event, warden) is Consequence.HANG_UP
         if is_due and warden.channel is not None:
             warden.channel.close()
-            self._ended(warden, why)
+            self._handle_end(warden, why)
 
     def _lose(self, why: str) -> None:
         if self.have_started:
@@ -381,17 +392,18 @@ class RemoteGang(Gang):
         return resolve_marks(arrivals, self._rule.marks, self._find_outside_address)
 
     def _find_outside_address(self) -> str:
-        return self._outside or next(iter(own_addresses()), "")
+        """Return an address of the first node for other nodes; empty: unknown."""
+        return self._outside_address or next(iter(own_addresses()), "")
 
     def _ping(self) -> None:
-        """Ping all wardens and count unanswered pings: a clock may have stood still."""
+        """Ping all wardens; count pings, not time, because the launcher may have been suspended."""
         unanswered_max = max(2, round(_SILENT_S / self._ping_s))
         for warden in self.wardens:
             if warden.channel is None or warden.is_gone or self._is_held:
                 continue
             warden.unanswered += 1
             if warden.unanswered > unanswered_max:
-                self._hang_up_on(Event.SILENT, warden, "says nothing any more")
+                self._hang_up_on(Event.SILENT, warden, f"has sent no message for {_SILENT_S:g} s")
         for warden in self.wardens:
             warden.say("ping")
         self._loop.after(self._ping_s, self._ping)
@@ -415,12 +427,12 @@ def _choose_ping_s(hang_s: float | None) -> float:
     return max(_PING_S_MIN, min(_PING_S_MAX, hang_s / _PINGS_PER_HANG))
 
 
-def _touch(path: str, at_ns: int) -> None:
-    """Copy the time of a program's heartbeat on its node to its file here."""
+def _touch(path: str, beat_ns: int) -> None:
+    """Set the time of a heartbeat file in the attempt's folder, which is created if missing."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with suppress(OSError):
         descriptor = os.open(path, flags, _PRIVATE_FILE)
         try:
-            os.utime(descriptor, ns=(at_ns, at_ns))
+            os.utime(descriptor, ns=(beat_ns, beat_ns))
         finally:
             os.close(descriptor)

@@ -2,8 +2,8 @@
 
 The server orders the next attempt by a file, ``next``, in the folder of the attempt that has ended.
 The process that renames this file decides: the launcher renames it to ``taken`` and runs the
-attempt, or the server renames it to ``withdrawn`` and submits the attempt to the queue.  A file
-``release`` makes the launcher give the nodes back.
+attempt, or the server renames it to ``withdrawn`` and submits the attempt to the queue.  The
+launcher releases the nodes when a file ``release`` exists.
 """
 
 import os
@@ -31,7 +31,7 @@ from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
 HELD, NEXT, TAKEN, WITHDRAWN, RELEASE = "held", "next", "taken", "withdrawn", "release"
 CLAIM: Final = "claim"
 _LOOK_S: Final = 0.1
-#: After a long wait, look less often, to spare the shared file system.
+#: After a long wait, the launcher lists the folder less often, to spare the shared file system.
 _LOOK_S_MAX: Final = 1.0
 _SLOWER: Final = 1.05
 _PRIVATE_FILE: Final = 0o600
@@ -43,42 +43,42 @@ _TERMINATED: Final = SIGNAL_BASE + signal.SIGTERM
 
 
 def run_next_attempt(path: str) -> None:
-    """Keep the nodes if the plan says so, and run the next attempt if the server orders one.
+    """Keep the nodes if the plan has ``hold_s``, and run the next attempt if the server orders one.
 
-    Replaces this process by the launcher of that attempt; returns if there is none.
+    Replaces this process by the launcher of the next attempt; returns if there is no next attempt.
     """
     for signum in ENDING:
         signal.signal(signum, signal.SIG_DFL)
-    with suppress(OSError, ValueError):  # the attempt has ended, and its end is recorded
-        if following := await_next_attempt(AttemptFolder(path)):
-            _become(following)
+    with suppress(OSError, ValueError):  # the end of this attempt is recorded already
+        if next_folder := await_next_attempt(AttemptFolder(path)):
+            _exec_launcher(next_folder)
 
 
 def await_next_attempt(folder: AttemptFolder) -> AttemptFolder | None:
-    """Wait for an order; return the folder of the next attempt, or None if there is none."""
-    hold_s = seconds(folder)
+    """Wait for an order; return the folder of the next attempt, or None if there is no order."""
+    hold_s = hold_seconds(folder)
     if not hold_s or HELD in os.listdir(folder.path):
         return None
     claim = read_file(PathBeneath.of_file(f"{folder.path}/{CLAIM}"), bytes_max=_CLAIM_BYTES_MAX)
     job = claim.decode().split()[0]
-    held = {"job": job, "until_s": time.time() + hold_s, "archive": os.path.abspath(sys.argv[0])}
-    write_json(f"{folder.path}/{HELD}", held, durably=True)
+    record = {"job": job, "until_s": time.time() + hold_s, "archive": os.path.abspath(sys.argv[0])}
+    write_json(f"{folder.path}/{HELD}", record, durably=True)
     try:
-        following = _await_order(folder, time.monotonic() + hold_s)
+        next_folder = _await_order(folder, time.monotonic() + hold_s)
     finally:
         release(folder)
-    return following if following is not None and create_claim(following, claim) else None
+    return next_folder if next_folder is not None and create_claim(next_folder, claim) else None
 
 
 def release(folder: AttemptFolder) -> None:
-    """Release a kept allocation; server and launcher may both do so.  Raises OSError."""
+    """Create the file that releases a kept allocation, unless it exists.  Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     os.close(os.open(f"{folder.path}/{RELEASE}", flags, _PRIVATE_FILE))
     sync_folder(folder.path)
 
 
 def rename_order(folder: AttemptFolder, name: str) -> bool:
-    """Rename the order for the next attempt; False: another process has renamed it already."""
+    """Rename the order for the next attempt; return False if it has been renamed already."""
     try:
         os.rename(f"{folder.path}/{NEXT}", f"{folder.path}/{name}")
     except FileNotFoundError:
@@ -87,8 +87,8 @@ def rename_order(folder: AttemptFolder, name: str) -> bool:
     return True
 
 
-def seconds(folder: AttemptFolder) -> float:
-    """Return how long to keep the nodes; 0: not at all, because no attempt can follow."""
+def hold_seconds(folder: AttemptFolder) -> float:
+    """Return the seconds for which to keep the nodes; 0 if no attempt can follow."""
     records = AttemptRecords()
     records.read(folder.records)
     if records.ended is None or not _may_be_followed(folder, records.ended):
@@ -114,14 +114,14 @@ def _was_terminated(replica: ReplicaExit) -> bool:
 
 
 def _await_order(folder: AttemptFolder, until_s: float) -> AttemptFolder | None:
-    """Wait for an order until a time; None: there is none, or ``release`` exists."""
+    """Wait for an order until a time; None: no order has come, or ``release`` exists."""
     pause_s = _LOOK_S
     while time.monotonic() < until_s:
-        names = os.listdir(folder.path)  # a list, because NFS may report a new name as missing
+        names = os.listdir(folder.path)  # a lookup of one new name may fail on NFS
         if RELEASE in names:
             return None
-        if NEXT in names and (following := _take_order(folder)) is not None:
-            return following
+        if NEXT in names and (next_folder := _take_order(folder)) is not None:
+            return next_folder
         time.sleep(min(pause_s, max(0.0, until_s - time.monotonic())))
         pause_s = min(_LOOK_S_MAX, pause_s * _SLOWER)
     return None
@@ -131,14 +131,14 @@ def _take_order(folder: AttemptFolder) -> AttemptFolder | None:
     """Take an order and return the folder of its attempt; None if the server withdrew it."""
     with suppress(OSError, ValueError, TypeError):
         number = int(read_json(f"{folder.path}/{NEXT}"))
-        own = int(folder.path.rpartition("/")[2])
-        if number > own and rename_order(folder, TAKEN):
+        own_number = int(folder.path.rpartition("/")[2])
+        if number > own_number and rename_order(folder, TAKEN):
             return AttemptFolder(f"{folder.job}/{number}")
     return None
 
 
 def create_claim(folder: AttemptFolder, content: bytes) -> bool:
-    """Create the claim of an attempt, as its batch script would; False: it exists already."""
+    """Create the claim of an attempt; return False if the claim exists already."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(f"{folder.path}/{CLAIM}", flags, _PRIVATE_FILE)
@@ -152,12 +152,12 @@ def create_claim(folder: AttemptFolder, content: bytes) -> bool:
     return True
 
 
-def _become(folder: AttemptFolder, run: Callable[..., object] = os.execv) -> None:
-    """Replace this process by the launcher of another attempt, with its output in that folder."""
+def _exec_launcher(folder: AttemptFolder, run: Callable[..., object] = os.execv) -> None:
+    """Replace this process by the launcher of another attempt, which writes to its own folder."""
     os.chdir(folder.path)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    words = os.open(folder.words, flags, _PRIVATE_FILE)
+    output = os.open(folder.words, flags, _PRIVATE_FILE)
     for descriptor in (1, 2):
-        os.dup2(words, descriptor)
+        os.dup2(output, descriptor)
     archive = os.path.abspath(sys.argv[0])
     run(sys.executable, [sys.executable, "-I", "-S", archive, "attempt", folder.path])

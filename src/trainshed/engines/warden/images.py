@@ -1,8 +1,8 @@
 """Runs replicas in images with apptainer: the engine composes the command, the warden completes it.
 
-Containers of apptainer are child processes of the warden, so it watches and ends them like other
-replicas.  The warden adds what depends on its node: the devices, and the folder that it shares with
-the program.
+Containers of apptainer are child processes of the warden, so the warden watches and ends them like
+other replicas.  The warden adds the values that depend on its node: the devices, and the folder
+that the warden and the program share.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ def compose_run(
 ) -> tuple[str, ...]:
     """Compose the command that runs a replica in its image.
 
-    ``folders`` are mounted at the same path; ``binds`` are those of a launch plan.
+    ``folders`` are mounted at the same path; ``binds`` are the binds of the launch plan.
     """
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
@@ -62,9 +62,9 @@ def complete(
 
 
 def _list_binds(folders: Sequence[str], binds: Sequence[tuple[str, str]]) -> Iterator[Bind]:
-    """Yield mounts of the job's folders, and of buckets at /gcs and at the paths in AIP_*."""
+    """Yield the mounts of the job's folders, and of buckets at /gcs and at the paths in AIP_*."""
     for folder in folders:
         yield Bind(folder, folder)
-    for here, there in binds:
-        yield Bind(here, there)
-        yield Bind(here, here)
+    for source, target in binds:
+        yield Bind(source, target)
+        yield Bind(source, source)

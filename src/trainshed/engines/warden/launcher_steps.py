@@ -7,12 +7,12 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-#: How long a command may take to end after its wardens, and between SIGTERM and SIGKILL.
+#: Seconds in which a command must end after its wardens; also seconds between SIGTERM and SIGKILL.
 COMMAND_LEAVE_S: Final = 10.0
 
 
 class GangFacts(NamedTuple):
-    """What the launcher knows of its attempt."""
+    """The state of an attempt, as its launcher knows it."""
 
     is_listening: bool = False
     """Whether the launcher listens for wardens and has run the commands that start them."""
@@ -21,8 +21,9 @@ class GangFacts(NamedTuple):
     is_late: bool = False
     """Whether the time in which wardens must connect is over."""
     are_prepared: bool = False
-    """Whether every warden has what its replica needs."""
+    """Whether every warden has installed the packages of its replica and reserved its ports."""
     is_start_sent: bool = False
+    """Whether the launcher has ordered every warden to start its replica."""
     have_started: bool = False
     """Whether every replica has started."""
     has_fault: bool = False
@@ -30,15 +31,15 @@ class GangFacts(NamedTuple):
     is_ending: bool = False
     """Whether the wardens have been ordered to end their replicas."""
     are_over: bool = False
-    """Whether every warden has said that no process is left, or is gone."""
+    """Whether every warden has reported that no process is left, or is gone."""
 
 
 class WardenState(NamedTuple):
-    """What the launcher knows of one warden when something happens to its connection."""
+    """The state of one warden, as the launcher knows it when an event occurs."""
 
     has_connected: bool = False
     is_over: bool = False
-    """Whether the warden has said that no process is left, or is gone."""
+    """Whether the warden has reported that no process is left, or is gone."""
     has_exit: bool = False
     """Whether the launcher has the exit of the replica, from a message or from the folder."""
     is_ending: bool = False
@@ -51,8 +52,8 @@ class LauncherStep(enum.Enum):
     RUN_COMMANDS = "listen for wardens and run the commands that start them"
     WAIT_FOR_WARDENS = "wait until every warden has connected"
     GIVE_UP = "report the wardens that have not connected in time"
-    WAIT_FOR_PREPARATION = "wait until every warden has what its replica needs"
-    START_REPLICAS = "send every warden the addresses of all, and the order to start"
+    WAIT_FOR_PREPARATION = "wait until every warden has prepared its node"
+    START_REPLICAS = "order every warden to start, with the addresses of all replicas"
     WAIT_FOR_STARTS = "wait until every replica has started"
     FORWARD = "forward output, heartbeats and exits"
     WAIT_FOR_TEARDOWN = "wait until the attempt, which cannot start, is torn down"
@@ -61,26 +62,26 @@ class LauncherStep(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What happens to the connection of one warden."""
+    """An event that concerns one warden."""
 
     CLOSED = "the connection was closed"
     SILENT = "the warden has answered no ping for too long"
     COMMAND_ENDED = "the command that started the warden has ended"
-    COMMAND_LONG_ENDED = "it has ended, and the warden had time to close its connection"
+    COMMAND_LONG_ENDED = "the command has ended, and the warden had time to close its connection"
 
 
 class Consequence(enum.Enum):
-    """What an event means for one warden."""
+    """The effect of an event on one warden."""
 
-    NONE = "the launcher goes on"
-    HANG_UP = "the launcher closes the connection, and treats it as closed"
+    NONE = "nothing changes"
+    HANG_UP = "the launcher closes the connection, and then handles the event CLOSED"
     GONE = "the warden is gone, and nothing is lost"
     NEVER_CONNECTED = "the warden is gone, and its replica cannot be started"
     LOST = "the warden is gone, and the end of its replica is unknown"
 
 
 class Pressure(enum.Enum):
-    """What the launcher does about wardens that do not obey."""
+    """A measure of the launcher against wardens that do not end in time."""
 
     KILL_REPLICAS = "order the wardens to kill their replicas"
     TERMINATE_COMMANDS = "send SIGTERM to the commands"
@@ -103,25 +104,25 @@ _STEPS: Final[Mapping[LauncherStep, Callable[[GangFacts], bool]]] = {
 
 
 def decide_step(facts: GangFacts) -> LauncherStep:
-    """Decide what the launcher does next."""
+    """Decide the next step of the launcher."""
     return next(step for step, is_next in _STEPS.items() if is_next(facts))
 
 
 def judge_event(event: Event, warden: WardenState) -> Consequence:
-    """Decide what an event means for one warden."""
+    """Decide the effect of an event on one warden."""
     if event is Event.COMMAND_ENDED:
         if warden.has_connected:
             return Consequence.NONE
         return Consequence.GONE if warden.is_ending else Consequence.NEVER_CONNECTED
     if event is Event.CLOSED:
-        is_known = warden.is_over or warden.has_exit
-        return Consequence.GONE if is_known else Consequence.LOST
+        is_end_known = warden.is_over or warden.has_exit
+        return Consequence.GONE if is_end_known else Consequence.LOST
     is_open = warden.has_connected and not warden.is_over
     return Consequence.HANG_UP if is_open else Consequence.NONE
 
 
 def list_pressure(late_s: float) -> Sequence[Pressure]:
-    """List what the launcher does, so long after the replicas should have ended."""
+    """List the measures for replicas that should have ended ``late_s`` seconds ago."""
     if late_s > 2 * COMMAND_LEAVE_S:
         return tuple(Pressure)
     if late_s > COMMAND_LEAVE_S:

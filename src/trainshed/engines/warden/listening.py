@@ -1,7 +1,7 @@
 """Accepts connections of wardens, after each has proven that it knows the attempt's secret.
 
-The launcher reads no message of a caller before this proof, and closes the connection of a caller
-that does not give it in time.
+The launcher reads no message of a caller before this proof.  If the proof does not come in time,
+the launcher closes the connection.
 """
 
 import socket
@@ -15,12 +15,13 @@ from trainshed.engines.supervise.loop import Loop, Timer
 from trainshed.engines.warden import proof
 from trainshed.engines.warden.protocol import PROVE_S
 
-#: Limit of callers without a proof; beyond it, the oldest connection is closed.
+#: Limit of callers without a proof.  For one more, the launcher closes the oldest connection.
 _CALLERS_MAX: Final = 256
 _BACKLOG: Final = 1024
 #: Bytes of a caller's answer: its own nonce, and its proof.
 _ANSWER: Final = proof.NONCE + proof.PROOF
-#: An address for documentation (RFC 5737): nothing is sent there, but the kernel selects a route.
+#: An address for documentation (RFC 5737).  Connecting a UDP socket to it sends nothing, but makes
+#: the kernel select a route and so an address of this machine.
 _FAR: Final = ("192.0.2.1", 9)
 
 
@@ -35,26 +36,28 @@ class _Caller(NamedTuple):
 class WardenListener:
     """The launcher's socket, and the connected programs without a proof yet."""
 
-    def __init__(self, loop: Loop, secret: str, proven: Callable[[socket.socket], object]) -> None:
-        """``proven`` gets the connection of each warden after its proof.  Raises OSError."""
+    def __init__(
+        self, loop: Loop, secret: str, on_proven: Callable[[socket.socket], object]
+    ) -> None:
+        """Call ``on_proven`` with the connection of each warden after its proof.  Raises OSError."""
         self._loop = loop
         self._secret = secret
-        self._proven = proven
+        self._on_proven = on_proven
         self._callers: dict[socket.socket, _Caller] = {}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.bind(("", 0))
         self._socket.listen(_BACKLOG)
         loop.on_readable(self._socket, self._accept)
 
-    def place(self, variable: str) -> str:
-        """Return the addresses of the launcher in the form for wardens (``protocol.LAUNCHER``)."""
+    def list_addresses(self, variable: str) -> str:
+        """Return the launcher's addresses as text for wardens (``protocol.LAUNCHER``)."""
         port = self._socket.getsockname()[1]
         return f"{socket.gethostname()};{port};{','.join(own_addresses())};{variable}"
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and close the connections without a proof."""
         for connection in list(self._callers):
-            self._hang_up(connection)
+            self._close_caller(connection)
         self._loop.forget(self._socket)
         self._socket.close()
 
@@ -64,13 +67,13 @@ class WardenListener:
         except OSError:
             return
         while len(self._callers) >= _CALLERS_MAX:
-            self._hang_up(next(iter(self._callers)))
+            self._close_caller(next(iter(self._callers)))
         connection.setblocking(False)
-        timer = self._loop.after(PROVE_S, partial(self._hang_up, connection))
+        timer = self._loop.after(PROVE_S, partial(self._close_caller, connection))
         self._callers[connection] = caller = _Caller(proof.new_nonce(), timer)
         self._loop.on_readable(connection, partial(self._receive, connection))
         if not _try_send(connection, caller.nonce):
-            self._hang_up(connection)
+            self._close_caller(connection)
 
     def _receive(self, connection: socket.socket) -> None:
         caller = self._callers[connection]
@@ -82,7 +85,7 @@ class WardenListener:
             data = b""
         caller = self._callers[connection] = caller._replace(received=caller.received + data)
         if not data:
-            self._hang_up(connection)
+            self._close_caller(connection)
         elif len(caller.received) == _ANSWER:
             self._check_proof(connection, caller)
 
@@ -90,17 +93,17 @@ class WardenListener:
         nonces = caller.nonce, caller.received[: proof.NONCE]
         warden_proof = caller.received[proof.NONCE :]
         if not is_same(warden_proof, proof.of_warden(self._secret, *nonces)):
-            self._hang_up(connection)
+            self._close_caller(connection)
             return
         if not _try_send(connection, proof.of_launcher(self._secret, *nonces)):
-            self._hang_up(connection)
+            self._close_caller(connection)
             return
         del self._callers[connection]
         caller.timer.cancel()
         self._loop.forget(connection)
-        self._proven(connection)
+        self._on_proven(connection)
 
-    def _hang_up(self, connection: socket.socket) -> None:
+    def _close_caller(self, connection: socket.socket) -> None:
         caller = self._callers.pop(connection, None)
         if caller is not None:
             caller.timer.cancel()
@@ -109,7 +112,7 @@ class WardenListener:
 
 
 def _try_send(connection: socket.socket, data: bytes) -> bool:
-    """Send a few bytes with one call; return whether the kernel took all."""
+    """Send a few bytes with one call; return whether the kernel accepted all."""
     try:
         return connection.send(data) == len(data)
     except OSError:
@@ -117,7 +120,7 @@ def _try_send(connection: socket.socket, data: bytes) -> bool:
 
 
 def own_addresses() -> tuple[str, ...]:
-    """List the addresses and names of this machine for others, the most likely one first."""
+    """List the addresses and the name of this machine for other machines, the best one first."""
     addresses: dict[str, None] = {}
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(_FAR)

@@ -20,38 +20,40 @@ def main(argv: Sequence[str]) -> int:
     if argv and argv[0] == "task":
         return _run_task(argv[1:])
     if list(argv) == ["prepare"]:
-        from trainshed.engines.warden import prepare  # noqa: PLC0415 - imports much
+        from trainshed.engines.warden import prepare  # noqa: PLC0415 - other programs need no packages
 
         return prepare.main()
-    first = argv[0] if argv else "none"
-    return _refuse(f"the first argument must be attempt, task or prepare, got {first}")
+    program = argv[0] if argv else "none"
+    return _refuse(f"the first argument must be attempt, task or prepare, got {program}")
 
 
 def _run_attempt(folder: str) -> int:
-    from trainshed.engines.supervise import main as supervisor  # noqa: PLC0415 - a warden has none
-    from trainshed.engines.warden import teardown  # noqa: PLC0415 - see above
+    from trainshed.engines.supervise import main as supervisor  # noqa: PLC0415 - for a launcher
+    from trainshed.engines.warden import teardown  # noqa: PLC0415 - for a launcher
 
     devnull = os.open(os.devnull, os.O_RDONLY)
     os.dup2(devnull, 0)
     status = supervisor.main(folder, teardown.make)
-    from trainshed.engines.warden import hold  # noqa: PLC0415 - the attempt is over
+    from trainshed.engines.warden import hold  # noqa: PLC0415 - used after the attempt
 
     hold.run_next_attempt(folder)  # does not return if there is a next attempt
     return status
 
 
 def _run_task(arguments: Sequence[str]) -> int:
-    from trainshed.engines.warden import warden  # noqa: PLC0415 - a launcher has none
+    from trainshed.engines.warden import warden  # noqa: PLC0415 - for a warden
 
     options = dict(zip(arguments[::2], arguments[1::2]))
     try:
         first = int(options.get("--first", "0"))
         rank = int(os.environ[options["--rank-variable"]])
     except (KeyError, ValueError) as error:
-        return _refuse(f"cannot read the rank of this task: {error!r}")
+        return _refuse(
+            f"--first and the variable of --rank-variable must be whole numbers, got {error!r}"
+        )
     return warden.main(first + rank)
 
 
-def _refuse(why: str) -> int:
-    sys.stderr.write(f"{why}\n")
+def _refuse(message: str) -> int:
+    sys.stderr.write(f"{message}\n")
     return _USAGE

@@ -1,7 +1,7 @@
 """Placeholders for addresses that are unknown until the replicas have nodes.
 
 Commands and variables are composed with marks instead of hosts and ports; when every warden has
-sent its address, the launcher replaces them.  The mark of a host is a word in braces.  The mark of
+connected, the launcher replaces the marks.  The mark of a host is a word in braces.  The mark of
 a port is a number above all ports, which encodes the replica and its number of ports.
 """
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from trainshed.engines.base import ReplicaShape
     from trainshed.model.launch_plan import Address
 
-#: The smallest mark of a port; a program that adds a small number to a mark gets no valid port.
+#: The smallest mark of a port.  No port is so large, and so no mark plus a small number is a port.
 _FIRST: Final = 4_000_000_000
 _ROLES: Final = tuple(Role)
 _INDEXES: Final = 10_000
-#: Limit of the neighbouring ports of a replica; a width of 0 means its rendezvous port.
+#: A replica has fewer neighbouring ports than this; a width of 0 means its rendezvous port.
 _WIDTHS: Final = 100
 _MARK: Final = re.compile(r"\{ts-host-[0-9]+-[0-9]+-[a-z_]+-[0-9]+\}|(?<![0-9])4[0-9]{9}(?![0-9])")
 
@@ -29,13 +29,14 @@ _MARK: Final = re.compile(r"\{ts-host-[0-9]+-[0-9]+-[a-z_]+-[0-9]+\}|(?<![0-9])4
 def addresses(
     key: AttemptKey, shape: "Sequence[ReplicaShape]"
 ) -> "Mapping[tuple[Role, int], Address]":
-    """Return an address of marks for every replica.  Raises ValueError if a replica has none."""
+    """Return for every replica an address of marks.  Raises ValueError for too many ports."""
     from trainshed.model.launch_plan import Address  # noqa: PLC0415 - a launcher needs none
 
     for replica in shape:
         if not (0 <= replica.index < _INDEXES and 1 <= replica.ports < _WIDTHS):
             raise ValueError(
-                f"a role has {_INDEXES} replicas at most, and each 1 to {_WIDTHS - 1} ports"
+                f"a role must have at most {_INDEXES} replicas, and each 1 to {_WIDTHS - 1} ports, "
+                f"got {replica.ports} ports for the replica {replica.index}"
             )
     return {
         (replica.role, replica.index): Address(
@@ -47,7 +48,7 @@ def addresses(
     }
 
 
-def filled(text: str, replacements: Mapping[str, str]) -> str:
+def replace_marks(text: str, replacements: Mapping[str, str]) -> str:
     """Replace the marks in a text; marks that ``replacements`` does not contain remain."""
     if "{ts-host-" not in text and "4" not in text:
         return text
@@ -57,7 +58,7 @@ def filled(text: str, replacements: Mapping[str, str]) -> str:
 def list_used(
     key: AttemptKey, replicas: Iterable[tuple[Role, int]], texts: Iterable[str]
 ) -> tuple[ReplicaMarks, ...]:
-    """Return the marks of each replica, with those of its ports that occur in the texts."""
+    """Return the marks of each replica: its host, and the ports that the texts contain."""
     marks = {mark for text in texts for mark in _MARK.findall(text)}
     widths: dict[tuple[Role, int], set[int]] = {}
     for mark in marks:
@@ -87,10 +88,10 @@ def _port_mark(role: Role, index: int, width: int) -> int:
 
 
 def _decode_port(mark: int) -> tuple[Role, int, int]:
-    """Return the role, the index and the width of a port's mark; width -1: it is not a mark."""
+    """Return the role, the index and the width in a port's mark; width -1: ``mark`` is no mark."""
     number = (mark - _FIRST) // _WIDTHS
-    of_replica, width = divmod(number, _WIDTHS)
-    role, index = divmod(of_replica, _INDEXES)
+    replica_number, width = divmod(number, _WIDTHS)
+    role, index = divmod(replica_number, _INDEXES)
     if role >= len(_ROLES):
         return _ROLES[0], 0, -1
     return _ROLES[role], index, width

@@ -11,43 +11,47 @@ _LOW, _HIGH = 15000, 32000
 _TRIES: Final = 2000
 
 
-class PortRuns:
-    """Runs of neighbouring ports, which stay bound, so that no other warden can take them."""
+class PortReservation:
+    """Groups of neighbouring ports, which stay bound, so that no other warden can take them."""
 
     def __init__(self) -> None:
-        self._held: list[socket.socket] = []
+        self._sockets: list[socket.socket] = []
 
     def take(self, width: int) -> int:
         """Bind ``width`` neighbouring ports and return the first; 0 for a width of 0.
 
-        Raises OSError if no run is free.
+        Raises OSError if no such group is free.
         """
         if not width:
             return 0
         for _ in range(_TRIES):
             first = _LOW + int.from_bytes(os.urandom(4), "big") % (_HIGH - _LOW - width)
-            run = _bind_run(first, width)
-            if run:
-                self._held += run
+            sockets = _bind_ports(first, width)
+            if sockets:
+                self._sockets += sockets
                 return first
-        raise OSError(f"no {width} neighbouring ports are free between {_LOW} and {_HIGH}")
+        raise OSError(
+            f"cannot find {width} free neighbouring ports between {_LOW} and {_HIGH}: end programs "
+            "that listen on many ports of this node"
+        )
 
     def release(self) -> None:
         """Release all ports, so that the program can bind them."""
-        for sock in self._held:
+        for sock in self._sockets:
             sock.close()
-        self._held = []
+        self._sockets = []
 
 
-def _bind_run(first: int, width: int) -> list[socket.socket]:
-    run: list[socket.socket] = []
+def _bind_ports(first: int, width: int) -> list[socket.socket]:
+    """Bind ``width`` ports from ``first``; return an empty list if one of them is in use."""
+    sockets: list[socket.socket] = []
     try:
         for port in range(first, first + width):
-            run.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            run[-1].bind(("", port))
+            sockets.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            sockets[-1].bind(("", port))
     except OSError:
-        for sock in run:
+        for sock in sockets:
             with suppress(OSError):
                 sock.close()
         return []
-    return run
+    return sockets

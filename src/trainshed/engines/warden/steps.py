@@ -11,8 +11,8 @@ from trainshed.engines.supervise.helpers.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.record.spec import StepRule
 
-_LAST_WORDS: Final = 3
-_LAST_WORDS_LENGTH: Final = 1000
+_LAST_LINES: Final = 3
+_LAST_LINES_LENGTH: Final = 1000
 
 
 class SrunSteps:
@@ -25,13 +25,13 @@ class SrunSteps:
         descriptors: tuple[int, int],
         on_end: Callable[[StepRule], object],
     ) -> None:
-        """``on_end`` gets each step whose command has ended."""
+        """Call ``on_end`` with each step whose command has ended."""
         self._loop = loop
         self._children = children
         self._descriptors = descriptors
         self._on_end = on_end
         self._running: dict[StepRule, Helper] = {}
-        self._words: dict[StepRule, deque[str]] = {}
+        self._last_lines: dict[StepRule, deque[str]] = {}
         self._statuses: dict[StepRule, int] = {}
 
     @property
@@ -40,9 +40,9 @@ class SrunSteps:
         return not self._running
 
     def start(self, steps: Sequence[StepRule], env: Mapping[str, str], cwd: str) -> None:
-        """Run the commands of all steps; ``env`` are variables besides those of this process."""
+        """Run the commands of all steps, with ``env`` added to the environment of this process."""
         for step in steps:
-            self._words[step] = deque(maxlen=_LAST_WORDS)
+            self._last_lines[step] = deque(maxlen=_LAST_LINES)
             helper = self._running[step] = Helper(
                 self._loop,
                 self._children,
@@ -56,9 +56,9 @@ class SrunSteps:
         """Describe how the command of a step ended, with its last lines."""
         status = self._statuses.get(step, 0)
         how = f"status {status}" if status >= 0 else f"signal {-status}"
-        last_words = " / ".join(self._words[step])[-_LAST_WORDS_LENGTH:]
+        last_lines = " / ".join(self._last_lines[step])[-_LAST_LINES_LENGTH:]
         return f"the command that starts the wardens ended with {how}" + (
-            f": {last_words}" if last_words else ""
+            f": {last_lines}" if last_lines else ""
         )
 
     def terminate(self) -> None:
@@ -75,7 +75,7 @@ class SrunSteps:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
         if line.strip():
-            self._words[step].append(line.strip())
+            self._last_lines[step].append(line.strip())
 
     def _handle_exit(self, step: StepRule, status: int) -> None:
         self._statuses[step] = status

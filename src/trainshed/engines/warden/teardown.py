@@ -1,6 +1,6 @@
 """Ends a launcher's replicas: first by orders to their wardens, then by ending the commands.
 
-``launcher_steps`` decides when wardens may exit, and what is done about wardens that are late.
+``launcher_steps`` decides when wardens may exit, and how late wardens are forced to end.
 """
 
 from typing import Final
@@ -12,12 +12,13 @@ from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.warden.gang import RemoteGang
 from trainshed.engines.warden.launcher_steps import COMMAND_LEAVE_S, Pressure, list_pressure
 
-#: How long a warden has to kill its replica itself before the launcher orders it to.
+#: Seconds after the grace period in which a warden may kill its replica before the launcher orders
+#: the kill.  Later, seconds between two further attempts to end late wardens.
 _SLACK_S: Final = 5.0
 
 
 def make(context: RemoteContext) -> tuple[Gang, Ending]:
-    """Make the replicas of an attempt that runs elsewhere (``supervise.attempt.RemoteFactory``)."""
+    """Make the gang and the teardown of an attempt on other machines (``attempt.RemoteFactory``)."""
     rule = context.spec.remote
     if rule is None:
         raise ValueError("the plan names no commands that start wardens")
@@ -29,7 +30,7 @@ class RemoteTeardown:
     """Ends all wardens after the first order; ``begin`` may be called again with a shorter time."""
 
     def __init__(self, context: RemoteContext, gang: RemoteGang) -> None:
-        """End nothing yet."""
+        """Create the teardown; ``begin`` starts it."""
         self._loop = context.loop
         self._gang = gang
         self._timer: Timer | None = None
@@ -38,14 +39,14 @@ class RemoteTeardown:
         self.has_begun = False
         self.is_over = False
         gang.changed = self._dismiss
-        self._means = {
+        self._pressure_actions = {
             Pressure.KILL_REPLICAS: gang.kill,
             Pressure.TERMINATE_COMMANDS: gang.steps.terminate,
             Pressure.KILL_COMMANDS: gang.steps.kill,
         }
 
     def begin(self, order: Order) -> None:
-        """Obey an order; a later one counts only if it leaves less time than is left."""
+        """Obey a stop order; a later order counts only if it ends the replicas earlier."""
         kill_s = self._loop.now() + max(0.0, order.grace_s)
         if self.is_over or (self.has_begun and self._kill_s <= kill_s):
             return
@@ -54,27 +55,27 @@ class RemoteTeardown:
         self._gang.stop(order)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.at(kill_s + _SLACK_S, self._press)
+        self._timer = self._loop.at(kill_s + _SLACK_S, self._end_late_wardens)
         if any(warden.channel is None for warden in self._gang.wardens):
             self._gang.steps.terminate()  # wardens that have not connected need not start
         self._dismiss()
 
     def close(self) -> None:
-        """Close the connections; every process of the attempt has ended."""
+        """Close the connections, after every process of the attempt has ended."""
         self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
         self._gang.close()
 
     def _dismiss(self) -> None:
-        """Tell the wardens to exit once none has a process; then end their commands."""
+        """Order all wardens to exit once none has a process; then end their commands."""
         if self.has_begun and not self._has_dismissed and self._gang.leave():
             self._has_dismissed = True
             self._loop.after(COMMAND_LEAVE_S, self._gang.steps.terminate)
             self._loop.after(2 * COMMAND_LEAVE_S, self._gang.steps.kill)
 
-    def _press(self) -> None:
-        """Put pressure on wardens that are late, again and again until they have ended."""
+    def _end_late_wardens(self) -> None:
+        """Force late wardens to end; repeat this until all have ended."""
         for pressure in list_pressure(self._loop.now() - self._kill_s):
-            self._means[pressure]()
-        self._timer = self._loop.after(_SLACK_S, self._press)
+            self._pressure_actions[pressure]()
+        self._timer = self._loop.after(_SLACK_S, self._end_late_wardens)

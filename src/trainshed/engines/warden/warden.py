@@ -1,7 +1,7 @@
 """The warden: owns one replica on a node, until the replica and all its processes have ended.
 
-It obeys only its launcher.  If the launcher ends, or the step that has started the warden, the
-warden kills its processes and exits, so that no program runs without a launcher.
+A warden obeys only its launcher.  If the launcher ends, or the step that started the warden ends,
+the warden kills its processes and exits, so that no program runs without a launcher.
 """
 
 import os
@@ -39,18 +39,19 @@ from trainshed.model.launch_plan import PYTHON_WORD
 
 _LOOK_S: Final = 0.1
 _LOOK_FOR_PARENT_S: Final = 2.0
-#: Long, because the launcher may wait for a file system; the kernel detects a lost machine.
+#: Seconds without a message after which the warden ends.  This is long, because the launcher may
+#: wait for a file system; the kernel detects a lost machine earlier.
 _LAUNCHER_SILENT_S: Final = 900.0
-#: How long the launcher may take to answer a warden that the cluster has signalled to end.
+#: Seconds in which the launcher must send an order after a signal of the cluster to end.
 _ANSWER_S: Final = 5.0
 _RETRY_S: Final = 1.0
 _WAKE_BYTES: Final = 4096
 _PRIVATE_FOLDER: Final = 0o700
 _MAINTENANCE, _OVER = "maintenance", "end"
-#: Prefixes of variables for programs of the cluster itself.
+#: Prefixes of variables that only programs of the cluster need.
 _OF_CLUSTER: Final = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMI2_", "PMIX_", "PALS_",
                       "OMPI_", "TRAINSHED_LAUNCHER")  # fmt: skip
-#: Variables that name the devices of a program; those of the cluster override those of the plan.
+#: Variables that name the devices of a program; values of the cluster override values of the plan.
 _DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                    "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")  # fmt: skip
 
@@ -65,12 +66,12 @@ def main(index: int) -> int:
     tree.adopt_orphans(True)
     wake = hear_signals()
     try:
-        end = dial(os.environ)
+        connection = dial(os.environ)
     except (OSError, KeyError, ValueError) as error:
         sys.stderr.write(f"{socket.gethostname()}: {error}\n")
         return 1
     remove_secret(os.environ)
-    return _Warden(index, end, wake, _Parent(reaper, parent)).run()
+    return _Warden(index, connection, wake, _Parent(reaper, parent)).run()
 
 
 class _Parent:
@@ -78,21 +79,22 @@ class _Parent:
 
     def __init__(self, reaper: Identity | None, parent: int) -> None:
         self._reaper = reaper
-        self._own = os.getppid()
+        self._own_parent = os.getppid()
         self._parent = parent
 
     @property
     def is_gone(self) -> bool:
-        if os.getppid() != self._own:
+        """Whether this process or the reaper has another parent than at the start."""
+        if os.getppid() != self._own_parent:
             return True
         try:
-            return self._reaper is not None and tree.parent_of(self._own) != self._parent
+            return self._reaper is not None and tree.parent_of(self._own_parent) != self._parent
         except OSError:
             return True
 
 
 class _Warden:
-    def __init__(self, index: int, end: socket.socket, wake: int, parent: _Parent) -> None:
+    def __init__(self, index: int, connection: socket.socket, wake: int, parent: _Parent) -> None:
         self._index = index
         self._wake = wake
         self._parent = parent
@@ -100,7 +102,7 @@ class _Warden:
         self._children = Children()
         self._channel = Channel(
             self._loop,
-            end,
+            connection,
             protocol.LAUNCHER_FRAME_MAX,
             self._handle_frame,
             lambda why: self._kill_unattended(f"the launcher {why}"),
@@ -109,19 +111,19 @@ class _Warden:
         self._descriptors = raise_descriptor_limit()
         self._ports = PortRuns()
         self._task: Mapping[str, Any] = {}
-        self._folder = AttemptFolder(_private_folder())
+        self._folder = AttemptFolder(_make_private_folder())
         self._tree: ProcessTree | None = None
         self._replicas: Replicas | None = None
         self._teardown: Teardown | None = None
         self._preparer: Any = None
         self._python = PYTHON_WORD
-        self._entries: list[str] = []
+        self._path_entries: list[str] = []
         self._locks: list[int] = []
         self._order: Order | None = None
-        self._done: set[Duty] = set()
+        self._done_duties: set[Duty] = set()
         self._is_over = False
-        self._silent = 0
-        self._do: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
+        self._checks_without_message = 0
+        self._handlers: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "take": self._take,
             "start": self._start,
             "stop": lambda message: self._stop(Order(**message["order"])),
@@ -158,12 +160,12 @@ class _Warden:
         return 0
 
     def _handle_frame(self, kind: int, data: bytes) -> None:
-        self._silent = 0
-        message = protocol.message_of(kind, data)
-        self._do[message["do"]](message)
+        self._checks_without_message = 0
+        message = protocol.parse_message(kind, data)
+        self._handlers[message["do"]](message)
 
     def _take(self, message: Mapping[str, Any]) -> None:
-        """Take over a replica of an attempt, and prepare what it needs on this node."""
+        """Prepare this node for the replica: open its process tree and install its packages."""
         self._task = message
         os.mkdir(self._folder.shared, _PRIVATE_FOLDER)
         name = f"{message['uid']}-{message['attempt']}"
@@ -195,7 +197,7 @@ class _Warden:
         if answer is None:
             self._tell_fault(fault, passes=preparer.is_worth_another_try)
             return
-        self._python, self._entries = str(answer["python"]), list(answer["entries"])
+        self._python, self._path_entries = str(answer["python"]), list(answer["entries"])
         self._tell_prepared()
 
     def _tell_prepared(self) -> None:
@@ -229,22 +231,22 @@ class _Warden:
         command = compose_command(
             replica,
             python=self._python,
-            packages=self._entries,
+            packages=self._path_entries,
             base=inherited,
             devices=select_devices(inherited),
         )
         return replica._replace(argv=command.argv, env={**command.env, **files})
 
     def _stop(self, order: Order) -> None:
-        """Obey an order; without a replica and without a launcher, the warden is over at once."""
-        new = order.after(self._order)
-        if new is None:
+        """Obey a stop order; a warden without a replica and without a launcher exits at once."""
+        new_order = order.after(self._order)
+        if new_order is None:
             return
-        self._order = new
+        self._order = new_order
         if self._preparer is not None:
-            self._preparer.stop(new.grace_s)
+            self._preparer.stop(new_order.grace_s)
         if self._teardown is not None:
-            self._teardown.begin(new)
+            self._teardown.begin(new_order)
         else:
             self._is_over = not self._channel.is_open
 
@@ -254,11 +256,11 @@ class _Warden:
             self._replicas.kill()
 
     def _look(self) -> None:
-        def tell(text: str) -> None:
+        def send_stacks(text: str) -> None:
             self._channel.say({"is": "stacks", "text": text})
 
-        if self._replicas is None or not self._replicas.read_stacks(0, tell):
-            tell("")
+        if self._replicas is None or not self._replicas.read_stacks(0, send_stacks):
+            send_stacks("")
 
     def _beat(self) -> None:
         if self._replicas is None or not self._replicas.living:
@@ -287,7 +289,7 @@ class _Warden:
         return True
 
     def _kill_unattended(self, why: str) -> None:
-        """Kill the replica and exit, because no launcher or step attends to this warden."""
+        """Kill the replica and exit, because the launcher or the step of this warden has ended."""
         sys.stderr.write(f"{socket.gethostname()}: killing all processes of the replica: {why}\n")
         self._kill()
 
@@ -300,12 +302,13 @@ class _Warden:
             self._loop.after(_ANSWER_S, self._end_unanswered)
 
     def _end_unanswered(self) -> None:
+        """Stop the replica if the launcher has not sent an order in time."""
         if self._order is None:
             self._stop(Order(float(self._task.get("grace_s", 0.0)), _MAINTENANCE))
 
     def _look_for_parent(self) -> None:
-        self._silent += 1
-        is_silent = self._silent * _LOOK_FOR_PARENT_S > _LAUNCHER_SILENT_S
+        self._checks_without_message += 1
+        is_silent = self._checks_without_message * _LOOK_FOR_PARENT_S > _LAUNCHER_SILENT_S
         if self._channel.is_open and (self._parent.is_gone or is_silent):
             self._channel.close()
             self._kill_unattended(
@@ -321,9 +324,9 @@ class _Warden:
         replicas = self._replicas
         if replicas is None:
             return
-        for duty in list_due(partial(self._collect_facts, replicas), self._done):
+        for duty in list_due(partial(self._collect_facts, replicas), self._done_duties):
             if self._duties[duty](replicas):
-                self._done.add(duty)
+                self._done_duties.add(duty)
 
     def _collect_facts(self, replicas: Replicas) -> WardenFacts:
         return WardenFacts(
@@ -343,7 +346,7 @@ class _Warden:
         return True
 
     def _tell_exit(self, replicas: Replicas) -> bool:
-        """Write the exit to the attempt's folder, where the launcher finds it without a message."""
+        """Report the exit, and write it to a file in case the launcher gets no message."""
         self._forward.drain()
         task_name = self._task["task_name"]
         record = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
@@ -356,11 +359,11 @@ class _Warden:
         try:
             write_json(path, record, durably=True)
         except OSError:
-            if Duty.TELL_EMPTY not in self._done:
+            if Duty.TELL_EMPTY not in self._done_duties:
                 self._loop.after(_RETRY_S, partial(self._write_exit, record))
 
     def _tell_empty(self, _replicas: Replicas) -> bool:
-        """Tell the launcher, after all output, that no process is left; False while one lives."""
+        """Report, after all output, that no process is left; return False while a process lives."""
         self._children.reap()
         if self._children.any_left or (self._tree is not None and self._tree.living()):
             self._loop.after(_LOOK_S, lambda: None)
@@ -375,7 +378,10 @@ class _Warden:
 def select_inherited(
     node: Mapping[str, str], keeps: Sequence[str], unset: Sequence[str]
 ) -> dict[str, str]:
-    """Select the variables of a node that a program needs to run there."""
+    """Select the variables of a node that its programs get.
+
+    ``keeps`` are further names to include, ``unset`` are names to leave out.
+    """
     return {
         name: text
         for name, text in select_for_programs(node, keeps).items()
@@ -388,8 +394,8 @@ def select_devices(node: Mapping[str, str]) -> dict[str, str]:
     return {name: node[name] for name in _DEVICES if name in node}
 
 
-def _private_folder() -> str:
-    """Make the folder on the node's disk that warden and program share.  Raises OSError."""
+def _make_private_folder() -> str:
+    """Make the folder on the node's disk that the warden and the program share.  Raises OSError."""
     path = f"{os.environ.get('TMPDIR') or '/tmp'}/trainshed-{os.urandom(8).hex()}"  # noqa: S108
     os.mkdir(path, _PRIVATE_FOLDER)
     return path
