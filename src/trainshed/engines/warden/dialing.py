@@ -68,9 +68,9 @@ def _connect(endpoint: tuple[str, int], secret: str) -> socket.socket:
 def _prove(connection: socket.socket, secret: str) -> None:
     until_s = time.monotonic() + PROVE_S
     launcher_nonce, own_nonce = _receive(connection, proof.NONCE, until_s), proof.new_nonce()
-    connection.sendall(own_nonce + proof.of_warden(secret, launcher_nonce, own_nonce))
+    connection.sendall(own_nonce + proof.prove_warden(secret, launcher_nonce, own_nonce))
     answer = _receive(connection, proof.PROOF, until_s)
-    if not is_same(answer, proof.of_launcher(secret, launcher_nonce, own_nonce)):
+    if not is_same(answer, proof.prove_launcher(secret, launcher_nonce, own_nonce)):
         raise OSError("another program listens at this address: it does not know the secret")
 
 

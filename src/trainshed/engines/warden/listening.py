@@ -18,7 +18,7 @@ from trainshed.engines.warden.protocol import PROVE_S
 #: Limit of callers without a proof.  For one more, the launcher closes the oldest connection.
 _CALLERS_MAX: Final = 256
 _BACKLOG: Final = 1024
-#: Bytes of a caller's answer: its own nonce, and its proof.
+#: The length of a caller's answer in bytes: the nonce and the proof of the caller.
 _ANSWER: Final = proof.NONCE + proof.PROOF
 #: An address for documentation (RFC 5737).  Connecting a UDP socket to it sends nothing, but makes
 #: the kernel select a route and so an address of this machine.
@@ -39,7 +39,7 @@ class WardenListener:
     def __init__(
         self, loop: Loop, secret: str, on_proven: Callable[[socket.socket], object]
     ) -> None:
-        """Call ``on_proven`` with the connection of each warden after its proof.  Raises OSError."""
+        """Call ``on_proven`` with each connection of a warden after its proof.  Raises OSError."""
         self._loop = loop
         self._secret = secret
         self._on_proven = on_proven
@@ -92,10 +92,10 @@ class WardenListener:
     def _check_proof(self, connection: socket.socket, caller: _Caller) -> None:
         nonces = caller.nonce, caller.received[: proof.NONCE]
         warden_proof = caller.received[proof.NONCE :]
-        if not is_same(warden_proof, proof.of_warden(self._secret, *nonces)):
+        if not is_same(warden_proof, proof.prove_warden(self._secret, *nonces)):
             self._close_caller(connection)
             return
-        if not _try_send(connection, proof.of_launcher(self._secret, *nonces)):
+        if not _try_send(connection, proof.prove_launcher(self._secret, *nonces)):
             self._close_caller(connection)
             return
         del self._callers[connection]

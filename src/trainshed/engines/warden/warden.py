@@ -30,7 +30,7 @@ from trainshed.engines.warden import images, protocol
 from trainshed.engines.warden.dialing import dial, remove_secret
 from trainshed.engines.warden.duties import Duty, WardenFacts, list_due
 from trainshed.engines.warden.forward import Forward
-from trainshed.engines.warden.ports import PortRuns
+from trainshed.engines.warden.ports import PortReservation
 from trainshed.engines.warden.protocol import Channel
 from trainshed.files.trees import remove_tree
 from trainshed.model import trainer_contract
@@ -109,7 +109,7 @@ class _Warden:
         )
         self._forward = Forward(self._loop, self._channel)
         self._descriptors = raise_descriptor_limit()
-        self._ports = PortRuns()
+        self._ports = PortReservation()
         self._task: Mapping[str, Any] = {}
         self._folder = AttemptFolder(_make_private_folder())
         self._tree: ProcessTree | None = None
