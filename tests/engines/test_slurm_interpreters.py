@@ -42,7 +42,7 @@ def test_what_a_probe_has_found_is_known_to_servers_that_run_and_that_start(spoo
 
 @pytest.mark.parametrize("text", ["", "[]", '{"pythons": 3}', '{"pythons": {"/p": 3}}'])
 def test_a_file_that_makes_no_sense_says_nothing(spool, text):
-    with open(f"{spool.here}/interpreters.json", "w") as file:  # noqa: PTH123 - as it is kept
+    with open(f"{spool.server_path}/interpreters.json", "w") as file:  # noqa: PTH123 - as it is kept
         file.write(text)
     reader = Interpreters(spool)
     reader.look()

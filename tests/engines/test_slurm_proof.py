@@ -123,7 +123,7 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts(**NEVER, claim=True),
             Memory(),
-            Over(EndInSlurm(fault=states.never(NEVER["rows"]), never=True)),
+            Over(EndInSlurm(fault=states.explain_never(NEVER["rows"]), never=True)),
         ),
         (facts("PENDING", **BEGUN), Memory(queued_at=8), Runs()),
         (facts("PENDING", **BEGUN), REQUEUED, Unknown()),
@@ -201,17 +201,17 @@ def test_a_job_that_slurm_has_not_shown_yet_waits():
 
 def test_a_job_in_the_queue_waits_with_the_words_of_slurm():
     held = facts(rows=rows("PENDING", reason="JobHeldUser", nodes=()))
-    assert what_is_proven(held, Memory()) == Waits(states.waiting_for(held.rows))
+    assert what_is_proven(held, Memory()) == Waits(states.explain_waiting(held.rows))
     assert what_is_proven(held, Memory()).waits.reason is Reason.HELD
     begins = facts(**NEVER, claim=False)  # its launcher has the claim: the answer is older
-    assert what_is_proven(begins, Memory()) == Waits(states.waiting_for(begins.rows))
+    assert what_is_proven(begins, Memory()) == Waits(states.explain_waiting(begins.rows))
 
 
 def test_what_stands_still_or_cannot_be_reached_says_so():
     suspended = facts("SUSPENDED", **BEGUN)
-    assert what_is_proven(suspended, Memory()) == Runs(states.suspended(suspended.rows))
+    assert what_is_proven(suspended, Memory()) == Runs(states.explain_suspended(suspended.rows))
     silent = facts("RUNNING", **BEGUN, silent=frozenset({"n1"}))
-    assert what_is_proven(silent, Memory()) == Unknown(states.unreachable(KEY, {"n1"}))
+    assert what_is_proven(silent, Memory()) == Unknown(states.explain_unreachable(KEY, {"n1"}))
 
 
 @pytest.mark.parametrize("state", list(SlurmState), ids=str)

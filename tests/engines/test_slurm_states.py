@@ -77,24 +77,24 @@ def test_a_job_of_several_components_is_over_when_all_are(words, expected):
     ],
 )
 def test_reasons_are_said_in_our_words_and_quoted(word, reason):
-    explanation = states.waiting_for([job(reason=word)])
+    explanation = states.explain_waiting([job(reason=word)])
     assert explanation.reason is reason
     assert word in explanation.message
-    assert "its job 5: " in explanation.message
+    assert "Slurm job 5: " in explanation.message
     assert explanation.blockers == (), "it is not in its own way"
 
 
 def test_the_start_that_slurm_expects_is_said():
-    explanation = states.waiting_for([job(reason="Resources", start_s=1795461300.0)])
-    assert "expects to start it at 2026-11-23 19:15:00Z" in explanation.message
+    explanation = states.explain_waiting([job(reason="Resources", start_s=1795461300.0)])
+    assert "expects to start the job at 2026-11-23 19:15:00Z" in explanation.message
 
 
 def test_components_that_wait_for_another_say_nothing():
     rows = [job(reason="Dependency"), job(reason="Resources", component=1)]
-    assert states.waiting_for(rows).reason is Reason.CAPACITY
+    assert states.explain_waiting(rows).reason is Reason.CAPACITY
 
 
 def test_what_can_never_start_is_said_but_not_for_nodes_that_may_come_back():
-    assert "account" in states.never([job(reason="AccountNotAllowed")])
-    assert states.never([job(reason="PartitionNodeLimit")]) is None
-    assert states.never([job(reason="Resources")]) is None
+    assert "account" in states.explain_never([job(reason="AccountNotAllowed")])
+    assert states.explain_never([job(reason="PartitionNodeLimit")]) is None
+    assert states.explain_never([job(reason="Resources")]) is None

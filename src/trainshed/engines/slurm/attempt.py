@@ -126,13 +126,13 @@ class SlurmAttempt:
                 self._last = observation
                 return observation
             # it may be over before the first answer that lists its nodes
-            observation = self._add_seats(observation, spool.nodes_of(self.folder))
+            observation = self._add_seats(observation, spool.read_nodes(self.folder))
             self.final = observe.with_report(observation, self.folder)
         return self.final
 
     def _read(self) -> None:
         if self.submitted is None or not self.submitted.job:
-            self.submitted = spool.submitted(self.folder) or self.submitted
+            self.submitted = spool.read_submission(self.folder) or self.submitted
         self.records.read(self.folder.records)
         self._follow_claim()
 
@@ -145,7 +145,7 @@ class SlurmAttempt:
             return
         if self.job and self.records.began is None:
             return
-        job = spool.claimant(self.folder)
+        job = spool.read_claimant(self.folder)
         if job and job != self.job:
             self._has_job(self.submitted, job)
         self._knows_claimant = bool(job)
@@ -169,7 +169,7 @@ class SlurmAttempt:
     def _read_facts(
         self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]
     ) -> SlurmFacts:
-        end = spool.end_in_slurm(self.folder)
+        end = spool.read_end(self.folder)
         order = None if end else self.folder.stop_order()
         rows = () if end else self.rows(answer)
         nodes = proof.nodes_of(rows)

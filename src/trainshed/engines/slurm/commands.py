@@ -1,7 +1,8 @@
 """Runs Slurm's commands on this machine or on a login node, each with a time limit.
 
-No local shell reads a command; over ssh the remote shell does, so every word is quoted.  Commands
-get a small environment of their own: Slurm passes it to jobs, and the server's has secrets.
+No local shell reads a command; over ssh the remote shell does, so every word is quoted.  The
+commands get a small environment, because Slurm passes it to jobs and the server's environment has
+secrets.
 """
 
 import errno
@@ -13,9 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-#: Longer than Slurm's own limit (MessageTimeout, 10 s), so Slurm's error message is received.
+#: Seconds for a command: longer than Slurm's own limit (MessageTimeout, 10 s), so that the server
+#: gets Slurm's error message.
 TIME_S_MAX: Final = 15.0
-#: Longer, because sbatch itself repeats a submission while the controller is busy.
+#: Seconds for sbatch: longer, because sbatch repeats a submission while the controller is busy.
 SUBMIT_S_MAX: Final = 40.0
 _CONNECTION_S: Final = 600
 _CONNECT_S: Final = 10
@@ -30,7 +32,7 @@ class SlurmAway(OSError):
     """Slurm gives no answer; the caller should retry the command."""
 
     def __init__(self, words: str) -> None:
-        """Build a transient error."""
+        """Create a transient error with this message."""
         super().__init__(errno.EAGAIN, words)
 
     def __str__(self) -> str:
@@ -39,7 +41,7 @@ class SlurmAway(OSError):
 
 
 class SlurmRefuses(Exception):
-    """Slurm has refused a command; the message is Slurm's own."""
+    """Slurm has refused a command; the message comes from Slurm."""
 
 
 class CommandResult(NamedTuple):
@@ -50,7 +52,7 @@ class CommandResult(NamedTuple):
     err: str = ""
 
 
-#: Runs a program with an environment, within so many seconds, and with these descriptors.
+#: Runs a program: its words, its environment, a time limit in seconds, descriptors to inherit.
 #: Raises OSError or subprocess.TimeoutExpired.
 Run = Callable[[Sequence[str], Mapping[str, str], float, Sequence[int]], CommandResult]
 
@@ -59,7 +61,7 @@ def run_program(
     argv: Sequence[str], env: Mapping[str, str], seconds: float, descriptors: Sequence[int]
 ) -> CommandResult:
     """Run a program without input."""
-    done = subprocess.run(  # noqa: S603 - Trainshed composes the words; no shell
+    process = subprocess.run(  # noqa: S603 - Trainshed composes the words; no shell
         argv,
         env=env,
         timeout=seconds,
@@ -69,8 +71,8 @@ def run_program(
         check=False,
         cwd="/",
     )
-    texts = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
-    return CommandResult(done.returncode, *texts)
+    texts = (data.decode(errors="replace") for data in (process.stdout, process.stderr))
+    return CommandResult(process.returncode, *texts)
 
 
 #: Parts of the messages of Slurm and ssh for a controller that does not answer, in lower case.
@@ -108,9 +110,10 @@ class Commands:
         environ: Mapping[str, str] = os.environ,
         run: Run = run_program,
     ) -> None:
-        """``folder`` is where the commands are, if not on the usual path.
+        """``folder`` contains the commands; empty: the commands are on the default path.
 
-        ``ssh`` is the login node to run them on, ``control`` the socket of the kept connection.
+        ``ssh`` is the login node on which the commands run; empty: this machine.  ``control`` is
+        the socket of the ssh connection, which stays open between commands.
         """
         self._folder = folder
         self._ssh = ssh
@@ -139,10 +142,13 @@ class Commands:
             )
         except subprocess.TimeoutExpired:
             self._count(name, is_well=False)
-            raise SlurmAway(f"{name} gave no answer in {seconds:g} s") from None
+            raise SlurmAway(f"{name} did not answer within {seconds:g} s") from None
         except OSError as error:
             self._count(name, is_well=False)
-            raise SlurmAway(f"{name} cannot be run: {error.strerror or error}") from error
+            raise SlurmAway(
+                f"cannot run {name}: {error.strerror or error}; "
+                "check `commands` and `ssh` in [[engine]]"
+            ) from error
         self._count(name, is_well=not answer.code)
         return self._read_output(name, answer)
 
@@ -158,12 +164,12 @@ class Commands:
     def _ssh_argv(self) -> list[str]:
         multiplexing = (f"ControlPath={self._control}", "ControlMaster=auto")
         options = (*multiplexing, f"ControlPersist={_CONNECTION_S}", f"ConnectTimeout={_CONNECT_S}")
-        more = ("BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=2")
-        words = [word for option in (*options, *more) for word in ("-o", option)]
+        liveness = ("BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=2")
+        words = [word for option in (*options, *liveness) for word in ("-o", option)]
         return ["ssh", "-T", *words, "--", self._ssh]
 
     def close(self) -> None:
-        """End the kept connection."""
+        """Close the ssh connection, if there is one."""
         if self._ssh:
             argv = ["ssh", "-o", f"ControlPath={self._control}", "-O", "exit", "--", self._ssh]
             try:
@@ -174,7 +180,7 @@ class Commands:
     def _read_output(self, name: str, answer: CommandResult) -> str:
         if not answer.code:
             return answer.out
-        words = " ".join(answer.err.split()) or f"{name} ended with {answer.code}"
+        words = " ".join(answer.err.split()) or f"{name} ended with status {answer.code}"
         is_ssh = bool(self._ssh) and answer.code == _SSH_FAILED
         if is_ssh or any(phrase in words.lower() for phrase in _AWAY):
             raise SlurmAway(words)

@@ -131,7 +131,7 @@ class SlurmEngine:
     ) -> FilesystemView:
         """Return marks in place of addresses, and paths as nodes see them.  Raises EngineFault."""
         del layout  # replicas have the network of their nodes
-        folder = self._spool.folder_there(key)
+        folder = self._spool.folder_on_nodes(key)
         try:
             addresses = marks.addresses(key, shape)
         except ValueError as error:
@@ -141,7 +141,7 @@ class SlurmEngine:
             work=folder.work,
             exchange=folder.shared,
             metrics=folder.metrics,
-            earlier=tuple(self._spool.folder_there(older).work for older in key.earlier),
+            earlier=tuple(self._spool.folder_on_nodes(older).work for older in key.earlier),
             buckets=self._buckets,
         )
 
@@ -212,7 +212,8 @@ class SlurmEngine:
             if key is not None and self._is_alive(row):  # Slurm lists ended jobs for some minutes
                 rows[key].append(row)
         return [
-            self._describe_attempt(key, rows[key]) for key in sorted({*self._spool.keys(), *rows})
+            self._describe_attempt(key, rows[key])
+            for key in sorted({*self._spool.list_keys(), *rows})
         ]
 
     def forget(self, uid: int) -> bool:
@@ -263,7 +264,7 @@ class SlurmEngine:
         return self._interpreters.versions(python)
 
     def server_path(self, path: str) -> Path:
-        return Path(self._spool.here_of(path))
+        return Path(self._spool.to_server_path(path))
 
     def answered_s(self) -> float | None:
         return self._poller.answered_s

@@ -12,23 +12,26 @@ from trainshed.engines.slurm.engine import SlurmEngine
 from trainshed.engines.slurm.queue import Queue
 from trainshed.model.faults import UsageFault
 
-#: The installation is part of the names of jobs and folders.
+#: Accepted names of installations, which are part of the names of jobs and folders.
 _INSTALLATION: Final = re.compile(r"[a-z0-9]{1,32}")
 
 
 def make(
     context: EngineContext, *, environ: Mapping[str, str] = os.environ, run: Run = run_program
 ) -> SlurmEngine:
-    """Make the engine of a table.  Raises UsageFault, but not if Slurm does not answer."""
+    """Make the engine of a table.  Raises UsageFault for a setting, not for an absent cluster."""
     settings = options.read(context.options)
     if not _INSTALLATION.fullmatch(context.installation):
-        raise UsageFault("the installation of a Slurm engine must be 1 to 32 of a-z and 0-9")
-    own = context.jobs_dir.parent / "engines" / (context.name or "slurm")
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        raise UsageFault(
+            "the installation of a Slurm engine must be 1 to 32 characters of a-z and 0-9, "
+            f"got {context.installation!r}"
+        )
+    folder = context.jobs_dir.parent / "engines" / (context.name or "slurm")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     commands = Commands(
         folder=settings.commands,
         ssh=settings.ssh,
-        control=str(own / "ssh"),
+        control=str(folder / "ssh"),
         environ=environ,
         run=run,
     )
@@ -38,5 +41,5 @@ def make(
         name=context.name or "slurm",
         installation=context.installation,
         buckets=settings.buckets or str(context.buckets),
-        locks=str(own / "locks"),
+        locks=str(folder / "locks"),
     )

@@ -36,7 +36,7 @@ from trainshed.engines.slurm.nodes import ClusterState, is_open
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission, job_name, sbatch_words
-from trainshed.engines.slurm.spool import Spool, submitted
+from trainshed.engines.slurm.spool import Spool, read_submission
 from trainshed.engines.slurm.states import SlurmState, state_of
 from trainshed.engines.supervise.record.folder import AttemptFolder, read_json, write_json
 from trainshed.engines.warden import hold
@@ -198,7 +198,7 @@ class KeptAllocations:
         cluster: ClusterState,
     ) -> bool:
         """Return whether an allocation matches the request, is complete and lasts long enough."""
-        record = submitted(folder)
+        record = read_submission(folder)
         if record is None or (record.job, record.shape) != (held.job, shape_of(submission)):
             return False
         if held.archive != submission.archive or time.time() > held.until_s:
@@ -277,7 +277,7 @@ def read(folder: AttemptFolder) -> KeptAllocation | None:
 def _is_of(folder: AttemptFolder, held: KeptAllocation) -> bool:
     """Return whether the kept job is the attempt's own."""
     with suppress(OSError, ValueError):
-        record = submitted(folder)
+        record = read_submission(folder)
         return record is not None and record.job == held.job
     return False
 

@@ -27,7 +27,7 @@ class Interpreters:
 
     def __init__(self, spool: Spool) -> None:
         """Read nothing yet."""
-        self._path = f"{spool.here}/{_KEPT}"
+        self._path = f"{spool.server_path}/{_KEPT}"
         self._signature: tuple[int, int] | None = None
         self._versions: Mapping[str, Mapping[str, str]] = {}
 
@@ -54,7 +54,7 @@ def keep(spool: Spool, answer: Mapping[str, Any]) -> None:
     """Store the packages that a probe's task listed, with time and node.  Raises OSError."""
     pythons = {path: packages for path, packages in _pythons(answer).items() if packages}
     document = {"asked": time.time(), "host": str(answer.get("host", "?")), "pythons": pythons}
-    write_json(f"{spool.here}/{_KEPT}", document, durably=True)
+    write_json(f"{spool.server_path}/{_KEPT}", document, durably=True)
 
 
 def list_pythons(options: SlurmOptions) -> tuple[str, ...]:

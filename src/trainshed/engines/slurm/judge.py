@@ -176,8 +176,12 @@ def _together(
 def _too_many(
     part: ShapePart, most: int, partition: Partition | None, suffix: str = ""
 ) -> Explanation:
-    requested, accepted = part.count - part.others, max(0, most - part.others)
-    also = f" beside {part.others} of another role with the same resources" if part.others else ""
+    requested, accepted = part.count - part.other_role_count, max(0, most - part.other_role_count)
+    also = (
+        f" beside {part.other_role_count} of another role with the same resources"
+        if part.other_role_count
+        else ""
+    )
     text = (
         f"{part.role.value} asks for {requested} replicas{also}, and {_where(partition)} hold "
         f"at most {accepted} of them{suffix}"
@@ -201,7 +205,7 @@ def _packed(
     shape: JobShape, cluster: ClusterState, partition: Partition | None
 ) -> Explanation | None:
     main = shape.largest
-    most = fitting(cluster, partition)(shape.each_node)
+    most = fitting(cluster, partition)(shape.node_need)
     return None if most >= main.count else _too_many(main, most, partition)
 
 

@@ -1,4 +1,4 @@
-"""The cluster's nodes and partitions as of the last poll, for the fleet and for ``judge``."""
+"""The nodes and partitions of the cluster from the last poll, for the fleet and ``judge``."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _CLOSED: Final = frozenset(
      "POWERING_DOWN", "REBOOT", "UNKNOWN", "*"}
 )  # fmt: skip
 
-#: Accelerator types of both dialects by a pattern for Slurm's word; the first match counts.
+#: Patterns for Slurm's word for GPUs, each with the accelerator type; the first match counts.
 _ACCELERATORS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), name)
     for pattern, name in (
@@ -37,7 +37,7 @@ _ACCELERATORS: Final = tuple(
 
 
 class ClusterState(NamedTuple):
-    """Nodes and partitions as of the last poll."""
+    """Nodes and partitions from the last poll."""
 
     nodes: Sequence[SlurmNode] = ()
     partitions: Mapping[str, Partition] = {}
@@ -45,7 +45,7 @@ class ClusterState(NamedTuple):
     """Slurm's word for the GPUs of a type, from the configuration."""
 
     def partition(self, name: str) -> Partition | None:
-        """Return the partition of a name, or the default one for no name; None: unknown."""
+        """Return the partition of a name, or for "" the default partition; None: unknown."""
         if name:
             return self.partitions.get(name.partition(",")[0])
         return next(
@@ -59,7 +59,7 @@ class ClusterState(NamedTuple):
         return [node for node in self.nodes if partition.name in node.partitions]
 
     def words_for(self, gpu_type: str | None) -> frozenset[str]:
-        """Return Slurm's words for the GPUs of a type; all words if there is no type."""
+        """Return Slurm's words for the GPUs of a type; all words if the type is None."""
         words = {word for node in self.nodes for word in node.gres}
         if gpu_type is None:
             return frozenset(words)
@@ -68,7 +68,7 @@ class ClusterState(NamedTuple):
         return frozenset(word for word in words if self.accelerator_of(word) in {gpu_type, ANY_GPU})
 
     def gpus_of(self, node: SlurmNode, gpu_type: str | None) -> int:
-        """Count a node's GPUs of a type; of several words the one with most GPUs counts."""
+        """Return the number of a node's GPUs of a type, for Slurm's word with the most GPUs."""
         counts = (count for word, count in node.gres.items() if word in self.words_for(gpu_type))
         return max(counts, default=0)
 
@@ -90,24 +90,24 @@ class ClusterState(NamedTuple):
 
 def fleet(cluster: ClusterState, policy: FleetPolicy) -> Sequence[Node]:
     """Convert the cluster's nodes to nodes of the fleet."""
-    return [_node(cluster, row, policy) for row in cluster.nodes]
+    return [_convert_node(cluster, node, policy) for node in cluster.nodes]
 
 
-def is_open(row: SlurmNode) -> bool:
+def is_open(node: SlurmNode) -> bool:
     """Return whether a node accepts new jobs."""
-    return not _CLOSED.intersection(row.state)
+    return not _CLOSED.intersection(node.state)
 
 
-def _node(cluster: ClusterState, row: SlurmNode, policy: FleetPolicy) -> Node:
+def _convert_node(cluster: ClusterState, node: SlurmNode, policy: FleetPolicy) -> Node:
     gpus: dict[str, int] = {}
-    for word, count in row.gres.items():
+    for word, count in node.gres.items():
         name = cluster.accelerator_of(word)
         gpus[name] = gpus.get(name, 0) + count
     return Node(
-        name=row.name,
-        vcpus=row.cpus,
-        memory_gb=row.memory_mib / _MIB_PER_GB,
+        name=node.name,
+        vcpus=node.cpus,
+        memory_gb=node.memory_mib / _MIB_PER_GB,
         gpus=gpus,
         policy=policy,
-        state=NodeState.READY if is_open(row) else NodeState.DRAINED,
+        state=NodeState.READY if is_open(node) else NodeState.DRAINED,
     )

@@ -163,8 +163,8 @@ class Orders:
         if attempt.final is not None and self._holding.name(attempt.key, parts[0]):
             return False
         if attempt.submitted is None:
-            attempt.submitted = spool.submitted(attempt.folder)
-        is_over = spool.end_in_slurm(attempt.folder) is not None
+            attempt.submitted = spool.read_submission(attempt.folder)
+        is_over = spool.read_end(attempt.folder) is not None
         has_order = attempt.folder.stop_order() is not None
         # without a known number, the comment identifies the job
         is_its = attempt.job in {job, ""} and attempt.submitted is not None
@@ -202,7 +202,7 @@ class Orders:
         state = states.state_of(rows) if rows else None
         is_final = attempt.final is not None
         is_open = bool(attempt.job) and not is_final and state not in OVER
-        has_end = is_final or (is_open and spool.end_in_slurm(attempt.folder) is not None)
+        has_end = is_final or (is_open and spool.read_end(attempt.folder) is not None)
         has_begun = attempt.records.began is not None
         is_kept = is_final and self._holding.goes_on(attempt.folder)
         # the launcher's time to exit begins at the first look after its nodes are released

@@ -1,4 +1,4 @@
-"""Parses the output of Slurm's commands; only text formats, which all versions have."""
+"""Parses the output of Slurm's commands, in the text formats that all versions print."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ class SlurmJob(NamedTuple):
     """One row of Slurm's queue: a job, or one component of a heterogeneous job."""
 
     id: str
-    """Number of the whole job."""
+    """Slurm's number of the whole job."""
     component: int
     state: str
     reason: str
     nodes: tuple[str, ...]
     start_s: float | None
-    """Time at which it began, or is expected to begin."""
+    """When the job began, or is expected to begin, in seconds since 1970; None: unknown."""
     name: str
     comment: str
 
@@ -52,12 +52,15 @@ _LEFT: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 def left_s(text: str) -> float | None:
-    """Return the shortest of times such as ``1-02:03:04`` in seconds; None: not a time."""
-    times = [_left_s(line.strip()) for line in text.splitlines()]
+    """Parse lines with a time such as ``1-02:03:04``; return the shortest above 0, in seconds.
+
+    Returns 0 if all times are 0, None if there is no line or a line is not a time.
+    """
+    times = [_parse_left_s(line.strip()) for line in text.splitlines()]
     return None if not times or None in times else min(filter(None, times), default=0.0)
 
 
-def _left_s(text: str) -> float | None:
+def _parse_left_s(text: str) -> float | None:
     if text == "UNLIMITED":
         return float("inf")
     match = _LEFT.fullmatch(text)
@@ -69,12 +72,12 @@ def _left_s(text: str) -> float | None:
 
 def host_names(text: str) -> Iterator[str]:
     """Expand ``n[1-3,7],login`` to host names."""
-    for part in _parts(text):
+    for part in _split_list(text):
         if part not in _NOTHING:
-            yield from _spread(part)
+            yield from _expand_ranges(part)
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_list(text: str) -> Iterator[str]:
     """Split at commas outside brackets."""
     return (part.strip() for part in re.split(r",(?![^\[]*\])", text))
 
@@ -82,7 +85,7 @@ def _parts(text: str) -> Iterator[str]:
 _RANGE: Final = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?")
 
 
-def _spread(text: str) -> Iterator[str]:
+def _expand_ranges(text: str) -> Iterator[str]:
     head, bracket, rest = text.partition("[")
     if not bracket:
         yield text
@@ -91,8 +94,8 @@ def _spread(text: str) -> Iterator[str]:
     for span in filter(_RANGE.fullmatch, ranges.split(",")):
         first, _, last = span.partition("-")
         for number in range(int(first), int(last or first) + 1):
-            for end in _spread(tail):
-                yield f"{head}{number:0{len(first)}}{end}"
+            for suffix in _expand_ranges(tail):
+                yield f"{head}{number:0{len(first)}}{suffix}"
 
 
 class SlurmNode(NamedTuple):
@@ -112,22 +115,23 @@ class SlurmNode(NamedTuple):
 def nodes(text: str) -> Iterator[SlurmNode]:
     """Parse the output of ``scontrol show node -o``."""
     for line in text.splitlines():
-        fields = _fields(line)
+        fields = _parse_fields(line)
         if "NodeName" in fields:
             state = fields.get("State", "UNKNOWN").upper()
             yield SlurmNode(
                 name=fields["NodeName"],
                 state=tuple(re.findall(r"[A-Z_]+|\*", state)),
-                cpus=_number(fields.get("CPUEfctv") or fields.get("CPUTot")),
-                memory_mib=_number(fields.get("RealMemory")) - _number(fields.get("MemSpecLimit")),
-                gres=_gres(fields.get("Gres", "")),
+                cpus=_parse_number(fields.get("CPUEfctv") or fields.get("CPUTot")),
+                memory_mib=_parse_number(fields.get("RealMemory"))
+                - _parse_number(fields.get("MemSpecLimit")),
+                gres=_parse_gres(fields.get("Gres", "")),
                 partitions=frozenset(filter(None, fields.get("Partitions", "").split(","))),
                 reason=fields.get("Reason", ""),
             )
 
 
 class Partition(NamedTuple):
-    """One partition as ``scontrol show partition`` prints it; None: no limit."""
+    """One partition as ``scontrol show partition`` prints it; for a limit, None: unlimited."""
 
     name: str
     is_default: bool
@@ -139,14 +143,14 @@ class Partition(NamedTuple):
 def partitions(text: str) -> Iterator[Partition]:
     """Parse the output of ``scontrol show partition -o``."""
     for line in text.splitlines():
-        fields = _fields(line)
+        fields = _parse_fields(line)
         if "PartitionName" in fields:
             yield Partition(
                 name=fields["PartitionName"],
                 is_default=fields.get("Default") == "YES",
                 is_up=fields.get("State", "UP") == "UP",
                 minutes_max=minutes(fields.get("MaxTime", "")),
-                nodes_max=_limit(fields.get("MaxNodes")),
+                nodes_max=_parse_limit(fields.get("MaxNodes")),
             )
 
 
@@ -155,8 +159,8 @@ def minutes(text: str) -> int | None:
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if not match:
         return None
-    days, hours, part, _ = (int(group or 0) for group in match.groups())
-    return (days * 24 + hours) * 60 + part
+    days, hours, minute, _ = (int(group or 0) for group in match.groups())
+    return (days * 24 + hours) * 60 + minute
 
 
 def version(text: str) -> tuple[int, int] | None:
@@ -174,22 +178,22 @@ def is_up(text: str) -> bool:
 _FIELD: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
 
 
-def _fields(line: str) -> dict[str, str]:
+def _parse_fields(line: str) -> dict[str, str]:
     fields: dict[str, str] = {}
     for name, text in _FIELD.findall(line):
         fields.setdefault(name, "" if text in _NOTHING else text.strip())
     return fields
 
 
-def _number(text: str | None) -> int:
+def _parse_number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
 
 
-def _limit(text: str | None) -> int | None:
+def _parse_limit(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() else None
 
 
-def _gres(text: str) -> dict[str, int]:
+def _parse_gres(text: str) -> dict[str, int]:
     """Parse ``gpu:a100:4(S:0-1),gpu:t4:2,nic:1`` as numbers of GPUs by type."""
     counts: dict[str, int] = {}
     for part in re.sub(r"\([^)]*\)", "", text).split(","):

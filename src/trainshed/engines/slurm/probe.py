@@ -94,12 +94,12 @@ def probe(
     """Yield the findings as they are known.  Raises OSError if Slurm does not answer."""
     yield from _check_config(queue.config())
     word, name = secrets.token_hex(8), f"probe-{secrets.token_hex(4)}"
-    folder = Path(spool.here, name)
+    folder = Path(spool.server_path, name)
     folder.mkdir(mode=0o700)
     job = ""
     try:
         folder.joinpath(_QUESTION).write_text(word)
-        there = f"{spool.there}/{name}"
+        there = f"{spool.node_path}/{name}"
         script = spool.keep_script(SCRIPT_NAME, SCRIPT, is_remote=bool(options.ssh))
         submitted_s = time.time()
         pythons = interpreters.list_pythons(options)

@@ -230,10 +230,12 @@ def _judge_without_end(facts: SlurmFacts, memory: Memory) -> Decision:
 def _judge_started(facts: SlurmFacts) -> Decision:
     """Decide for a job that has nodes; Slurm may not reach some of them."""
     if facts.silent:
-        return Unknown(states.unreachable(facts.key, facts.silent))
+        return Unknown(states.explain_unreachable(facts.key, facts.silent))
     if facts.state is SlurmState.UNKNOWN:
         return Unknown()
-    return Runs(states.suspended(facts.rows) if facts.state is SlurmState.SUSPENDED else None)
+    return Runs(
+        states.explain_suspended(facts.rows) if facts.state is SlurmState.SUSPENDED else None
+    )
 
 
 def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:
@@ -262,9 +264,9 @@ def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
     """Decide for a job in the queue; the answer may be older than its start."""
     if facts.has_begun or facts.state is not SlurmState.PENDING:
         return Unknown() if memory.is_requeued else Runs()
-    why = states.never(facts.rows)
+    why = states.explain_never(facts.rows)
     if why is None or facts.claim is False:
-        return Waits(states.waiting_for(facts.rows))
+        return Waits(states.explain_waiting(facts.rows))
     return TakeClaim() if facts.claim is None else Over(EndInSlurm(fault=why, never=True))
 
 

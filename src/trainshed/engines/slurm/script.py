@@ -107,7 +107,7 @@ def _component(submission: Submission, number: int, part: ShapePart) -> Iterator
 
 
 def _packed(submission: Submission) -> Iterator[str]:
-    main, need = submission.shape.largest, submission.shape.each_node
+    main, need = submission.shape.largest, submission.shape.node_need
     yield from _component_options(submission)
     yield f"--nodes={main.count}"
     yield f"--ntasks={main.count}"

@@ -1,8 +1,8 @@
 """Describes the allocation of an attempt, its components, and the steps that start wardens.
 
 Consecutive replicas with the same resources make one component.  One component is a plain job;
-several are a heterogeneous job, whose components never share a node.  With packing there is one
-allocation of equal nodes, on which steps run beside each other.
+several are a heterogeneous job, whose components never share a node.  With packing, all
+replicas share one allocation of equal nodes, and a step for each component runs on these nodes.
 """
 
 import math
@@ -37,11 +37,11 @@ class ShapePart:
     count: int
     need: Need
     role: Role
-    """Role of the last replica; the chief and its workers may have the same resources."""
-    others: int = 0
+    """Role of the last replica; a chief and its workers are one part if they need the same."""
+    other_role_count: int = 0
     """Number of replicas with another role."""
     per_node: int | None = None
-    """Maximum of replicas on a node; None: Slurm distributes them."""
+    """Maximum number of replicas on a node; None: Slurm distributes the replicas."""
 
     @property
     def nodes(self) -> int | None:
@@ -63,24 +63,24 @@ class JobShape:
         return max(self.parts, key=lambda part: (part.need.gpus, part.need.cpus, part.count))
 
     def share(self, part: ShapePart) -> int:
-        """Return the maximum of replicas of a part on a node of a packed allocation."""
+        """Return the maximum number of replicas of a part on one node of a packed allocation."""
         return math.ceil(part.count / self.largest.count)
 
     @property
-    def each_node(self) -> Need:
-        """Resources of each packed node: a replica of the largest part and a share of others."""
-        main = self.largest
+    def node_need(self) -> Need:
+        """Resources of a packed node: a replica of the largest part, and a share of the rest."""
+        largest = self.largest
         shares = [(part, self.share(part)) for part in self.parts]
         return Need(
             cpus=sum(part.need.cpus * share for part, share in shares),
             memory_mib=sum(part.need.memory_mib * share for part, share in shares),
-            gpu_type=main.need.gpu_type,
-            gpus=main.need.gpus,
+            gpu_type=largest.need.gpu_type,
+            gpus=largest.need.gpus,
         )
 
 
 def need_of(demand: Demand, policy: FleetPolicy) -> Need:
-    """Convert a machine type; CPUs and memory count only with the policy ``exact``."""
+    """Convert a demand; CPUs and memory count only with the policy ``exact``."""
     exact = policy is FleetPolicy.EXACT
     return Need(
         cpus=max(1, demand.vcpus) if exact else 1,
@@ -100,24 +100,31 @@ def shape_of(
 ) -> JobShape:
     """Return the shape for replicas in the order of their plan.
 
-    ``fitting`` counts the nodes that can hold a replica; if they are fewer than the replicas with
-    GPUs, several replicas share a node.
+    ``fitting`` returns the number of nodes that can hold a replica.  If these are fewer than the
+    replicas with GPUs, several replicas share a node.
     """
-    needs = {group.role: need_of(group.each, policy) for group in demand.groups}
+    needs = {
+        replica_group.role: need_of(replica_group.each, policy) for replica_group in demand.groups
+    }
     rows = [(role, needs.get(role, Need())) for role in roles]
-    parts, place = [], 0
-    for need, alike in groupby(rows, key=lambda row: row[1]):
-        members = list(alike)
+    parts, first = [], 0
+    for need, group in groupby(rows, key=lambda row: row[1]):
+        members = list(group)
         count = len(members)
         per_node = _per_node(count, need, fitting) if need.gpus else None
         role = members[-1][0]
-        others = sum(1 for member_role, _ in members if member_role is not role)
+        other_role_count = sum(1 for member_role, _ in members if member_role is not role)
         parts.append(
             ShapePart(
-                first=place, count=count, need=need, role=role, others=others, per_node=per_node
+                first=first,
+                count=count,
+                need=need,
+                role=role,
+                other_role_count=other_role_count,
+                per_node=per_node,
             )
         )
-        place += count
+        first += count
     can_pack = packing and len(parts) > 1 and sum(1 for part in parts if part.need.gpus) <= 1
     return JobShape(parts=tuple(parts), packed=can_pack)
 

@@ -1,4 +1,4 @@
-"""Translates Slurm's states and reasons for an attempt; unknown words become UNKNOWN."""
+"""Translates Slurm's states of a job, and its reasons why a job waits."""
 
 import enum
 from collections.abc import Collection, Mapping, Sequence
@@ -20,9 +20,11 @@ class SlurmState(enum.Enum):
     REQUEUED = "REQUEUED"
     """The job was requeued in Slurm; an attempt must not start twice."""
     DONE = "DONE"
-    """Its batch script has ended by itself."""
+    """The batch script of the job has ended by itself."""
     STOPPED = "STOPPED"
+    """A user or an administrator has cancelled the job."""
     LIMIT = "LIMIT"
+    """The job has reached a time limit."""
     PREEMPTED = "PREEMPTED"
     NODE_LOST = "NODE_LOST"
     UNKNOWN = "UNKNOWN"
@@ -56,7 +58,7 @@ STATES: Final[Mapping[str, SlurmState]] = {
     "REVOKED": SlurmState.NODE_LOST,
 }
 
-#: States in which, as Slurm reports, no process of the job runs.
+#: States in which no process of the job runs, as Slurm reports.
 OVER: Final = frozenset(
     {
         SlurmState.DONE,
@@ -69,7 +71,7 @@ OVER: Final = frozenset(
 #: States that change soon.
 MOVING: Final = frozenset({SlurmState.STARTING, SlurmState.ENDING, SlurmState.REQUEUED})
 
-#: For a job with several components the first of these states that a component has counts.
+#: A job with several components has the first state of this list that one of them has.
 _ORDER: Final = (
     SlurmState.UNKNOWN,
     SlurmState.REQUEUED,
@@ -87,73 +89,75 @@ _ORDER: Final = (
 
 
 def state_of(rows: Sequence[SlurmJob]) -> SlurmState:
-    """Return the state of a whole job; it is over when all components are."""
+    """Return the state of a whole job, which is over when all its components are over."""
     states = {STATES.get(row.state.partition(" ")[0], SlurmState.UNKNOWN) for row in rows}
     return next((state for state in _ORDER if state in states), SlurmState.UNKNOWN)
 
 
 def reason_of(rows: Sequence[SlurmJob]) -> str:
-    """Return why a job waits, without components that only wait for another component."""
+    """Return why a job waits; a component that only waits for another component counts last."""
     words = [row.reason for row in rows if row.reason]
-    saying = [word for word in words if word not in {"Dependency", "Priority"}]
-    return next(iter([*saying, *words]), "")
+    specific = [word for word in words if word not in {"Dependency", "Priority"}]
+    return next(iter([*specific, *words]), "")
 
 
-def waiting_for(rows: Sequence[SlurmJob]) -> Explanation:
+def explain_waiting(rows: Sequence[SlurmJob]) -> Explanation:
     """Explain why a job is pending."""
     word = reason_of(rows)
-    reason, sentence = _meaning(word)
-    statement = f"Slurm says {word}" if word else "Slurm has not said why yet"
-    starts = next((row.start_s for row in rows if row.start_s), None)
-    expected = "" if starts is None else f"; it expects to start it at {_clock(starts)}"
-    message = f"{sentence} (its job {rows[0].id}: {statement}{expected})"
+    reason, sentence = _explain_reason(word)
+    statement = f"Slurm says {word}" if word else "Slurm gives no reason yet"
+    start_s = next((row.start_s for row in rows if row.start_s), None)
+    expected = (
+        "" if start_s is None else f"; Slurm expects to start the job at {_format_time(start_s)}"
+    )
+    message = f"{sentence} (Slurm job {rows[0].id}: {statement}{expected})"
     return Explanation(reason=reason, message=message)
 
 
-def suspended(rows: Sequence[SlurmJob]) -> Explanation:
+def explain_suspended(rows: Sequence[SlurmJob]) -> Explanation:
     """Explain a job that was suspended in Slurm."""
     text = f"the Slurm job {rows[0].id} is suspended; `scontrol resume {rows[0].id}` resumes it"
     return Explanation(reason=Reason.HELD, message=text)
 
 
-def unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
+def explain_unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
     """Explain an attempt on nodes that Slurm cannot reach, and how to fence it."""
     names = sorted(nodes)
     text = (
         f"Slurm cannot reach {', '.join(names)}, so the state of the attempt is unknown; an "
-        "administrator who has checked that nothing runs there may run "
+        "administrator who has checked that no process of the attempt runs on these nodes may run "
         f"`trainshed attempts fence {key}`"
     )
     return Explanation(reason=Reason.ENGINE_AWAY, message=text, blockers=tuple(names[:10]))
 
 
-def never(rows: Sequence[SlurmJob]) -> str | None:
+def explain_never(rows: Sequence[SlurmJob]) -> str | None:
     """Return why a pending job can never start; None: it may start."""
     word = reason_of(rows)
-    is_passing = word == "PartitionNodeLimit"  # Slurm reports it also while too many nodes are down
-    return f"{_NEVER[word]} (Slurm says {word})" if word in _NEVER and not is_passing else None
+    is_temporary = word == "PartitionNodeLimit"  # also reported while nodes are down
+    return f"{_NEVER[word]} (Slurm says {word})" if word in _NEVER and not is_temporary else None
 
 
-_QUEUE = (Reason.ENGINE_QUEUE, "other jobs are before it in the cluster's queue")
-_CLOSED = (Reason.DRAINED, "the nodes that could hold it take no jobs")
+_QUEUE = (Reason.ENGINE_QUEUE, "other jobs are before the job in the cluster's queue")
+_CLOSED = (Reason.DRAINED, "the nodes that could hold the job take no jobs")
 _QUOTA = (Reason.QUOTA, "a limit of the cluster's accounting is reached")
-_HELD = (Reason.HELD, "it is held in the cluster's queue")
+_HELD = (Reason.HELD, "the job is held in the cluster's queue")
 
 _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
     "": _QUEUE,
     "None": _QUEUE,
     "Priority": _QUEUE,
-    "BeginTime": (Reason.ENGINE_QUEUE, "it may not begin before a time that was set for it"),
+    "BeginTime": (Reason.ENGINE_QUEUE, "the job has a begin time, before which it may not start"),
     "Dependency": (
         Reason.ENGINE_QUEUE,
-        "another job, such as its own last attempt, must end first",
+        "another job, such as that of the previous attempt, must end first",
     ),
-    "Resources": (Reason.CAPACITY, "the nodes that could hold it are in use"),
-    "Licenses": (Reason.CAPACITY, "a license that it needs is in use"),
-    "Reservation": (Reason.ENGINE_QUEUE, "its reservation has not begun"),
+    "Resources": (Reason.CAPACITY, "the nodes that could hold the job are in use"),
+    "Licenses": (Reason.CAPACITY, "a license that the job needs is in use"),
+    "Reservation": (Reason.ENGINE_QUEUE, "the reservation of the job has not begun"),
     "ReqNodeNotAvail": _CLOSED,
-    "PartitionDown": (Reason.DRAINED, "its partition is down"),
-    "PartitionInactive": (Reason.DRAINED, "its partition is inactive"),
+    "PartitionDown": (Reason.DRAINED, "the partition of the job is down"),
+    "PartitionInactive": (Reason.DRAINED, "the partition of the job is inactive"),
     "NodeDown": _CLOSED,
     "JobHeldUser": _HELD,
     "JobHeldAdmin": _HELD,
@@ -163,17 +167,17 @@ _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
 }
 
 _NEVER: Final[Mapping[str, str]] = {
-    "BadConstraints": "no nodes of the cluster can ever hold it",
-    "PartitionNodeLimit": "its partition does not allow so many nodes for a job",
-    "PartitionTimeLimit": "its partition does not allow so long a time for a job",
-    "AccountNotAllowed": "its account may not use the partition",
-    "InvalidAccount": "its account is not known to the cluster",
-    "QOSNotAllowed": "its qos may not be used with the partition or the account",
-    "InvalidQOS": "its qos is not known to the cluster",
+    "BadConstraints": "no nodes of the cluster can ever hold the job",
+    "PartitionNodeLimit": "the partition does not allow so many nodes for a job",
+    "PartitionTimeLimit": "the partition does not allow such a long time for a job",
+    "AccountNotAllowed": "the account of the job may not use the partition",
+    "InvalidAccount": "the cluster does not know the account of the job",
+    "QOSNotAllowed": "the qos of the job may not be used with the partition or the account",
+    "InvalidQOS": "the cluster does not know the qos of the job",
 }
 
 
-def _meaning(word: str) -> tuple[Reason, str]:
+def _explain_reason(word: str) -> tuple[Reason, str]:
     plain = word.partition(",")[0].strip()
     if plain in _MEANINGS:
         return _MEANINGS[plain]
@@ -183,10 +187,10 @@ def _meaning(word: str) -> tuple[Reason, str]:
         return _CLOSED
     if plain.startswith(("QOS", "Assoc")) or plain.endswith("Limit"):
         return _QUOTA
-    return Reason.ENGINE_QUEUE, "it waits in the cluster's queue"
+    return Reason.ENGINE_QUEUE, "the job waits in the cluster's queue"
 
 
-def _clock(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     from datetime import UTC, datetime  # noqa: PLC0415 - only for messages
 
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -91,7 +91,7 @@ class Submitter:
         Raises the errors of ``Queue.submit``.
         """
         self._spool.check(attempt.key)
-        attempt.submitted = before = spool.submitted(attempt.folder)
+        attempt.submitted = before = spool.read_submission(attempt.folder)
         if before is not None and before.job:
             return
         if attempt.folder.stop_order() is not None or attempt.final is not None:
@@ -112,13 +112,13 @@ class Submitter:
     ) -> None:
         """Submit under the lock, unless another server has submitted the attempt."""
         key = attempt.key
-        attempt.submitted = before = spool.submitted(attempt.folder)
+        attempt.submitted = before = spool.read_submission(attempt.folder)
         if before is not None and before.job:
             return
         if self._poller.last_answer.is_away and (why := self._poller.health()) is not None:
             raise SlurmAway(why.message)  # sbatch would try for long
         if not self._spool.has(script.BATCH_NAME):
-            raise SlurmAway(f"the spool {self._spool.here} is missing or empty")
+            raise SlurmAway(f"the spool {self._spool.server_path} is missing or empty")
         submission = self._compose_submission(key, plan, claim)
         if before is None:
             self._refuse_planted(attempt)
@@ -201,7 +201,7 @@ class Submitter:
             key=key,
             installation=self._installation,
             shape=shape,
-            folder=self._spool.folder_there(key).path,
+            folder=self._spool.folder_on_nodes(key).path,
             script=self._script,
             python=options.python,
             archive=self.archive,
@@ -232,7 +232,7 @@ class Submitter:
         lost_nodes: set[str] = set()
         for attempt_key in key.earlier:
             with suppress(OSError, ValueError):
-                end = spool.end_in_slurm(self._spool.folder(attempt_key))
+                end = spool.read_end(self._spool.folder(attempt_key))
                 lost_nodes.update(end.nodes if end else ())
         return tuple(sorted(lost_nodes))
 
@@ -241,7 +241,7 @@ class Submitter:
         return compose.spec_of(
             plan,
             submission.key,
-            self._spool.folder_there(submission.key),
+            self._spool.folder_on_nodes(submission.key),
             steps=script.steps(submission),
             grace_s=options.grace_s,
             hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
