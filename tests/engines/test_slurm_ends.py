@@ -68,7 +68,7 @@ def test_an_end_with_a_code_is_the_end(world):
         ("PREEMPTED", Loss.MAINTENANCE, "preempted"),
         ("TIMEOUT", Loss.LIMIT, "time limit"),
         ("DEADLINE", Loss.LIMIT, "time limit"),
-        ("NODE_FAIL", Loss.INFRA, "NODE_FAIL of its job 1 on n1"),
+        ("NODE_FAIL", Loss.INFRA, "NODE_FAIL for the job 1 of the attempt on n1"),
         ("CANCELLED", Loss.INFRA, "another user or Slurm has cancelled"),
     ],
 )

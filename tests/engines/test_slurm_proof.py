@@ -15,9 +15,9 @@ from trainshed.engines.slurm.proof import (
     TakeClaim,
     Unknown,
     Waits,
+    decide_state,
     follow,
     give_up,
-    what_is_proven,
 )
 from trainshed.engines.slurm.spool import EndInSlurm
 from trainshed.engines.slurm.states import OVER, SlurmState
@@ -81,7 +81,7 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts("PENDING", order=ORDER._replace(lost=True), claim=True),
             Memory(),
-            Over(EndInSlurm("it was given up before it began", Loss.INFRA)),
+            Over(EndInSlurm("the attempt was given up before it began", Loss.INFRA)),
         ),
         (facts("RUNNING", order=ORDER, claim=False), Memory(), Runs()),
         (facts("RUNNING", order=ORDER, **BEGUN), Memory(), Runs()),
@@ -102,7 +102,7 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts("FAILED", **INTERRUPTED),
             Memory(),
-            Over(EndInSlurm("its launcher was stopped from outside Trainshed", Loss.INFRA)),
+            Over(EndInSlurm("the launcher was stopped from outside Trainshed", Loss.INFRA)),
         ),
         (
             facts("FAILED", **LEFT),
@@ -143,17 +143,21 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts(**BEGUN),
             GONE._replace(over_since_s=-LATE_S),
-            GiveUp("Slurm does not know its job any more, and it recorded no end"),
+            GiveUp("Slurm no longer knows the job of the attempt, and no end is recorded"),
         ),
         (facts(**BEGUN, is_up=False), GONE._replace(over_since_s=-LATE_S), Unknown()),
         # its job is over, and its records tell no end
         (facts("COMPLETED", **BEGUN), Memory(over_since_s=0.0), Runs()),
-        (facts("COMPLETED", **BEGUN), LONG_OVER, GiveUp("its launcher was killed")),
-        (facts("CANCELLED", **BEGUN, order=ORDER), LONG_OVER, GiveUp("its launcher was killed")),
+        (facts("COMPLETED", **BEGUN), LONG_OVER, GiveUp("the launcher of the attempt was killed")),
+        (
+            facts("CANCELLED", **BEGUN, order=ORDER),
+            LONG_OVER,
+            GiveUp("the launcher of the attempt was killed"),
+        ),
     ],
 )
 def test_the_decision_follows_from_the_facts(given, memory, decision):
-    assert what_is_proven(given, memory) == decision
+    assert decide_state(given, memory) == decision
 
 
 @pytest.mark.parametrize(
@@ -162,38 +166,42 @@ def test_the_decision_follows_from_the_facts(given, memory, decision):
         (
             "PREEMPTED",
             Memory(),
-            EndInSlurm("Slurm has preempted its job 7", Loss.MAINTENANCE),
+            EndInSlurm("Slurm has preempted the job 7 of the attempt", Loss.MAINTENANCE),
         ),
         (
             "TIMEOUT",
             Memory(),
-            EndInSlurm("its job 7 reached its time limit in Slurm", Loss.LIMIT),
+            EndInSlurm("the Slurm job 7 has reached its time limit", Loss.LIMIT),
         ),
         (
             "NODE_FAIL",
             Memory(),
-            EndInSlurm("Slurm says NODE_FAIL of its job 7 on n1", Loss.INFRA, ("n1",)),
+            EndInSlurm(
+                "Slurm reports NODE_FAIL for the job 7 of the attempt on n1", Loss.INFRA, ("n1",)
+            ),
         ),
         (
             "CANCELLED",
             Memory(),
-            EndInSlurm("another user or Slurm has cancelled its job 7 (scancel)", Loss.INFRA),
+            EndInSlurm(
+                "another user or Slurm has cancelled the job 7 of the attempt (scancel)", Loss.INFRA
+            ),
         ),
         (
             "CANCELLED",
             REQUEUED,
-            EndInSlurm("its job 7 was requeued, and an attempt starts only once", Loss.INFRA),
+            EndInSlurm("the Slurm job 7 was requeued, and an attempt starts only once", Loss.INFRA),
         ),
     ],
 )
 @pytest.mark.parametrize("recorded", [BEGUN, KILLED, INTERRUPTED])
 def test_a_job_that_did_not_end_of_itself_is_lost_by_slurms_word(word, memory, end, recorded):
-    assert what_is_proven(facts(word, **recorded), memory) == Over(end, takes_claim=True)
+    assert decide_state(facts(word, **recorded), memory) == Over(end, takes_claim=True)
 
 
 def test_a_job_that_slurm_has_not_shown_yet_waits():
     for given in (facts(number=0), facts(is_new=True)):
-        decision = what_is_proven(given, Memory())
+        decision = decide_state(given, Memory())
         assert isinstance(decision, Waits)
         assert decision.waits.reason is Reason.ENGINE_QUEUE
         assert "job 7" in decision.waits.message
@@ -201,24 +209,24 @@ def test_a_job_that_slurm_has_not_shown_yet_waits():
 
 def test_a_job_in_the_queue_waits_with_the_words_of_slurm():
     held = facts(rows=rows("PENDING", reason="JobHeldUser", nodes=()))
-    assert what_is_proven(held, Memory()) == Waits(states.explain_waiting(held.rows))
-    assert what_is_proven(held, Memory()).waits.reason is Reason.HELD
+    assert decide_state(held, Memory()) == Waits(states.explain_waiting(held.rows))
+    assert decide_state(held, Memory()).waits.reason is Reason.HELD
     begins = facts(**NEVER, claim=False)  # its launcher has the claim: the answer is older
-    assert what_is_proven(begins, Memory()) == Waits(states.explain_waiting(begins.rows))
+    assert decide_state(begins, Memory()) == Waits(states.explain_waiting(begins.rows))
 
 
 def test_what_stands_still_or_cannot_be_reached_says_so():
     suspended = facts("SUSPENDED", **BEGUN)
-    assert what_is_proven(suspended, Memory()) == Runs(states.explain_suspended(suspended.rows))
+    assert decide_state(suspended, Memory()) == Runs(states.explain_suspended(suspended.rows))
     silent = facts("RUNNING", **BEGUN, silent=frozenset({"n1"}))
-    assert what_is_proven(silent, Memory()) == Unknown(states.explain_unreachable(KEY, {"n1"}))
+    assert decide_state(silent, Memory()) == Unknown(states.explain_unreachable(KEY, {"n1"}))
 
 
 @pytest.mark.parametrize("state", list(SlurmState), ids=str)
 @pytest.mark.parametrize("recorded", [{}, BEGUN, KILLED, INTERRUPTED])
 def test_every_state_has_a_decision_and_only_what_is_over_ends(state, recorded):
     word = next((word for word, meaning in states.STATES.items() if meaning is state), "?")
-    decision = what_is_proven(facts(word, **recorded), Memory())
+    decision = decide_state(facts(word, **recorded), Memory())
     assert not isinstance(decision, Over) or state in OVER
 
 

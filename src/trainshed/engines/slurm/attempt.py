@@ -158,10 +158,10 @@ class SlurmAttempt:
     def _decide(self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
         facts = self._read_facts(answer, bad_nodes)
         self._memory = proof.follow(self._memory, facts)
-        decision = proof.what_is_proven(facts, self._memory)
+        decision = proof.decide_state(facts, self._memory)
         if isinstance(decision, TakeClaim):
             facts = replace(facts, claim=spool.take_claim(self.folder))
-            decision = proof.what_is_proven(facts, self._memory)
+            decision = proof.decide_state(facts, self._memory)
         if isinstance(decision, GiveUp):
             decision = self._give_up(decision.why)
         return self._perform(decision, facts.rows)
@@ -186,7 +186,7 @@ class SlurmAttempt:
             claim=False if self.only_looks else None,
             has_begun=self.records.began is not None,
             outcome=outcome,
-            is_held=outcome is not None and holding.read(self.folder) is not None,
+            is_held=outcome is not None and holding.read_allocation(self.folder) is not None,
             number=answer.number,
             is_away=answer.is_away,
             is_up=answer.is_up,

@@ -125,7 +125,7 @@ class Orders:
         answer = poller.last_answer
         if looks_at_all:
             self._refresh()
-            poller.miss(frozenset(attempt.job for attempt in open_ if attempt.job))
+            poller.expect(frozenset(attempt.job for attempt in open_ if attempt.job))
         self._tell([attempt.key for attempt in running if _has_grown(attempt)])
         for key in pending:
             self._carry_out(key, poller)
@@ -160,7 +160,7 @@ class Orders:
 
     def _is_to_end(self, attempt: SlurmAttempt, job: str, parts: Sequence[SlurmJob]) -> bool:
         """Return whether a job must end: its attempt has an order or an end, or was requeued."""
-        if attempt.final is not None and self._holding.name(attempt.key, parts[0]):
+        if attempt.final is not None and self._holding.show_use(attempt.key, parts[0]):
             return False
         if attempt.submitted is None:
             attempt.submitted = spool.read_submission(attempt.folder)
@@ -187,7 +187,7 @@ class Orders:
         self._attempts.observe(attempt.key)
         step = next_step(self._read_facts(attempt, answer))
         if step is OrderStep.SHOW_KEPT:
-            return self._holding.name(attempt.key, attempt.rows(answer)[0])
+            return self._holding.show_use(attempt.key, attempt.rows(answer)[0])
         if step is OrderStep.REMIND:
             self._queue.look_now(attempt.job)
             attempt.is_reminded = True

@@ -1,4 +1,4 @@
-"""Polls Slurm for all jobs in one thread, more often while jobs change; other threads read."""
+"""Polls Slurm for all jobs in one thread, more often while jobs change."""
 
 import logging
 import threading
@@ -16,10 +16,10 @@ from trainshed.model.explanation import Explanation, Reason
 
 _LOG = logging.getLogger(__name__)
 
-#: The shortest time between two polls, and how long it applies after a change.
+#: Seconds between two polls while jobs change, and seconds after a change with such polls.
 FAST_S: Final = 1.0
 FOLLOW_S: Final = 15.0
-#: Seconds between two rounds of reading records and orders, which need no command.
+#: Seconds between two calls of ``work``, which reads records and orders without a command.
 TICK_S: Final = 0.2
 #: Seconds between two queries of the nodes.
 NODES_S: Final = 30.0
@@ -34,12 +34,13 @@ class LastAnswer(NamedTuple):
     number: int = 0
     """Number of answers so far; 0: Slurm has not answered yet."""
     is_away: bool = False
+    """Whether Slurm did not answer a later query."""
     is_up: bool = True
-    """Whether the controller answered a ping, if expected jobs were missing."""
+    """Whether the controller answered a ping; pinged only if expected jobs were missing."""
 
 
 class Poller:
-    """Keeps Slurm's answers.  ``work`` is called between polls; True: a job is changing."""
+    """Keeps Slurm's last answer, for all threads."""
 
     def __init__(
         self,
@@ -50,7 +51,11 @@ class Poller:
         work: Callable[[], bool],
         news: Callable[[], None],
     ) -> None:
-        """``rest_s``: seconds between polls while no job changes; ``news`` is called on changes."""
+        """``rest_s``: seconds between polls while no job changes.
+
+        ``work`` is called between polls and returns whether a job is changing; ``news`` is called
+        when Slurm's answer has changed.
+        """
         self._queue = queue
         self._gres = gres
         self._rest_s = rest_s
@@ -62,19 +67,19 @@ class Poller:
         self._starting = threading.Lock()
         self._work_fails = False
         self._follow_until_s = 0.0
-        self._asked_s = float("-inf")
+        self._polled_s = float("-inf")
         self._nodes_s = float("-inf")
         self._away_since_s: float | None = None
-        self._why = ""
-        self._missing = frozenset[str]()
-        self._is_old = ""
+        self._reason = ""
+        self._expected = frozenset[str]()
+        self._version_fault = ""
         self.last_answer = LastAnswer()
         self.cluster = ClusterState(gres=gres)
         self.answered_s: float | None = None
         """Time of Slurm's last answer, by the system clock."""
 
     def start(self) -> None:
-        """Start polling, if it is not started."""
+        """Start the polling thread, unless it runs."""
         with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="slurm-poll", daemon=True)
@@ -90,20 +95,21 @@ class Poller:
         self._follow_until_s = time.monotonic() + FOLLOW_S
         self._wake.set()
 
-    def miss(self, jobs: frozenset[str]) -> None:
-        """Set the expected jobs; if an answer lacks one, the poller pings the controller."""
-        self._missing = jobs
+    def expect(self, jobs: frozenset[str]) -> None:
+        """Set the jobs that answers should list; if a job is missing, the controller is pinged."""
+        self._expected = jobs
 
     def health(self) -> Explanation | None:
-        """Explain why Slurm does not answer, and since when."""
-        if self._is_old:
-            return Explanation(reason=Reason.ENGINE_AWAY, message=self._is_old)
-        since = self._away_since_s
-        if since is None:
+        """Explain why Slurm does not answer, and since when; None: Slurm answers."""
+        if self._version_fault:
+            return Explanation(reason=Reason.ENGINE_AWAY, message=self._version_fault)
+        since_s = self._away_since_s
+        if since_s is None:
             return None
-        clock = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(since))
+        since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(since_s))
         return Explanation(
-            reason=Reason.ENGINE_AWAY, message=f"Slurm has not answered since {clock}: {self._why}"
+            reason=Reason.ENGINE_AWAY,
+            message=f"Slurm has not answered since {since}: {self._reason}",
         )
 
     def close(self) -> None:
@@ -116,36 +122,36 @@ class Poller:
     def _loop(self) -> None:
         while not self._ends:
             try:
-                self._round()
+                self._poll_if_due()
             except Exception:  # noqa: BLE001 - the next poll may succeed
-                _LOG.exception("polling Slurm failed")
+                _LOG.exception("polling Slurm failed; retrying")
             self._wake.wait(TICK_S)
             self._wake.clear()
 
-    def _round(self) -> None:
+    def _poll_if_due(self) -> None:
         if self._run_work():
             self._follow_until_s = max(self._follow_until_s, time.monotonic() + 2 * FAST_S)
         now_s = time.monotonic()
         pause_s = FAST_S if now_s < self._follow_until_s else self._rest_s
-        if now_s - self._asked_s >= pause_s:
-            self._asked_s = now_s
-            self._ask()
+        if now_s - self._polled_s >= pause_s:
+            self._polled_s = now_s
+            self._poll()
 
     def _run_work(self) -> bool:
-        """Return whether a job is changing.  An error is logged, so that polling continues."""
+        """Call ``work``; return whether a job is changing.  An error is logged: polling goes on."""
         try:
-            moves = self._work()
+            is_changing = self._work()
         except Exception:  # noqa: BLE001 - the next try may succeed
             if not self._work_fails:
-                _LOG.exception("cannot act on Slurm's last answer")
+                _LOG.exception("cannot act on Slurm's last answer; retrying")
             self._work_fails = True
             return False
         self._work_fails = False
-        return moves
+        return is_changing
 
-    def _ask(self) -> None:
+    def _poll(self) -> None:
         try:
-            self._look()
+            self._read_jobs()
         except (OSError, SlurmRefuses) as error:
             self._fail(str(error))
             return
@@ -155,40 +161,41 @@ class Poller:
             self._news()
         self.answered_s = time.time()
 
-    def _look(self) -> None:
+    def _read_jobs(self) -> None:
         if time.monotonic() - self._nodes_s >= NODES_S or self._away_since_s is not None:
-            self._look_at_nodes()
+            self._read_nodes()
         rows_by_job: defaultdict[str, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
             rows_by_job[row.id].append(row)
         rows = {
             job: sorted(parts, key=lambda row: row.component) for job, parts in rows_by_job.items()
         }
-        is_up = not (self._missing - rows.keys()) or self._queue.is_up()
+        is_up = not (self._expected - rows.keys()) or self._queue.is_up()
         has_news = rows != self.last_answer.rows
         self.last_answer = LastAnswer(rows, self.last_answer.number + 1, is_up=is_up)
         if has_news:
             self._follow_until_s = max(self._follow_until_s, time.monotonic() + FOLLOW_S)
             self._news()
 
-    def _look_at_nodes(self) -> None:
+    def _read_nodes(self) -> None:
         version = self._queue.version()
-        is_old = version is not None and version < VERSION_MIN
-        self._is_old = f"Slurm must be {_text(VERSION_MIN)} or newer, got {_text(version)}" \
-            if is_old and version else ""  # fmt: skip
+        self._version_fault = ""
+        if version is not None and version < VERSION_MIN:
+            accepted, actual = _format_version(VERSION_MIN), _format_version(version)
+            self._version_fault = f"Slurm must be {accepted} or newer, got {actual}"
         self.cluster = self._queue.cluster(self._gres)
         self._nodes_s = time.monotonic()
 
     def _fail(self, why: str) -> None:
         is_new = self._away_since_s is None
-        self._why = why if is_new else self._why  # the caller stores each new message
+        self._reason = why if is_new else self._reason  # each new message would be stored
         self._away_since_s = self._away_since_s or time.time()
         self.last_answer = self.last_answer._replace(is_away=True)
         if is_new:
-            _LOG.warning("Slurm does not answer: %s", why)
+            _LOG.warning("Slurm does not answer: %s; retrying", why)
             with suppress(Exception):
                 self._news()
 
 
-def _text(version: tuple[int, int]) -> str:
+def _format_version(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]:02}"

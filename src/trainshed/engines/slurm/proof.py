@@ -1,9 +1,9 @@
 """Decides the state of one attempt: pure functions from facts to a decision.
 
-``SlurmFacts`` holds what one look has read from the attempt's folder and from Slurm's last answer.
-Some proofs need several looks, such as that Slurm does not know a job any more: ``Memory`` holds
-the results of earlier looks, and ``follow`` computes it for the next one.  ``what_is_proven``
-decides from both.  ``attempt.SlurmAttempt`` reads the facts and performs the decision.
+``SlurmFacts`` holds the facts of one look at the attempt's folder and at Slurm's last answer.  Some
+proofs need several looks, such as that Slurm no longer knows a job: ``Memory`` holds the results of
+earlier looks, and ``follow`` updates this memory after each look.  ``decide_state`` decides from
+both.  ``attempt.SlurmAttempt`` reads the facts and performs the decision.
 
 The records show how the programs ended, and Slurm shows why: SIGTERM may come from a preemption,
 a cancellation by another user, or a time limit.  So an end by a signal that this server did not
@@ -23,7 +23,7 @@ from trainshed.engines.warden.protocol import ENDS_PROCESSES
 from trainshed.model.attempt import SIGNAL_BASE, AttemptKey, Loss, Outcome
 from trainshed.model.explanation import Explanation, Reason
 
-#: Slurm does not know a job any more after so many answers in a row without it.
+#: The number of answers in a row without a job after which Slurm no longer knows the job.
 _MISSES: Final = 2
 #: The text of ``ENDS_PROCESSES`` in launchers of an earlier version.
 _ENDS_PROCESSES_EARLIER: Final = "is to be left"
@@ -34,11 +34,11 @@ STANDS: Final = EndInSlurm(stands=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmFacts:
-    """The facts that one look has read."""
+    """The facts about an attempt from one look."""
 
     key: AttemptKey
     now_s: float = 0.0
-    """By the monotonic clock."""
+    """The time of the look, by the monotonic clock."""
     lost_after_s: float = 0.0
     """Seconds to wait for the records of a job that is over or unknown to Slurm."""
 
@@ -48,28 +48,30 @@ class SlurmFacts:
     job: str = ""
     """Slurm's number; empty until Slurm has given one."""
     is_new: bool = False
-    """Whether Slurm may not list its job yet, because it was submitted just now."""
+    """Whether Slurm may not list the job yet, because the job was submitted just now."""
     order: Order | None = None
     claim: bool | None = None
     """Whether the server has the claim, so that no job begins the attempt; None: not tried yet."""
     has_begun: bool = False
     outcome: Outcome | None = None
-    """The end in its records."""
+    """The end in the attempt's records; None: no end is recorded."""
     is_held: bool = False
-    """Whether its launcher has recorded, after this end, that it keeps its nodes."""
+    """Whether the launcher has recorded, after this end, that it keeps its nodes."""
 
     number: int = 0
     """Number of Slurm's answers so far."""
     is_away: bool = False
+    """Whether Slurm does not answer now."""
     is_up: bool = True
+    """False: the controller did not answer a ping when the last answer lacked jobs."""
     rows: Sequence[SlurmJob] = ()
-    """Slurm's rows of its job."""
+    """Slurm's rows of the attempt's job."""
     silent: frozenset[str] = frozenset()
-    """Those of its nodes that Slurm cannot reach."""
+    """The nodes of the job that Slurm cannot reach."""
 
     @property
     def state(self) -> SlurmState | None:
-        """The state of its job; None: Slurm does not show it, or does not answer."""
+        """The state of the job; None: Slurm does not list the job, or does not answer."""
         return states.state_of(self.rows) if self.rows and not self.is_away else None
 
 
@@ -77,49 +79,49 @@ class Memory(NamedTuple):
     """The results of earlier looks."""
 
     missed: int = 0
-    """Number of answers in a row without its job."""
+    """The number of answers in a row without the attempt's job."""
     counted_at: int = 0
     """The number of the answer that was counted last."""
     over_since_s: float | None = None
-    """When an answer of Slurm first reported its job as over, or no longer listed it."""
+    """The time when Slurm first reported the job as over, or no longer listed the job."""
     held_at: int | None = None
-    """Number of the first answer after its launcher recorded that it keeps its nodes."""
+    """Number of the first answer after the launcher recorded that it keeps its nodes."""
     queued_at: int | None = None
-    """Number of the first answer with its job in the queue after it had begun."""
+    """Number of the first answer with the job in the queue although the attempt had begun."""
     is_requeued: bool = False
-    """Whether its job waits to start again."""
+    """Whether the job was requeued, and so waits to start again."""
 
 
 class Unknown(NamedTuple):
-    """Nothing is proven."""
+    """The state of the attempt is unknown."""
 
     waits: Explanation | None = None
 
 
 class Waits(NamedTuple):
-    """It is in Slurm's queue."""
+    """The attempt waits in Slurm's queue."""
 
     waits: Explanation
 
 
 class Runs(NamedTuple):
-    """It runs by its records; an end in them is not believed yet."""
+    """The attempt runs; an end in its records does not count yet."""
 
     waits: Explanation | None = None
 
 
 class Recorded(NamedTuple):
-    """It has ended as its records show."""
+    """The attempt has ended as its records show."""
 
 
 class Over(NamedTuple):
-    """It has ended."""
+    """The attempt has ended."""
 
     end: EndInSlurm
     takes_claim: bool = False
-    """Whether the claim is taken first, so that no job begins it later."""
+    """Whether to take the claim first, so that no job begins the attempt later."""
     is_written: bool = False
-    """Whether the end is reported without storing it."""
+    """Whether the end is stored already, or need not be stored."""
 
 
 class TakeClaim(NamedTuple):
@@ -127,7 +129,7 @@ class TakeClaim(NamedTuple):
 
 
 class GiveUp(NamedTuple):
-    """Read its records a last time, then decide by ``give_up``."""
+    """Read the records a last time, then decide with ``give_up``."""
 
     why: str
 
@@ -136,7 +138,7 @@ Decision = Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp
 
 
 def follow(memory: Memory, facts: SlurmFacts) -> Memory:
-    """Return the memory for the next look."""
+    """Return the memory after a look at these facts."""
     state = facts.state
     memory = _count_miss(memory, facts)
     if state in OVER or _is_gone(facts, memory):
@@ -150,9 +152,9 @@ def follow(memory: Memory, facts: SlurmFacts) -> Memory:
 
 
 def _count_miss(memory: Memory, facts: SlurmFacts) -> Memory:
-    """Count answers of a working controller without a job that was submitted."""
-    is_counted = not facts.number or facts.number == memory.counted_at
-    if facts.is_away or not facts.is_up or is_counted:
+    """Count the answers in a row that lack the job, while the controller works."""
+    is_old = not facts.number or facts.number == memory.counted_at
+    if facts.is_away or not facts.is_up or is_old:
         return memory
     if facts.rows:
         return memory._replace(missed=0, counted_at=facts.number)
@@ -163,19 +165,19 @@ def _count_miss(memory: Memory, facts: SlurmFacts) -> Memory:
 
 
 def _follow_queue(memory: Memory, facts: SlurmFacts) -> Memory:
-    """Distinguish an answer older than its start from a job that was requeued."""
+    """Notice a requeued job; one answer may be older than the start of the attempt."""
     state = facts.state
     if state in QUEUED and (facts.has_begun or state is SlurmState.REQUEUED):
         queued_at = facts.number if memory.queued_at is None else memory.queued_at
-        # the query of the second answer began after the attempt
+        # the second answer was queried after the attempt began
         is_requeued = memory.is_requeued or facts.number > queued_at + 1
         return memory._replace(queued_at=queued_at, is_requeued=is_requeued)
-    is_elsewhere = state is not None and state not in QUEUED and state not in OVER
-    return memory._replace(queued_at=None) if is_elsewhere else memory
+    is_past_queue = state is not None and state not in QUEUED and state not in OVER
+    return memory._replace(queued_at=None) if is_past_queue else memory
 
 
-def what_is_proven(facts: SlurmFacts, memory: Memory) -> Decision:
-    """Decide the state of an attempt; ``memory`` has followed these facts."""
+def decide_state(facts: SlurmFacts, memory: Memory) -> Decision:
+    """Decide the state of an attempt; ``memory`` is the result of ``follow`` for these facts."""
     if facts.end is not None:
         return Over(facts.end, is_written=True)
     if not facts.is_submitted:
@@ -228,7 +230,7 @@ def _judge_without_end(facts: SlurmFacts, memory: Memory) -> Decision:
 
 
 def _judge_started(facts: SlurmFacts) -> Decision:
-    """Decide for a job that has nodes; Slurm may not reach some of them."""
+    """Decide for a job that has nodes; Slurm may not reach some of these nodes."""
     if facts.silent:
         return Unknown(states.explain_unreachable(facts.key, facts.silent))
     if facts.state is SlurmState.UNKNOWN:
@@ -239,17 +241,17 @@ def _judge_started(facts: SlurmFacts) -> Decision:
 
 
 def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:
-    """Wait: an answer without its job proves nothing, since the job may not be listed yet."""
+    """Decide for a job that Slurm does not list; one answer without the job proves nothing."""
     if not facts.job:
         return Unknown()
     if not facts.number or (facts.is_new and not facts.has_begun):
-        text = f"Slurm has accepted it as job {facts.job} and does not list the job yet"
+        text = f"Slurm has accepted the attempt as job {facts.job}, but does not list the job yet"
         return Waits(Explanation(reason=Reason.ENGINE_QUEUE, message=text))
     if facts.is_new:
         return Runs()
     if not _is_gone(facts, memory) or not _has_waited(facts, memory):
         return Unknown()
-    return GiveUp("Slurm does not know its job any more, and it recorded no end")
+    return GiveUp("Slurm no longer knows the job of the attempt, and no end is recorded")
 
 
 def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
@@ -257,11 +259,13 @@ def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
     is_by_us = facts.state is SlurmState.STOPPED and facts.order is not None
     if facts.state is not SlurmState.DONE and not is_by_us:
         return Over(_end_by(facts, memory), takes_claim=True)
-    return GiveUp("its launcher was killed") if _has_waited(facts, memory) else Runs()
+    return (
+        GiveUp("the launcher of the attempt was killed") if _has_waited(facts, memory) else Runs()
+    )
 
 
 def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
-    """Decide for a job in the queue; the answer may be older than its start."""
+    """Decide for a job in the queue; the answer may be older than the start of the job."""
     if facts.has_begun or facts.state is not SlurmState.PENDING:
         return Unknown() if memory.is_requeued else Runs()
     why = states.explain_never(facts.rows)
@@ -271,49 +275,49 @@ def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
 
 
 def _is_gone(facts: SlurmFacts, memory: Memory) -> bool:
-    """Return whether enough answers in a row, of a working controller, did not list its job."""
-    is_counted = not facts.is_away and facts.is_up and facts.number > 0
-    return is_counted and not facts.rows and memory.missed >= _MISSES
+    """Return whether Slurm no longer knows the job: enough answers in a row lack the job."""
+    is_valid = not facts.is_away and facts.is_up and facts.number > 0
+    return is_valid and not facts.rows and memory.missed >= _MISSES
 
 
 def _has_waited(facts: SlurmFacts, memory: Memory) -> bool:
-    """Return whether late records would have arrived by now."""
+    """Return whether late records of an ended job would have arrived by now."""
     since_s = memory.over_since_s
     return since_s is not None and facts.now_s - since_s >= facts.lost_after_s
 
 
 def _is_kept(facts: SlurmFacts, memory: Memory) -> bool:
-    """Return whether Slurm's answers show its job running after the end: no other user ended it."""
+    """Return whether the job still runs after the end, so that no other user has ended it."""
     if not facts.is_held or memory.held_at is None:
         return False
-    return facts.number > memory.held_at + 1  # one query may have begun earlier
+    return facts.number > memory.held_at + 1  # the first query may have begun before the end
 
 
 def _end_by(facts: SlurmFacts, memory: Memory) -> EndInSlurm:
     """Explain the end of a job that Slurm or another user has ended."""
     job, nodes = facts.rows[0].id, nodes_of(facts.rows)
     if facts.state is SlurmState.PREEMPTED:
-        return EndInSlurm(f"Slurm has preempted its job {job}", Loss.MAINTENANCE)
+        return EndInSlurm(f"Slurm has preempted the job {job} of the attempt", Loss.MAINTENANCE)
     if facts.state is SlurmState.LIMIT:
-        return EndInSlurm(f"its job {job} reached its time limit in Slurm", Loss.LIMIT)
+        return EndInSlurm(f"the Slurm job {job} has reached its time limit", Loss.LIMIT)
     if facts.state is SlurmState.NODE_LOST:
         words = sorted({row.state for row in facts.rows})
-        why = f"Slurm says {', '.join(words)} of its job {job}"
+        why = f"Slurm reports {', '.join(words)} for the job {job} of the attempt"
         return EndInSlurm(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)
-    why = f"another user or Slurm has cancelled its job {job} (scancel)"
+    why = f"another user or Slurm has cancelled the job {job} of the attempt (scancel)"
     if memory.is_requeued:
-        why = f"its job {job} was requeued, and an attempt starts only once"
+        why = f"the Slurm job {job} was requeued, and an attempt starts only once"
     return EndInSlurm(why, Loss.INFRA)
 
 
 def _early(order: Order) -> EndInSlurm:
     if order.lost:
-        return EndInSlurm("it was given up before it began", Loss.INFRA)
+        return EndInSlurm("the attempt was given up before it began", Loss.INFRA)
     return EndInSlurm(early=True)
 
 
 def _is_doubtful(outcome: Outcome) -> bool:
-    """Return whether another user or Slurm may have ended it with a signal."""
+    """Return whether another user or Slurm may have ended the attempt with a signal."""
     if not outcome.exit_code:
         return False
     return outcome.interrupted or any(
@@ -323,10 +327,10 @@ def _is_doubtful(outcome: Outcome) -> bool:
 
 
 def _interrupted(outcome: Outcome) -> EndInSlurm:
-    """Explain an attempt that ended within its grace; Slurm reports no reason for such a job."""
+    """Explain an attempt that was signalled and ended in time; Slurm reports no reason for it."""
     if outcome.message.endswith((ENDS_PROCESSES, _ENDS_PROCESSES_EARLIER)):
         return EndInSlurm(f"the cluster reclaims its nodes: {outcome.message}", Loss.MAINTENANCE)
-    return EndInSlurm("its launcher was stopped from outside Trainshed", Loss.INFRA)
+    return EndInSlurm("the launcher was stopped from outside Trainshed", Loss.INFRA)
 
 
 def nodes_of(rows: Sequence[SlurmJob]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Reads and changes Slurm's queue in terms of jobs, nodes and submissions."""
+"""Reads and changes Slurm's queue with Slurm's commands."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +23,7 @@ _FULL: Final = (
     "temporarily unable to accept job",
     "resource temporarily unavailable",
 )
-#: With one of these beside it, the same message is about a limit on the size of a job.
+#: If the message also contains one of these, it is about a limit on the size of a job.
 _TOO_LARGE: Final = ("maxnode", "maxcpu", "maxwall", "maxtres", "maxmem", "minprio", "minutes")
 
 
@@ -41,20 +41,23 @@ class Queue:
         return dict(self._commands.counts)
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
-        """List the rows of our jobs in Slurm, with those that have ended recently."""
-        only = (f"--name={name}",) if name else ()
-        words = ("-h", "-a", "--me", "--states=all", *only, "-o", parse.JOB_FORMAT)
+        """List the rows of this installation's jobs, also of jobs that have ended recently.
+
+        ``name``: list only jobs with this name.
+        """
+        name_filter = (f"--name={name}",) if name else ()
+        words = ("-h", "-a", "--me", "--states=all", *name_filter, "-o", parse.JOB_FORMAT)
         rows = parse.jobs(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
         return [row for row in rows if row.name.startswith(self.prefix)]
 
     def left_s(self, job: str) -> float | None:
-        """Return the seconds for which a job may still have all its nodes; None: unknown."""
+        """Return the seconds until the time limit of a job; None: unknown."""
         with suppress(SlurmRefuses):
             return parse.left_s(self._commands.ask("squeue", "-h", "-j", job, "-o", "%L"))
         return None
 
     def is_up(self) -> bool:
-        """Return whether a controller answers a ping."""
+        """Return whether Slurm's controller answers a ping."""
         return parse.is_up(self._commands.ask("scontrol", "ping"))
 
     def version(self) -> tuple[int, int] | None:
@@ -74,7 +77,7 @@ class Queue:
     def submit(self, words: Sequence[str], *locks: int) -> str:
         """Submit a job and return its number.  Raises EngineFault, or LaunchRefused to retry later.
 
-        sbatch inherits the locks, so no other process submits while it runs.
+        sbatch inherits the locks, so no other process submits while sbatch runs.
         """
         try:
             output = self._commands.ask("sbatch", *words, seconds=SUBMIT_S_MAX, descriptors=locks)
@@ -85,24 +88,24 @@ class Queue:
             raise OSError(f"sbatch must print a job number, got {output.strip()[:200]!r}")
         return number
 
-    def shown(self, words: Sequence[str]) -> list[str]:
-        """Compose the whole command of a submission, for people to read."""
+    def compose_submission(self, words: Sequence[str]) -> list[str]:
+        """Compose the whole command of a submission, as users see it."""
         return self._commands.argv("sbatch", *words)
 
     def cancel(self, job: str) -> None:
         """Cancel a job in any state."""
-        self._order(job)
+        self._change(job)
 
     def comment(self, job: str, text: str) -> None:
         """Replace the comment of a job."""
-        self._order("update", f"jobid={job}", f"comment={text}", command="scontrol")
+        self._change("update", f"jobid={job}", f"comment={text}", command="scontrol")
 
     def look_now(self, job: str) -> None:
-        """Signal the launcher of a job to read its order."""
-        self._order("--batch", "--signal=USR1", job)
+        """Send SIGUSR1 to the launcher of a job, which then reads its stop order."""
+        self._change("--batch", "--signal=USR1", job)
 
-    def _order(self, *words: str, command: str = "scancel") -> None:
-        with suppress(SlurmRefuses):  # the job has ended, so there is no launcher to signal
+    def _change(self, *words: str, command: str = "scancel") -> None:
+        with suppress(SlurmRefuses):  # the job has ended already
             self._commands.ask(command, *words)
 
 
@@ -111,19 +114,19 @@ def _compose_refusal(words: str) -> Exception:
     if any(phrase in lower for phrase in _FULL) and not any(
         phrase in lower for phrase in _TOO_LARGE
     ):
-        text = f"the cluster takes no more jobs of this user for now (Slurm says: {words})"
+        text = f"the cluster accepts no more jobs of this user for now (Slurm says: {words})"
         return LaunchRefused(Explanation(reason=Reason.ENGINE_FULL, message=text))
-    advice = next((hint for sign, hint in _ADVICE.items() if sign in lower), "")
+    advice = next((text for phrase, text in _ADVICE.items() if phrase in lower), "")
     return EngineFault(f"Slurm refuses the job: {words}{advice}")
 
 
 _ADVICE: Final[Mapping[str, str]] = {
     "invalid account": "; the engine's `account` and the label trainshed-slurm-account name the "
-    "account to charge: `sacctmgr show assoc user=$USER` lists those that may be used",
+    "account to charge: `sacctmgr show assoc user=$USER` lists the accounts that you may use",
     "invalid qos": "; the engine's `qos` and the label trainshed-slurm-qos set it: "
-    "`sacctmgr show assoc user=$USER format=qos` lists those that may be used",
+    "`sacctmgr show assoc user=$USER format=qos` lists the values that you may use",
     "invalid partition": "; the engine's `partition` and the label trainshed-slurm-partition "
-    "set it: `sinfo` lists them",
+    "set it: `sinfo` lists the partitions",
     "reservation": "; the engine's `reservation` and the label trainshed-slurm-reservation "
-    "set it: `scontrol show reservation` lists them",
+    "set it: `scontrol show reservation` lists the reservations",
 }

@@ -9,8 +9,8 @@ from trainshed.engines.slurm.shape import JobShape, ShapePart
 from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.model.attempt import AttemptKey
 
-#: The only text of Trainshed that a shell reads; attempts differ only in its arguments.  The first
-#: job that creates the claim runs the attempt: a second job, or a second start, exits at once.
+#: The only text of Trainshed that a shell reads; attempts differ only in its arguments.  The job
+#: that creates the file ``claim`` runs the attempt: a second job, or a second start, exits at once.
 BATCH: Final = """\
 #!/bin/sh
 # folder of the attempt, interpreter, archive
@@ -42,7 +42,7 @@ class Submission:
     archive: str
     minutes: int | None = None
     gres_of: tuple[str, ...] = ()
-    """Slurm's word for the GPUs of each part, in their order."""
+    """Slurm's word for the GPUs of each part, in the order of the parts."""
     exclude: tuple[str, ...] = ()
     partition: str = ""
     account: str = ""
@@ -58,20 +58,20 @@ def job_name(installation: str, uid: int) -> str:
 
 def sbatch_words(submission: Submission) -> list[str]:
     """Compose the arguments of sbatch."""
-    words = ["--parsable", *_common(submission)]
+    words = ["--parsable", *_common_options(submission)]
     if submission.shape.packed:
-        words += _packed(submission)
+        words += _packed_options(submission)
     else:
         for number, part in enumerate(submission.shape.parts):
             words += [":"] if number else []
-            words += _component(submission, number, part)
+            words += _part_options(submission, number, part)
     return [*words, submission.script, submission.folder, submission.python, submission.archive]
 
 
-def _common(submission: Submission) -> Iterator[str]:
+def _common_options(submission: Submission) -> Iterator[str]:
     yield "--no-requeue"
     yield "--open-mode=append"
-    # NONE has Slurm start a login shell on the node first; the environment here is our own
+    # with NONE, Slurm first starts a login shell on the node; sbatch has only our own variables
     yield "--export=ALL"
     output = f"{submission.folder}/runner.txt".replace("%", "%%")
     yield f"--output={output}"
@@ -94,7 +94,7 @@ def _component_options(submission: Submission, number: int = 0) -> Iterator[str]
         yield f"--exclude={','.join(submission.exclude)}"
 
 
-def _component(submission: Submission, number: int, part: ShapePart) -> Iterator[str]:
+def _part_options(submission: Submission, number: int, part: ShapePart) -> Iterator[str]:
     yield from _component_options(submission, number)
     yield f"--ntasks={part.count}"
     yield f"--cpus-per-task={part.need.cpus}"
@@ -103,23 +103,24 @@ def _component(submission: Submission, number: int, part: ShapePart) -> Iterator
     if part.per_node is not None:
         yield f"--nodes={part.nodes}"
         yield f"--ntasks-per-node={part.per_node}"
-        yield f"--gres={_gres(submission.gres_of[number], part.need.gpus * part.per_node)}"
+        yield f"--gres={_gres_option(submission.gres_of[number], part.need.gpus * part.per_node)}"
 
 
-def _packed(submission: Submission) -> Iterator[str]:
-    main, need = submission.shape.largest, submission.shape.node_need
+def _packed_options(submission: Submission) -> Iterator[str]:
+    largest, need = submission.shape.largest, submission.shape.node_need
     yield from _component_options(submission)
-    yield f"--nodes={main.count}"
-    yield f"--ntasks={main.count}"
+    yield f"--nodes={largest.count}"
+    yield f"--ntasks={largest.count}"
     yield "--ntasks-per-node=1"
     yield f"--cpus-per-task={need.cpus}"
     if need.memory_mib:
         yield f"--mem={need.memory_mib}M"
     if need.gpus:
-        yield f"--gres={_gres(submission.gres_of[submission.shape.parts.index(main)], need.gpus)}"
+        word = submission.gres_of[submission.shape.parts.index(largest)]
+        yield f"--gres={_gres_option(word, need.gpus)}"
 
 
-def _gres(word: str, count: int) -> str:
+def _gres_option(word: str, count: int) -> str:
     return f"gpu:{word}:{count}" if word else f"gpu:{count}"
 
 
@@ -131,20 +132,20 @@ def steps(submission: Submission) -> tuple[StepRule, ...]:
     words: list[str] = list(_SRUN)
     for number, part in enumerate(parts):
         words += [":", *_SRUN[1:]] if number else []
-        words += [*_tasks(part), *_warden(submission, 0)]
+        words += [*_task_options(part), *_warden_command(submission, 0)]
     return (StepRule(tuple(words), 0, sum(part.count for part in parts)),)
 
 
-def _tasks(part: ShapePart) -> Iterator[str]:
+def _task_options(part: ShapePart) -> Iterator[str]:
     yield f"--ntasks={part.count}"
-    yield f"--cpus-per-task={part.need.cpus}"  # not handed on from sbatch since 22.05
+    yield f"--cpus-per-task={part.need.cpus}"  # since 22.05, srun ignores the value of sbatch
     if part.per_node is not None and part.per_node > 1:
-        yield from _evenly(part.count, part.per_node)
+        yield from _tasks_per_node_option(part.count, part.per_node)
         yield f"--gpu-bind=per_task:{part.need.gpus}"
 
 
-def _evenly(count: int, per_node: int) -> Iterator[str]:
-    """Omit the option if nodes get unequal numbers: srun would warn, and needs no option."""
+def _tasks_per_node_option(count: int, per_node: int) -> Iterator[str]:
+    """Yield the option if all nodes get the same number of tasks; otherwise srun would warn."""
     if not count % per_node:
         yield f"--ntasks-per-node={per_node}"
 
@@ -152,16 +153,21 @@ def _evenly(count: int, per_node: int) -> Iterator[str]:
 def _step_beside(submission: Submission, number: int, part: ShapePart) -> StepRule:
     """Compose a step that shares the nodes with other steps."""
     share = submission.shape.share(part)
-    words = [*_SRUN, "--exact", f"--ntasks={part.count}", *_evenly(part.count, share)]
+    words = [
+        *_SRUN,
+        "--exact",
+        f"--ntasks={part.count}",
+        *_tasks_per_node_option(part.count, share),
+    ]
     words += [f"--nodes={-(-part.count // share)}", f"--cpus-per-task={part.need.cpus}"]
     if part.need.memory_mib:
         words.append(f"--mem={part.need.memory_mib * share}M")
-    gres = _gres(submission.gres_of[number], part.need.gpus) if part.need.gpus else "none"
+    gres = _gres_option(submission.gres_of[number], part.need.gpus) if part.need.gpus else "none"
     return StepRule(
-        (*words, f"--gres={gres}", *_warden(submission, part.first)), part.first, part.count
+        (*words, f"--gres={gres}", *_warden_command(submission, part.first)), part.first, part.count
     )
 
 
-def _warden(submission: Submission, first: int) -> Sequence[str]:
+def _warden_command(submission: Submission, first: int) -> Sequence[str]:
     task = ("task", "--first", str(first), "--rank-variable", "SLURM_PROCID")
     return (submission.python, "-I", "-S", submission.archive, *task)

@@ -36,10 +36,10 @@ from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Claim
 
-#: Seconds that a launch waits for another launch of the same attempt, and between two checks.
+#: Seconds that a launch waits for another launch of the same attempt, and seconds between checks.
 _SUBMIT_S_MAX: Final = 15.0
 _LOCK_POLL_S: Final = 0.02
-#: Seconds after a job's own limit until its launcher ends it.
+#: Seconds between the time limit of a job and the end by its launcher.
 _SPARE_S: Final = 240.0
 
 
@@ -78,10 +78,10 @@ class Submitter:
         """Path on the nodes of the archive that launchers and wardens run from."""
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Mapping[str, str]:
-        """Compose what would be sent.  Raises EngineFault."""
+        """Compose the plan, the script and the command of a submission.  Raises EngineFault."""
         submission = self._compose_submission(key, plan, claim)
         return {
-            sent.PLAN: json.dumps(encode(self._spec(submission, plan, claim)), indent=2),
+            sent.PLAN: json.dumps(encode(self._compose_spec(submission, plan, claim)), indent=2),
             **self._compose_sent_files(script.sbatch_words(submission)),
         }
 
@@ -91,8 +91,8 @@ class Submitter:
         Raises the errors of ``Queue.submit``.
         """
         self._spool.check(attempt.key)
-        attempt.submitted = before = spool.read_submission(attempt.folder)
-        if before is not None and before.job:
+        attempt.submitted = earlier = spool.read_submission(attempt.folder)
+        if earlier is not None and earlier.job:
             return
         if attempt.folder.stop_order() is not None or attempt.final is not None:
             return
@@ -100,7 +100,7 @@ class Submitter:
             self._submit_first(attempt, plan, claim, lock)
 
     def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
-        """Read what was sent for an attempt.  Raises OSError."""
+        """Read the files that were sent for an attempt.  Raises OSError."""
         try:
             self._spool.check(key)
         except EngineFault as fault:
@@ -112,24 +112,27 @@ class Submitter:
     ) -> None:
         """Submit under the lock, unless another server has submitted the attempt."""
         key = attempt.key
-        attempt.submitted = before = spool.read_submission(attempt.folder)
-        if before is not None and before.job:
+        attempt.submitted = earlier = spool.read_submission(attempt.folder)
+        if earlier is not None and earlier.job:
             return
         if self._poller.last_answer.is_away and (why := self._poller.health()) is not None:
-            raise SlurmAway(why.message)  # sbatch would try for long
+            raise SlurmAway(why.message)  # sbatch would retry for a long time
         if not self._spool.has(script.BATCH_NAME):
-            raise SlurmAway(f"the spool {self._spool.server_path} is missing or empty")
+            raise SlurmAway(
+                f"the spool {self._spool.server_path} is missing or empty: mount the shared folder"
+            )
         submission = self._compose_submission(key, plan, claim)
-        if before is None:
-            self._refuse_planted(attempt)
+        if earlier is None:
+            self._check_unclaimed(attempt)
             self._spool.make(key)
-            compose.write(attempt.folder, self._spec(submission, plan, claim))
+            compose.write(attempt.folder, self._compose_spec(submission, plan, claim))
         self._submit(attempt, submission, plan, self._ends_s(claim), lock)
 
-    def _refuse_planted(self, attempt: SlurmAttempt) -> None:
+    def _check_unclaimed(self, attempt: SlurmAttempt) -> None:
+        """Raise EngineFault if a claim exists before the first submission."""
         if spool.is_claimed(attempt.folder):
             path = f"{attempt.folder.path}/claim"
-            raise EngineFault(f"cannot use {path} for the attempt: it existed before")
+            raise EngineFault(f"cannot start the attempt: {path} exists already; remove this file")
 
     def _submit(
         self,
@@ -139,14 +142,14 @@ class Submitter:
         ends_s: float | None,
         lock: int,
     ) -> None:
-        """Submit once: first search for the job of an earlier submission without a number."""
+        """Submit the attempt, unless an earlier submission without a number has a job in Slurm."""
         job_id = self._find_job(attempt.key) if attempt.submitted is not None else ""
-        shape = holding.shape_of(submission)
-        record = SpoolRecord(time.time(), job_id, _placings(submission.shape, plan), shape)
+        shape = holding.hash_request(submission)
+        record = SpoolRecord(time.time(), job_id, _list_placings(submission.shape, plan), shape)
         spool.keep_submitted(attempt.folder, record)
         attempt.submitted = record
-        if not job_id and (taker := self._holding.take(submission, ends_s, self._poller.cluster)):
-            record = record._replace(job=taker.job, kept=taker.attempt)
+        if not job_id and (taken := self._holding.take(submission, ends_s, self._poller.cluster)):
+            record = record._replace(job=taken.job, kept=taken.attempt)
         elif not job_id and not spool.is_claimed(attempt.folder):
             words = script.sbatch_words(submission)
             sent.keep(attempt.folder, self._compose_sent_files(words))
@@ -156,11 +159,11 @@ class Submitter:
             spool.keep_submitted(attempt.folder, record)
 
     def _compose_sent_files(self, words: Sequence[str]) -> dict[str, str]:
-        command = shlex.join(self._queue.shown(words))
+        command = shlex.join(self._queue.compose_submission(words))
         return {script.BATCH_NAME: script.BATCH, "command": command}
 
     def _find_job(self, key: AttemptKey) -> str:
-        """Find the job that a killed server has submitted without writing its number down."""
+        """Find the job that a killed server has submitted without storing its number; "": none."""
         rows = self._queue.jobs(script.job_name(self._installation, key.uid))
         return next((row.id for row in rows if row.comment == str(key)), "")
 
@@ -206,7 +209,7 @@ class Submitter:
             python=options.python,
             archive=self.archive,
             minutes=None if limit is None else judge.minutes_of(limit, options.beyond_s),
-            gres_of=tuple(self._gres(part) for part in shape.parts),
+            gres_of=tuple(self._choose_gres(part) for part in shape.parts),
             exclude=self._list_lost_nodes(key),
             partition=partition,
             account=wishes.get("account") or options.account_of(claim.project),
@@ -215,16 +218,16 @@ class Submitter:
             nice=nice,
         )
 
-    def _gres(self, part: ShapePart) -> str:
+    def _choose_gres(self, part: ShapePart) -> str:
         if not part.need.gpus:
             return ""
         cluster, gpu_type = self._poller.cluster, part.need.gpu_type
         if not cluster.nodes:
-            raise SlurmAway("cannot choose GPUs: the cluster's nodes are not listed yet")
+            raise SlurmAway("cannot choose GPUs: Slurm has not listed the nodes yet")
         if not (words := cluster.words_for(gpu_type)):
             types = ", ".join(cluster.types) or "none"
             raise EngineFault(f"{self._name} has no {gpu_type}; its GPUs are: {types}")
-        # the empty word stands for any GPU; a word for a type has priority
+        # the empty word means any GPU; a word for a type has priority
         return max(words)
 
     def _list_lost_nodes(self, key: AttemptKey) -> tuple[str, ...]:
@@ -236,7 +239,7 @@ class Submitter:
                 lost_nodes.update(end.nodes if end else ())
         return tuple(sorted(lost_nodes))
 
-    def _spec(self, submission: Submission, plan: LaunchPlan, claim: Claim) -> AttemptSpec:
+    def _compose_spec(self, submission: Submission, plan: LaunchPlan, claim: Claim) -> AttemptSpec:
         options = self._options
         return compose.spec_of(
             plan,
@@ -263,18 +266,18 @@ class Submitter:
 
 
 def _try_lock(path: str) -> int | None:
-    """Return a descriptor that holds the lock of this name; None: another process holds it."""
+    """Lock a file; return its descriptor, or None if another process holds the lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # the last holder may have removed the file: then the name belongs to another file
+        # the last holder may have removed this file; another file may have its name now
         if os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor
     os.close(descriptor)
     return None
 
 
-def _placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
+def _list_placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
     """List the replicas of each part; the parts of a packed allocation share their nodes."""
     replicas = [(replica.role, replica.index) for replica in plan.replicas]
     return tuple(
