@@ -33,7 +33,10 @@ def test_a_cluster_that_is_well_has_nothing_to_change(probed):
     unwell = [finding for finding in findings.values() if not finding.is_well]
     assert not unwell
     assert list(findings)[:2] == ["version", "process tracking"]
-    assert {"shared folder, seen from a node", "shared folder, seen from here"} <= findings.keys()
+    assert {
+        "shared folder, seen from a node",
+        "shared folder, seen from the server",
+    } <= findings.keys()
     assert "probing" not in findings["python"].found
     assert findings["environment tests"].found.startswith(f"Python {sys.version_info[0]}.")
 
@@ -61,7 +64,7 @@ def test_a_node_without_the_interpreter_is_named(probed):
 
 def test_an_answer_that_is_no_document_is_no_answer(tmp_path):
     (tmp_path / "answer.json").write_text("[")
-    assert probing._answer(tmp_path, 0.2) is None
+    assert probing._await_answer(tmp_path, 0.2) is None
     (tmp_path / "answer.json").unlink()
     (tmp_path / "answer.json").symlink_to(tmp_path / "elsewhere")
-    assert probing._answer(tmp_path, 0.2) is None
+    assert probing._await_answer(tmp_path, 0.2) is None

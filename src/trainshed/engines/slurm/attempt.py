@@ -1,6 +1,6 @@
-"""Reads the facts about one attempt from its folder and from Slurm, and performs the decision.
+"""Observes one attempt: reads facts from its folder and from Slurm, and performs the decision.
 
-``proof`` makes the decision.
+``proof`` decides from the facts.
 """
 
 import os
@@ -35,15 +35,15 @@ from trainshed.engines.supervise.record.observe import AttemptRecords, decided_o
 from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.resources import Seat
 
-#: Seconds for Slurm to list a submitted job, and for a job to end after its launcher.
+#: Seconds in which Slurm must list a submitted job, and a job must end after its launcher.
 SETTLE_S: Final = 10.0
-#: Seconds that a job has after its grace to end by itself.
+#: Seconds after the grace period in which a job may end by itself.
 SPARE_S: Final = 5.0
 
 
 @dataclass(slots=True)
 class SlurmAttempt:
-    """One attempt; each observation reads its records from where the last one ended."""
+    """One attempt; each observation reads only the records that are new."""
 
     key: AttemptKey
     folder: AttemptFolder
@@ -55,14 +55,14 @@ class SlurmAttempt:
     launching: threading.Lock = field(default_factory=threading.Lock)
     """The thread that launches the attempt holds this lock."""
     is_reminded: bool = False
-    """Whether its launcher was reminded of its order."""
+    """Whether the launcher was signalled to read the stop order."""
     only_looks: bool = False
-    """Whether observing must not write files, because another process serves the attempt."""
+    """Whether this process must not write files, because another process serves the attempt."""
     cancelled_s: float = float("-inf")
     records_size: int = -1
     """Size of the records in bytes when their growth was last reported."""
-    _sign: tuple[object, ...] | None = None
-    """State of the folder and number of the answer at the last observation."""
+    _last_signature: tuple[object, ...] | None = None
+    """The state of the folder and the number of the answer at the last observation."""
     _last: Observation | None = None
     _knows_claimant: bool = False
     _memory: Memory = field(default_factory=Memory)
@@ -75,18 +75,20 @@ class SlurmAttempt:
 
     @property
     def is_requeued(self) -> bool:
-        """Whether its job began and waits in Slurm's queue again, because it was requeued."""
+        """Whether the job had begun and waits in Slurm's queue again."""
         return self._memory.is_requeued
 
     def rows(self, answer: LastAnswer) -> Sequence[SlurmJob]:
-        """Return Slurm's rows of the job; without a known number, match by the comment."""
+        """Return Slurm's rows of the job; find a job of unknown number by its comment."""
         if self.submitted is not None and not self.submitted.job:
-            job_id = next((job for job, rows in answer.rows.items() if self._is_mine(rows[0])), "")
+            job_id = next(
+                (job for job, rows in answer.rows.items() if self._is_own_row(rows[0])), ""
+            )
             if job_id:
-                self._has_job(self.submitted, job_id)
+                self._adopt_job(self.submitted, job_id)
         rows = answer.rows.get(self.job, ())
         # a controller that lost its state gives the same numbers again
-        return rows if rows and self._is_mine(rows[0]) else ()
+        return rows if rows and self._is_own_row(rows[0]) else ()
 
     def unchanged(self, answer: LastAnswer) -> Observation | None:
         """Return the last observation if folder and answer have not changed; else None.
@@ -101,8 +103,10 @@ class SlurmAttempt:
             or self.records.ended is not None
             or not self.rows(answer)
         )
-        sign, self._sign = self._sign, None if is_timed else self._signature(answer)
-        return self._last if sign is not None and sign == self._sign else None
+        before = self._last_signature
+        self._last_signature = None if is_timed else self._signature(answer)
+        is_same = before is not None and before == self._last_signature
+        return self._last if is_same else None
 
     def _signature(self, answer: LastAnswer) -> tuple[object, ...] | None:
         try:
@@ -115,17 +119,17 @@ class SlurmAttempt:
         return (answer.number, answer.is_away, status.st_ino, status.st_mtime_ns)
 
     def observation(
-        self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]
+        self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]
     ) -> Observation:
-        """Return the observation that is proven now.  Raises the errors of reading a folder."""
+        """Observe the attempt now.  Raises EngineFault, OSError or ValueError for a bad folder."""
         self._last = None  # if reading fails, the last observation is not valid any more
         if self.final is None:
             self._read()
-            observation = self._decide(answer, bad_nodes)
+            observation = self._decide(answer, find_silent_nodes)
             if observation.phase not in {Phase.ENDED, Phase.LOST}:
                 self._last = observation
                 return observation
-            # it may be over before the first answer that lists its nodes
+            # a short attempt may end before the first answer that lists its nodes
             observation = self._add_seats(observation, spool.read_nodes(self.folder))
             self.final = observe.with_report(observation, self.folder)
         return self.final
@@ -137,9 +141,9 @@ class SlurmAttempt:
         self._follow_claim()
 
     def _follow_claim(self) -> None:
-        """Adopt the job that has the claim, even if other jobs were submitted for the attempt.
+        """Use the job that has the claim, even if other jobs were submitted for the attempt.
 
-        Slurm may accept a submission after its time limit, when the server has already repeated it.
+        Slurm may accept a submission so late that the server has already repeated it.
         """
         if self._knows_claimant or self.submitted is None:
             return
@@ -147,16 +151,18 @@ class SlurmAttempt:
             return
         job = spool.read_claimant(self.folder)
         if job and job != self.job:
-            self._has_job(self.submitted, job)
+            self._adopt_job(self.submitted, job)
         self._knows_claimant = bool(job)
 
-    def _has_job(self, submitted: SpoolRecord, job: str) -> None:
+    def _adopt_job(self, submitted: SpoolRecord, job: str) -> None:
         self.submitted = submitted._replace(job=job)
         if not self.only_looks:
             spool.keep_submitted(self.folder, self.submitted)
 
-    def _decide(self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
-        facts = self._read_facts(answer, bad_nodes)
+    def _decide(
+        self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]
+    ) -> Observation:
+        facts = self._read_facts(answer, find_silent_nodes)
         self._memory = proof.follow(self._memory, facts)
         decision = proof.decide_state(facts, self._memory)
         if isinstance(decision, TakeClaim):
@@ -167,7 +173,7 @@ class SlurmAttempt:
         return self._perform(decision, facts.rows)
 
     def _read_facts(
-        self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]
+        self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]
     ) -> SlurmFacts:
         end = spool.read_end(self.folder)
         order = None if end else self.folder.stop_order()
@@ -191,7 +197,7 @@ class SlurmAttempt:
             is_away=answer.is_away,
             is_up=answer.is_up,
             rows=rows,
-            silent=bad_nodes().intersection(nodes) if nodes else frozenset(),
+            silent=find_silent_nodes().intersection(nodes) if nodes else frozenset(),
         )
 
     def _is_new(self, answer: LastAnswer, rows: Sequence[SlurmJob]) -> bool:
@@ -222,7 +228,7 @@ class SlurmAttempt:
         return Observation(key=self.key, phase=Phase.UNKNOWN, waits=waits)
 
     def _perform_end(self, decision: Over) -> Observation:
-        """Store an end before it is reported, because Slurm forgets jobs."""
+        """Store an end before reporting it, because Slurm forgets jobs."""
         if decision.takes_claim:
             spool.take_claim(self.folder)
         if not decision.is_written:
@@ -230,7 +236,7 @@ class SlurmAttempt:
         return self._report_end(decision.end)
 
     def _report_running(self, rows: Sequence[SlurmJob]) -> Observation:
-        """Return the observation from its records, without an end that is not believed yet."""
+        """Return the observation from the records, but without their end, which may not count."""
         observation = observe.recorded(self.key, replace(self.records, ended=None))
         return self._add_seats(observation, [row.nodes for row in rows])
 
@@ -263,12 +269,12 @@ class SlurmAttempt:
         ran_s = observe.ran_s(self.folder)
         return observe.lost(self.key, self.records, end.fault, ran_s)._replace(loss=end.loss)
 
-    def _is_mine(self, row: SlurmJob) -> bool:
+    def _is_own_row(self, row: SlurmJob) -> bool:
         kept_from = self.submitted.kept if self.submitted else 0
         return holding.is_job_of(row.comment, self.key, kept_from)
 
     def overdue(self) -> bool:
-        """Return whether it still runs after the time that its order allows."""
+        """Return whether the time that the stop order allows is over."""
         order = self.folder.stop_order()
         if order is None:
             return False
@@ -276,15 +282,15 @@ class SlurmAttempt:
         return given_s >= order.grace_s + SPARE_S
 
     def submitted_for_s(self) -> float:
-        """Return the seconds since its submission, as far as this process can tell."""
+        """Return the seconds since this process first saw the submission."""
         return self._moments.age_s("job", self.submitted.since_s if self.submitted else 0.0)
 
     def is_settled(self) -> bool:
-        """Return whether Slurm would list its job by now, if there were one."""
+        """Return whether Slurm would list the job by now, if the job existed."""
         return self.submitted_for_s() > SETTLE_S
 
     def is_leaving(self) -> bool:
-        """Whether its launcher wrote its last record just now, so its job will end by itself."""
+        """Return whether the launcher wrote a record just now, so its job may end by itself."""
         with suppress(OSError):
             written_s = os.lstat(self.folder.records).st_mtime
             return self._moments.age_s("records", written_s) < SETTLE_S

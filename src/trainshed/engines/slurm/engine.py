@@ -1,8 +1,8 @@
 """The engine of a Slurm cluster: each attempt is one job of Slurm's and one folder in the spool.
 
 The server's memory has no essential state.  The submission, the claim, the records and the end in
-Slurm lie in the attempt's folder, so a restarted server, or a second one on the same spool, reads
-the same state.
+Slurm are files in the attempt's folder.  So a restarted server, or a second server on the same
+spool, reads the same state.
 """
 
 from collections import defaultdict
@@ -65,7 +65,7 @@ class SlurmEngine:
         buckets: str,
         locks: str,
     ) -> None:
-        """``buckets`` is the folder that nodes see; ``locks`` is a folder of this machine's own.
+        """``buckets`` is a path on the nodes; ``locks`` is a folder on the disk of this machine.
 
         Raises OSError, or UsageFault for a spool that is missing or belongs to another user.
         """
@@ -80,20 +80,20 @@ class SlurmEngine:
         library = archive.library()
         containers = containers_of(options.containers)
         self._interpreters = Interpreters(self._spool)
-        self._interpreters.look()
+        self._interpreters.reload()
         self._attempts = AttemptTable(
             self._remember, self._look_at, is_over=lambda attempt: attempt.final is not None
         )
         self._orders = Orders(
-            self._attempts, self._spool, queue, self._holding, refresh=self._interpreters.look
+            self._attempts, self._spool, queue, self._holding, refresh=self._interpreters.reload
         )
-        # started on first use: a program that only reads, such as doctor, carries out no orders
+        # the poller starts on first use: a program that only reads, such as doctor, ends no jobs
         self._poller = Poller(
             queue,
             gres=options.gres,
             rest_s=options.poll_s,
             work=lambda: self._orders.work(self._poller),
-            news=self._orders.tell_all,
+            news=self._orders.report_all,
         )
         self._submitter = Submitter(
             options,
@@ -146,24 +146,24 @@ class SlurmEngine:
         )
 
     def health(self) -> Explanation | None:
-        """Explain since when Slurm does not answer; None: it answers."""
+        """Explain since when Slurm has not answered; None: Slurm answers."""
         self._poller.start()
         return self._poller.health()
 
     def judge(self, needs: JobNeeds) -> Explanation | None:
-        """Explain why the cluster can never run the job; None: it can, or that is unknown."""
+        """Explain why the cluster can never run a job; None: the cluster may run it."""
         self._poller.start()
         return explain_refusal(needs, self._poller.cluster, self._options)
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
-        """Compose the plan, the script and the command as they would be sent."""
+        """Compose the plan, the script and the command that ``launch`` would send."""
         return self._submitter.manifest(key, plan, _claim(self.name, place))
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """Submit an attempt, unless it was submitted before or has an order to stop.
 
-        Raises EngineFault for a job that Slurm will never accept, LaunchRefused for one that it
-        does not accept now, and OSError if it does not answer.
+        Raises EngineFault for a job that Slurm will never accept, LaunchRefused for a job that
+        Slurm does not accept now, and OSError if Slurm does not answer.
         """
         self._poller.start()
         claim = _claim(self.name, place)
@@ -180,7 +180,7 @@ class SlurmEngine:
         self._poller.follow()
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
-        """Order the end of an attempt, also of one that was never submitted; return at once."""
+        """Order the end of an attempt, even if it was never submitted; return at once."""
         self._poller.start()
         try:
             self._spool.check(key)
@@ -217,7 +217,10 @@ class SlurmEngine:
         ]
 
     def forget(self, uid: int) -> bool:
-        """Remove the folder of a job unless a process of it may run.  Raises OSError."""
+        """Remove the folder of a job; return False if a process of the job may run.
+
+        Raises OSError.
+        """
         rows = self._queue.jobs()
         name = script.job_name(self._installation, uid)
         ours = [row for row in rows if row.name == name or row.name.startswith(f"{name}.")]
@@ -241,21 +244,26 @@ class SlurmEngine:
         self._poller.close()
 
     def fence(self, key: AttemptKey) -> None:
-        """Record an administrator's fence: no process of the attempt runs.  Raises EngineFault."""
+        """Record that an administrator has confirmed the end of an unreachable attempt.
+
+        Raises EngineFault if Slurm knows the state of the attempt.
+        """
         self._spool.check(key)
         attempt = self._attempts.get(key)
         phase = self._observation(key).phase
         if phase in _FINAL:
             return
         if phase is not Phase.UNKNOWN:
-            raise EngineFault(f"the attempt {key} is {phase.value} in Slurm: stop it instead")
+            raise EngineFault(
+                f"cannot fence the attempt {key}, which is {phase.value} in Slurm: stop it instead"
+            )
         with self._attempts.lock:
             rows = attempt.rows(self._poller.last_answer)
-            bad = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
+            node_names = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
             attempt.folder.make()
             spool.take_claim(attempt.folder)
-            why = "an administrator confirmed that no process of it runs"
-            spool.keep_end(attempt.folder, EndInSlurm(why, Loss.INFRA, bad))
+            why = "an administrator confirmed that no process of the attempt runs"
+            spool.keep_end(attempt.folder, EndInSlurm(why, Loss.INFRA, node_names))
 
     def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
         return self._submitter.read_sent(key)
@@ -287,24 +295,23 @@ class SlurmEngine:
         self._spool.check(attempt.key)
         with self._attempts.lock:
             attempt.only_looks = not self._poller.is_started
-            return attempt.observation(self._poller.last_answer, self._bad_nodes)
+            return attempt.observation(self._poller.last_answer, self._find_silent_nodes)
 
     def _remember(self, key: AttemptKey) -> SlurmAttempt:
         late_s = self._options.lost_after_s
         return SlurmAttempt(key, self._spool.folder(key), self.name, late_s)
 
-    def _bad_nodes(self) -> frozenset[str]:
-        """List the nodes that Slurm cannot reach; the state of jobs there is unknown."""
+    def _find_silent_nodes(self) -> frozenset[str]:
+        """List the nodes that Slurm cannot reach; the state of jobs on these nodes is unknown."""
         rows = self._poller.cluster.nodes
-        silent = {"*", "NOT_RESPONDING", "NO_RESPOND"}
-        return frozenset(row.name for row in rows if silent.intersection(row.state))
+        silent_states = {"*", "NOT_RESPONDING", "NO_RESPOND"}
+        return frozenset(row.name for row in rows if silent_states.intersection(row.state))
 
     def _describe_attempt(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> ListedAttempt:
-        """Return the evidence in folder and Slurm; a job that may run counts as alive."""
+        """Describe an attempt from its folder and from Slurm; a job that may run is alive."""
         phase = self._observation(key).phase
         if phase in _FINAL and self._holding.goes_on(self._spool.folder(key)):
-            # no process of the attempt runs, and Slurm releases its nodes soon
-            return ListedAttempt(key, phase)
+            return ListedAttempt(key, phase)  # a kept allocation runs no process
         living = tuple(
             LivingProcess(
                 key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}"
@@ -315,7 +322,10 @@ class SlurmEngine:
         return ListedAttempt(key, phase, living)
 
     def _is_alive(self, row: SlurmJob) -> bool:
-        """Whether a process of a job may run; none does after its launcher has recorded the end."""
+        """Return whether a process of a job may run.
+
+        A launcher that has just recorded the end, and so exits, does not count.
+        """
         if states.state_of([row]) in OVER:
             return False
         key = holding.key_of(row.comment)
@@ -327,7 +337,7 @@ class SlurmEngine:
 
 def _claim(name: str, place: SeatsOrClaim) -> Claim:
     if not isinstance(place, Claim):
-        raise EngineFault(f"the engine {name} cannot use seats: Slurm places its jobs")
+        raise EngineFault(f"the engine {name} needs a claim, not seats: Slurm places its jobs")
     return place
 
 
@@ -335,6 +345,6 @@ def _may_begin(attempt: SlurmAttempt) -> bool:
     """Return whether a job may still begin an attempt for which Slurm lists no job."""
     if attempt.submitted is None:
         return False
-    # Slurm refused it, or its server was killed before sbatch: once claimed, it never begins
-    is_none = not attempt.job and attempt.is_settled()
-    return not (is_none and spool.take_claim(attempt.folder))
+    # Slurm refused the job, or the server was killed before sbatch: the claim prevents a start
+    has_no_job = not attempt.job and attempt.is_settled()
+    return not (has_no_job and spool.take_claim(attempt.folder))

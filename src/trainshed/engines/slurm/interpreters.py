@@ -1,7 +1,7 @@
-"""Stores the packages of the interpreters on the nodes in the spool, as a probe lists them.
+"""Stores lists of the packages of the nodes' interpreters in the spool, from the last probe.
 
-The server reads this record and runs nothing on a node while it judges a job.  The packages of an
-interpreter that was added to the configuration after the last probe are unknown.
+The server reads these lists, and so runs nothing on a node while it judges a job.  The packages of
+an interpreter that was added to the configuration after the last probe are unknown.
 """
 
 import json
@@ -17,21 +17,21 @@ from trainshed.engines.slurm.spool import Spool
 from trainshed.engines.supervise.record.folder import read_file, write_json
 from trainshed.files.beneath import PathBeneath
 
-_KEPT: Final = "interpreters.json"
+_FILE_NAME: Final = "interpreters.json"
 _BYTES_MAX: Final = 1 << 22
-_NAMED: Final = ("torch", "tensorflow", "jax", "scikit-learn", "xgboost")
+_MAIN_PACKAGES: Final = ("torch", "tensorflow", "jax", "scikit-learn", "xgboost")
 
 
 class Interpreters:
     """The stored packages, cached in memory."""
 
     def __init__(self, spool: Spool) -> None:
-        """Read nothing yet."""
-        self._path = f"{spool.server_path}/{_KEPT}"
+        """Remember the path of the record; ``reload`` reads it."""
+        self._path = f"{spool.server_path}/{_FILE_NAME}"
         self._signature: tuple[int, int] | None = None
         self._versions: Mapping[str, Mapping[str, str]] = {}
 
-    def look(self) -> None:
+    def reload(self) -> None:
         """Read the record again if it has changed."""
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             status = os.lstat(self._path)
@@ -46,15 +46,15 @@ class Interpreters:
                 self._signature = signature
 
     def versions(self, python: str) -> Mapping[str, str]:
-        """Return versions by distribution, with Python's own as ``python``; empty: unknown."""
+        """Return versions by distribution, that of Python as ``python``; empty: unknown."""
         return self._versions.get(python, {})
 
 
 def keep(spool: Spool, answer: Mapping[str, Any]) -> None:
-    """Store the packages that a probe's task listed, with time and node.  Raises OSError."""
+    """Store the packages in the answer of a probe, with time and node.  Raises OSError."""
     pythons = {path: packages for path, packages in _pythons(answer).items() if packages}
     document = {"asked": time.time(), "host": str(answer.get("host", "?")), "pythons": pythons}
-    write_json(f"{spool.server_path}/{_KEPT}", document, durably=True)
+    write_json(f"{spool.server_path}/{_FILE_NAME}", document, durably=True)
 
 
 def list_pythons(options: SlurmOptions) -> tuple[str, ...]:
@@ -63,17 +63,19 @@ def list_pythons(options: SlurmOptions) -> tuple[str, ...]:
 
 
 def findings(options: SlurmOptions, answer: Mapping[str, Any]) -> Iterator[EngineFinding]:
-    """Yield a finding for each environment: its main packages, or that the node lacks it."""
+    """Yield a finding for each environment: its main packages, or that it is missing."""
     host, pythons = str(answer.get("host", "?")), _pythons(answer)
     for name, path in options.environments.items():
         versions = pythons.get(path, {})
-        words = [f"{package} {versions[package]}" for package in _NAMED if package in versions]
+        words = [
+            f"{package} {versions[package]}" for package in _MAIN_PACKAGES if package in versions
+        ]
         text = (
             ", ".join([f"Python {versions['python']}", *words])
             if versions
             else f"{host} has no {path}"
         )
-        advice = f"install it there, or correct {name} in `environments` of the engine"
+        advice = f"install {path} on the nodes, or correct {name} in `environments` of the engine"
         yield EngineFinding(
             f"environment {name}", is_well=bool(versions), found=text, advice=advice
         )

@@ -35,25 +35,25 @@ class SlurmOptions:
     spool: str
     """The folder that server and nodes share, as the server sees it."""
     spool_there: str = ""
-    """Path of the spool on the nodes and the login node; the same as ``spool`` if empty."""
+    """Path of the spool on the nodes and the login node; if empty, the same as ``spool``."""
     ssh: str = ""
-    """The login node on which to run Slurm's commands; this machine if empty."""
+    """The login node on which to run Slurm's commands; if empty, the server's machine."""
     commands: str = ""
     """The folder of Slurm's commands; if empty, the commands are on the default path."""
     partition: str = ""
     account: str | Mapping[str, str] = ""
-    """One account for all projects, or a table by project; ``*`` stands for all others."""
+    """One account for all projects, or a table by project; ``*`` is for all other projects."""
     qos: str = ""
     reservation: str = ""
     nice: int | None = None
     wishes: tuple[str, ...] = ()
     """The options of ``WISHES`` that jobs may set by label."""
     partitions: Mapping[str, str] = field(default_factory=dict)
-    """The partition of jobs with accelerators of a type."""
+    """The partition for jobs, by the type of their accelerators."""
     gres: Mapping[str, str] = field(default_factory=dict)
-    """Slurm's word for the GPUs of a type, if the nodes' GPU names do not show it."""
+    """Slurm's word for GPUs, by accelerator type, if the names of the GPUs do not show the type."""
     policy: FleetPolicy = FleetPolicy.EXACT
-    """``exact``: request the CPUs and the memory of the machine type from Slurm."""
+    """``exact``: jobs request the CPUs and the memory of their machine type from Slurm."""
     environments: Mapping[str, str] = field(default_factory=dict)
     """Interpreters on the nodes by name."""
     containers: str = NO_CONTAINERS
@@ -63,13 +63,13 @@ class SlurmOptions:
     path: str = "/usr/local/bin:/usr/bin:/bin"
     """``PATH`` of programs on the nodes."""
     buckets: str = ""
-    """Path on the nodes of the folder of all buckets; the same as on the server if empty."""
+    """Path on the nodes of the folder of all buckets; if empty, the same as on the server."""
     cache: str = ""
     """Folder on the nodes for installed packages; a folder of the user if empty."""
     packing: bool = False
     """Whether small replicas share nodes with replicas that have GPUs."""
     listen_variable: str = ""
-    """A variable on the nodes with the address at which other nodes reach them."""
+    """Name of a variable on each node with the address at which other nodes reach this node."""
     enqueued_max: int = 1000
     hold_s: float = 0.0
     """Seconds to keep an allocation for the next attempt of its job; 0: do not keep it."""
@@ -93,7 +93,7 @@ class SlurmOptions:
 
     @property
     def beyond_s(self) -> float:
-        """Seconds that an attempt may have its nodes after its running time."""
+        """Seconds after the running time for which an attempt may still have its nodes."""
         return self.grace_s + self.hold_s
 
     def account_of(self, project: str) -> str:
@@ -106,10 +106,10 @@ class SlurmOptions:
 def read(table: Mapping[str, Any]) -> SlurmOptions:
     """Read the options of a table.  Raises UsageFault."""
     names = [setting.name for setting in fields(SlurmOptions)]
-    strange = sorted(set(table) - set(names))
-    if strange:
+    unknown = sorted(set(table) - set(names))
+    if unknown:
         raise UsageFault(
-            f"a Slurm engine has no setting {strange[0]!r}; accepted are: {', '.join(names)}"
+            f"a Slurm engine has no setting {unknown[0]!r}; accepted are: {', '.join(names)}"
         )
     if not table.get("spool"):
         raise UsageFault("a Slurm engine needs `spool`: a folder that server and nodes share")
@@ -125,7 +125,7 @@ def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]
         if name not in options.wishes:
             accepted = ", ".join(f"{WISH}{wish}" for wish in options.wishes) or "none"
             raise UsageFault(
-                f"the label {WISH}{name} is not accepted here; accepted are: {accepted}"
+                f"the engine does not accept the label {WISH}{name}; accepted are: {accepted}"
             )
         if not NAME.fullmatch(text) or (name == "nice" and not text.isdecimal()):
             accepted = "a whole number from 0" if name == "nice" else "a name that Slurm knows"
@@ -138,53 +138,55 @@ def _refuse(name: str, accepted: str, value: Any) -> UsageFault:
 
 
 def _check_setting(name: str, value: Any) -> Any:
-    check: Callable[[str, Any], Any] = _CHECKS.get(name, _text)
+    check: Callable[[str, Any], Any] = _CHECKS.get(name, _check_text)
     return check(name, value)
 
 
-def _text(name: str, value: Any) -> str:
+def _check_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise _refuse(name, "a text", value)
     return value
 
 
-def _slurm_name(name: str, value: Any) -> str:
-    text = _text(name, value)
+def _check_name(name: str, value: Any) -> str:
+    text = _check_text(name, value)
     if text and not NAME.fullmatch(text):
         raise _refuse(name, "a name of Slurm's", text)
     return text
 
 
-def _folder(name: str, value: Any) -> str:
-    text = _text(name, value).rstrip("/")
+def _check_folder(name: str, value: Any) -> str:
+    text = _check_text(name, value).rstrip("/")
     if text and not text.startswith("/"):
         raise _refuse(name, "an absolute path", value)
     return text
 
 
-def _account(name: str, value: Any) -> str | dict[str, str]:
-    return _names_table(name, value) if isinstance(value, Mapping) else _slurm_name(name, value)
+def _check_account(name: str, value: Any) -> str | dict[str, str]:
+    return _check_names(name, value) if isinstance(value, Mapping) else _check_name(name, value)
 
 
-def _table(name: str, value: Any) -> dict[str, str]:
+def _check_table(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise _refuse(name, "a table of texts", value)
-    return {str(key): _text(f"{name}.{key}", text) for key, text in value.items()}
+    return {str(key): _check_text(f"{name}.{key}", text) for key, text in value.items()}
 
 
-def _names_table(name: str, value: Any) -> dict[str, str]:
-    return {key: _slurm_name(f"{name}.{key}", text) for key, text in _table(name, value).items()}
+def _check_names(name: str, value: Any) -> dict[str, str]:
+    return {
+        key: _check_name(f"{name}.{key}", text) for key, text in _check_table(name, value).items()
+    }
 
 
-def _host(name: str, value: Any) -> str:
-    text = _text(name, value)
+def _check_host(name: str, value: Any) -> str:
+    text = _check_text(name, value)
     if text.startswith("-"):
         raise _refuse(name, "HOST or USER@HOST", text)
     return text
 
 
-def _containers(name: str, value: Any) -> str:
-    text = _text(name, value)
+def _check_containers(name: str, value: Any) -> str:
+    text = _check_text(name, value)
     if not is_container_choice(text):
         words = ", ".join(_PROGRAMS)
         accepted = f"{NO_CONTAINERS}, {words} or the absolute path of one of these"
@@ -192,74 +194,76 @@ def _containers(name: str, value: Any) -> str:
     return text
 
 
-def _wishes(name: str, value: Any) -> tuple[str, ...]:
+def _check_wishes(name: str, value: Any) -> tuple[str, ...]:
     is_list = isinstance(value, list | tuple)
-    strange = [wish for wish in value if wish not in WISHES] if is_list else [value]
-    if strange:
-        raise _refuse(name, f"a list of {', '.join(WISHES)}", strange[0])
+    refused = [wish for wish in value if wish not in WISHES] if is_list else [value]
+    if refused:
+        raise _refuse(name, f"a list of {', '.join(WISHES)}", refused[0])
     return tuple(value)
 
 
-def _switch(name: str, value: Any) -> bool:
+def _check_switch(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise _refuse(name, "true or false", value)
     return value
 
 
-def _seconds(name: str, value: Any) -> float:
+def _check_seconds(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise _refuse(name, "a number from 0", value)
     return float(value)
 
 
-def _hold(name: str, value: Any) -> float:
-    seconds = _seconds(name, value)
+def _check_hold(name: str, value: Any) -> float:
+    seconds = _check_seconds(name, value)
     if seconds > HOLD_S_MAX:
         raise _refuse(name, f"a number from 0 to {HOLD_S_MAX:g}", value)
     return seconds
 
 
-def _count(name: str, value: Any) -> int:
+def _check_count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise _refuse(name, "a whole number from 0", value)
     return value
 
 
-def _policy(name: str, value: Any) -> FleetPolicy:
+def _check_policy(name: str, value: Any) -> FleetPolicy:
     accepted = (FleetPolicy.EXACT, FleetPolicy.BEST_EFFORT)
     for policy in accepted:
         if value in {policy, policy.value}:
             return policy
     words = " or ".join(policy.value for policy in accepted)
-    raise _refuse(name, f"{words}", value)
+    raise _refuse(name, words, value)
 
 
 _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    **dict.fromkeys(("spool", "spool_there", "commands", "buckets", "cache"), _folder),
-    "ssh": _host,
-    "containers": _containers,
-    **dict.fromkeys(("partition", "qos", "reservation"), _slurm_name),
-    "account": _account,
-    "wishes": _wishes,
-    **dict.fromkeys(("partitions", "gres"), _names_table),
-    "policy": _policy,
-    "environments": _table,
-    **dict.fromkeys(("packing", "hang_stacks", "relax_pins"), _switch),
-    **dict.fromkeys(("nice", "enqueued_max"), _count),
-    **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max", "package_bytes_max"), _count),
-    "hold_s": _hold,
-    **dict.fromkeys(("lost_after_s", "poll_s", "grace_s", "hang_s", "start_timeout_s"), _seconds),
+    **dict.fromkeys(("spool", "spool_there", "commands", "buckets", "cache"), _check_folder),
+    "ssh": _check_host,
+    "containers": _check_containers,
+    **dict.fromkeys(("partition", "qos", "reservation"), _check_name),
+    "account": _check_account,
+    "wishes": _check_wishes,
+    **dict.fromkeys(("partitions", "gres"), _check_names),
+    "policy": _check_policy,
+    "environments": _check_table,
+    **dict.fromkeys(("packing", "hang_stacks", "relax_pins"), _check_switch),
+    **dict.fromkeys(("nice", "enqueued_max"), _check_count),
+    **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max", "package_bytes_max"), _check_count),
+    "hold_s": _check_hold,
+    **dict.fromkeys(
+        ("lost_after_s", "poll_s", "grace_s", "hang_s", "start_timeout_s"), _check_seconds
+    ),
 }
 
 
 def is_container_choice(text: str) -> bool:
-    """Whether the setting ``containers`` accepts this text."""
+    """Return whether the setting ``containers`` accepts this text."""
     is_program = PurePosixPath(text).name in _PROGRAMS
     return text == NO_CONTAINERS or (is_program and ("/" not in text or text.startswith("/")))
 
 
 def containers_of(choice: str) -> RuntimeChoice:
-    """Return the runtime by the setting ``containers``; it runs as the server's user."""
+    """Return the runtime that ``containers`` chooses; runtimes run as the server's user."""
     if choice == NO_CONTAINERS:
         return RuntimeChoice(None, 'the setting containers of the engine is "none"', _REMEDY)
     name = PurePosixPath(choice).name

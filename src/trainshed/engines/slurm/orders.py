@@ -1,9 +1,9 @@
-"""Carries out orders in Slurm and reports news, in the poller's thread between two polls.
+"""Carries out stop orders and reports changes, in the poller's thread between two polls.
 
 An order is a file in the attempt's folder.  A job that has not begun, or whose end is known, is
 cancelled.  A job that runs is ended by its launcher: a signal makes the launcher read the order,
 and the job is cancelled only if it takes longer than the order allows.  Orders that an earlier
-server wrote are carried out when Slurm shows their jobs.
+server wrote are carried out when Slurm lists their jobs.
 """
 
 import enum
@@ -25,8 +25,9 @@ from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 
-#: Thousands of attempts may be pending: they are checked only every so many rounds.
-_TICKS_OF_ALL: Final = 5
+#: Thousands of attempts may be pending, so the attempts that do not run are checked only in every
+#: fifth round.
+_ROUNDS_OF_ALL: Final = 5
 #: Seconds until a job that still runs is cancelled again.
 _CANCEL_S: Final = 10.0
 
@@ -37,8 +38,9 @@ class OrderStep(enum.Enum):
     DONE = "DONE"
     WAIT = "WAIT"
     SHOW_KEPT = "SHOW_KEPT"
-    """Make squeue show that its allocation is kept; no further step follows."""
+    """Make squeue show that the allocation is kept; no further step follows."""
     REMIND = "REMIND"
+    """Signal the launcher to read the order."""
     CANCEL = "CANCEL"
 
 
@@ -47,29 +49,31 @@ class OrderFacts(NamedTuple):
 
     is_submitted: bool = True
     is_settled: bool = False
-    """Whether Slurm would show its job by now."""
+    """Whether Slurm would list the job of the attempt by now."""
     job: str = "1"
     """Slurm's number; empty until Slurm has given one."""
     is_answered: bool = True
     """Whether Slurm has answered at all."""
     state: SlurmState | None = None
-    """None: Slurm does not show its job."""
+    """The state of the job; None: Slurm does not list the job."""
     is_final: bool = False
-    """Whether its end was observed."""
+    """Whether the end of the attempt was observed."""
     has_end: bool = False
     """Whether the end that Slurm reported is stored."""
     is_kept: bool = False
-    """Whether its allocation is kept for the next attempt, or used by it."""
+    """Whether the allocation is kept for the next attempt, or the next attempt uses it."""
     is_leaving: bool = False
-    """Whether its launcher recorded the end just now, and exits by itself."""
+    """Whether the launcher recorded the end just now, and so exits by itself."""
     has_begun: bool = False
     is_overdue: bool = False
+    """Whether the time that the order allows is over."""
     is_requeued: bool = False
     is_reminded: bool = False
+    """Whether the launcher was signalled to read the order."""
 
 
 def next_step(facts: OrderFacts) -> OrderStep:
-    """Decide the next step of an order, while Slurm answers."""
+    """Decide the next step of an order.  Valid only while Slurm answers."""
     if facts.is_final and facts.is_kept:
         return OrderStep.SHOW_KEPT if facts.state is not None else OrderStep.DONE
     if not facts.job:
@@ -79,8 +83,8 @@ def next_step(facts: OrderFacts) -> OrderStep:
         return OrderStep.DONE
     if facts.state is None and facts.is_final and facts.is_answered:
         return OrderStep.DONE if facts.is_settled else OrderStep.WAIT
-    is_dead = facts.is_final or facts.has_end
-    if is_dead or not facts.has_begun or facts.is_overdue or facts.is_requeued:
+    is_end_known = facts.is_final or facts.has_end
+    if is_end_known or not facts.has_begun or facts.is_overdue or facts.is_requeued:
         return OrderStep.WAIT if facts.is_leaving else OrderStep.CANCEL
     return OrderStep.WAIT if facts.is_reminded else OrderStep.REMIND
 
@@ -97,17 +101,17 @@ class Orders:
         *,
         refresh: Callable[[], None],
     ) -> None:
-        """``refresh`` is called about once a second."""
+        """Call ``refresh`` about once a second."""
         self._attempts = attempts
         self._spool = spool_
         self._queue = queue
         self._holding = kept_allocations
         self._refresh = refresh
         self._swept_at = 0
-        self._ticks = 0
+        self._rounds = 0
         self.pending: set[AttemptKey] = set()
         self.callback: Callable[[Collection[AttemptKey]], None] = lambda _: None
-        """Called with the attempts whose state may have changed."""
+        """The function to call with the attempts whose state may have changed."""
 
     def add(self, key: AttemptKey) -> None:
         """Carry out the order in the folder of an attempt as soon as possible."""
@@ -116,65 +120,67 @@ class Orders:
 
     def work(self, poller: Poller) -> bool:
         """Report grown records and carry out orders; return whether a job is changing."""
-        self._ticks += 1
-        looks_at_all = self._ticks % _TICKS_OF_ALL == 0
+        self._rounds += 1
+        looks_at_all = self._rounds % _ROUNDS_OF_ALL == 0
         with self._attempts.lock:
-            open_ = self._list_open()
+            open_attempts = self._list_open()
             pending = list(self.pending)
-        running = open_ if looks_at_all else [attempt for attempt in open_ if attempt.records.began]
+        running = [attempt for attempt in open_attempts if looks_at_all or attempt.records.began]
         answer = poller.last_answer
         if looks_at_all:
             self._refresh()
-            poller.expect(frozenset(attempt.job for attempt in open_ if attempt.job))
-        self._tell([attempt.key for attempt in running if _has_grown(attempt)])
+            poller.expect(frozenset(attempt.job for attempt in open_attempts if attempt.job))
+        self._report([attempt.key for attempt in running if _has_grown(attempt)])
         for key in pending:
             self._carry_out(key, poller)
         if answer.number != self._swept_at:
             self._swept_at = answer.number
             self._sweep(answer.rows)
-        return bool(pending) or any(_moves(attempt, attempt.rows(answer)) for attempt in running)
+        return bool(pending) or any(
+            _is_changing(attempt, attempt.rows(answer)) for attempt in running
+        )
 
-    def tell_all(self) -> None:
+    def report_all(self) -> None:
         """Call back for all attempts that are not over, because their state may have changed."""
         with self._attempts.lock:
             keys = [attempt.key for attempt in self._list_open()]
-        self._tell(keys)
+        self._report(keys)
 
     def _list_open(self) -> list[SlurmAttempt]:
         return [attempt for attempt in self._attempts.list_all() if attempt.final is None]
 
-    def _tell(self, keys: Collection[AttemptKey]) -> None:
+    def _report(self, keys: Collection[AttemptKey]) -> None:
         if keys:
             self.callback(keys)
 
     def _sweep(self, rows: Mapping[str, Sequence[SlurmJob]]) -> None:
-        """Carry out orders from before this server's start, and end jobs of ended attempts."""
+        """Add orders from before this server's start, and orders for jobs of ended attempts."""
         for job, parts in rows.items():
             key = holding.key_of(parts[0].comment)
             if key is None or states.state_of(parts) in OVER:
                 continue
             with suppress(OSError, ValueError, EngineFault):
                 self._spool.check(key)
-                if self._is_to_end(self._attempts.get(key), job, parts):
+                if self._must_end(self._attempts.get(key), job, parts):
                     self.add(key)
 
-    def _is_to_end(self, attempt: SlurmAttempt, job: str, parts: Sequence[SlurmJob]) -> bool:
+    def _must_end(self, attempt: SlurmAttempt, job: str, parts: Sequence[SlurmJob]) -> bool:
         """Return whether a job must end: its attempt has an order or an end, or was requeued."""
         if attempt.final is not None and self._holding.show_use(attempt.key, parts[0]):
             return False
         if attempt.submitted is None:
             attempt.submitted = spool.read_submission(attempt.folder)
-        is_over = spool.read_end(attempt.folder) is not None
+        has_end = spool.read_end(attempt.folder) is not None
         has_order = attempt.folder.stop_order() is not None
-        # without a known number, the comment identifies the job
-        is_its = attempt.job in {job, ""} and attempt.submitted is not None
-        return is_its and (is_over or has_order or attempt.is_requeued)
+        # if the number is unknown, the comment has identified the job
+        is_own_job = attempt.job in {job, ""} and attempt.submitted is not None
+        return is_own_job and (has_end or has_order or attempt.is_requeued)
 
     def _carry_out(self, key: AttemptKey, poller: Poller) -> None:
         try:
             is_done = self._take_step(self._attempts.get(key), poller)
         except (OSError, ValueError, EngineFault):
-            return  # the next round tries again
+            return  # the next round retries
         if is_done:
             with self._attempts.lock:
                 self.pending.discard(key)
@@ -197,7 +203,7 @@ class Orders:
         return step is OrderStep.DONE
 
     def _read_facts(self, attempt: SlurmAttempt, answer: LastAnswer) -> OrderFacts:
-        """Read what an order depends on.  Raises OSError or ValueError."""
+        """Read the facts for the next step of an order.  Raises OSError or ValueError."""
         rows = attempt.rows(answer)
         state = states.state_of(rows) if rows else None
         is_final = attempt.final is not None
@@ -205,7 +211,7 @@ class Orders:
         has_end = is_final or (is_open and spool.read_end(attempt.folder) is not None)
         has_begun = attempt.records.began is not None
         is_kept = is_final and self._holding.goes_on(attempt.folder)
-        # the launcher's time to exit begins at the first look after its nodes are released
+        # after the nodes are released, the launcher has some time to exit
         may_leave = is_final and not is_kept and attempt.records.ended is not None
         return OrderFacts(
             is_submitted=attempt.submitted is not None,
@@ -225,15 +231,16 @@ class Orders:
 
 
 def _has_grown(attempt: SlurmAttempt) -> bool:
+    """Return whether the records have grown since the last call."""
     try:
         size = os.lstat(attempt.folder.records).st_size
     except OSError:
         return False
-    before, attempt.records_size = attempt.records_size, size
-    return size != before
+    old_size, attempt.records_size = attempt.records_size, size
+    return size != old_size
 
 
-def _moves(attempt: SlurmAttempt, rows: Sequence[SlurmJob]) -> bool:
+def _is_changing(attempt: SlurmAttempt, rows: Sequence[SlurmJob]) -> bool:
     """Return whether the state of the job in Slurm is expected to change soon."""
     if not rows:
         return bool(attempt.job)

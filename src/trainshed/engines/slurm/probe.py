@@ -1,7 +1,7 @@
-"""Runs one task on the cluster to check what the server cannot check; for ``doctor --engine``.
+"""Checks a cluster by a task on one of its nodes, for ``doctor --engine``.
 
-The task answers with a file in the shared folder, so its answer also shows that server and node
-see the same folder, and with what delay.  Afterwards the probe removes all its files.
+The task answers with a file in the shared folder.  So the answer also shows whether server and
+node see the same folder, and with which delay.  Afterwards the probe removes all its files.
 """
 
 import hashlib
@@ -26,17 +26,18 @@ from trainshed.files.trees import remove_tree
 #: Seconds to wait for an answer: the cluster may have no free node for a while.
 ANSWER_S_MAX: Final = 300.0
 _LOOK_S: Final = 0.05
-#: Delay of the shared folder that is reported: log lines and ends of jobs have the same delay.
+#: A longer delay of the shared folder, in seconds, is reported as bad: log lines and ends of jobs
+#: have the same delay.
 _LATE_S: Final = 5.0
-#: Clock difference that is reported; restarts and time limits tolerate less than more.
+#: A larger difference of clocks, in seconds, is reported as bad.
 _CLOCK_S: Final = 2.0
 _PYTHON: Final = (3, 9)
 _QUESTION: Final = "question"
 _ANSWER: Final = "answer.json"
 _ANSWER_BYTES_MAX: Final = 1 << 22
 
-#: The script of the task.  Its arguments are the folder and the interpreters, the one that runs it
-#: first; the text is constant.
+#: The script of the task.  Its arguments are the folder and the interpreters; the first interpreter
+#: runs the rest of the script.  The text is constant.
 SCRIPT: Final = """\
 #!/bin/sh
 umask 077
@@ -91,7 +92,7 @@ SCRIPT_NAME: Final = f"probe-{hashlib.sha256(SCRIPT.encode()).hexdigest()[:16]}.
 def probe(
     queue: Queue, spool: Spool, options: SlurmOptions, *, answer_s_max: float = ANSWER_S_MAX
 ) -> Iterator[EngineFinding]:
-    """Yield the findings as they are known.  Raises OSError if Slurm does not answer."""
+    """Run the task; yield each finding once it is known.  Raises OSError if Slurm is away."""
     yield from _check_config(queue.config())
     word, name = secrets.token_hex(8), f"probe-{secrets.token_hex(4)}"
     folder = Path(spool.server_path, name)
@@ -99,15 +100,15 @@ def probe(
     job = ""
     try:
         folder.joinpath(_QUESTION).write_text(word)
-        there = f"{spool.node_path}/{name}"
+        node_folder = f"{spool.node_path}/{name}"
         script = spool.keep_script(SCRIPT_NAME, SCRIPT, is_remote=bool(options.ssh))
         submitted_s = time.time()
         pythons = interpreters.list_pythons(options)
-        job = queue.submit([*_words(queue, options), script, there, *pythons])
-        answer = _answer(folder, answer_s_max)
+        job = queue.submit([*_compose_words(queue, options), script, node_folder, *pythons])
+        answer = _await_answer(folder, answer_s_max)
         answered_s = time.time()
         if answer is None:
-            yield _silent(queue, job, answer_s_max)
+            yield _explain_missing_answer(queue, job, answer_s_max)
         else:
             interpreters.keep(spool, answer)
             yield from _check_answer(answer, word, options.python, submitted_s, answered_s)
@@ -118,7 +119,7 @@ def probe(
         remove_tree(folder)
 
 
-def _words(queue: Queue, options: SlurmOptions) -> Iterator[str]:
+def _compose_words(queue: Queue, options: SlurmOptions) -> Iterator[str]:
     yield from ("--parsable", "--no-requeue", "--export=ALL", "--ntasks=1", "--time=5")
     yield from (f"--job-name={queue.prefix}probe", "--output=/dev/null", "--chdir=/")
     settings = {
@@ -150,20 +151,23 @@ def _check_config(text: str) -> Iterator[EngineFinding]:
     )
 
 
-def _answer(folder: Path, seconds: float) -> Mapping[str, Any] | None:
-    """Wait for the task's answer; list the folder, since NFS may hide a new name from a lookup."""
-    until = time.monotonic() + seconds
-    place = PathBeneath.of_file(str(folder / _ANSWER))
-    while time.monotonic() < until:
+def _await_answer(folder: Path, seconds: float) -> Mapping[str, Any] | None:
+    """Wait for the task's answer; None: it has not come in time.
+
+    Lists the folder, because on NFS a lookup may not find a new file.
+    """
+    until_s = time.monotonic() + seconds
+    path = PathBeneath.of_file(str(folder / _ANSWER))
+    while time.monotonic() < until_s:
         if any(entry.name == _ANSWER for entry in folder.iterdir()):
             with suppress(OSError, ValueError):
-                answer = json.loads(read_file(place, bytes_max=_ANSWER_BYTES_MAX))
+                answer = json.loads(read_file(path, bytes_max=_ANSWER_BYTES_MAX))
                 return answer if isinstance(answer, dict) else None
         time.sleep(_LOOK_S)
     return None
 
 
-def _silent(queue: Queue, job: str, seconds: float) -> EngineFinding:
+def _explain_missing_answer(queue: Queue, job: str, seconds: float) -> EngineFinding:
     row = next((row for row in queue.jobs() if row.id == job), None)
     if row is not None and states.state_of([row]) is SlurmState.PENDING:
         text = f"job {job} has waited for {seconds:g} s: {row.reason}"
@@ -171,7 +175,7 @@ def _silent(queue: Queue, job: str, seconds: float) -> EngineFinding:
     else:
         text = f"job {job} wrote no answer within {seconds:g} s"
         advice = (
-            "the folder `spool` must be the same on the nodes; set `spool_there` to its path there"
+            "mount the folder `spool` on the nodes; set `spool_there` if its path differs there"
         )
     return EngineFinding("task", is_well=False, found=text, advice=advice)
 
@@ -181,25 +185,26 @@ def _check_answer(
 ) -> Iterator[EngineFinding]:
     host = str(answer.get("host", "?"))
     version = answer.get("python")
+    oldest = ".".join(map(str, _PYTHON))
     if version is None:
         yield EngineFinding(
             "python",
             is_well=False,
             found=f"{host} has no {python}",
-            advice=f"install Python {'.'.join(map(str, _PYTHON))} or newer there, or set `python`",
+            advice=f"install Python {oldest} or newer on the nodes, or set `python`",
         )
         return
     yield EngineFinding(
         "python",
         is_well=tuple(version) >= _PYTHON,
         found=f"{python} of {host} is {'.'.join(map(str, version))}",
-        advice=f"set `python` to one that is {'.'.join(map(str, _PYTHON))} or newer",
+        advice=f"set `python` to Python {oldest} or newer",
     )
     yield EngineFinding(
         "numpy",
         is_well=bool(answer.get("numpy")),
-        found="found" if answer.get("numpy") else f"{python} of {host} has none",
-        advice="jobs with reducers need it there; others do not",
+        found="found" if answer.get("numpy") else f"{python} of {host} has no numpy",
+        advice="install numpy on the nodes if jobs use reducers; other jobs do not need it",
     )
     yield from _check_folder(answer, word, host, answered_s)
     yield EngineFinding(
@@ -209,12 +214,12 @@ def _check_answer(
         advice="a cancelled job may leave processes: see process tracking",
     )
     began = float(answer.get("began", submitted_s))
-    off = max(submitted_s - began, began - answered_s, 0.0)
+    difference_s = max(submitted_s - began, began - answered_s, 0.0)
     yield EngineFinding(
         "clock",
-        is_well=off <= _CLOCK_S,
-        found=f"the clock of {host} differs by at least {off:.1f} s"
-        if off
+        is_well=difference_s <= _CLOCK_S,
+        found=f"the clock of {host} differs by at least {difference_s:.1f} s"
+        if difference_s
         else "no difference measured",
         advice="synchronize the clocks of server and nodes (chrony or ntpd)",
     )
@@ -227,17 +232,17 @@ def _check_folder(
     answer: Mapping[str, Any], word: str, host: str, answered_s: float
 ) -> Iterator[EngineFinding]:
     late_s = float(answer.get("late_s", 0.0))
-    back_s = max(0.0, answered_s - float(answer.get("now", answered_s)))
+    return_s = max(0.0, answered_s - float(answer.get("now", answered_s)))
     yield EngineFinding(
         "shared folder, seen from a node",
         is_well=answer.get("word") == word and late_s <= _LATE_S,
         found=f"{host} saw a new file after {late_s:.1f} s",
-        advice="mount it with shorter attribute caches (NFS: actimeo=1)",
+        advice="mount the folder with shorter attribute caches (NFS: actimeo=1)",
     )
     yield EngineFinding(
-        "shared folder, seen from here",
-        is_well=back_s <= _LATE_S,
-        found=f"a file of {host} was seen here after {back_s:.1f} s",
-        advice="mount it with shorter attribute caches (NFS: actimeo=1): log lines and ends of "
-        "jobs have the same delay",
+        "shared folder, seen from the server",
+        is_well=return_s <= _LATE_S,
+        found=f"the server saw a file of {host} after {return_s:.1f} s",
+        advice="mount the folder with shorter attribute caches (NFS: actimeo=1): log lines and "
+        "ends of jobs have the same delay",
     )
