@@ -199,7 +199,7 @@ def test_never_where_too_little_time_is_left(world, monkeypatch, keeps):
 
 def test_never_where_something_else_is_asked(world, monkeypatch, keeps):
     engine, launcher = keep_allocation(world, monkeypatch, keeps)
-    monkeypatch.setattr(holding, "shape_of", lambda _: "another")
+    monkeypatch.setattr(holding, "hash_request", lambda _: "another")
     own_allocation(world, engine, launcher)
 
 
@@ -238,11 +238,11 @@ def test_one_of_the_two_wins_an_order(tmp_path, winner):
     assert [move() for move in moves.values()] == [False]
 
 
-@pytest.mark.parametrize("where", ["write_json", "_is_taken", "Taker"])
+@pytest.mark.parametrize("where", ["write_json", "_await_taken", "TakenAllocation"])
 def test_a_server_that_is_killed_on_the_way_starts_it_once(world, monkeypatch, keeps, where):
     """Before the order, after it, and after it was taken."""
     engine, launcher = keep_allocation(world, monkeypatch, keeps)
-    place = holding.KeptAllocations if where == "_is_taken" else holding
+    place = holding.KeptAllocations if where == "_await_taken" else holding
     with monkeypatch.context() as patch:
         patch.setattr(place, where, lambda *_args, **_more: interrupt())
         with pytest.raises(KeyboardInterrupt):

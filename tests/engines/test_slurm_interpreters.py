@@ -24,17 +24,17 @@ def read(**environments):
 
 def test_nothing_is_known_before_a_probe(spool):
     reader = Interpreters(spool)
-    reader.look()
+    reader.reload()
     assert reader.versions(TORCH) == {}
 
 
 def test_what_a_probe_has_found_is_known_to_servers_that_run_and_that_start(spool):
     runs = Interpreters(spool)
-    runs.look()
+    runs.reload()
     interpreters.keep(spool, ANSWER)
-    runs.look()
+    runs.reload()
     starts = Interpreters(spool)
-    starts.look()
+    starts.reload()
     for reader in (runs, starts):
         assert reader.versions(TORCH) == HELD
         assert reader.versions("/opt/none/bin/python") == {}
@@ -45,7 +45,7 @@ def test_a_file_that_makes_no_sense_says_nothing(spool, text):
     with open(f"{spool.server_path}/interpreters.json", "w") as file:  # noqa: PTH123 - as it is kept
         file.write(text)
     reader = Interpreters(spool)
-    reader.look()
+    reader.reload()
     assert reader.versions("/p") == {}
 
 

@@ -50,7 +50,7 @@ def test_what_an_environment_holds_is_kept_and_one_that_is_not_there_is_named(pr
     assert findings["environment gone"].found.endswith("has no /nowhere/bin/python")
     spool = Spool(str(tmp_path), str(tmp_path), "probing")
     interpreters = Interpreters(spool)
-    interpreters.look()
+    interpreters.reload()
     assert interpreters.versions(sys.executable)["pytest"] == pytest.__version__
     assert interpreters.versions("/nowhere/bin/python") == {}
 

@@ -121,7 +121,7 @@ class SlurmAttempt:
     def observation(
         self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]
     ) -> Observation:
-        """Observe the attempt now.  Raises EngineFault, OSError or ValueError for a bad folder."""
+        """Observe the attempt now.  Raises OSError or ValueError if its folder is unreadable."""
         self._last = None  # if reading fails, the last observation is not valid any more
         if self.final is None:
             self._read()

@@ -178,23 +178,29 @@ class Poller:
             self._news()
 
     def _read_nodes(self) -> None:
-        version = self._queue.version()
-        self._version_fault = ""
-        if version is not None and version < VERSION_MIN:
-            accepted, actual = _format_version(VERSION_MIN), _format_version(version)
-            self._version_fault = f"Slurm must be {accepted} or newer, got {actual}"
+        self._version_fault = _explain_version(self._queue.version())
         self.cluster = self._queue.cluster(self._gres)
         self._nodes_s = time.monotonic()
 
     def _fail(self, why: str) -> None:
         is_new = self._away_since_s is None
-        self._reason = why if is_new else self._reason  # each new message would be stored
+        self._reason = (
+            why if is_new else self._reason
+        )  # a message that changes would be stored often
         self._away_since_s = self._away_since_s or time.time()
         self.last_answer = self.last_answer._replace(is_away=True)
         if is_new:
             _LOG.warning("Slurm does not answer: %s; retrying", why)
             with suppress(Exception):
                 self._news()
+
+
+def _explain_version(version: tuple[int, int] | None) -> str:
+    """Return why a release of Slurm is refused; empty: it is accepted, or unknown."""
+    if version is None or version >= VERSION_MIN:
+        return ""
+    accepted, actual = _format_version(VERSION_MIN), _format_version(version)
+    return f"Slurm must be {accepted} or newer, got {actual}"
 
 
 def _format_version(version: tuple[int, int]) -> str:
