@@ -56,7 +56,7 @@ class SlurmAttempt:
     """The thread that launches the attempt holds this lock."""
     is_reminded: bool = False
     """Whether the launcher was signalled to read the stop order."""
-    only_looks: bool = False
+    is_read_only: bool = False
     """Whether this process must not write files, because another process serves the attempt."""
     cancelled_s: float = float("-inf")
     records_size: int = -1
@@ -156,7 +156,7 @@ class SlurmAttempt:
 
     def _adopt_job(self, submitted: SpoolRecord, job: str) -> None:
         self.submitted = submitted._replace(job=job)
-        if not self.only_looks:
+        if not self.is_read_only:
             spool.keep_submitted(self.folder, self.submitted)
 
     def _decide(
@@ -189,7 +189,7 @@ class SlurmAttempt:
             job=self.job,
             is_new=outcome is None and self._is_new(answer, rows),
             order=order,
-            claim=False if self.only_looks else None,
+            claim=False if self.is_read_only else None,
             has_begun=self.records.began is not None,
             outcome=outcome,
             is_held=outcome is not None and holding.read_allocation(self.folder) is not None,

@@ -294,7 +294,7 @@ class SlurmEngine:
                 return last
         self._spool.check(attempt.key)
         with self._attempts.lock:
-            attempt.only_looks = not self._poller.is_started
+            attempt.is_read_only = not self._poller.is_started
             return attempt.observation(self._poller.last_answer, self._find_silent_nodes)
 
     def _remember(self, key: AttemptKey) -> SlurmAttempt:

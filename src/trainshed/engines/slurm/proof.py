@@ -1,9 +1,10 @@
 """Decides the state of one attempt: pure functions from facts to a decision.
 
-``SlurmFacts`` holds the facts of one look at the attempt's folder and at Slurm's last answer.  Some
-proofs need several looks, such as that Slurm no longer knows a job: ``Memory`` holds the results of
-earlier looks, and ``follow`` updates this memory after each look.  ``decide_state`` decides from
-both.  ``attempt.SlurmAttempt`` reads the facts and performs the decision.
+``SlurmFacts`` holds the facts of one observation, from the attempt's folder and from Slurm's last
+answer.  Some proofs need several observations, such as that Slurm no longer knows a job: ``Memory``
+holds the results of earlier observations, and ``follow`` updates this memory after each
+observation.  ``decide_state`` decides from the facts and the memory.  ``attempt.SlurmAttempt``
+reads the facts and performs the decision.
 
 The records show how the programs ended, and Slurm shows why: SIGTERM may come from a preemption,
 a cancellation by another user, or a time limit.  So an end by a signal that this server did not
@@ -34,16 +35,16 @@ STANDS: Final = EndInSlurm(stands=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmFacts:
-    """The facts about an attempt from one look."""
+    """The facts about an attempt from one observation."""
 
     key: AttemptKey
     now_s: float = 0.0
-    """The time of the look, by the monotonic clock."""
+    """The time of the observation, in seconds of the monotonic clock."""
     lost_after_s: float = 0.0
     """Seconds to wait for the records of a job that is over or unknown to Slurm."""
 
     end: EndInSlurm | None = None
-    """The end that an earlier look has stored; if set, no other fact counts."""
+    """The end that an earlier observation has stored; if set, no other fact counts."""
     is_submitted: bool = True
     job: str = ""
     """Slurm's number; empty until Slurm has given one."""
@@ -76,7 +77,7 @@ class SlurmFacts:
 
 
 class Memory(NamedTuple):
-    """The results of earlier looks."""
+    """The results of earlier observations."""
 
     missed: int = 0
     """The number of answers in a row without the attempt's job."""
@@ -138,7 +139,7 @@ Decision = Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp
 
 
 def follow(memory: Memory, facts: SlurmFacts) -> Memory:
-    """Return the memory after a look at these facts."""
+    """Return the memory after the observation of these facts."""
     state = facts.state
     memory = _count_miss(memory, facts)
     if state in OVER or _is_gone(facts, memory):
@@ -216,7 +217,7 @@ def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> 
 
 
 def _judge_without_end(facts: SlurmFacts, memory: Memory) -> Decision:
-    """Decide from Slurm's state, without an end in the records."""
+    """Decide the state of an attempt without an end in its records."""
     state = facts.state
     if facts.is_away:
         return Unknown()

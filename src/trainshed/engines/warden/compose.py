@@ -126,8 +126,8 @@ def _compose_in_image(
 ) -> ReplicaSpec:
     if runtime is None:
         raise EngineFault(
-            "the job's image needs apptainer on the nodes, which is no longer configured; "
-            "configure it again, or submit the job without an image"
+            "the job's image needs apptainer on the nodes, but the engine has no container runtime; "
+            "set `containers` in [[engine]], or submit the job without an image"
         )
     argv = images.compose_run(
         runtime, replica, home=folder.work, folders=own_folders(plan, folder), binds=plan.binds

@@ -1,8 +1,8 @@
-"""Keeps the nodes of an attempt that has ended, so that the next attempt can run there.
+"""Keeps the nodes of an attempt that has ended, so that the next attempt can run on them.
 
 The server orders the next attempt by a file, ``next``, in the folder of the attempt that has ended.
-The process that renames this file decides: the launcher renames it to ``taken`` and runs the
-attempt, or the server renames it to ``withdrawn`` and submits the attempt to the queue.  The
+The process that renames this file decides.  The launcher renames the file to ``taken`` and runs the
+attempt, or the server renames the file to ``withdrawn`` and submits the attempt to the queue.  The
 launcher releases the nodes when a file ``release`` exists.
 """
 
