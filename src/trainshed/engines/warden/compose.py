@@ -126,7 +126,7 @@ def _compose_in_image(
 ) -> ReplicaSpec:
     if runtime is None:
         raise EngineFault(
-            "the job's image needs apptainer on the nodes, but the engine has no container runtime; "
+            "the job's image needs apptainer on the nodes, but the engine has no runtime for it; "
             "set `containers` in [[engine]], or submit the job without an image"
         )
     argv = images.compose_run(
