@@ -7,7 +7,7 @@ rely on them.  docs/reference/rules.md is rendered from this table.
 from collections.abc import Mapping
 from typing import Final
 
-#: Found while reading the document: there is no job yet.
+#: Errors that are found while the document is read, before there is a job.
 READING: Final[Mapping[str, str]] = {
     "unreadable": "The file cannot be read, or is neither YAML nor JSON that could be a job.",
     "not-a-job": "The document has none of the keys by which a job is recognised.",
@@ -23,14 +23,14 @@ READING: Final[Mapping[str, str]] = {
 JOB: Final[Mapping[str, str]] = {
     "job-id": "The job id is missing or malformed.",
     "display-name": "The display name is missing or too long.",
-    "hidden-characters": "A name holds a control character, or one that its readers do not see.",
+    "hidden-characters": "A name has a control character or an invisible character.",
     "labels": "There are too many labels, or one is malformed.",
     "network-label": "The label trainshed-network has a value that is not a network layout.",
     "priority": "The priority is outside 0 to 1000.",
     "running-time": "The limit on the running time is impossible.",
-    "waiting-time": "The limit on the waiting time is below the least one.",
-    "flex-start": "Strategy FLEX_START does not go with these machines.",
-    "spot": "Strategy SPOT does not go with a slice of a TPU pod.",
+    "waiting-time": "The limit on the waiting time is below the minimum.",
+    "flex-start": "Strategy FLEX_START cannot be used with these machines.",
+    "spot": "Strategy SPOT cannot be used with a slice of a TPU pod.",
     "job-dir": "The directory is neither a gs:// URI nor a local path.",
     "no-bucket": "The project has no bucket of this name.",
     "model": "The model's id, its parent or its folder is not valid.",
@@ -41,12 +41,12 @@ JOB: Final[Mapping[str, str]] = {
 CLUSTER: Final[Mapping[str, str]] = {
     "counts-need-custom": "Machine types, counts and accelerators go with scaleTier CUSTOM only.",
     "master-type-missing": "scaleTier CUSTOM needs masterType.",
-    "machine-type-missing": "Replicas are asked for without a machine type.",
+    "machine-type-missing": "Replicas are requested without a machine type.",
     "worker-pools": "The first worker pool is missing or empty.",
-    "primary-replica-count": "The first worker pool has exactly one replica.",
-    "replica-count": "A replica count is a whole number from 1.",
+    "primary-replica-count": "The first worker pool must have exactly one replica.",
+    "replica-count": "A replica count must be a whole number from 1.",
     "mixed-categories": "Legacy and Compute Engine machine types are mixed.",
-    "tpu-single-replica": "A TPU job has one worker pool with one replica.",
+    "tpu-single-replica": "A TPU job must have one worker pool with one replica.",
 }
 
 #: About one machine.
@@ -55,15 +55,15 @@ MACHINE: Final[Mapping[str, str]] = {
     "unknown-accelerator": "The dialect has no accelerator of this name.",
     "accelerator-type-missing": "A count is given without a type.",
     "accelerator-missing": "The machine type must be used with its accelerators.",
-    "accelerator-count": "The accelerator does not come in this count.",
-    "accelerator-count-fixed": "The machine type has exactly its own count.",
-    "accelerator-type-fixed": "The machine type has exactly its own accelerator.",
+    "accelerator-count": "This number of accelerators is not offered.",
+    "accelerator-count-fixed": "The machine type has a fixed number of accelerators.",
+    "accelerator-type-fixed": "The machine type has a fixed type of accelerator.",
     "accelerator-not-attachable": "The accelerator cannot be attached to this machine type.",
-    "accelerator-on-legacy": "Legacy machine types take no acceleratorConfig.",
+    "accelerator-on-legacy": "Legacy machine types accept no acceleratorConfig.",
     "accelerator-retired": "The accelerator has reached its end of support.",
-    "not-enough-vcpus": "The accelerators carry fewer vCPU than the machine has.",
-    "not-enough-memory": "The accelerators carry less memory than the machine has.",
-    "tpu-topology": "The TPU topology is missing, or does not belong to the machine type.",
+    "not-enough-vcpus": "The machine has more vCPUs than this number of accelerators allows.",
+    "not-enough-memory": "The machine has more memory than this number of accelerators allows.",
+    "tpu-topology": "The TPU topology is missing, or the machine type does not have it.",
     "boot-disk-size": "The boot disk is too small or too large.",
     "boot-disk-type": "There is no such type of boot disk.",
 }
@@ -79,32 +79,32 @@ PLACE: Final[Mapping[str, str]] = {
 
 #: About a Reduction Server pool.
 REDUCTION: Final[Mapping[str, str]] = {
-    "reduction-pool": "The Reduction Server's image stands in another pool than the third.",
-    "reducer-with-gpu": "Reducers carry no GPUs.",
-    "reduction-needs-gpu-workers": "A Reduction Server serves workers with GPUs.",
+    "reduction-pool": "The Reduction Server's image must be in the third worker pool.",
+    "reducer-with-gpu": "Reducers must have no GPUs.",
+    "reduction-needs-gpu-workers": "A Reduction Server needs workers with GPUs.",
     "reduction-framework-version": "The workers' prebuilt image has no reduction client.",
     "reducer-bandwidth": "The reducers' bandwidth is below the workers'.",
 }
 
 #: About programs.
 PROGRAM: Final[Mapping[str, str]] = {
-    "container-xor-python": "A pool has exactly one of containerSpec and pythonPackageSpec.",
+    "container-xor-python": "A pool must have exactly one of containerSpec and pythonPackageSpec.",
     "image-missing": "No image is named, or its URI is not valid.",
-    "image-name": "An image has a name that container runtimes can read.",
-    "image-unmapped": "Nothing here can stand in for the image.",
+    "image-name": "The image's name is not one that container runtimes accept.",
+    "image-unmapped": "No local environment can replace the image.",
     "python-module": "The module to run is missing, or its name is not valid.",
     "package-uris": "There are no packages, too many, or one that is not a file in a bucket.",
-    "runtime-xor-image": "A job has exactly one of runtimeVersion and masterConfig.imageUri.",
+    "runtime-xor-image": "A job must have exactly one of runtimeVersion and masterConfig.imageUri.",
     "unknown-runtime": "There is no such runtime version.",
     "runtime-retired": "The runtime version is blocked for training.",
     "python-version": "The runtime version does not have this version of Python.",
-    "env-name": "The name of an environment variable is no C identifier.",
+    "env-name": "The name of an environment variable is not a C identifier.",
     "env-count": "There are too many environment variables.",
     "args-conflict": "The job's args and a container's own command or args are both given.",
     "command-without-image": "A container's command or args are given without an image.",
-    "no-program": "A pool has nothing to run.",
+    "no-program": "A pool has no program to run.",
     "no-module": "A Python package job names no module.",
-    "no-command": "The image's entry point cannot be known here and no command is given.",
+    "no-command": "The image's entry point is not known, and no command is given.",
 }
 
 #: About tuning studies.
@@ -115,13 +115,13 @@ STUDY: Final[Mapping[str, str]] = {
     "study-scale": "A log scale needs numbers above 0, and words have no scale.",
     "study-values": "The list of values is empty, too long, not in order, or of another type.",
     "study-default": "The first value of a parameter is not one of its values.",
-    "study-algorithm": "The algorithm does not go with a parameter's type.",
+    "study-algorithm": "The algorithm cannot be used with a parameter's type.",
     "study-trials": "The counts of trials are impossible.",
     "study-condition": "A condition names a value that the parent parameter does not have.",
-    "study-safety": "The limits of a safety metric are impossible, or nothing is left to improve.",
-    "study-stopping": "The rule by which trials are stopped early does not go with the study.",
+    "study-safety": "A safety metric's limits are impossible, or no metric is left to optimize.",
+    "study-stopping": "The rule by which trials are stopped early cannot be used with the study.",
     "study-ending": "The rules by which the study ends are impossible, or exclude each other.",
-    "study-previous": "The job to go on from is not there, not over, or another study.",
+    "study-previous": "The previous job does not exist, has not ended, or has another study.",
 }
 
 RULES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -139,7 +139,7 @@ NAMES: Final = frozenset(name for table in RULES.values() for name in table)
 
 
 def page() -> str:
-    """The reference page, as Markdown."""
+    """Return the text of docs/reference/rules.md, as Markdown."""
     lines = ["# Why a job is refused", "", "The `rule` of a violation is one of these.", ""]
     for title, table in RULES.items():
         lines += [f"## {title}", "", "| rule | meaning |", "|---|---|"]
