@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, NoReturn
 
-#: As in protobuf's own readers; deeper documents are refused, not followed.
+#: The deepest nesting, as in protobuf's own readers; deeper documents are refused.
 DEPTH_MAX: Final = 100
 #: The number of values: objects, lists and their members.
 VALUES_MAX: Final = 20_000
-#: Characters of a name in an object.
+#: The most characters of a name in an object.
 NAME_LENGTH_MAX: Final = 1024
-#: Characters of a number; every whole number of so many is finite as a float.
+#: The most characters of a number; a whole number of this length is still finite as a float.
 NUMBER_LENGTH_MAX: Final = 300
 
 #: The number of characters of a caller's text that a message repeats.
@@ -90,7 +90,7 @@ def _levels(document: Any) -> Iterator[list[Any]]:
         if not nested:
             return
         level = [child for item in nested for child in _items(item)]
-    raise BadJson(f"It is nested more than {DEPTH_MAX} deep")
+    raise BadJson(f"The JSON is nested more than {DEPTH_MAX} deep")
 
 
 def _items(item: dict[str, Any] | list[Any]) -> Iterable[Any]:
@@ -108,13 +108,13 @@ def _check_characters(text: str) -> None:
 def _count(data: bytes) -> None:
     """Count values.
 
-    Texts may contain commas and brackets, so it skips them.  A value adds one comma or bracket and
-    at most two texts: itself and its name.
+    Texts may contain commas and brackets, so they are skipped.  A value adds one comma or bracket
+    and at most two texts: itself and its name.
     """
     tokens = _TOKEN.finditer(data)
     values = sum(data[token.start()] != _QUOTE for token in islice(tokens, 3 * VALUES_MAX))
     if values > VALUES_MAX or next(tokens, None):
-        raise TooManyValues(f"It holds more than {VALUES_MAX} values")
+        raise TooManyValues(f"The JSON has more than {VALUES_MAX} values")
 
 
 _QUOTE: Final = ord('"')
@@ -130,7 +130,7 @@ def _parsed(data: bytes) -> Any:
     except UnicodeDecodeError as error:
         message = f"The body is not UTF-8 at byte {error.start}"
     except RecursionError:
-        message = f"It is nested more than {DEPTH_MAX} deep"
+        message = f"The JSON is nested more than {DEPTH_MAX} deep"
     raise BadJson(message) from None
 
 
@@ -149,7 +149,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _find_duplicate(names: Iterable[str]) -> str:
     previous: set[str] = set()
-    return next(name for name in names if name in previous or previous.add(name))[:_SHOWN_MAX]  # type: ignore[func-returns-value]  # add answers None
+    return next(name for name in names if name in previous or previous.add(name))[:_SHOWN_MAX]  # type: ignore[func-returns-value]  # add returns None
 
 
 def _whole(text: str) -> int:

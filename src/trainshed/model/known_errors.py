@@ -1,21 +1,21 @@
-"""The errors of programs that Trainshed recognizes by their line, each with what helps."""
+"""The error lines of programs that Trainshed recognizes, each with advice."""
 
 from typing import Final, NamedTuple
 
 
 class KnownError(NamedTuple):
     error: str
-    """A pattern of the line that names it."""
+    """A pattern that matches the line of the error."""
     advice: str
-    """The sentence, with the pattern's first group that matched as ``{0}``."""
+    """A sentence for users; ``{0}`` is the pattern's first group that matched."""
 
 
 # The messages of frameworks for a full GPU memory or a failed GPU.
 #
 # XLA and TensorFlow have nearly the same message for a full memory of the host, so a message counts
 # only if it names the GPU or is a sentence for GPUs alone.  A fault of the device is named only if
-# CUDA itself reports it: a launch that failed (``unspecified launch failure``) is mostly the
-# program's own.
+# CUDA itself reports it: a launch that failed (``unspecified launch failure``) is mostly a mistake
+# in the program.
 
 _FULL: Final = "the GPU's memory was full"
 _GPU_HELP: Final = (
@@ -24,7 +24,7 @@ _GPU_HELP: Final = (
 )
 _NOT_THE_PROGRAM: Final = "the GPU failed, not the program; trainshed nodes shows its state"
 
-#: The first that matches counts: those that say how much was asked for come first.
+#: The first match counts, so patterns with the requested amount come first.
 GPU_ERRORS: Final[tuple[KnownError, ...]] = (
     KnownError(
         r"CUDA out of memory\. Tried to allocate ([\d.]+ [KMGT]?i?B)|"
@@ -43,14 +43,14 @@ GPU_ERRORS: Final[tuple[KnownError, ...]] = (
     ),
     KnownError(
         r"uncorrectable ECC error|cudaErrorECCUncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE",
-        f"its memory has an uncorrectable ECC error: {_NOT_THE_PROGRAM}",
+        f"the GPU's memory has an uncorrectable ECC error: {_NOT_THE_PROGRAM}",
     ),
     KnownError(
         r"uncorrectable NVLink error|cudaErrorNvlinkUncorrectable|"
         r"CUDA_ERROR_NVLINK_UNCORRECTABLE",
-        f"its NVLink has an uncorrectable error: {_NOT_THE_PROGRAM}",
+        f"the GPU's NVLink has an uncorrectable error: {_NOT_THE_PROGRAM}",
     ),
-    KnownError(r"\bGPU is lost\b", f"it is lost: {_NOT_THE_PROGRAM}"),
+    KnownError(r"\bGPU is lost\b", f"the driver lost the GPU: {_NOT_THE_PROGRAM}"),
 )
 
 # The messages of programs that cannot listen because their port is in use.
@@ -62,7 +62,7 @@ _PORT_HELP: Final = (
     "networks of their own, the label trainshed-network=replica gives each replica every port"
 )
 
-#: The first that matches counts: those that name the port come first.
+#: The first match counts, so patterns with the port come first.
 PORT_ERRORS: Final[tuple[KnownError, ...]] = (
     KnownError(
         r"while attempting to bind on address \([^)]*?, (\d+)[,)]|"
@@ -80,10 +80,10 @@ PORT_ERRORS: Final[tuple[KnownError, ...]] = (
     ),
 )
 
-# Names that libraries have removed since a program was written, by the error that it gets.
+# Names that libraries removed after a program was written, with the error that follows.
 #
 # Old trainers fail with an error that does not name the cause: ``module 'tensorflow' has no
-# attribute 'contrib'``.  One more sentence names the version that removed it, and what helps.
+# attribute 'contrib'``.  The advice names the version that removed the name, and a remedy.
 # Versions are those of the libraries' own release notes.
 
 _TF1: Final = "use a container of TensorFlow 1.15, or tf.compat.v1"
@@ -91,7 +91,7 @@ _TF_OF = r"module 'tensorflow(?:\.[\w.]+)?' has no attribute "
 _NO = r"No module named "
 _PYTHON_2: Final = "this is Python 2: use a container that has it, or convert the program with 2to3"
 
-#: The first that matches counts.
+#: The first match counts.
 REMOVED: Final[tuple[KnownError, ...]] = (
     KnownError(
         rf"{_NO}'tensorflow\.contrib|{_TF_OF}'contrib'",
@@ -144,7 +144,7 @@ REMOVED: Final[tuple[KnownError, ...]] = (
     KnownError(
         r"cannot import name 'Imputer' from 'sklearn\.preprocessing'|"
         rf"{_NO}'sklearn\.preprocessing\.(?:imputation|label|data)",
-        "this is gone since scikit-learn 0.22: SimpleImputer is in sklearn.impute",
+        "this name is gone since scikit-learn 0.22: use SimpleImputer of sklearn.impute",
     ),
     KnownError(
         r"The 'loss' parameter of \w+ must be a str among \{.*'log_loss'.* Got 'log' instead",
@@ -174,13 +174,13 @@ REMOVED: Final[tuple[KnownError, ...]] = (
     KnownError(
         rf"{_NO}'(scipy\.misc|sklearn\.utils\.linear_assignment_)|"
         r"cannot import name '(?:imread|imresize|imsave|logsumexp)' from 'scipy\.misc'",
-        "this is gone since SciPy 1.3: imageio and scipy.special have it",
+        "this name is gone since SciPy 1.3: use imageio or scipy.special",
     ),
     KnownError(
         r"module 'collections' has no attribute '(\w+)'|"
         r"cannot import name '(?:Mapping|MutableMapping|Sequence|Iterable|Callable|OrderedDict)' "
         r"from 'collections'",
-        "the abstract classes have left collections in Python 3.10: import them of "
+        "collections has no abstract classes since Python 3.10: import them from "
         "collections.abc, or use an older Python",
     ),
     KnownError(
@@ -190,7 +190,7 @@ REMOVED: Final[tuple[KnownError, ...]] = (
     KnownError(
         r"module 'inspect' has no attribute '(ArgSpec|getargspec|formatargspec)'",
         "inspect.{0} is gone since Python 3.11: use an older Python, or a newer version of the "
-        "library that wants it",
+        "library that uses it",
     ),
     KnownError(
         rf"{_NO}'(distutils|imp|asynchat|asyncore)(?:\.|')",
@@ -198,8 +198,8 @@ REMOVED: Final[tuple[KnownError, ...]] = (
     ),
     KnownError(
         rf"{_NO}'pkg_resources'",
-        "pkg_resources comes with setuptools, which environments no longer have by themselves: "
-        "ask for setuptools<81 in setup.py",
+        "pkg_resources comes with setuptools, which new environments do not contain: "
+        "require setuptools<81 in setup.py",
     ),
     KnownError(
         rf"{_NO}'(?:urllib2|urlparse|ConfigParser|StringIO|cPickle|Queue|httplib|commands|"
@@ -218,11 +218,11 @@ REMOVED: Final[tuple[KnownError, ...]] = (
     ),
     KnownError(
         r"^TypeError: Descriptors cannot (?:not )?be created directly",
-        "the generated code is older than the protobuf here: ask for protobuf<=3.20",
+        "the generated code is older than the installed protobuf: ask for protobuf<=3.20",
     ),
     KnownError(
         r"cannot import name 'AdamW' from 'transformers",
-        "AdamW has left transformers: use torch.optim.AdamW, or an older transformers",
+        "transformers no longer has AdamW: use torch.optim.AdamW, or an older transformers",
     ),
     KnownError(
         r"cannot import name 'load_dataset' from 'transformers",
@@ -230,7 +230,7 @@ REMOVED: Final[tuple[KnownError, ...]] = (
     ),
     KnownError(
         r"cannot import name 'TFTrainer' from 'transformers",
-        "TFTrainer has left transformers: use fit of Keras, or an older transformers",
+        "transformers no longer has TFTrainer: use fit of Keras, or an older transformers",
     ),
     KnownError(
         r"^_pickle\.UnpicklingError: Weights only load failed",
@@ -239,7 +239,7 @@ REMOVED: Final[tuple[KnownError, ...]] = (
     ),
     KnownError(
         rf"{_NO}'torch\._six'|{_NO}'torchtext\.legacy|{_NO}'torchtext'",
-        "this has left PyTorch (torch._six in 2.0; torchtext is no longer made): use an older "
+        "this module is gone (torch._six since PyTorch 2.0; torchtext has ended): use an older "
         "PyTorch",
     ),
 )

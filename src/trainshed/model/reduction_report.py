@@ -10,9 +10,9 @@ from typing import Any, Final
 
 #: The only version of the format.
 VERSION: Final = 1
-#: More than the processes of any job.
+#: The most workers or reducers in a report: more than any job has.
 HOSTS_MAX: Final = 1 << 16
-#: More than the rounds or bytes of any job.
+#: The most rounds or bytes in a report: more than any job has.
 COUNT_MAX: Final = 1 << 62
 
 #: The kinds of events of a job: the prediction, and its comparison with the result.
@@ -30,22 +30,22 @@ class ReductionReport:
     size_bytes: int
     """All bytes that were reduced, counted once and not for each worker."""
     seconds: float
-    """How long at least one round was under way."""
+    """The time in which at least one round was in progress."""
     goodput_mbps: float
-    """Gradient reduced in that time."""
+    """The rate at which gradients were reduced in that time."""
     worker_link_mbps: float
     reducer_link_mbps: tuple[float, ...]
     ring_mbps: float
-    """What a ring of the same links would have reduced; 0 for a single worker."""
+    """The rate of a ring all-reduce over the same links; 0 for a single worker."""
 
 
 def report_of(document: object) -> ReductionReport:
-    """Read the JSON of a report.  Raises ValueError for anything else."""
+    """Read the JSON of a report.  Raises ValueError for any other document."""
     if not isinstance(document, dict) or document.get("version") != VERSION:
-        raise ValueError("this is not a report of reductions")
+        raise ValueError(f"version must be {VERSION} in a report of reductions")
     links = document.get("reducer_link_mbps")
     if not isinstance(links, list) or len(links) > HOSTS_MAX:
-        raise ValueError("reducer_link_mbps is a list of rates")
+        raise ValueError(f"reducer_link_mbps must be a list of up to {HOSTS_MAX} rates")
     return ReductionReport(
         world=_count(document, "world", most=HOSTS_MAX),
         reducers=_count(document, "reducers", most=HOSTS_MAX),
