@@ -5,11 +5,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-#: A grant for every project.
+#: ``Caller.project`` of a caller with a role in every project.
 ALL_PROJECTS = "*"
 #: A project id, with the old domain prefix; never a project number.
 PROJECT_ID: Final = re.compile(r"(?:[a-z0-9.-]{1,63}:)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
-#: A token for the storage API only; it opens every bucket that its creator may use.
+#: ``Caller.bucket`` of a token for the storage API that opens every bucket its creator may use.
 ALL_BUCKETS = "*"
 
 
@@ -33,15 +33,15 @@ class Caller:
     """A project id, or ``ALL_PROJECTS``."""
     role: AccessRole
     bucket: str | None = None
-    """The one bucket that the caller may use, or ``ALL_BUCKETS``; nothing but storage is open to
-    either.  None: the token opens the other APIs too."""
+    """The only bucket that the caller may use, or ``ALL_BUCKETS``: the token then opens only the
+    storage API.  None: the token opens the other APIs too."""
     credential: str = field(default="", compare=False)
-    """The id of the token or key that was shown."""
+    """The id of the token or key that the caller sent."""
     ends_at_s: float | None = field(default=None, compare=False)
-    """When the token ends, in seconds since 1970; None: not by itself."""
+    """When the token expires, in seconds since 1970; None: never."""
 
     def may(self, role: AccessRole, project: str | None) -> bool:
-        """Whether the caller has a role in a project; the whole installation if None."""
+        """Whether the caller has a role in a project, or in the whole installation if None."""
         return self.role >= role and self.project in (ALL_PROJECTS, project)
 
     def may_use(self, bucket: str) -> bool:

@@ -6,12 +6,12 @@ from typing import Final
 
 from trainshed.model.known_errors import GPU_ERRORS, PORT_ERRORS, REMOVED, KnownError
 
-#: How many of the last lines are searched for errors of a program's age.  Launchers (torchrun)
-#: write many lines after an error of a GPU.
-_AGE_LINES: Final = 8
+#: How many of the last lines are searched for errors of outdated code.  Launchers (torchrun) write
+#: many lines after an error of a GPU.
+_OUTDATED_LINES: Final = 8
 #: The last line of a traceback.
 _EXCEPTION: Final = re.compile(r"(?:\[rank\d+\]: )?\w[\w.]*(?:Error|Exception)\b")
-#: With these, launchers and other ranks report that a program has failed.
+#: The errors with which launchers and other ranks report that a program has failed.
 _FOLLOWING: Final = re.compile(
     r".*\b(?:ChildFailedError|CalledProcessError|Dist\w*Error|NCCL|"
     r"Connection (?:closed|reset) by)\b"
@@ -19,23 +19,24 @@ _FOLLOWING: Final = re.compile(
 
 
 def advice(lines: Iterable[str]) -> str:
-    """Return a sentence on why a program failed: its age, its GPU, or a port that is in use.
+    """Return a sentence on why a program failed: outdated code, a GPU, or a port in use.
 
-    Empty for any other failure.  ``lines`` are its last lines on stderr; some errors have several
-    lines and end with an address.
+    Empty for any other failure.  ``lines`` are the program's last lines on stderr; some errors have
+    several lines and end with an address.
     """
     last_lines = list(lines)
-    return _advise_on_age(last_lines[-_AGE_LINES:]) or _advise_on_last_error(last_lines)
+    sentence = _advise_on_outdated_code(last_lines[-_OUTDATED_LINES:])
+    return sentence or _advise_on_last_error(last_lines)
 
 
-def _advise_on_age(lines: Sequence[str]) -> str:
+def _advise_on_outdated_code(lines: Sequence[str]) -> str:
     return next(filter(None, (_find_advice(REMOVED, line) for line in reversed(lines))), "")
 
 
 def _advise_on_last_error(lines: Sequence[str]) -> str:
     """Advise on the last error of a GPU or a port, unless another exception came after it.
 
-    Programs that search for a batch size continue after a full memory, and may fail later for
+    Programs that search for a batch size continue after the memory was full, and may fail later for
     another reason.
     """
     sentences = (

@@ -51,7 +51,7 @@ class Phase(enum.Enum):
     UNKNOWN = "UNKNOWN"
     """The engine cannot tell now; the controller must not act on this phase."""
 
-    # used thousands of times a second; an enum's own hash is that of its name, and slow
+    # used thousands of times a second; an enum's own hash is slow
     __hash__ = object.__hash__
 
 
@@ -71,7 +71,7 @@ class Loss(enum.Enum):
 
 
 class ReplicaExit(NamedTuple):
-    """How one replica ended: by itself with a code, or by a signal; never both."""
+    """The end of one replica: either an exit code or a signal."""
 
     role: Role
     index: int  # type: ignore[assignment] # tuples have a method of that name
@@ -79,15 +79,15 @@ class ReplicaExit(NamedTuple):
     exit_code: Optional[int]
     signal: Optional[int]
     seconds: float
-    """How long it ran."""
+    """The running time of the replica, in seconds."""
     stopped_by_us: bool
     """Whether the engine ordered the replica to end before it ended."""
     killed: bool = False
-    """Whether the engine killed it because it did not end within the grace period."""
+    """Whether the engine killed the replica because it did not end within the grace period."""
     notice_s: Optional[float] = None
-    """Seconds from its notice to its end; None without a notice, or if unknown."""
+    """Seconds from the notice of the replica to its end; None without a notice, or if unknown."""
     oom: bool = False
-    """Whether the kernel killed a process of it because memory ran out."""
+    """Whether the kernel killed a process of the replica because memory ran out."""
     peak_memory_bytes: Optional[int] = None
 
     @property
@@ -97,7 +97,7 @@ class ReplicaExit(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended."""
+    """The result of an attempt that has ended."""
 
     exit_code: int
     message: str
@@ -107,7 +107,7 @@ class Outcome(NamedTuple):
     last_words: str = ""
     """The last output of the replica that made the job fail; ``message`` ends with it."""
     interrupted: bool = False
-    """Whether it ended because of a stop order, and not by itself."""
+    """Whether the attempt ended because of a stop order, and not by itself."""
 
 
 class Hang(NamedTuple):
@@ -115,7 +115,7 @@ class Hang(NamedTuple):
 
     task_name: str
     seconds: float
-    """Since its last sign."""
+    """The seconds since its last sign of progress."""
     stacks: str = ""
     """The stacks of its threads, one frame a line; empty if they could not be read."""
 
@@ -127,31 +127,33 @@ class Observation(NamedTuple):
     phase: Phase
     outcome: Outcome | None = None
     fault: str | None = None
-    """Why the engine could not start it, as a sentence for users; with phase ENDED or LOST."""
+    """Why the engine could not start the attempt, as a sentence for users; in phase ENDED or
+    LOST."""
     task_names: tuple[str, ...] = ()
     """Replicas that have been started."""
     hung: tuple[Hang, ...] = ()
     """Replicas that show no progress now."""
     ran_s: float | None = None
-    """The longest time that a replica ran, if no exit of a replica has it: ENDED or LOST."""
+    """The longest running time of a replica, in seconds, if ``outcome`` does not have it.  Set in
+    phase ENDED or LOST."""
     reduction: "ReductionReport | None" = None
-    """The report of its workers on their exchanges through reducers, if any: ENDED or LOST."""
+    """The workers' report on their exchanges through reducers, if any; in phase ENDED or LOST."""
     steps: "StepTimes | None" = None
-    """The step times that the primary reported, if any: ENDED."""
+    """The step times that the primary reported, if any; in phase ENDED."""
     loss: Loss | None = None
-    """Why it was lost; with phase LOST, INFRA if None."""
+    """Why the attempt was lost; in phase LOST, None means INFRA."""
     waits: "Explanation | None" = None
-    """What it waits for at its engine: WAITING, STARTING, or READY and suspended."""
+    """Why the attempt waits at its engine; in phase WAITING or STARTING, or READY and suspended."""
     placed: "tuple[Seat, ...]" = ()
-    """Where its replicas are, if the engine chose their nodes."""
+    """The nodes of its replicas, if the engine chose them."""
     placed_how: str = ""
     """A remark on the nodes of its replicas, as the end of a sentence."""
     since_s: float | None = None
-    """When this was so, in seconds since 1970; None: now."""
+    """The time of the observation, in seconds since 1970; None: now."""
 
 
 class MetricsPlan(NamedTuple):
-    """Where a trial's program reports its metrics, and under which names.
+    """The files in which a trial's program reports its metrics, and the names of the metrics.
 
     ``files`` are metric files of cloudml-hypertune (docs/sources/vertex.md 10.1); ``summaries``
     are folders in which TensorFlow writes event files (AI Platform's older way).
@@ -169,14 +171,14 @@ class Report(NamedTuple):
     value: float
     step: int = 0
     elapsed_s: float = 0.0
-    """Since the trial's program began to run."""
+    """The seconds since the trial's program began to run."""
 
 
 class Measured(NamedTuple):
-    """Reports of a trial's program after a mark, in the order of arrival.
+    """Reports of a trial's program, in the order of arrival.
 
-    The next request passes ``mark``.  Once the attempt's phase is ENDED or LOST, no report is
-    added.
+    ``mark`` is the position after the last report: the next request passes it and gets only newer
+    reports.  Once the attempt's phase is ENDED or LOST, no report is added.
     """
 
     mark: int

@@ -7,13 +7,13 @@ class AuditEntry(NamedTuple):
     """The caller, its address, the method, the resource and the result.  No field has a secret."""
 
     stamp_ns: int
-    """When it was answered, in nanoseconds since 1970."""
+    """The time of the answer, in nanoseconds since 1970."""
     caller: str
     """The name of a token or account; empty for an unauthenticated call."""
     credential: str
     """The id of the token or key; empty where there is none."""
     address: str
-    """Where the call came from; ``local`` is a command on the server's machine."""
+    """The network address of the caller; ``local`` for a command on the server's machine."""
     method: str
     """The route: ``POST /v1/projects/{project}/jobs``, or the name of a gRPC method."""
     resource: str

@@ -42,7 +42,7 @@ def decode(kind: type[T], document: Any) -> T:
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
-    """The fields of a named tuple or a dataclass; of other types none."""
+    """Return the fields of a named tuple or a dataclass; no field for other types."""
     return getattr(kind, "_fields", ()) or tuple(getattr(kind, "__dataclass_fields__", ()))
 
 
@@ -92,7 +92,7 @@ def _record(kind: Any, decoders: Mapping[str, Callable[[Any], Any]], json_value:
 
 def _scalar(kind: Any, json_value: Any) -> Any:
     if kind is float and type(json_value) is int:
-        return float(json_value)  # what was written as 1.0 may come back as 1
+        return float(json_value)  # a float written as 1.0 may be read as 1
     if not isinstance(json_value, kind):
         raise TypeError(f"expected {kind.__name__}, got {json_value!r:.80}")
     return json_value

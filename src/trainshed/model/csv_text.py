@@ -8,13 +8,13 @@ which marks a text in spreadsheets.  Numbers do not change.
 from collections.abc import Iterable
 from typing import Final
 
-#: Spreadsheets ignore a tab or an end of line before them.
+#: The first characters of a formula; spreadsheets ignore a tab or an end of line before it.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _QUOTED: Final = frozenset(',;"\r\n')
 
 
 def csv_text(rows: Iterable[Iterable[object]], line_end: str = "\n") -> str:
-    """The rows as lines of CSV; None is an empty cell."""
+    """Return the rows as lines of CSV; None becomes an empty cell."""
     return "".join(f"{','.join(map(_cell, row))}{line_end}" for row in rows)
 
 

@@ -25,5 +25,5 @@ def seconds_of(text: str) -> float:
 
 
 def duration_of(seconds: float) -> str:
-    """``120s``: the form of both dialects' JSON."""
+    """Return a duration as in the JSON of both dialects: ``120s``."""
     return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"

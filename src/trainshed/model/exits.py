@@ -14,43 +14,45 @@ _HINTS: Final[dict[int, str]] = {
 
 
 def describe_exit(
-    ended: ReplicaExit,
+    end: ReplicaExit,
     *,
     limit_bytes: int | None = None,
     children_killed: int = 0,
     machine_oom: bool = False,
 ) -> str:
-    """Return how it ended, after its name: ``was killed by SIGKILL: out of memory (peak 2.0 GiB)``.
+    """Return how a replica ended, such as ``was killed by SIGKILL: out of memory``.
 
-    Only its supervisor knows the arguments after ``ended``: the limit of its memory, how many of
-    its processes the kernel killed for it, and whether the whole machine was out of memory.
+    The text follows the name of the replica.  Only the supervisor knows the other arguments: the
+    replica's memory limit, how many of its processes the kernel killed at this limit, and whether
+    the whole machine was out of memory.
     """
-    if ended.signal is None:
-        text = f"exited with code {ended.exit_code}"
+    if end.signal is None:
+        text = f"exited with code {end.exit_code}"
     else:
-        text = f"was killed by {signal_name(ended.signal)}"
-    peak = "" if ended.peak_memory_bytes is None else f"peak {format_size(ended.peak_memory_bytes)}"
+        text = f"was killed by {signal_name(end.signal)}"
+    peak = "" if end.peak_memory_bytes is None else f"peak {format_size(end.peak_memory_bytes)}"
     if machine_oom and not children_killed:
         return f"{text} while the machine was out of memory{_bracketed(peak)}"
-    if ended.oom and ended.status:
-        if children_killed and ended.signal != signal.SIGKILL:
+    if end.oom and end.status:
+        if children_killed and end.signal != signal.SIGKILL:
             text += f" after {children_killed} of its processes had been killed"
         limit = "" if limit_bytes is None else f" at its limit of {format_size(limit_bytes)}"
         return f"{text}: out of memory{limit}{_bracketed(peak)}"
-    text += _bracketed(_hint(ended))
-    return (
-        f"{text}; peak memory {format_size(ended.peak_memory_bytes)}" if _is_said(ended) else text
-    )
+    text += _bracketed(_hint(end))
+    return f"{text}; peak memory {format_size(end.peak_memory_bytes)}" if _names_peak(end) else text
 
 
-def when_stopped(ended: ReplicaExit, *, noticed: bool) -> str:
-    """Return the same with the time; with ``noticed``, also the effect of its notice."""
-    after = f"after {ended.seconds:.1f} s"
-    if not ended.stopped_by_us:
-        return f"{describe_exit(ended)} {after}"
+def when_stopped(end: ReplicaExit, *, noticed: bool) -> str:
+    """Return how a replica ended, and after how many seconds.
+
+    With ``noticed``, the replica got a notice: the seconds count from it.
+    """
+    after = f"after {end.seconds:.1f} s"
+    if not end.stopped_by_us:
+        return f"{describe_exit(end)} {after}"
     if noticed:
-        after = f"{_notice_s(ended)}after the notice"
-    if ended.killed:
+        after = f"{_notice_s(end)}after the notice"
+    if end.killed:
         return f"had to be killed {after}"
     return f"{'ended by itself' if noticed else 'was stopped'} {after}"
 
@@ -64,7 +66,7 @@ def failure(outcome: Outcome | None, fault: str | None) -> str:
     decider = _decider(outcome) if outcome else None
     if outcome is None or decider is None or text.startswith("The replica "):
         return text or "The job could not be started."
-    text = fault or outcome.last_words  # its message begins with these words
+    text = fault or outcome.last_words  # ``outcome.message`` repeats the first sentence
     sentences = [
         f"The replica {decider.task_name} exited with a non-zero status of {_status(decider)}.",
         *(
@@ -77,7 +79,7 @@ def failure(outcome: Outcome | None, fault: str | None) -> str:
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal; a real-time signal has only its number."""
+    """Return the name of a signal; a real-time signal has only its number."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -85,38 +87,38 @@ def signal_name(number: int) -> str:
 
 
 def _decider(outcome: Outcome) -> ReplicaExit | None:
-    own = [e for e in outcome.replicas if e.status and not e.stopped_by_us]
-    deciders = [e for e in own if e.status == outcome.exit_code]
-    return next(iter(deciders or own), None)
+    own_exits = [e for e in outcome.replicas if e.status and not e.stopped_by_us]
+    deciders = [e for e in own_exits if e.status == outcome.exit_code]
+    return next(iter(deciders or own_exits), None)
 
 
-def _status(ended: ReplicaExit) -> str:
-    text = str(ended.status)
-    if ended.signal is not None:
-        names = filter(None, (signal_name(ended.signal), _hint(ended)))
+def _status(end: ReplicaExit) -> str:
+    text = str(end.status)
+    if end.signal is not None:
+        names = filter(None, (signal_name(end.signal), _hint(end)))
         text += f" ({', '.join(names)})"
-    if ended.oom:
+    if end.oom:
         text += ": out of memory"
-    return text + _peak(ended) if ended.oom or ended.signal is not None else text
+    return text + _peak(end) if end.oom or end.signal is not None else text
 
 
-def _hint(ended: ReplicaExit) -> str:
+def _hint(end: ReplicaExit) -> str:
     """Return the usual cause, unless the memory of the replica was measured."""
-    is_known = ended.oom or (ended.signal == signal.SIGKILL and ended.peak_memory_bytes is not None)
-    return "" if is_known or ended.signal is None else _HINTS.get(ended.signal, "")
+    is_known = end.oom or (end.signal == signal.SIGKILL and end.peak_memory_bytes is not None)
+    return "" if is_known or end.signal is None else _HINTS.get(end.signal, "")
 
 
-def _is_said(ended: ReplicaExit) -> bool:
-    return ended.peak_memory_bytes is not None and ended.status != 0
+def _names_peak(end: ReplicaExit) -> bool:
+    return end.peak_memory_bytes is not None and end.status != 0
 
 
-def _peak(ended: ReplicaExit) -> str:
-    peak_bytes = ended.peak_memory_bytes
+def _peak(end: ReplicaExit) -> str:
+    peak_bytes = end.peak_memory_bytes
     return "" if peak_bytes is None else f"; peak memory {format_size(peak_bytes)}"
 
 
-def _notice_s(ended: ReplicaExit) -> str:
-    return "" if ended.notice_s is None else f"{ended.notice_s:.1f} s "
+def _notice_s(end: ReplicaExit) -> str:
+    return "" if end.notice_s is None else f"{end.notice_s:.1f} s "
 
 
 def _bracketed(text: str) -> str:

@@ -42,7 +42,8 @@ class Change:
     """One change of the request that would admit the job at once.
 
     ``field`` is a model field's value (``accelerator_count``, ``replica_count``, ``region``);
-    ``role`` the group's role name, empty for the whole job.
+    ``role`` is the group's role name, empty for the whole job.  ``asked`` is the requested value,
+    and ``accepted`` the value with which the job would start.
     """
 
     field: str
@@ -55,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a job waits, known within two seconds.
+    """Why a job waits.  The server computes it within two seconds.
 
     ``message`` is one sentence.  ``blockers`` name the causes: jobs (``projects/P/jobs/J``),
     quotas, nodes; at most ten, the rest counted in the last one.

@@ -56,7 +56,7 @@ class Field(enum.Enum):
 class FieldPath:
     """A place in a JobSpec: a field, and the role of the group it belongs to, if any.
 
-    ``place`` goes with the field STUDY, and says where in it; all of it if None.
+    ``place`` is the part of the study, for the field STUDY only; the whole study if None.
     """
 
     field: Field
@@ -101,7 +101,7 @@ class EngineFault(Exception):
     """An engine could not execute a valid plan; the message is for the user."""
 
 
-#: A full disk, one that is missing or read-only, and too few shared resources.
+#: The error numbers of a full, missing or read-only disk, and of exhausted resources.
 _TRANSIENT: Final = frozenset(
     {
         errno.EAGAIN,
@@ -126,5 +126,5 @@ def is_transient(error: BaseException) -> bool:
 
     The job then waits for the next try; ending it would lose an accepted job.
     """
-    is_one = isinstance(error, OSError) and error.errno in _TRANSIENT
-    return is_one or isinstance(error, TransientFault)
+    is_os_error = isinstance(error, OSError) and error.errno in _TRANSIENT
+    return is_os_error or isinstance(error, TransientFault)

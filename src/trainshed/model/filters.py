@@ -13,7 +13,8 @@ class Compare:
 
     ``field`` is ``job_id``, ``display_name``, ``state``, ``create_time``, ``labels.KEY`` or
     ``training_task_definition``.  A text value may hold ``*`` wildcards under ``:`` and ``=``;
-    ``labels.KEY:*`` asks whether the label exists.  A state is a ``JobState`` value's name.
+    ``labels.KEY:*`` asks whether the label exists.  The value for ``state`` is the name of a
+    ``JobState``.
     """
 
     field: str

@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 LABEL: Final = "trainshed-gateway"
 OFF: Final = "off"
 
-#: The certificate authorities that a program should trust: the machine's, and ours.
+#: The certificate authorities that a program should trust: the machine's, and Trainshed's own.
 BUNDLE: Final = "ca-bundle.pem"
-#: Only our authority.
+#: Only Trainshed's own certificate authority.
 AUTHORITY: Final = "ca.pem"
 #: Settings of the command curl, which looks for them under this name.
 CURLRC: Final = ".curlrc"
-#: Settings of gsutil, which has no variables for them.
+#: Settings of gsutil, which reads no environment variables for them.
 BOTO: Final = "boto.cfg"
 
 
@@ -24,11 +24,11 @@ class GatewaySight(NamedTuple):
     folder: str
     """The folder with the files of the constants above, which programs read."""
     hosts: tuple[tuple[str, str], ...] = ()
-    """(address, name): Google's names that lead there by a hosts file; where there are none,
-    programs need the proxy."""
+    """(address, name): Google's names that a hosts file directs to the gateway; if empty, programs
+    need the proxy."""
     closed: tuple[tuple[str, str], ...] = ()
-    """(address, name): names of the metadata server that cannot lead there.  No process listens at
-    the address, so a connection is refused at once; a resolver may take ten seconds."""
+    """(address, name): names of the metadata server that the gateway cannot serve.  No process
+    listens at the address, so a connection fails at once; a name lookup could take ten seconds."""
     listeners: tuple[tuple[str, int], ...] = ()
     """(address, port) of the gateway in the network of a job that has its own."""
     without_proxy: tuple[str, ...] = ()

@@ -36,9 +36,9 @@ class NodeGpu:
     pci_bus_id: str = ""
     state: GpuState = GpuState.FREE
     who: str = ""
-    """The process that uses it, for users."""
+    """A description of the process that uses the GPU, for users."""
     problem: str = ""
-    """The problem, its begin, and what to do about it."""
+    """The problem, when it started, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ class Program:
     """The program of one replica.
 
     ``image_uri`` is the container's image, or the executor image of a Python package.
-    ``runtime_version`` and ``python_version`` belong to AI Platform Training.
+    ``runtime_version`` and ``python_version`` exist only in AI Platform Training.
     """
 
     kind: ProgramKind
@@ -72,7 +72,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaGroup:
-    """All replicas of one role: the wire's worker pool, or one ``...Type``/``...Count`` family."""
+    """All replicas of one role; Vertex AI calls them a worker pool."""
 
     role: Role
     count: int = 1
@@ -99,9 +99,9 @@ class Scheduling:
 class JobSpec:
     """One job as the caller requested it.
 
-    ``groups`` are in role order and hold at most one group a role.  A group that the caller skipped
-    (an empty worker pool) is absent.  ``study`` is set for a tuning job, whose spec describes one
-    trial, and for the job of each trial.
+    ``groups`` are in role order and have at most one group per role.  A group that the caller
+    skipped (an empty worker pool) is absent.  ``study`` is set for a tuning job, whose spec
+    describes one trial, and for the job of each trial.
     """
 
     dialect: Dialect
@@ -114,21 +114,22 @@ class JobSpec:
     job_dir: str | None = None
     """ml v1 ``jobDir``: handed to the program as ``--job-dir``."""
     base_output_dir: str | None = None
-    """aiplatform v1 ``baseOutputDirectory.outputUriPrefix``: where AIP_* directories lie."""
+    """aiplatform v1 ``baseOutputDirectory.outputUriPrefix``: the parent of the AIP_*
+    directories."""
     use_chief_in_tf_config: bool | None = None
     scheduling: Scheduling = field(default_factory=Scheduling)
     labels: Mapping[str, str] = field(default_factory=dict)
     study: StudySpec | None = None
     trial: TrialSpec | None = None
-    """Set for the job of one trial: ``study`` is then the one it belongs to."""
+    """Set for the job of one trial; ``study`` is then the study of the trial."""
     request: str = "{}"
     """The caller's document as JSON text, normalised only in key case and number form."""
     envelope: str = "{}"
-    """aiplatform v1: what stands around the CustomJobSpec of ``request``, as JSON text; echoed."""
+    """aiplatform v1: the message around the CustomJobSpec of ``request``, as JSON text; echoed."""
 
     @property
     def is_study(self) -> bool:
-        """Whether this is a tuning job: it is never placed, its trials' jobs are."""
+        """Whether this is a tuning job: only the jobs of its trials get nodes."""
         return self.study is not None and self.trial is None
 
     def group(self, role: Role) -> ReplicaGroup | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from trainshed.model.explanation import Explanation
 
-#: Labels of jobs that begin so are wishes: their engine gets them.
+#: Job labels with this prefix are wishes: the server passes them to the job's engine.
 WISH: Final = "trainshed-"
 #: The label by which a job names its engine.
 ENGINE_LABEL: Final = f"{WISH}engine"
@@ -26,17 +26,19 @@ class OfferedEngine:
     """Why it does not work now; None while it works."""
 
 
-def wishes(labels: Mapping[str, str], of_engine: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a job's wishes; missing ones have the defaults of its engine."""
-    all_labels = {**(of_engine or {}), **labels}
+def wishes(
+    labels: Mapping[str, str], engine_labels: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return a job's wishes; the engine's labels are the defaults."""
+    all_labels = {**(engine_labels or {}), **labels}
     return {key: text for key, text in all_labels.items() if key.startswith(WISH)}
 
 
 #: The label by which a job chooses whether its log has notes on plans.
 PLAN_LABEL: Final = "trainshed-plan"
-#: With this value of it, a job's log has no notes on plans.
+#: With this value of ``PLAN_LABEL``, a job's log has no notes on plans.
 OFF: Final = "off"
-#: With this value too, and hooks measure its steps.
+#: With this value, the log has no notes on plans either, and hooks measure the job's steps.
 MEASURE: Final = "measure"
 
 

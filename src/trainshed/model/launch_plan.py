@@ -38,7 +38,7 @@ class Owner:
 
     project: str
     number: int
-    """A number from 0 that the project keeps; the id of its user derives from it."""
+    """A number from 0 that never changes; the id of the project's system user derives from it."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class NetworkPlan:
 
     layout: NetworkLayout
     addresses: tuple[str, ...]
-    """The address of each replica, in their order."""
+    """The address of each replica, in the order of the replicas."""
     listeners: tuple[tuple[str, int], ...] = ()
     """(address, port) of the gateway in this network."""
 

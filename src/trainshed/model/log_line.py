@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Final, NamedTuple
 
-#: The severities of Cloud Logging that are distinguished here.
+#: The severities of Cloud Logging that Trainshed uses.
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
-#: The task of the service's own lines (docs/sources/gcloud.md 7.5).
+#: The task name of the service's own lines (docs/sources/gcloud.md 7.5).
 SERVICE_TASK = "service"
 
 #: The folder of an attempt's segments, and the pattern of their names.

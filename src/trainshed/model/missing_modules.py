@@ -33,7 +33,7 @@ def missing_module(lines: Iterable[str]) -> str:
 def advise(
     module: str, python: str, own_modules: Collection[str], command: Iterable[str] = ()
 ) -> str:
-    """Return one sentence on a missing module, or nothing for a module of the user's own.
+    """Return one sentence on a missing module; empty for a misspelled module of the user's own.
 
     ``python`` is the interpreter that the program ran in, ``own_modules`` the names of the modules
     and packages in the program's folders, ``command`` the program's command line, which may name a
@@ -94,7 +94,7 @@ def misnamed_module(lines: Iterable[str], command: Sequence[str]) -> str:
 
 
 def advise_name(module: str, modules: Collection[str]) -> str:
-    """Return one sentence on a module that is not in the package, with one that is.
+    """Return one sentence on a module that is not in the package, with a module that is.
 
     ``modules`` are the dotted names of the modules in the program's folders.
     """
@@ -108,7 +108,7 @@ def advise_name(module: str, modules: Collection[str]) -> str:
 
 
 def _nearest_module(module: str, names: Sequence[str]) -> str:
-    """Return a module below it or with a similar name, else one with the same last name."""
+    """Return a submodule, a similar name or the same last part, in this order; else nothing."""
     below = [name for name in names if name.startswith(f"{module}.")]
     usual = [name for name in below if name.rpartition(".")[2] in _USUAL]
     near = difflib.get_close_matches(module, names, n=1, cutoff=0.75)

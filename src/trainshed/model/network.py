@@ -20,7 +20,7 @@ class NetworkLayout(enum.Enum):
     """How the replicas of a job share its network."""
 
     JOB = "job"
-    """One network namespace for all replicas; each has an address there."""
+    """One network namespace for all replicas; each replica has its own address."""
     REPLICA = "replica"
     """One network namespace for each replica, as on machines of their own."""
 

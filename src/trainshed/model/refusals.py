@@ -25,7 +25,7 @@ class Code(enum.Enum):
 
     @property
     def number(self) -> int:
-        """The google.rpc.Code number, which is gRPC's too."""
+        """The google.rpc.Code number, which gRPC uses too."""
         return self.value[0]
 
     @property

@@ -72,12 +72,12 @@ def number_of(resource_id: str) -> int:
 
 
 def parent_name(project: str, location: str = "") -> str:
-    """``projects/P/locations/L``, or ``projects/P`` where there is no location."""
+    """Return ``projects/P/locations/L``, or ``projects/P`` if the location is empty."""
     return f"projects/{project}/locations/{location}" if location else f"projects/{project}"
 
 
 def resource_name(collection: str, project: str, location: str, resource_id: str) -> str:
-    """The name of a resource; jobs of AI Platform and their trials have no location."""
+    """Return the name of a resource; jobs of AI Platform and their trials have no location."""
     if collection in (JOBS, TRIALS):
         return f"{parent_name(project)}/{JOBS}/{resource_id}"
     return f"{parent_name(project, location)}/{collection}/{resource_id}"

@@ -22,7 +22,7 @@ class FleetPolicy(enum.Enum):
     EXACT = "exact"
     """The machine type's vCPUs, memory and GPUs."""
     BEST_EFFORT = "best-effort"
-    """GPUs only; CPU and memory are advice."""
+    """GPUs only; CPU and memory are not reserved."""
     EMULATE = "emulate"
     """Nothing: the job runs without GPUs and its log says so."""
 
@@ -84,13 +84,13 @@ class JobDemand:
 class Node:
     """One machine of the fleet.
 
-    ``gpus`` is how many it has by type, ``gpus_held`` how many of those programs outside of the
-    server use: jobs do not get them until they are free.  ``gpu_alias`` maps a requested type to
-    one that the node has, or to ``ANY_GPU``.  ``slots`` limits the replicas at one time, under
-    every policy.  ``region`` None serves all regions: a user's own machines need not be where
-    Google's are.  ``isolation`` is the isolation mode of jobs on it, ``leftovers`` the means that
-    end processes of a killed supervisor, ``network`` the network of jobs (``job``, or ``host`` and
-    why); empty if not known.  ``devices`` lists its GPUs for users; placement counts ``gpus``.
+    ``gpus`` is the number of its GPUs by type.  ``gpus_held`` is the number that other programs
+    use; jobs do not get these GPUs until they are free.  ``gpu_alias`` maps a requested type to one
+    that the node has, or to ``ANY_GPU``.  ``slots`` limits the replicas at one time, under every
+    policy.  ``region`` None serves all regions: a user's own machines need not be where Google's
+    are.  ``isolation`` is the isolation mode of jobs on it, ``leftovers`` the means that end
+    processes of a killed supervisor, ``network`` the network of jobs (``job``, or ``host`` and the
+    reason); empty if not known.  ``devices`` lists its GPUs for users; placement counts ``gpus``.
     """
 
     name: str
@@ -112,13 +112,13 @@ class Node:
 
 
 def shown_name(node: Node, *, several: bool) -> str:
-    """``NODE``, or ``ENGINE/NODE`` where there are several engines."""
+    """Return ``NODE``, or ``ENGINE/NODE`` where there are several engines."""
     return f"{node.engine}/{node.name}" if several and node.engine else node.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """The place of one replica."""
+    """The node of one replica."""
 
     role: Role
     index: int
@@ -129,7 +129,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The hold of a job that an engine's own queue places: quota, but no node.
+    """The quota that a job holds while the queue of its engine chooses its nodes.
 
     ``wants`` are labels of the job that begin with ``trainshed-``: wishes that the engine may
     support.
@@ -139,7 +139,7 @@ class Claim:
     demand: JobDemand
     project: str = ""
     running_s_max: float | None = None
-    """How long it may be RUNNING from now on; no limit if None."""
+    """The seconds that the job may be RUNNING from now on; no limit if None."""
     priority: int = 0
     wants: Mapping[str, str] = field(default_factory=dict)
 

@@ -10,7 +10,7 @@ class Cause(enum.Enum):
     MAINTENANCE = "maintenance"
     """An administrator has taken the node away, with notice."""
     INFRA = "infra"
-    """The attempt was lost: its machine, its supervisor, its devices; or it hung."""
+    """The machine, the supervisor or a device failed, or the attempt hung."""
     USER = "user"
     """The program was ended by a signal."""
 
@@ -45,6 +45,6 @@ class Budgets:
     user: int | None = 0
 
     def of(self, cause: Cause) -> int | None:
-        """The budget for a cause."""
+        """Return the budget for a cause; no limit if None."""
         budget: int | None = getattr(self, cause.value)
         return budget

@@ -12,18 +12,18 @@ class Role(enum.Enum):
     REDUCER = "reducer"
     EVALUATOR = "evaluator"
 
-    # each role is one object; an enum's own hash is that of its name, and slow
+    # each role is one object; an enum's own hash is computed from its name, which is slow
     __hash__ = object.__hash__
 
 
 class Dialect(enum.Enum):
-    """A vocabulary of the wire: AI Platform Training (ml v1) or Vertex AI (aiplatform v1)."""
+    """One of Google's two job APIs: AI Platform Training (ml v1) or Vertex AI (aiplatform v1)."""
 
     ML_V1 = "ml_v1"
     AIPLATFORM_V1 = "aiplatform_v1"
 
 
-#: The position in workerPoolSpecs that belongs to a role; pool 2 holds either of two roles.
+#: The position of each role in workerPoolSpecs; pool 2 has one of two roles.
 POOL_OF_ROLE = {
     Role.PRIMARY: 0,
     Role.WORKER: 1,

@@ -51,9 +51,9 @@ _SEVERITY_KEYS: Final = ("severity", "level", "levelname")
 _MESSAGE_KEYS: Final = ("message", "msg")
 _JSON_LENGTH_MAX: Final = 1 << 16
 _BRACKETS_MAX: Final = 200
-#: Messages of gRPC may be 100 deep, and an object in an object takes three of them.
+#: Messages of gRPC may have 100 levels; each nested object takes three of them.
 _DEPTH_MAX: Final = 30
-#: Every number with so many digits fits a double.
+#: The most digits of a number: every such number fits a double.
 _DIGITS_MAX: Final = 300
 _PREFIX_LENGTH_MAX: Final = 200
 _WORDS_AFTER_TIME: Final = 4
@@ -64,7 +64,7 @@ _TIME = r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\
 #: torchrun and PyTorch put ``[rank0]:`` in front of a rank's lines.
 _RANK = re.compile(r"\[(?:rank)?\d+\]: ?")
 
-#: Prefixes of lines, and their severity; without one, the first group has it.
+#: Prefixes of lines with their severity; if it is empty, the first group names the severity.
 _PREFIXES: Final = tuple(
     (re.compile(pattern), severity)
     for pattern, severity in (
@@ -94,7 +94,7 @@ _MAY_SAY: Final = re.compile(
     r"\[?[DIWEF]\d{4} |\[[IWEF] |"
     r"\[?\d{4}[-/]|(?:fatal )?(?:error|warning): |Fatal Python|Segmentation f|Aborted \()"
 )
-#: The contents of lines with a severity that those beginnings do not match.
+#: Words in lines that have a severity but that ``_MAY_SAY`` does not match.
 _RARE: Final = ("Error", "Exception", "Interrupt", "Warning: ")
 
 
@@ -117,7 +117,7 @@ class SeverityReader:
         return _MAY_SAY.search(f"\n{texts}") is None
 
     def of(self, text: str) -> str:
-        """The severity of the next line."""
+        """Return the severity of the next line."""
         rank = _RANK.match(text)
         body = text[rank.end() :] if rank else text
         if _TRACEBACK.match(body):
@@ -125,8 +125,8 @@ class SeverityReader:
             return "ERROR"
         if self._in_traceback and (not body or body[0].isspace()):
             return "ERROR"
-        ends, self._in_traceback = self._in_traceback, False
-        return severity_of(body) or ("ERROR" if ends and _is_named(body) else "INFO")
+        may_end, self._in_traceback = self._in_traceback, False
+        return severity_of(body) or ("ERROR" if may_end and _names_exception(body) else "INFO")
 
 
 def severity_of(text: str) -> str | None:
@@ -195,8 +195,8 @@ def _first(payload: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     return next((payload[key] for key in keys if key in payload), None)
 
 
-def _is_named(text: str) -> bool:
-    """``pkg.Failed: why`` or ``Stopped``: the line that names the exception of a traceback."""
+def _names_exception(text: str) -> bool:
+    """Whether a line names the exception of a traceback: ``pkg.Failed: why`` or ``Stopped``."""
     name, _, _ = text.partition(":")
     return all(part.isidentifier() for part in name.strip().split("."))
 

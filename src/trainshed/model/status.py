@@ -14,11 +14,11 @@ class JobState(enum.Enum):
 
     QUEUED = "QUEUED"
     ENQUEUED = "ENQUEUED"
-    """It was handed over and lies in its engine's own queue; to clients it is queued."""
+    """The job is in its engine's own queue; clients see it as queued."""
     PREPARING = "PREPARING"
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
-    """An attempt is being ended so that the next one can begin; to clients the job is running."""
+    """An attempt is being ended so that the next one can begin; clients see the job as running."""
     CANCELLING = "CANCELLING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -31,7 +31,7 @@ class JobState(enum.Enum):
 
     @property
     def waits(self) -> bool:
-        """Whether the job waits for places, in our queue or in its engine's."""
+        """Whether the job waits for nodes, in the server's queue or in its engine's."""
         return self in _WAITING
 
 
@@ -51,7 +51,7 @@ class JobError:
 class JobStatus:
     """The status of a job.
 
-    Times are aware datetimes in UTC; ``end_time`` is set iff state is final.
+    Times are aware datetimes in UTC; ``end_time`` is set only if the state is final.
     """
 
     state: JobState = JobState.QUEUED
@@ -61,7 +61,7 @@ class JobStatus:
     update_time: datetime | None = None
     error: JobError | None = None
     queue_position: int | None = None
-    """The place in the queue while it waits; the next one's is 1."""
+    """The position in the queue while the job waits, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,6 @@ class Job:
     status: JobStatus = field(default_factory=JobStatus)
     etag: bytes = b""
     labels: Mapping[str, str] | None = None
-    """The labels of today, which a patch may change; None are still those of the spec."""
+    """The current labels, which a patch may change; None: the labels of the spec."""
     explanation: Explanation | None = None
     """Why a waiting job waits."""

@@ -1,7 +1,7 @@
 """The times of a replica's steps, from a file that the trainer library writes once a second.
 
 A trainer wrote the file, so every value is checked: a missing or negative value, or one that is not
-a number, makes it invalid, and a name keeps only its printable characters.
+a number, makes the file invalid, and a name keeps only its printable characters.
 ``trainshed_trainer.steps`` writes it.
 """
 
@@ -17,7 +17,7 @@ OUTCOME: Final = "OUTCOME"
 VERSION: Final = 1
 #: The number of single steps in the report: this many first and this many last ones.
 KEPT: Final = 256
-#: No step is longer, in seconds, and no count is larger.
+#: The largest accepted number, for counts and for durations in seconds.
 _MOST: Final = 1e15
 _NAME_MAX: Final = 200
 
@@ -42,12 +42,15 @@ class StepTimes:
     parameters: float = 0.0
     """The number of parameters of the model; 0 if no hook has counted them."""
     largest: float = 0.0
+    """The number of parameters of the model's largest variable; 0 if unknown."""
     gradient_bytes: float = 0.0
+    """The size of one step's gradients, in bytes; 0 if unknown."""
     stack: str = ""
+    """The name and version of the training framework; empty if unknown."""
 
 
 def step_times_of(document: object) -> StepTimes:
-    """Read the JSON of the file.  Raises ValueError for anything else."""
+    """Read the JSON of the file.  Raises ValueError for any other document."""
     if not isinstance(document, dict) or document.get("version") != VERSION:
         raise ValueError(f"version must be {VERSION} in a report of steps")
     model = document.get("model", {})
@@ -57,9 +60,9 @@ def step_times_of(document: object) -> StepTimes:
     return StepTimes(
         steps=int(_number(document, "steps")),
         first_s=tuple(step_s for step_s, _ in first),
-        first_waits_s=tuple(waited for _, waited in first),
+        first_waits_s=tuple(wait_s for _, wait_s in first),
         recent_s=tuple(step_s for step_s, _ in recent),
-        recent_waits_s=tuple(waited for _, waited in recent),
+        recent_waits_s=tuple(wait_s for _, wait_s in recent),
         samples=_number(document, "samples"),
         first_at=_number(document, "first_at"),
         last_at=_number(document, "last_at"),
@@ -85,8 +88,8 @@ def _pairs(document: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
 def _pair(name: str, entry: object) -> tuple[float, float]:
     if not isinstance(entry, list) or len(entry) != 2:  # noqa: PLR2004 - a step and its wait
         raise ValueError(f"each entry of {name} must be a step time and its wait")
-    step, waited = (_number({name: seconds}, name) for seconds in entry)
-    return step, min(step, waited)
+    step, wait_s = (_number({name: seconds}, name) for seconds in entry)
+    return step, min(step, wait_s)
 
 
 def _number(table: Mapping[str, Any], name: str) -> float:

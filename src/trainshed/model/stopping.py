@@ -12,7 +12,8 @@ class StopReason(enum.Enum):
     MAINTENANCE = "maintenance"
     HANG = "hang"
     AGAIN = "again"
-    """The attempt has ended and the job restarts: the engine may keep resources for the next."""
+    """The attempt has ended and the job restarts: the engine may keep resources for the next
+    attempt."""
     END = "end"
     """The job has ended, or the attempt was given up: the engine must remove all its resources."""
 

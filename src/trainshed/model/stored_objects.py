@@ -28,7 +28,7 @@ class Checksums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """One object as it is now.
+    """The current version of one object.
 
     ``generation`` changes with the bytes, ``metageneration`` with the attributes.
     """

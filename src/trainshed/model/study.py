@@ -23,7 +23,7 @@ class ParameterKind(enum.Enum):
 
 
 class Scale(enum.Enum):
-    """How a numeric range is scaled for the search."""
+    """The scale of a numeric range in the search."""
 
     NONE = "NONE"
     LINEAR = "LINEAR"
@@ -32,7 +32,7 @@ class Scale(enum.Enum):
 
 
 class Algorithm(enum.Enum):
-    """How the next trial is chosen; DEFAULT is the Bayesian one."""
+    """The algorithm that chooses the next trial; DEFAULT is Bayesian optimization."""
 
     DEFAULT = "DEFAULT"
     GRID_SEARCH = "GRID_SEARCH"
@@ -79,7 +79,7 @@ class MedianRule:
     """Stop a trial whose best value is worse than the median of the others' running averages."""
 
     rule: Literal["median"] = "median"
-    """The word by which it is known again when it is read back; the same for the other rules."""
+    """The word that identifies the rule in stored JSON."""
     by_time: bool = False
     """Compare at the same elapsed time, and not at the same step."""
 
@@ -121,7 +121,7 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingRules:
-    """When a study makes no further trials (studyStoppingConfig, docs/sources/vertex.md 8).
+    """The rules that end a study (studyStoppingConfig, docs/sources/vertex.md 8).
 
     The minimum rules block all others.  No rule if None.
     """
@@ -171,11 +171,11 @@ class StudySpec:
     selection: Selection = Selection.LAST
     noise: Noise = Noise.DEFAULT
     stopping: StoppingRule | None = None
-    """How trials are stopped early; None: they are not."""
+    """The rule by which trials are stopped early; None: no trial is."""
     ending: EndingRules = field(default_factory=EndingRules)
     resume_previous_job_id: str | None = None
     resume_previous_uid: int | None = None
-    """The uid of that job, as the service found it; None before."""
+    """The uid of that job; None until the service has found the job."""
     is_whole: bool = True
     """False when a part of the caller's study could not be read, and is absent here."""
 
@@ -197,11 +197,11 @@ def occurrences(
     """
     conditions = under or {}
     for index, parameter in enumerate(parameters):
-        own = (*at, index)
+        position = (*at, index)
         yield parameter, conditions
         for number, condition in enumerate(parameter.conditions):
-            inner = {**conditions, own: frozenset(condition.parent_values)}
-            yield from occurrences([condition.parameter], inner, (*own, number))
+            inner = {**conditions, position: frozenset(condition.parent_values)}
+            yield from occurrences([condition.parameter], inner, (*position, number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,4 +212,4 @@ class TrialSpec:
     parameters: tuple[tuple[str, str], ...] = ()
     """(name, value as the command line has it); a parameter that is inactive is absent."""
     study_job_id: str = ""
-    """The id of the tuning job; its programs know themselves by it (CLOUD_ML_JOB_ID)."""
+    """The id of the tuning job, which its programs read in CLOUD_ML_JOB_ID."""

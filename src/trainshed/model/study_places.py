@@ -37,7 +37,7 @@ class StudyField(enum.Enum):
     SCALE = "scale"
     DEFAULT = "default"
     CONDITION = "condition"
-    """Under which values of its parent a parameter exists."""
+    """The values of the parent with which a parameter exists."""
     # of the rule by which trials are stopped early
     STOPPING = "stopping"
     STEPS_MAX = "steps_max"

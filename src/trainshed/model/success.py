@@ -39,21 +39,21 @@ def job_end(primary: str, exits: Sequence[ReplicaExit]) -> JobEnd | None:
 
     ``primary`` is the task name of the replica whose end decides.
     """
-    own = [e for e in exits if not e.stopped_by_us]
-    ended = next((e for e in own if e.task_name == primary), None)
-    if ended is not None and ended.status == 0:
-        return JobEnd(exit_code=0, decider=ended)
-    failed = next((e for e in own if e.status != 0), None)
+    own_exits = [e for e in exits if not e.stopped_by_us]
+    primary_exit = next((e for e in own_exits if e.task_name == primary), None)
+    if primary_exit is not None and primary_exit.status == 0:
+        return JobEnd(exit_code=0, decider=primary_exit)
+    failed = next((e for e in own_exits if e.status != 0), None)
     return None if failed is None else JobEnd(exit_code=failed.status, decider=failed)
 
 
 def interrupted(signum: signal.Signals, reason: str = "") -> JobEnd:
-    """Return the end by a signal to the launcher, or by an order with its own reason."""
+    """Return the end of a job after a signal to the launcher, or a stop order with a reason."""
     return JobEnd(exit_code=SIGNAL_BASE + signum, signum=signum, reason=reason)
 
 
 def output_gone(error: OSError) -> JobEnd:
-    """Return the end because writing the output failed, with the error."""
+    """Return the end of a job whose output cannot be written."""
     cause = "the output was closed by its reader"
     if not isinstance(error, BrokenPipeError):
         cause = f"the output cannot be written: {error.strerror or error}"
@@ -61,7 +61,7 @@ def output_gone(error: OSError) -> JobEnd:
 
 
 def may_end_together(roles: Iterable[Role]) -> bool:
-    """Whether workers end by themselves when the primary does, and are not stopped.
+    """Whether workers may end by themselves after the primary, without a stop order.
 
     Replicas of an all-reduce job finish the same last step; workers beside parameter servers may be
     servers themselves.  ``roles`` has the role of every replica.

@@ -11,12 +11,12 @@ _DURATION_UNITS: Final = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (
 
 
 def count_noun(count: int, noun: str) -> str:
-    """``1 reducer``, ``2 reducers``, ``1,200 hosts``."""
+    """Return a count with its noun: ``1 reducer``, ``2 reducers``, ``1,200 hosts``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def join_or(values: Iterable[object], limit: int = 12) -> str:
-    """``1, 2, 4 or 8``: alternatives in a sentence, cut after ``limit``."""
+    """Return alternatives for a sentence, at most ``limit``: ``1, 2, 4 or 8``."""
     words = [str(value) for value in values]
     if len(words) > limit:
         return join_names(words, limit)
@@ -24,25 +24,25 @@ def join_or(values: Iterable[object], limit: int = 12) -> str:
 
 
 def join_names(names: Sequence[str], limit: int) -> str:
-    """``a, b and 3 more``: the first ``limit`` names, and the number of the others."""
+    """Return the first ``limit`` names and the number of the others: ``a, b and 3 more``."""
     more = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def shorten_repr(value: object, length_max: int = 60) -> str:
-    """A value as Python writes it, cut after ``length_max`` characters."""
+    """Return a value as Python writes it, cut after ``length_max`` characters."""
     text = repr(value)
     return text if len(text) <= length_max else f"{text[:length_max]}..."
 
 
 def format_size(size_bytes: int | None) -> str:
-    """``310 MiB``, ``2.0 GiB``."""
+    """Return a size in MiB or GiB: ``310 MiB``, ``2.0 GiB``."""
     mib = (size_bytes or 0) / _UNIT**2
     return f"{mib:.0f} MiB" if mib < _UNIT else f"{mib / _UNIT:.1f} GiB"
 
 
 def format_decimal_size(size_bytes: float) -> str:
-    """``52 GB``: three digits at most, in powers of 1000, as network rates count."""
+    """Return a size with at most three digits, in powers of 1000: ``52 GB``."""
     for unit, size in _DECIMAL_UNITS:
         if size_bytes >= size:
             return f"{size_bytes / size:.3g} {unit}"
@@ -50,7 +50,7 @@ def format_decimal_size(size_bytes: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """``90 s``, ``45 min``, ``3 h``, ``7 d``: rounded up."""
+    """Return a duration, rounded up: ``90 s``, ``45 min``, ``3 h``, ``7 d``."""
     for least, unit, name in _DURATION_UNITS:
         if seconds >= least:
             return f"{math.ceil(seconds / unit)} {name}"
@@ -58,5 +58,5 @@ def format_duration(seconds: float) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return a command that needs no package index with Trainshed: its wheels are in ``dist``."""
+    """Return the command that installs an extra from the wheels in ``dist``."""
     return f"pip install --find-links dist 'trainshed[{extra}]' (`make dist` makes dist/)"

@@ -18,9 +18,9 @@ TASK: Final = "TRAINSHED_TASK"
 NOTICE_FILE: Final = "TRAINSHED_NOTICE_FILE"
 #: A file whose modification time is the replica's heartbeat; its text may be JSON with a ``step``.
 PROGRESS_FILE: Final = "TRAINSHED_PROGRESS_FILE"
-#: The file for the times of its steps: JSON (``model.step_times``).
+#: The file for the times of the replica's steps: JSON (``model.step_times``).
 STEPS_FILE: Final = "TRAINSHED_STEPS_FILE"
-#: With ``hooks``, hooks in its framework measure them without a change to the program.
+#: With the value ``hooks``, hooks in the framework measure the steps; programs need no change.
 STEPS: Final = "TRAINSHED_STEPS"
 #: The folder that holds a folder for every bucket of the job's project, as the replica sees it.
 BUCKETS: Final = "TRAINSHED_BUCKETS"
@@ -29,7 +29,7 @@ BUCKETS: Final = "TRAINSHED_BUCKETS"
 REDUCERS: Final = "TRAINSHED_REDUCERS"
 #: The secret that proves to a reducer that a worker belongs to its job, and vice versa.
 REDUCTION_TOKEN: Final = "TRAINSHED_REDUCTION_TOKEN"  # noqa: S105  # a name, no secret
-#: A private file with the secret, used instead.
+#: A private file with that secret, used instead of the variable.
 REDUCTION_TOKEN_FILE: Final = "TRAINSHED_REDUCTION_TOKEN_FILE"  # noqa: S105  # as above
 #: The file in which rank 0 writes the achieved rates: JSON.
 REDUCTION_REPORT: Final = "TRAINSHED_REDUCTION_REPORT"
@@ -43,5 +43,5 @@ REDUCTION_LOCAL: Final = "TRAINSHED_REDUCTION_LOCAL"
 REDUCTION_HOSTNAME: Final = "TRAINSHED_REDUCTION_HOSTNAME"
 #: Bytes of pinned memory for a device's tensors on their way to reducers and back.
 REDUCTION_MAX_STAGING: Final = "TRAINSHED_REDUCTION_MAX_STAGING"
-#: ``reduction``: what ``init_process_group`` makes of a group that names no backend of its own.
+#: The backend of ``init_process_group`` for groups that name none: ``reduction``.
 TORCH_BACKEND: Final = "TRAINSHED_TORCH_BACKEND"

@@ -12,7 +12,7 @@ from trainshed.model.status import JobState
 Value = float | int | str
 Values = tuple[tuple[str, Value], ...]
 
-#: From here on Python writes whole floats with an exponent and without a point.
+#: From this number on, Python writes whole floats with an exponent and without a point.
 _WHOLE_MAX: Final = 1e16
 
 
@@ -20,15 +20,15 @@ class TrialState(enum.Enum):
     """The states of a trial; there is no FAILED (docs/sources/vertex.md 8)."""
 
     REQUESTED = "REQUESTED"
-    """It will be made; it has no values yet."""
+    """The trial will be created; it has no values yet."""
     ACTIVE = "ACTIVE"
-    """It has its values and its job, which waits or runs."""
+    """The trial has values and a job, which waits or runs."""
     STOPPING = "STOPPING"
-    """It is to end before its time; its job is being ended."""
+    """The trial is being stopped early, with its job."""
     SUCCEEDED = "SUCCEEDED"
-    """It has a final measurement."""
+    """The trial has a final measurement."""
     INFEASIBLE = "INFEASIBLE"
-    """It has ended without one; the reason says why."""
+    """The trial has ended without a final measurement; ``infeasible_reason`` says why."""
 
     @property
     def is_final(self) -> bool:
@@ -60,12 +60,13 @@ class TrialRecord:
     """In the order of the study's parameters; inactive ones are absent."""
     measurements: tuple[Measurement, ...] = ()
     final: Measurement | None = None
-    """Set with SUCCEEDED, and only then; of a trial that was stopped early it may be predicted."""
+    """Set only in state SUCCEEDED; a prediction may replace it for a trial that was stopped
+    early."""
     infeasible_reason: str | None = None
     stopped_early: bool = False
-    """A stopping rule has ended it; it may be SUCCEEDED all the same."""
+    """Whether a stopping rule has ended the trial; the state may still be SUCCEEDED."""
     start_time: datetime | None = None
-    """When its job first ran."""
+    """When the job of the trial first ran."""
     end_time: datetime | None = None
 
 
