@@ -33,14 +33,14 @@ class AcceleratorType:
     counts: tuple[int, ...]
     caps: tuple[MachineLimit, ...]
     family: str | None
-    """The machine family it may be attached to; None where machines bring it with them."""
+    """The machine family it may be attached to; None if machine types include the accelerator."""
     memory_gib: float | None
     inside: str
-    """The link between those of one host, such as ``nvlink2``; empty if unknown."""
+    """The link between the accelerators of one host, such as ``nvlink2``; empty if unknown."""
     inside_gbytes: float
-    """Its nominal rate one way, GB/s; 0 if unknown."""
+    """The nominal rate of this link in one direction, in GB/s; 0 if unknown."""
     network: str
-    """How hosts that have them exchange: ``tcp``, or ``rdma`` where adapters write memory."""
+    """The protocol between hosts: ``tcp``, or ``rdma`` where adapters write memory directly."""
     end_of_support: date | None
     sources: tuple[str, ...]
 
@@ -55,7 +55,7 @@ class AcceleratorType:
 
 
 def accelerator_from_row(row: Row) -> AcceleratorType:
-    """An accelerator from a row of accelerators.toml or of a user's overlay."""
+    """Return an accelerator from a row of accelerators.toml or of a user's overlay."""
     enums = {Product.ML: row.get("enum_ml"), Product.VERTEX: row.get("enum_vertex")}
     ended = row.get("end_of_support")
     return AcceleratorType(
@@ -79,11 +79,11 @@ def accelerator_from_row(row: Row) -> AcceleratorType:
 
 
 def _family(attach_to: str) -> str | None:
-    """``n1`` for a device that is attached; a sentence in the data means that it is not."""
+    """Return the machine family of a device that can be attached, such as ``n1``; else None."""
     return attach_to if attach_to and " " not in attach_to else None
 
 
 @cache
 def known_accelerators() -> tuple[AcceleratorType, ...]:
-    """Every accelerator of the data, GPUs first."""
+    """Return every accelerator of accelerators.toml, GPUs first."""
     return tuple(accelerator_from_row(row) for row in rows("accelerators", "accelerator"))

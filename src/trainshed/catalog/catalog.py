@@ -40,11 +40,11 @@ class Catalog:
         return self.edition.product
 
     def accelerator(self, enum_name: str) -> AcceleratorType | None:
-        """The accelerator with this name in the product's vocabulary."""
+        """Return the accelerator with this enum name of the product; None if there is none."""
         return self._by_enum_name.get(enum_name)
 
     def enum_names(self) -> tuple[str, ...]:
-        """The names of accelerators in the product's vocabulary."""
+        """Return the enum names of the product's accelerators."""
         names = (a.enum_by_product.get(self.product) for a in self.accelerators)
         return tuple(name for name in names if name)
 
@@ -54,8 +54,8 @@ class Catalog:
         Google's page of that date lists it or lists none at all, or an overlay adds it.
         """
         listed = self.edition.accelerators
-        own = "overlay" in accelerator.sources
-        return own or listed is None or accelerator.name in listed
+        is_overlay = "overlay" in accelerator.sources
+        return is_overlay or listed is None or accelerator.name in listed
 
     def retired(self, accelerator: AcceleratorType, today: date) -> bool:
         """Whether the accelerator's support has ended (a Vertex rule: ml jobs are historical)."""
@@ -63,11 +63,14 @@ class Catalog:
         return self.product is Product.VERTEX and ended is not None and today >= ended
 
     def fitting_counts(self, machine: MachineType, accelerator: AcceleratorType) -> tuple[int, ...]:
-        """The counts of an accelerator that a machine type can have; empty for none."""
+        """Return the counts of an accelerator that a machine type can have; empty for none."""
         return fitting_counts(machine, accelerator, self.product)
 
     def egress_gbps(self, machine: MachineType, device: str | None, count: int) -> float | None:
-        """What one machine with these devices can send, Gbit/s; ``device`` is an enum name."""
+        """Return the most that a machine with these devices can send, in Gbit/s; None if unknown.
+
+        ``device`` is an enum name.
+        """
         accelerator = self.accelerator(device) if device else None
         return egress_gbps(machine, accelerator.name if accelerator else None, count)
 
@@ -75,7 +78,7 @@ class Catalog:
 def fitting_counts(
     machine: MachineType, accelerator: AcceleratorType, product: Product
 ) -> tuple[int, ...]:
-    """As ``Catalog.fitting_counts``, without a whole catalog."""
+    """Return the counts of an accelerator that a machine type can have, without a catalog."""
     if machine.bundled:
         enum_name = accelerator.enum_by_product.get(product)
         return (machine.bundled.count,) if machine.bundled.type == enum_name else ()
@@ -85,7 +88,7 @@ def fitting_counts(
 
 
 def carries(accelerator: AcceleratorType, count: int, machine: MachineType) -> bool:
-    """Whether ``count`` devices give a machine enough vCPU and memory."""
+    """Whether a machine with ``count`` devices may have this machine type's vCPUs and memory."""
     cap = accelerator.cap(count)
     if cap is None or machine.vcpus is None or machine.memory_gb is None:
         return True

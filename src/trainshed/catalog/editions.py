@@ -64,15 +64,15 @@ def editions() -> tuple[Edition, ...]:
 
 
 def edition_named(name: str) -> Edition:
-    """The edition with this id or alias.  Raises UnknownEdition."""
+    """Return the edition with this id or alias.  Raises UnknownEdition."""
     for edition in editions():
         if name == edition.id or name in edition.aliases:
             return edition
     names = ", ".join(f"{e.id} ({e.aliases[0]})" for e in editions())
-    raise UnknownEdition(f"there is no catalog edition {name!r}; there are {names}")
+    raise UnknownEdition(f"there is no catalog edition {name!r}; the editions are {names}")
 
 
 def newest_edition(dialect: Dialect) -> Edition:
-    """The edition that checks use by default."""
+    """Return the edition that checks use by default."""
     product = PRODUCT_OF_DIALECT[dialect]
     return [e for e in editions() if e.product is product][-1]

@@ -19,11 +19,11 @@ OVERLAY_KEYS = frozenset({"machine_type", "accelerator", "region"})
 def load(
     edition: str, *, overlays: Sequence[Row] = (), zone_snapshot: str | None = None
 ) -> Catalog:
-    """The catalog of an edition, by id or alias.
+    """Return the catalog of an edition, by id or alias.
 
     ``overlays`` are TOML documents with ``[[machine_type]]``, ``[[accelerator]]`` and
-    ``[[region]]`` tables of a user's own; a row with a known name replaces it.  Raises
-    UnknownEdition, UnknownSnapshot, and UsageFault for an overlay with a malformed row.
+    ``[[region]]`` tables of a user's own; a row with the name of an existing row replaces that row.
+    Raises UnknownEdition, UnknownSnapshot, and UsageFault for an overlay with a malformed row.
     """
     catalog = _base(edition_named(edition), zone_snapshot)
     for rows in overlays:
@@ -48,7 +48,7 @@ def _base(edition: Edition, zone_snapshot: str | None) -> Catalog:
 def _accepted_machines(
     edition: Edition, machines: Mapping[str, MachineType]
 ) -> Mapping[str, MachineType]:
-    """The machine types of the product whose category the edition's document has.
+    """Return the machine types of the product whose category the edition's document has.
 
     A type is left out if its bundled accelerator is newer than the edition.
     """
@@ -68,7 +68,7 @@ def _accepted_machines(
 
 
 def overlay(catalog: Catalog, rows: Row) -> Catalog:
-    """The catalog with a user's own machine types, accelerators and regions on top."""
+    """Return the catalog with a user's own machine types, accelerators and regions added."""
     if unknown := set(rows) - OVERLAY_KEYS:
         raise UsageFault(
             f"a catalog overlay has no table {', '.join(sorted(unknown))}; "
@@ -94,7 +94,7 @@ def overlay(catalog: Catalog, rows: Row) -> Catalog:
 
 
 def _own_accelerator(row: Row, product: Product) -> AcceleratorType:
-    """Read a user's accelerator; by default its enum is its name, for any machine type."""
+    """Read a user's accelerator; by default, its name is also its enum name."""
     enum = row.get("enum", row.get(f"enum_{product.value}", row["name"]))
     filled = {"attach_to": "any", "counts": [1, 2, 4, 8], **row, f"enum_{product.value}": enum}
     return accelerator_from_row(filled)
@@ -102,5 +102,5 @@ def _own_accelerator(row: Row, product: Product) -> AcceleratorType:
 
 def _own_region(row: Row) -> Region:
     types = frozenset(row.get("accelerators", ()))
-    judged = None if "accelerators" in row else frozenset[str]()
-    return Region(name=row["name"], has_gpus=True, types=types, types_judged=judged)
+    types_judged = None if "accelerators" in row else frozenset[str]()
+    return Region(name=row["name"], has_gpus=True, types=types, types_judged=types_judged)

@@ -1,4 +1,4 @@
-"""Machine types, what they cost, and their network bandwidth.
+"""Machine types, their prices, and their network bandwidth.
 
 Names are those of Compute Engine, and the legacy ones of AI Platform; prices are Compute Engine's
 list prices of one day, where prices.toml has them.
@@ -52,7 +52,7 @@ class MachineType:
 
 
 def machine_from_row(row: Row) -> MachineType:
-    """A machine type from a row of machine_types.toml or of a user's overlay."""
+    """Return a machine type from a row of machine_types.toml or of a user's overlay."""
     bundled = row.get("accelerator")
     return MachineType(
         name=row["name"],
@@ -92,7 +92,7 @@ def _topologies() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def known_machines() -> Mapping[str, MachineType]:
-    """Every machine type of the data, also those that no product accepts."""
+    """Return every machine type of machine_types.toml, also those that no product accepts."""
     machines = (machine_from_row(row) for row in rows("machine_types", "machine_type"))
     return {machine.name: machine for machine in machines}
 
@@ -106,9 +106,9 @@ class Price:
     """An approximate price.  Vertex's management fee is not in it (prices.toml, note)."""
 
     usd_hour: float
-    """On demand, or of a spot machine where that was asked for."""
+    """US dollars per hour, on demand or for a spot machine, as the caller requested."""
     region: str
-    """Whose price it is."""
+    """The region of the price, which may be another than the requested region."""
     date: str
 
 
@@ -122,7 +122,7 @@ def price_of(machine_type: str, region: str | None, *, spot: bool = False) -> Pr
 
 
 def accelerator_price_of(name: str, *, spot: bool = False) -> Price | None:
-    """What one accelerator costs that is attached to a machine; ``name`` is the catalog's."""
+    """Return the price of one attached accelerator by its catalog name; None if unknown."""
     for row in rows("prices", "gpu_unit"):
         if row["type"] == name:
             usd_hour = row["preemptible_usd_hour" if spot else "on_demand_usd_hour"]
@@ -148,7 +148,7 @@ def egress_gbps(machine: MachineType, gpu: str | None = None, gpu_count: int = 0
     """Return the most that one machine can send, Gbit/s; ``gpu`` is a catalog name such as V100.
 
     N1 machines gain or lose bandwidth with their GPUs (machine_types.toml,
-    gpu_vm_bandwidth_rule); every other family carries its own figure.  None when unknown.
+    gpu_vm_bandwidth_rule); machine types of other families have one rate.  None when unknown.
     """
     if machine.family != "n1" or not gpu or machine.egress_gbps is None:
         return machine.egress_gbps
@@ -160,7 +160,7 @@ def egress_gbps(machine: MachineType, gpu: str | None = None, gpu_count: int = 0
 
 
 def reducers_needed(worker_gbps: float, reducer_gbps: float) -> int:
-    """The fewest reducers whose total bandwidth matches the workers'.
+    """Return the fewest reducers whose total bandwidth matches the workers'.
 
     The rule is Google's (docs/sources/catalog.md, seed001).
     """
@@ -168,7 +168,7 @@ def reducers_needed(worker_gbps: float, reducer_gbps: float) -> int:
 
 
 def recommended_reducer() -> str:
-    """The machine type that Google advises for reducers (reduction_server.toml)."""
+    """Return the machine type that Google advises for reducers (reduction_server.toml)."""
     return str(table("reduction_server")["reduction_server"]["recommended_machine"])
 
 

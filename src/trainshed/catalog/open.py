@@ -15,7 +15,7 @@ from trainshed.model.roles import Dialect
 def catalog_for(
     dialect: Dialect, edition: str | None, overlays: tuple[Path, ...], zone_snapshot: str | None
 ) -> Catalog:
-    """The catalog of an edition, by default the newest of the dialect.
+    """Return the catalog of an edition, by default the newest of the dialect.
 
     Raises UsageFault for a name that does not exist and for an edition of the other product.
     """
@@ -32,7 +32,7 @@ def catalog_for(
 
 @cache
 def load_catalog(edition: str, overlays: tuple[Path, ...], zone_snapshot: str | None) -> Catalog:
-    """A catalog by the edition's id or alias.  Raises UsageFault for an unknown name."""
+    """Return a catalog by the edition's id or alias.  Raises UsageFault for an unknown name."""
     try:
         rows = [read_overlay(path) for path in overlays]
         return load(edition, overlays=rows, zone_snapshot=zone_snapshot)
@@ -41,7 +41,7 @@ def load_catalog(edition: str, overlays: tuple[Path, ...], zone_snapshot: str | 
 
 
 def read_overlay(path: Path) -> dict[str, Any]:
-    """A user's own rows.  Raises UsageFault for a file that is no TOML."""
+    """Return the rows of an overlay file.  Raises UsageFault if the file is not readable TOML."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -37,7 +37,8 @@ class DefaultQuota:
     value: float | None = None
 
     def limit(self, region: str | None) -> float | None:
-        """The most that may be used in a region; None when no limit is known, 0 when none."""
+        """Return the most that may be used in a region; 0 without quota, None if no limit is
+        known."""
         if self.by_region is None:
             return self.value
         return self.by_region.get(region or "")
@@ -54,7 +55,7 @@ class DefaultQuotas:
 
 @cache
 def quotas_of(product: Product) -> DefaultQuotas:
-    """The default quotas of a product (quotas.toml)."""
+    """Return the default quotas of a product (quotas.toml)."""
     return _vertex() if product is Product.VERTEX else _ml()
 
 

@@ -1,4 +1,4 @@
-"""Which regions exist, and which accelerators a job may use there, also in one zone.
+"""Regions, and the accelerators that a job may use in a region or in one zone.
 
 A zone snapshot has the facts of one day, and each edition has its own snapshot.  The
 counter-example in the documents (T4, K80 and P100 in us-central1) is true only in the older ones.
@@ -16,8 +16,9 @@ from trainshed.catalog.rows import rows, table
 class Region:
     """A region with the facts of one edition.
 
-    ``types`` are the accelerators for training there.  ``excluded`` are listed for the region but
-    not for training.  Availability of types outside ``types_judged`` is unknown, so not checked.
+    ``types`` are the accelerators that training may use.  ``excluded`` are listed for the region
+    but not for training.  Availability of types outside ``types_judged`` is unknown, so not
+    checked.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Region:
 
 
 def regions_of(edition: Edition) -> Mapping[str, Region]:
-    """All regions of an edition by name."""
+    """Return all regions of an edition by name."""
     return _vertex_regions() if edition.product is Product.VERTEX else _ml_regions(edition)
 
 
@@ -87,7 +88,7 @@ def _tpu_types() -> Mapping[str, set[str]]:
 
 @cache
 def _names() -> tuple[str, ...]:
-    """The 38 names that Google's own client accepts (docs/sources/gcloud.md 1.4)."""
+    """Return the 38 names that Google's own client accepts (docs/sources/gcloud.md 1.4)."""
     names: list[str] = table("regions")["vertex_training_regions"]["names"]
     return tuple(names)
 
@@ -111,7 +112,7 @@ class ZoneSnapshot:
         return self.complete or region in self.regions
 
     def common_zones(self, region: str, types: Iterable[str]) -> tuple[str, ...]:
-        """The zones of ``region`` that have all of the covered ``types``."""
+        """Return the zones of ``region`` that have all of the covered ``types``."""
         types_needed = self.types_covered.intersection(types)
         zones = self.regions.get(region, {})
         return tuple(
@@ -119,13 +120,13 @@ class ZoneSnapshot:
         )
 
     def types_in(self, region: str) -> frozenset[str]:
-        """All types that some zone of the region has."""
+        """Return every GPU type that at least one zone of the region has."""
         return frozenset().union(*self.regions.get(region, {}).values())
 
 
 @cache
 def snapshots() -> Mapping[str, ZoneSnapshot]:
-    """All snapshots by id."""
+    """Return all snapshots by id."""
     by_id = {}
     for row in rows("zones", "snapshot"):
         regions: dict[str, dict[str, frozenset[str]]] = {}
@@ -143,9 +144,11 @@ def snapshots() -> Mapping[str, ZoneSnapshot]:
 
 
 def snapshot_named(name: str) -> ZoneSnapshot:
-    """The snapshot with this id.  Raises UnknownSnapshot."""
+    """Return the snapshot with this id.  Raises UnknownSnapshot."""
     try:
         return snapshots()[name]
     except KeyError:
         names = ", ".join(snapshots())
-        raise UnknownSnapshot(f"there is no zone snapshot {name!r}; there are {names}") from None
+        raise UnknownSnapshot(
+            f"there is no zone snapshot {name!r}; the snapshots are {names}"
+        ) from None

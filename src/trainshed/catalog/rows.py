@@ -1,4 +1,4 @@
-"""Reads the data files; only this module has their paths."""
+"""Reads the catalog's data files; only this module has their paths."""
 
 import tomllib
 from functools import cache
@@ -10,12 +10,12 @@ Row = dict[str, Any]
 
 @cache
 def table(name: str) -> Row:
-    """One data file as a mapping; parsed once a process (a few milliseconds each)."""
+    """Return a data file as a mapping.  Each process parses a file once, in a few milliseconds."""
     text = files("trainshed.catalog").joinpath("data", f"{name}.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 
 def rows(name: str, key: str) -> list[Row]:
-    """The rows of one array of tables, such as ``rows("zones", "snapshot")``."""
+    """Return the rows of one array of tables, such as ``rows("zones", "snapshot")``."""
     array: list[Row] = table(name)[key]
     return array

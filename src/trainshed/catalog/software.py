@@ -10,13 +10,14 @@ from trainshed.catalog.rows import rows
 
 Version = tuple[int, ...]
 
-#: From 2020-03-17 on these may not train (runtimes.toml, policy.blocked_for_training; rn2020).
+#: From this day on, runtime versions up to BLOCKED_UP_TO may not train (runtimes.toml,
+#: policy.blocked_for_training; rn2020).
 BLOCKED_FROM = date(2020, 3, 17)
 BLOCKED_UP_TO: Version = (1, 9)
 
 
 def version(text: str) -> Version:
-    """``"2.11"`` as ``(2, 11)``; parts that are not numbers are left out."""
+    """Return a version as a tuple without the parts that are not numbers: ``(2, 11)``."""
     return tuple(int(part) for part in re.findall(r"\d+", text))
 
 
@@ -28,17 +29,17 @@ class RuntimeVersion:
     tensorflow: str
     python: tuple[str, ...]
     released: date | None
-    """First day for training; None if no source has it (2.2 and later)."""
+    """The first day for training; None if no source names it (2.2 and later)."""
 
     @property
     def default_python(self) -> str:
-        """The default Python of a job: the oldest (runtimes.toml, policy.python_default)."""
+        """The default Python of a job: the oldest one (runtimes.toml, policy.python_default)."""
         return min(self.python, key=version)
 
 
 @cache
 def runtimes() -> Mapping[str, RuntimeVersion]:
-    """All runtime versions, oldest first."""
+    """Return all runtime versions, oldest first."""
     return {
         row["version"]: RuntimeVersion(
             version=row["version"],
@@ -54,7 +55,7 @@ def runtimes() -> Mapping[str, RuntimeVersion]:
 
 @cache
 def packages_of(runtime_version: str) -> tuple[str, ...]:
-    """Return the distributions in its image except TensorFlow, in alphabetical order.
+    """Return the packages in the image of a runtime version, except TensorFlow, in order.
 
     Empty for a name that is not a runtime version.
     """
@@ -69,7 +70,7 @@ def packages_of(runtime_version: str) -> tuple[str, ...]:
 
 @cache
 def all_packages() -> tuple[str, ...]:
-    """Return the distributions in the image of any runtime version."""
+    """Return the packages in the image of any runtime version."""
     return tuple(sorted({name for version in runtimes() for name in packages_of(version)}))
 
 
@@ -104,7 +105,7 @@ _FRAMEWORK = {
     "xgboost": "XGBoost",
     "ray": "Ray",
 }
-#: Today's repository and those before it, on any host (vertex_images.toml, repository).
+#: The current repository and the earlier ones, on any host (vertex_images.toml, repository).
 _REPOSITORY = (
     r"(?:^|/)(?:(?:vertex-ai|cloud-aiplatform|cloud-ml-public)/training"
     r"|deeplearning-platform-release(?:/gcr\.io)?)/"
@@ -119,7 +120,10 @@ _DEVICE = {"xla": "cpu", "cpu": "cpu", "tpu": "tpu"}
 
 
 def prebuilt_image(uri: str) -> PrebuiltImage | None:
-    """Reads a prebuilt image's URI, also of versions newer than the data; None for any other."""
+    """Return the content of a prebuilt image by its URI; None for any other image.
+
+    The version may be newer than the catalog's data.
+    """
     match = _IMAGE.search(uri)
     if not match or match["framework"] not in _FRAMEWORK:
         return None

@@ -1,4 +1,4 @@
-"""Scale tiers: names for exact clusters."""
+"""Scale tiers: names for clusters of fixed size."""
 
 from collections.abc import Mapping
 from functools import cache
