@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from benchmarks.harness import at_least
 from benchmarks.planning.frame import Data, Line, Miss, Outcome, errors_line
-from trainshed.planning.scaling.input_bound import FULL, seen_in
+from trainshed.planning.scaling.input_bound import FULL, find_input_bound
 from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
 from trainshed.planning.scaling.tables import Pair
 
@@ -63,7 +63,7 @@ def _is_slow(pair: Pair) -> bool:
 
 def _is_seen(pair: Pair) -> bool:
     """Return whether a calibration detects the wait from steps with real and with cached data."""
-    return seen_in(1 / pair.real, cached_step_s=1 / pair.synthetic) is not None
+    return find_input_bound(1 / pair.real, cached_step_s=1 / pair.synthetic) is not None
 
 
 def _detection(

@@ -76,7 +76,7 @@ def test_without_a_price_there_are_accelerator_hours(plan, written):
     ("rows", "sentence"),
     [
         ("per_hour = 0", "per_hour must be a number above 0, got 0"),
-        ('per_hour = 2\ncurrency = "USD"', "currency USD beside EUR"),
+        ('per_hour = 2\ncurrency = "USD"', "currency must be EUR, as in the whole file, got USD"),
     ],
 )
 def test_a_price_of_nothing_and_two_currencies_are_refused(plan, written, rows, sentence):
@@ -130,7 +130,7 @@ def test_a_calibration_of_another_module_is_minded_in_the_first_line(plan, writt
     name = written("task.toml", calibration_file(training=replace(TRAINING, model="trainer.task")))
     file = written("other.json", of_runtime(pythonModule="other.module"))
     first = plan(file=file, calibration=name).out.splitlines()[0]
-    assert "mind the calibration: it is of trainer.task, and the job runs other.module" in first
+    assert "mind the calibration: it is for trainer.task, but the job runs other.module" in first
     same = written("same.json", of_runtime(pythonModule="trainer.task"))
     assert "mind the calibration" not in plan(file=same, calibration=name).out
 
@@ -165,7 +165,7 @@ def test_a_measured_curve_is_planned_from_and_its_offending_step_named(plan, wri
     ("points", "sentence"),
     [
         ("[[1, 1, -5]]", "throughput must be a number over 0, got -5"),
-        ("[[1, 1, 5], [1, 1, 6]]", "are there twice"),
+        ("[[1, 1, 5], [1, 1, 6]]", "are given twice"),
         ("[[1, 1, 5], [2, 1, 9000]]", "one unit for all points"),
         (
             [[count, count, 100 * count] for count in range(1, 258)],

@@ -15,7 +15,7 @@ PLANNED = (
 )
 CAME = (
     "Reduction: 1.43 times a ring of the same links; predicted 1.50 (4 reducers, 812 rounds, "
-    "52 GB); the catalog's machines promised 1.40."
+    "52 GB); predicted for the catalog's machines: 1.40."
 )
 
 

@@ -37,7 +37,7 @@ def test_it_stands_beside_what_was_predicted_at_submit(make_world):
     world.store.add_event(uid, NewEvent(kind=PLANNED, message="", data={"gain": 1.31}))
     go(world.controller(), 2)
     (event,) = achieved(world, uid)
-    assert event.message == f"{SUMMARY}; the catalog's machines promised 1.31."
+    assert event.message == f"{SUMMARY}; predicted for the catalog's machines: 1.31."
     assert event.data["planned"] == 1.31
 
 

@@ -37,7 +37,7 @@ def test_achieved_stands_beside_what_the_links_promised():
 def test_the_catalog_s_promise_is_told_where_it_was_another():
     assert achieved(REPORT, 1.5).sentence == achieved(REPORT).sentence
     note = achieved(REPORT, 1.31)
-    assert note.sentence.endswith("52 GB); the catalog's machines promised 1.31.")
+    assert note.sentence.endswith("52 GB); predicted for the catalog's machines: 1.31.")
     assert note.numbers["planned"] == 1.31
 
 

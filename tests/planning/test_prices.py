@@ -67,7 +67,10 @@ def test_energy_and_what_a_machine_loses_of_its_value():
             '[[machine]]\nname = "a"\nper_hour = nan\n',
             "a: per_hour must be a number above 0, got nan",
         ),
-        ('[[machine]]\nname = "a"\nper_hour = 1\ncurrency = "USD"\n', "currency USD beside EUR"),
+        (
+            '[[machine]]\nname = "a"\nper_hour = 1\ncurrency = "USD"\n',
+            "currency must be EUR, as in the whole file, got USD",
+        ),
         ('[[machine]]\nname = "a"\nper_hour = 1\nwatts = 3\n', "it has per_hour, or watts"),
         ('[[machine]]\nname = "a"\nwatts = 3\n', "it has per_hour, or watts"),
         ('[[machine]]\nname = "a"\n', "no price"),
@@ -77,7 +80,7 @@ def test_energy_and_what_a_machine_loses_of_its_value():
             '[[machine]]\nname = "a"\nbought_for = 1\nyears = 1\nuse = 2\n',
             "use must be a share of hours up to 1, got 2",
         ),
-        ('[[machine]]\nname = "a"\nper_hour = 1\n' * 2, "a is there twice"),
+        ('[[machine]]\nname = "a"\nper_hour = 1\n' * 2, "a is given twice"),
         (
             '[[machine]]\nname = "a"\nbought_for = 1\nyears = 1e-308\n',
             "got 1e-308",

@@ -64,7 +64,7 @@ def test_reducers_stand_beside_what_they_make_faster_and_never_idle():
     plan = planned(8, 16, 32)
     assert rows(plan) == [(8, 0), (16, 0), (32, 0), (32, 4)]
     assert "4 reducers would make it" in head(plan)
-    assert "its reducers pay: time x price falls" in list(plan.notes(plan.options[-1]))
+    assert "its reducers are worth their price" in list(plan.notes(plan.options[-1]))
     too_many = planned(32, reducers=40)
     assert "4 reducers match the workers, and more are idle" in too_many.notes(too_many.options[0])
     assert too_many.marks.fastest is None

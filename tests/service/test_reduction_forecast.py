@@ -11,7 +11,7 @@ from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialRecord
-from trainshed.planning.reduction_forecast import ONE_MACHINE, advice_here
+from trainshed.planning.reduction_forecast import ONE_MACHINE, one_machine_advice
 from trainshed.service.jobs.judging import predicted
 from trainshed.service.jobs.story import Stories
 from trainshed.service.jobs.studies import TrialJobs
@@ -108,7 +108,7 @@ def test_nothing_is_predicted_where_a_bandwidth_is_not_known():
     spec = vertex(group("n1-highmem-96", accelerator=v100), group("mine", Role.REDUCER, count=2))
     assert predicted(ask(spec)) is None
     assert predicted(ask(vertex(group("mine"), group("n1-highcpu-16", Role.REDUCER)))) is None
-    assert advice_here(spec, None) == (ONE_MACHINE,)
+    assert one_machine_advice(spec, None) == (ONE_MACHINE,)
 
 
 def test_on_one_machine_reducers_never_help_and_the_job_hears_it():
@@ -119,9 +119,9 @@ def test_on_one_machine_reducers_never_help_and_the_job_hears_it():
     )
     enough = vertex(*workers, group("n1-highcpu-16", Role.REDUCER, count=16))
     few = vertex(*workers, group("n1-highcpu-16", Role.REDUCER, count=8))
-    assert advice_here(vertex(*workers), None) == ()
-    assert advice_here(enough, predicted(ask(enough))) == (ONE_MACHINE,)
-    assert advice_here(few, predicted(ask(few))) == (EIGHT, ONE_MACHINE)
+    assert one_machine_advice(vertex(*workers), None) == ()
+    assert one_machine_advice(enough, predicted(ask(enough))) == (ONE_MACHINE,)
+    assert one_machine_advice(few, predicted(ask(few))) == (EIGHT, ONE_MACHINE)
 
 
 def seat(role, node, index=0):

@@ -37,8 +37,7 @@ class DefaultQuota:
     value: float | None = None
 
     def limit(self, region: str | None) -> float | None:
-        """Return the most that may be used in a region; 0 without quota, None if no limit is
-        known."""
+        """Return the most that may be used in a region; 0 if none may, None if unknown."""
         if self.by_region is None:
             return self.value
         return self.by_region.get(region or "")

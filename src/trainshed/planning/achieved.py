@@ -1,7 +1,7 @@
 """Compares the achieved gain of a job's reducers with two predictions.
 
-One is for the links as the workers measured them, and shows how well reducers and workers did.  The
-other is for the catalog's machines: it was reported at submit, and may assume other links.
+The first uses the links that the workers measured, and shows how well they were used.  The second
+uses the catalog's machines: it was reported at submit, and may assume other links.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from trainshed.planning.exchange import Links, gain
 
 #: Predictions that differ by less are reported once.
 SAME = 0.05
-#: How well links are measured, as a factor.
+#: The error of a measured link rate, as a factor.
 MEASURED_WITHIN = 1.1
 #: The slowest possible link, Mbit/s; a lower value was not measured.
 RATE_MIN = 1e-3
@@ -25,9 +25,9 @@ class Achieved:
     report: ReductionReport
     gain: float | None
     predicted: float | None
-    """By the model, for the links that the workers measured."""
+    """The gain that the model predicts for the links that the workers measured."""
     planned: float | None
-    """By the catalog, when the job was submitted."""
+    """The gain that was predicted at submit for the catalog's machines."""
 
     @property
     def sentence(self) -> str:
@@ -49,7 +49,7 @@ class Achieved:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether links cannot give as much: M each way is the least, so they were faster."""
+        """Whether the gain is impossible, so that the links must be faster than measured."""
         most = 2 * (self.report.world - 1) / max(1, self.report.world)
         return self.gain is not None and self.gain > most * MEASURED_WITHIN
 
@@ -58,7 +58,7 @@ class Achieved:
             return ""
         if self.predicted is not None and abs(self.planned - self.predicted) < SAME:
             return ""
-        return f"; the catalog's machines promised {self.planned:.2f}"
+        return f"; predicted for the catalog's machines: {self.planned:.2f}"
 
     @property
     def numbers(self) -> dict[str, object]:

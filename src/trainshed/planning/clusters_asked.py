@@ -17,7 +17,7 @@ from trainshed.planning.scaling.training import Strategy
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
 from trainshed.planning.what_ifs import MEASURE, BatchRule, WhatIf, called, is_same, on_host
 
-#: Exchanges that reducers may carry.
+#: The strategies whose exchanges reducers can do.
 _REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})
 _SERVED = frozenset({Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE})
 _LARGEST_MAX = 1 << 20
@@ -31,10 +31,10 @@ class Helpers:
     gbps: float = 0.0
     count: int = 0
     named: str = ""
-    """The name of their count in the job's file."""
+    """The field of the job's file that has the count."""
 
     def machines(self, count: int) -> tuple[Machines, ...]:
-        """Return this many of them, for prices."""
+        """Return ``count`` of these machines, for prices."""
         return (Machines(count=count, machine_type=self.machine_type),) if count else ()
 
 
@@ -82,24 +82,24 @@ def clusters(
 ) -> Iterator[WhatIf]:
     """Yield every cluster of the question, and the job's own."""
     for kind in dict.fromkeys((job.host, *question.kinds)):
-        for what_if in _of_kind(job, question, calibrations, kind):
+        for what_if in _clusters_of_kind(job, question, calibrations, kind):
             n = what_if.cluster.accelerators
             is_own = kind == job.host and n == job.hosts * job.per_host
             if not (is_own and job.reducers.count and question.reducers is None):
                 yield replace(what_if, is_own=is_own)
                 continue
             yield what_if
-            own = _add_reducers(job, what_if, job.reducers.count)
-            yield replace(own, is_own=True)
+            own_cluster = _add_reducers(job, what_if, job.reducers.count)
+            yield replace(own_cluster, is_own=True)
 
 
-def _of_kind(
+def _clusters_of_kind(
     job: PlannedJob, question: Question, calibrations: Sequence[Calibration], kind: HostKind
 ) -> Iterator[WhatIf]:
     """Yield the clusters of one kind of host, one for each count of accelerators."""
-    is_job_s = kind == job.host
-    per_host = job.per_host if is_job_s else kind.per_host
-    fitting = job.fitting if is_job_s else question.fitting.get(kind, ())
+    is_job_host = kind == job.host
+    per_host = job.per_host if is_job_host else kind.per_host
+    fitting = job.fitting if is_job_host else question.fitting.get(kind, ())
     calibration = on_host(calibrations, kind)
     host_posterior = _make_posterior(calibration) if calibration else None
     unmeasured = None if calibration else _unmeasured(calibrations, kind)
@@ -204,7 +204,7 @@ def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
 
 
 def global_batch(job: PlannedJob, calibration: Calibration) -> float:
-    """Return the samples of a step of the job; without a file, of the smallest measured one."""
+    """Return the samples in a step of the job; without a file, in a step of the smallest run."""
     counts = [run.accelerators for run in calibration.runs] or [1]
     accelerators = job.hosts * job.per_host or min(counts)
     return accelerators * calibration.training.batch_per_accelerator
@@ -228,7 +228,7 @@ def _refused(
         return NoPrediction(
             field="gpus",
             message=f"{n} do not divide evenly over {hosts} hosts",
-            accepted="as many on each host",
+            accepted="the same number on each host",
         )
     requested = question.model_parallel_asked
     if requested not in {None, copies}:
@@ -248,7 +248,7 @@ def _refused(
     if batch > question.largest_batch:
         return NoPrediction(
             field="batch",
-            message=f"{batch:,.12g} samples on one accelerator, and "
+            message=f"{batch:,.12g} samples on one accelerator; at most "
             f"{question.largest_batch:,.12g} fit",
             accepted="a calibration with a smaller batch"
             if question.batch is BatchRule.KEEP_LOCAL
@@ -324,8 +324,8 @@ def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
     """Yield the cluster with reducers, up to as many as match its workers."""
     cluster, calibration = what_if.cluster, what_if.calibration
     enough = matching_reducers(job, cluster)
-    can = calibration and calibration.training.strategy in _REDUCED and not cluster.reducers
-    if not can or what_if.refused or cluster.hosts < WORKERS_MIN or not enough:
+    can_reduce = calibration and calibration.training.strategy in _REDUCED and not cluster.reducers
+    if not can_reduce or what_if.refused or cluster.hosts < WORKERS_MIN or not enough:
         return
     for count in sorted({enough * step // STEPS for step in range(1, STEPS + 1)} - {0}):
         yield _add_reducers(job, what_if, count)

@@ -1,8 +1,8 @@
 """Computes the time of one exchange of gradients over given links, by ring or by reducers.
 
 Only links count: each carries its rate in both directions at once, and every host sums as fast as
-its link brings (docs/sources/reduction.md 3.5).  A worker that sums shares of the tensor receives
-them from the other workers and sends the sums back, as a reducer does.  A ring amounts to the same,
+its link delivers (docs/sources/reduction.md 3.5).  A worker that sums shares of the tensor receives
+them from the other workers and sends the sums back, as a reducer does.  A ring does the same work,
 so ring, reducers and every mixture of them are one formula: the optimum of BytePS
 (docs/sources/reduction.md 1) for links of unequal rates.
 """

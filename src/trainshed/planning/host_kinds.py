@@ -25,8 +25,8 @@ def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
 def counts_of(kind: HostKind, catalog: Catalog) -> tuple[int, ...]:
     """Return the accelerator counts that a host may have; empty: any number.
 
-    These are admission's counts (``Catalog.fitting_counts``): a cluster that is refused at submit
-    is not recommended.
+    These are the counts that admission accepts (``Catalog.fitting_counts``): a cluster that is
+    refused at submit is not recommended.
     """
     machine = catalog.known_machines.get(kind.machine_type)
     accelerator = catalog.accelerator(kind.accelerator)

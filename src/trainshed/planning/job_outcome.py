@@ -19,7 +19,7 @@ _HOUR_S: Final = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """Of all steps of a job, in seconds."""
+    """The predicted and the measured time of all steps of a job."""
 
     job: str
     run: Run
@@ -42,7 +42,7 @@ class JobOutcome:
 
     @property
     def sentence(self) -> str:
-        """``4.1 h [3.9 to 4.4] predicted, 4.0 h taken; goodput 0.93``."""
+        """The comparison in one line: ``900 steps: predicted 4 h [3 to 5], took 4 h, inside``."""
         text = f"{self.run.steps:,} steps: predicted {lasting_between(self.predicted_s)}, "
         text += f"took {lasting(self.took_s)}, {'inside' if self.is_inside else 'a miss'}"
         if self.goodput is not None:
@@ -105,14 +105,14 @@ def outcome_of(
 def score(outcomes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield how many jobs (``JobOutcome.numbers``) lie in their intervals, by class."""
     if len(outcomes) > 1:
-        yield f"{_held(outcomes)} of {len(outcomes)} jobs inside their 80 % intervals."
+        yield f"{_count_inside(outcomes)} of {len(outcomes)} jobs inside their 80 % intervals."
     by_class: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for outcome in outcomes:
         by_class[outcome["class"]].append(outcome)
     if len(by_class) > 1:
-        for name, its in sorted(by_class.items()):
-            yield f"  {name}: {_held(its)} of {len(its)}"
+        for name, class_outcomes in sorted(by_class.items()):
+            yield f"  {name}: {_count_inside(class_outcomes)} of {len(class_outcomes)}"
 
 
-def _held(outcomes: Sequence[Mapping[str, Any]]) -> int:
+def _count_inside(outcomes: Sequence[Mapping[str, Any]]) -> int:
     return sum(bool(outcome["inside"]) for outcome in outcomes)

@@ -31,10 +31,10 @@ from trainshed.planning.what_ifs import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWishes:
-    """The criteria among options."""
+    """The criteria by which a plan recommends options."""
 
     worth: float = 0.5
-    """The gain of throughput for a doubling of price that is worth it."""
+    """The least gain of throughput that is worth a doubling of the price."""
     limits: PlanLimits = field(default_factory=PlanLimits)
     prices: PriceList = field(default_factory=PriceList)
     interruptions: Interruptions | None = None
@@ -48,9 +48,9 @@ class JobPlan:
     options: tuple[ClusterOption, ...]
     marks: OptionMarks
     own: ClusterOption
-    """The option in the first line: the job as it is, else the knee."""
+    """The option in the first line: the job's own cluster, else the knee."""
     reduced: ClusterOption | None = None
-    """That option with reducers, if they make a difference."""
+    """The same cluster with reducers, if they make it surely faster."""
     warnings: tuple[str, ...] = ()
     """Warnings on the whole plan, for the first line."""
 
@@ -80,13 +80,13 @@ class JobPlan:
             return NoPrediction(
                 field="budget",
                 message="; ".join(self.unpriced),
-                accepted="--prices FILE, with what they cost an hour",
+                accepted="--prices FILE, with their prices per hour",
             )
         field = "deadline" if limits.deadline_s < float("inf") else "budget"
         return NoPrediction(
             field=field,
-            message="none of these clusters meets it for certain: "
-            "the pessimistic end of each interval is beyond it",
+            message=f"no cluster surely meets the {field}: "
+            f"the pessimistic end of each interval exceeds the {field}",
             accepted="a later deadline, a larger budget, or other what-ifs",
         )
 
@@ -101,7 +101,7 @@ class JobPlan:
         if _is_idle(self.job, option):
             yield self._idle(option)
         elif (base := self._without_reducers(option)) and pays(option, base):
-            yield "its reducers pay: time x price falls"
+            yield "its reducers are worth their price"
         before = self._before(option)
         if before and faster(before, option):
             yield f"slower than {before.cluster.accelerators}"
@@ -143,7 +143,7 @@ class JobPlan:
         return next((other for other in self.options if other.cluster == plain), None)
 
     def _before(self, option: ClusterOption) -> ClusterOption | None:
-        """The next smaller cluster of the same kind."""
+        """Return the next smaller cluster of the same kind; None if there is none."""
         cluster = option.cluster
         smaller = [
             other
@@ -193,7 +193,7 @@ def plan_of(
 
 
 def _find_improvement(own: ClusterOption, options: Sequence[ClusterOption]) -> ClusterOption | None:
-    """Return the cluster with reducers, or with more, if that is surely faster."""
+    """Return the cluster with reducers, or with more reducers, if it is surely faster."""
     plain = replace(own.cluster, reducers=0, reducer_gbps=0.0)
     more = [
         option
@@ -216,7 +216,7 @@ def _weigh_what_if(what_if: WhatIf, work: TrainingWork, wishes: PlanWishes) -> C
 def _add_reducers(
     job: PlannedJob, option: ClusterOption, work: TrainingWork, wishes: PlanWishes
 ) -> ClusterOption | None:
-    """Return the cluster with reducers, if that is surely faster."""
+    """Return the cluster with reducers, if it is surely faster than without; else None."""
     if not option.prediction:
         return None
     variants = (

@@ -59,7 +59,7 @@ def job_run(spec: JobSpec, steps: Mapping[str, Any], catalog: Catalog, date: str
 
 
 def _run(steps: Mapping[str, Any], hosts: int, per_host: int, date: str) -> Run:
-    """Samples are those of one replica, which is one host."""
+    """Return the run; ``steps`` counts the samples of one replica, which is one host."""
     return Run(
         kind=RunKind.JOB,
         accelerators=hosts * per_host,
@@ -80,18 +80,25 @@ def _rounded(batch: float) -> float:
 
 
 def trainer_key(spec: JobSpec) -> str | None:
-    """Of its trainer and its machines: how the keys of all its models begin.
+    """Return the first part of ``JobRun.key``, for the trainer and its machines.
 
-    Arguments are not in it: the next job has others.  Packages go by their files' names.
+    None if the trainer is unknown.  Arguments do not count, because they differ from job to job.
+    Packages count by their file names.
     """
     group = next(iter(trainers_of(spec)), None)
     if group is None or group.program is None:
         return None
     program, device = group.program, group.accelerator
     packages = sorted(uri.rpartition("/")[2] for uri in program.package_uris)
-    what = [program.kind.value, program.image_uri, program.module, packages, program.command]
-    where = [group.machine_type, *((device.type, device.count) if device else ())]
-    return _digest([what, where])
+    program_parts = [
+        program.kind.value,
+        program.image_uri,
+        program.module,
+        packages,
+        program.command,
+    ]
+    machine_parts = [group.machine_type, *((device.type, device.count) if device else ())]
+    return _digest([program_parts, machine_parts])
 
 
 def _digest(words: Sequence[object]) -> str:

@@ -21,7 +21,7 @@ _LARGE = 100.0
 
 
 def noun(accelerator: str, count: int) -> str:
-    """``16 GPUs``."""
+    """Return a count with its kind of accelerator: ``16 GPUs``."""
     if accelerator.startswith("TPU"):
         word = "TPU"
     else:
@@ -30,7 +30,7 @@ def noun(accelerator: str, count: int) -> str:
 
 
 def figure(value: float) -> str:
-    """Three digits, and no exponent."""
+    """Format a number with three digits and without an exponent."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -38,7 +38,7 @@ def figure(value: float) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """``4.1 h``."""
+    """Format a duration: ``4.1 h``."""
     for least, unit, name in _UNITS:
         if seconds >= least:
             return f"{figure2(seconds / unit)} {name}"
@@ -46,7 +46,7 @@ def lasting(seconds: float) -> str:
 
 
 def lasting_between(value: Interval) -> str:
-    """``4.1 h [3.9 to 4.4]``: all in one unit."""
+    """Format an interval of durations, all in one unit: ``4.1 h [3.9 to 4.4]``."""
     unit, name = next(
         ((unit, name) for least, unit, name in _UNITS if value.point >= least), (1.0, "s")
     )
@@ -55,12 +55,12 @@ def lasting_between(value: Interval) -> str:
 
 
 def figure2(value: float) -> str:
-    """Two digits at least, and no exponent."""
+    """Format a number with at least two digits and without an exponent."""
     return f"{value:,.0f}" if value >= _LARGE else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def money(amount: float, currency: str) -> str:
-    """``212 USD``."""
+    """Format an amount of money: ``212 USD``."""
     text = f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
     if 0 < abs(amount) < _CENTS:
         text = figure2(amount)
@@ -79,7 +79,7 @@ def price_words(plan: JobPlan, option: ClusterOption) -> str:
 
 
 def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
-    """Describe the job in a sentence; ``says_fewer``: mention if fewer accelerators suffice."""
+    """Describe the job in a sentence; with ``says_fewer``, also a better, smaller cluster."""
     option = plan.own
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
     if isinstance(option.answer, NoPrediction):
@@ -205,7 +205,7 @@ def remarks(plan: JobPlan) -> Iterator[str]:
     yield "In brackets are 80 % intervals; efficiency is against the smallest count measured."
     if plan.unpriced:
         why = "; ".join(plan.unpriced)
-        yield f"{why[0].upper()}{why[1:]}: COST has accelerator-hours (h) there."
+        yield f"{why[0].upper()}{why[1:]}: COST has accelerator-hours (h) instead."
     prices = next((option.hour for option in plan.options if option.hour), None)
     if prices:
         dates = f" of {' and '.join(prices.dates)}" if prices.dates else ""
@@ -225,7 +225,7 @@ def _others_warnings(plan: JobPlan) -> Iterator[str]:
 
 
 def interval(value: Interval | None) -> str:
-    """``1,240 [1,100 to 1,300]``."""
+    """Format an interval: ``1,240 [1,100 to 1,300]``; empty for None."""
     if value is None:
         return ""
     return f"{figure(value.point)} [{figure(value.low)} to {figure(value.high)}]"

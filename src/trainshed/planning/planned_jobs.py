@@ -14,7 +14,7 @@ _TRAINS = (Role.PRIMARY, Role.WORKER)
 
 
 def trainers_of(spec: JobSpec) -> list[ReplicaGroup]:
-    """Return the training hosts: those with accelerators, if any has some."""
+    """Return the groups that train: those with accelerators, or all if none has any."""
     groups = _trainers(spec)
     return [group for group in groups if group.accelerator] or groups
 

@@ -25,7 +25,7 @@ _PER_HOUR: Final = frozenset({"per_hour"})
 _ENERGY: Final = frozenset({"watts", "per_kwh"})
 _BOUGHT: Final = frozenset({"bought_for", "years"})
 _COLUMNS: Final = _PER_HOUR | _ENERGY | _BOUGHT | {"spot_per_hour", "use"}
-#: No machine costs as little or as much, in whatever currency, and none lasts as long.
+#: The limits of a price in any currency, and of other numbers in a row.
 _LEAST, _MOST = 1e-9, 1e12
 _DAY_LENGTH: Final = len("2026-11-01")
 _FORM: Final = "per_hour, or watts with per_kwh and bought_for with years"
@@ -101,7 +101,7 @@ class PriceList:
         )
 
     def lacking(self, cluster: Iterable[Machines]) -> Iterator[str]:
-        """Yield the machines without a price, and how to give them one."""
+        """Yield a sentence for each machine type without a price."""
         for machines in cluster:
             if machines.count and self._of(machines) is None:
                 name, own = machines.machine_type, self.own
@@ -213,7 +213,7 @@ def _by_name(rows: Iterable[tuple[str, float]], source: str) -> dict[str, float]
     prices: dict[str, float] = {}
     for name, value in rows:
         if name in prices:
-            raise UsageFault(f"{source}: machine {name} is there twice; remove one")
+            raise UsageFault(f"{source}: machine {name} is given twice; remove one")
         prices[name] = value
     return prices
 
@@ -225,8 +225,7 @@ def _row(row: Any, number: int, currency: str, source: str) -> tuple[str, float,
     where = f"{source}: machine {name}"
     if row.get("currency", currency) != currency:
         raise UsageFault(
-            f"{where}: currency {row['currency']} beside {currency}: "
-            "a file has one currency, and nothing is converted"
+            f"{where}: currency must be {currency}, as in the whole file, got {row['currency']}"
         )
     _only(row, _COLUMNS | {"name", "currency"}, where)
     values = {

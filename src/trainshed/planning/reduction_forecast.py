@@ -1,6 +1,6 @@
 """Predicts the gain of a job's reducers, in numbers and in a sentence.
 
-The sentence names the right number of reducers if there are too few, and tells if reducers cannot
+The sentence names the right number of reducers if there are too few, and says if reducers cannot
 help.
 """
 
@@ -16,8 +16,8 @@ from trainshed.planning.sizing import WORKERS_MIN, Hosts, ReducerOption, Reducer
 GRADIENT_BYTES: Final = 64e6
 
 ONE_MACHINE: Final = (
-    "Workers and reducers are on one machine: what they exchange crosses no network, and there "
-    "reducers are never faster than a ring."
+    "Workers and reducers are on one machine: their data crosses no network, and "
+    "reducers are then never faster than a ring."
 )
 
 
@@ -32,12 +32,12 @@ class ReductionForecast:
 
     @cached_property
     def plan(self) -> ReducerPlan:
-        """The requested number of reducers among others."""
+        """The plan for the requested number of reducers and for other numbers."""
         return plan(self.hosts, self.reducers, GRADIENT_BYTES)
 
     @property
     def requested(self) -> ReducerOption:
-        """The requested number of reducers."""
+        """The option with the requested number of reducers."""
         return next(option for option in self.plan.options if option.reducers == self.reducers)
 
     @property
@@ -88,7 +88,7 @@ class ReductionForecast:
         }
 
 
-def advice_here(spec: JobSpec, forecast: ReductionForecast | None) -> tuple[str, ...]:
+def one_machine_advice(spec: JobSpec, forecast: ReductionForecast | None) -> tuple[str, ...]:
     """Return the sentences for a job with reducers on one machine."""
     if spec.group(Role.REDUCER) is None:
         return ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trainshed.catalog.machines import reducers_needed
 from trainshed.planning.exchange import Links, best, gain
 
-#: Options between no reducer and enough of them.
+#: The number of steps from no reducer to enough reducers.
 STEPS = 4
 #: Two workers exchange as fast by a ring: each link carries the whole tensor either way.
 WORKERS_MIN = 3
@@ -77,7 +77,7 @@ class ReducerOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducerPlan:
-    """The answer for one job: ``requested`` is None for one that asks for no reducers."""
+    """The options of one job; ``requested`` is None if the job requests no reducers."""
 
     hosts: Hosts
     gradient_bytes: float
@@ -85,7 +85,8 @@ class ReducerPlan:
     sufficient: ReducerOption
     break_even: int
     options: tuple[ReducerOption, ...]
-    """From none to enough, by number; ``requested`` and ``sufficient`` are among them."""
+    """From no reducer to enough reducers, in order; ``requested`` and ``sufficient`` are among
+    them."""
 
 
 def plan(hosts: Hosts, requested: int, gradient_bytes: float) -> ReducerPlan:

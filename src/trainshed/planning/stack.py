@@ -18,7 +18,7 @@ def misfit(calibration: Calibration, framework: str) -> str:
     stack, names = calibration.training.stack, _STACKS.get(framework, ())
     if not stack or not names or any(name in stack.lower() for name in names):
         return ""
-    return f"it is of {stack}, and the job's image has {framework}"
+    return f"it is for {stack}, but the job's image has {framework}"
 
 
 def module_of(spec: JobSpec) -> str:
@@ -38,7 +38,7 @@ def other_module(calibration: Calibration, module: str) -> str:
     measured = calibration.training.model
     if not measured or not module or _called(measured, module) == _called(module, measured):
         return ""
-    return f"it is of {measured}, and the job runs {module}"
+    return f"it is for {measured}, but the job runs {module}"
 
 
 def _called(name: str, beside: str) -> str:
@@ -56,12 +56,12 @@ def other_training(calibration: Calibration, spec: JobSpec, steps: Mapping[str, 
         return why
     measured, ran = calibration.training.stack, str(steps.get("stack") or "")
     if measured and ran and measured != ran:
-        return f"it is of {measured}, and the job ran {ran}"
+        return f"it is for {measured}, but the job ran {ran}"
     group = next(iter(trainers_of(spec)), None)
     machine, job_machine = (
         calibration.host.machine_type,
         (group.machine_type if group else "") or "",
     )
     if machine and job_machine and machine != job_machine:
-        return f"it is of {machine}, and the job ran on {job_machine}"
+        return f"it is for {machine}, but the job ran on {job_machine}"
     return ""

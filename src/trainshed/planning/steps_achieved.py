@@ -14,7 +14,7 @@ WHAT_HELPS: Final = "more loader workers, cached data or more hosts would help"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsAchieved:
-    """The steps of the replica that decides."""
+    """The steps of the primary replica."""
 
     times: StepTimes
     statistics: StepStatistics
@@ -32,7 +32,7 @@ class StepsAchieved:
 
     @property
     def goodput(self) -> float | None:
-        """Time in steps as they usually are, over the time since the replica began."""
+        """All steps times the median step time, over the running time; None if unknown."""
         spent = self.times.steps * self.statistics.step_s
         return min(1.0, spent / self.ran_s) if self.ran_s > 0 else None
 

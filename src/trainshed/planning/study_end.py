@@ -10,18 +10,18 @@ from trainshed.planning.scaling.prediction import Interval
 
 #: The fewest finished trials for a prediction.
 TRIALS_MIN: Final = 3
-#: Four fifths of normal values lie within so many deviations.
+#: Four fifths of normal values lie within this many standard deviations.
 _DEVIATIONS: Final = 1.2816
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySoFar:
-    """How far a study is; all in seconds."""
+    """The progress of a study."""
 
     lasted_s: tuple[float, ...]
-    """Each trial that is over."""
+    """The seconds that each finished trial took."""
     running_s: tuple[float, ...] = ()
-    """Each that runs, so far."""
+    """The seconds that each running trial has taken so far."""
     trials_max: int
     parallel: int
 
@@ -34,9 +34,9 @@ class StudySoFar:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyEnd:
     left_s: Interval
-    """Until the last trial is over."""
+    """The seconds until the last trial ends."""
     machine_s: Interval
-    """Seconds of a trial's machines, of all trials, past and to come."""
+    """The running time of all trials, finished and future ones, in seconds."""
 
 
 def study_end(study: StudySoFar) -> StudyEnd | None:
@@ -54,7 +54,7 @@ def study_end(study: StudySoFar) -> StudyEnd | None:
 
 
 def _mean(lasted_s: Sequence[float], count: int) -> Interval:
-    """Of so many trials to come."""
+    """Return the mean time of the next ``count`` trials, with its 80 % interval."""
     mean = fmean(lasted_s)
     ends = _DEVIATIONS * stdev(lasted_s) * math.sqrt(1 / len(lasted_s) + 1 / count)
     return Interval(low=max(min(lasted_s), mean - ends), point=mean, high=mean + ends)

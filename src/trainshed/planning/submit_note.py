@@ -12,13 +12,13 @@ from trainshed.planning.job_plan import JobPlan, PlanWishes, plan_of
 from trainshed.planning.plan_words import head, noun
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
-from trainshed.planning.scaling.input_bound import InputBound, seen_in
+from trainshed.planning.scaling.input_bound import InputBound, find_input_bound
 from trainshed.planning.scaling.prediction import Binding, Prediction
 from trainshed.planning.what_ifs import ClusterOption, TrainingWork
 
 #: Jobs with a lower efficiency get a note.
 LOW_EFFICIENCY: Final = 0.5
-#: Another cluster is noted if it costs this many times less and takes hardly longer.
+#: Another cluster is named if it costs this many times less and takes hardly longer.
 CHEAPER: Final = 2.0
 LONGER: Final = 1.1
 _STEPS: Final = 1000
@@ -36,7 +36,7 @@ class SubmitNote:
 def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) -> SubmitNote | None:
     """Return the note on a job; None if there is nothing to improve.
 
-    The gain of its reducers is not in it: the judgement of the job has it (``reduction_forecast``).
+    The note leaves out the gain of reducers, which ``reduction_forecast`` reports.
     """
     if not job.hosts:
         return None
@@ -44,7 +44,7 @@ def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) ->
     prediction = plan.own.prediction
     if prediction is None or not plan.own.what_if.is_own:
         return None
-    sentences = list(_worth_a_word(calibration, plan, prediction))
+    sentences = list(_list_sentences(calibration, plan, prediction))
     if not sentences:
         return None
     return SubmitNote(message=" ".join(sentences), numbers=_numbers(plan, prediction))
@@ -57,7 +57,9 @@ def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPl
     return replace(plan, reduced=None) if job.reducers.count else plan
 
 
-def _worth_a_word(calibration: Calibration, plan: JobPlan, prediction: Prediction) -> Iterator[str]:
+def _list_sentences(
+    calibration: Calibration, plan: JobPlan, prediction: Prediction
+) -> Iterator[str]:
     is_low = prediction.efficiency.point < LOW_EFFICIENCY
     bound, cheap = input_bound(calibration, prediction), cheaper(plan)
     if is_low:
@@ -70,10 +72,10 @@ def _worth_a_word(calibration: Calibration, plan: JobPlan, prediction: Predictio
 
 
 def input_bound(calibration: Calibration, prediction: Prediction) -> InputBound | None:
-    """Whether a predicted step waits for its input, by the pipeline or as its runs have waited."""
+    """Return the evidence that a predicted step waits for its input; None if there is none."""
     input_s = dict(prediction.parts_s).get(Binding.INPUT, 0.0)
     waited = max((run.wait_share for run in calibration.runs[-1:]), default=0.0)
-    return seen_in(prediction.step_s.point, input_s=input_s, wait_share=waited)
+    return find_input_bound(prediction.step_s.point, input_s=input_s, wait_share=waited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +84,18 @@ class Cheaper:
 
     option: ClusterOption
     longer: float
-    """Its time over the job's."""
+    """The time of ``option`` over the time of the job's own cluster."""
     less: float
-    """The job's cost over its own."""
+    """The cost of the job's own cluster over the cost of ``option``."""
 
 
 def cheaper(plan: JobPlan) -> Cheaper | None:
     """Return the cheapest cluster that surely costs far less and takes hardly longer."""
-    candidates = [candidate for option in plan.options if (candidate := _beside(plan.own, option))]
+    candidates = [candidate for option in plan.options if (candidate := _compare(plan.own, option))]
     return max(candidates, key=lambda candidate: candidate.less, default=None)
 
 
-def _beside(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
+def _compare(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
     if not (own.time_s and other.time_s and own.spent and other.spent):
         return None
     if (own.cost is None) != (other.cost is None):
@@ -112,7 +114,7 @@ def _cheaper_words(cheap: Cheaper) -> str:
 
 
 def _numbers(plan: JobPlan, prediction: Prediction) -> dict[str, object]:
-    """The same for programs."""
+    """Return the note as numbers, for programs."""
     cheap, value = cheaper(plan), prediction.efficiency
     return {
         "accelerators": prediction.cluster.accelerators,

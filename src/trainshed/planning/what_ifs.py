@@ -66,9 +66,9 @@ class WhatIf:
     unmeasured: NoPrediction | None = None
     """The reason why no calibration fits its hosts, if there are calibrations."""
     is_own: bool = False
-    """Whether this is the job as its file has it."""
+    """Whether this is the cluster of the job's own file."""
     is_asked: bool = False
-    """Whether the user named its count."""
+    """Whether the user requested this number of accelerators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
 
 
 def marks_of(options: Sequence[ClusterOption], *, worth: float, limits: PlanLimits) -> OptionMarks:
-    """The marks of options; ``worth``: more throughput for each doubling of price, as 0.5."""
+    """Return the recommended options; ``worth`` is the least gain per doubling of price."""
     predicted = [option for option in options if option.prediction]
     alike = sorted(comparable(predicted), key=_size)
     meeting = [option for option in predicted if limits.met_by(option)] if limits.is_set else []

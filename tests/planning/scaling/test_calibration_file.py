@@ -34,7 +34,7 @@ def test_a_file_is_read_as_it_was_written():
         ("step_s = ", "step_s = -", "run 1.step_s must be a number (0, or between"),
         ('kind = "A"', 'kind = "Z"', "run 1.kind must be one of A, B, C"),
         ("[host]", "[host]\nracks = 2", "host has no 'racks'; it has"),
-        ("[host]", "host", "it is not valid TOML"),
+        ("[host]", "host", "the text is not valid TOML"),
         ("per_host = 1", "per_host = 0", "host: per_host must be 1 or more, got 0"),
         ("\nhosts = 1", "\nhosts = 2", "run 1: each host must have an accelerator"),
         ("\nhosts = 1", "\nhosts = 0", "run 1: each host must have an accelerator"),

@@ -5,7 +5,7 @@ from benchmarks.planning import frame, goals_input
 from benchmarks.planning.goals_input import is_input_bound, real_rate
 
 from trainshed.planning.scaling.calibration import Run, RunKind
-from trainshed.planning.scaling.input_bound import of_run, seen_in
+from trainshed.planning.scaling.input_bound import find_input_bound, of_run
 
 
 def test_the_slower_of_two_decides_and_more_hosts_deliver_more():
@@ -25,11 +25,11 @@ def test_the_slower_of_two_decides_and_more_hosts_deliver_more():
     ],
 )
 def test_each_sign_is_named(sign, words):
-    assert words in seen_in(1.0, **sign).evidence
+    assert words in find_input_bound(1.0, **sign).evidence
 
 
 def test_a_job_that_is_fed_has_no_sign():
-    assert seen_in(1.0, cached_step_s=0.98, input_s=0.5, wait_share=0.01) is None
+    assert find_input_bound(1.0, cached_step_s=0.98, input_s=0.5, wait_share=0.01) is None
 
 
 def test_a_run_is_judged_by_what_its_host_delivers():

@@ -36,7 +36,7 @@ def test_a_users_table_is_read():
     [
         (with_points("[[1, 1, -3.0]]"), "series mine: points: throughput must be a number over 0"),
         (with_points("[[1, 1, nan]]"), "throughput must be a number over 0, got nan"),
-        (with_points("[[1, 1, 5.0], [1, 1, 6.0]]"), "1 accelerators on 1 host are there twice"),
+        (with_points("[[1, 1, 5.0], [1, 1, 6.0]]"), "1 accelerators on 1 host are given twice"),
         (with_points("[[4, 1, 5.0], [2, 1, 6.0]]"), "2 accelerators stand after 4; sort them"),
         (with_points("[[1, 2, 5.0]]"), "hosts must be 1 to 1"),
         (with_points("[[0, 1, 5.0]]"), "accelerators must be a whole number, 1 to 10000000, got 0"),
@@ -47,7 +47,7 @@ def test_a_users_table_is_read():
         (GOOD + 'metric = "seconds"\n', "metric must be one unit of throughput"),
         (GOOD + "batch_per_acc = -8\n", "batch_per_acc must be a number over 0, got -8"),
         (GOOD + "local_batch = [8]\n", "local_batch has 1 values for 2 points"),
-        (GOOD + GOOD, "series mine: id is there twice"),
+        (GOOD + GOOD, "series mine: id is given twice"),
         ('[[series]]\nid = "mine"\n', "series mine: points is missing"),
         ('[[serie]]\nid = "mine"\n', "has no table [[serie]]"),
         ("series = 3\n", "has no table [[series]]"),

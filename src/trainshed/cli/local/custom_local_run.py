@@ -93,7 +93,7 @@ def run(request: flags.Request) -> int:
 
 
 def _job(custom: "CustomRun", gpu_count: int) -> "LocalJob":
-    from trainshed.planning.reduction_forecast import advice_here
+    from trainshed.planning.reduction_forecast import one_machine_advice
     from trainshed.workbench.local_run import LocalJob
 
     accepted, source = custom.accepted, custom.program.source()
@@ -104,7 +104,7 @@ def _job(custom: "CustomRun", gpu_count: int) -> "LocalJob":
         source=source,
         folder=source.folder,
         say=accepted.say,
-        advice=(*accepted.advice, *advice_here(spec, accepted.reduction)),
+        advice=(*accepted.advice, *one_machine_advice(spec, accepted.reduction)),
         is_local_program=bool(custom.program.command),
         any_gpu_count=gpu_count,
     )

@@ -1,6 +1,6 @@
 """The measurements of one training on one kind of host: short runs, and fitted values.
 
-The file of it is read and written by ``planning.scaling.calibration_file``
+``planning.scaling.calibration_file`` reads and writes the file of a calibration
 (docs/sources/planner.md 9).
 """
 
@@ -27,16 +27,16 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One short run.  Raises ValueError for one of no accelerators, or of hosts without any."""
+    """One short run.  Raises ValueError if a host has no accelerator."""
 
     kind: RunKind
     accelerators: int = 1
     hosts: int = 1
     batch_per_accelerator: float = 0.0
-    """Samples; 0: as the training's."""
+    """Samples of one accelerator in a step; 0: the batch of the training."""
     steps: int = 0
     step_s: float = 0.0
-    """Median seconds of a step; 0 for the runs that time none (B, E)."""
+    """Median seconds of a step; 0 for runs that time no step (B, E)."""
     step_s_p10: float = 0.0
     step_s_p90: float = 0.0
     samples_per_s: float = 0.0
@@ -86,5 +86,5 @@ class Calibration:
     date: str = ""
 
     def of(self, kind: RunKind) -> tuple[Run, ...]:
-        """The runs of a kind."""
+        """Return the runs of a kind."""
         return tuple(run for run in self.runs if run.kind is kind)

@@ -77,11 +77,13 @@ def read(text: str) -> Calibration:
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"it is not valid TOML: {error}") from None
+        raise ValueError(f"the text is not valid TOML: {error}") from None
     if document.get("schema") != SCHEMA:
         schema = document.get("schema", "none")
         raise ValueError(f"schema must be {SCHEMA}, got {schema!r}")
-    _only(document, {"schema", "date", "trainer_digest", "training", "host", "run", "fit"}, "it")
+    _only(
+        document, {"schema", "date", "trainer_digest", "training", "host", "run", "fit"}, "the file"
+    )
     training = _value(Training, document.get("training"), "training")
     runs = document.get("run", [])
     if not isinstance(runs, list) or len(runs) > _RUNS_MAX:
@@ -99,7 +101,7 @@ def read(text: str) -> Calibration:
 
 
 def _value(kind: type[Any], table: Any, where: str) -> Any:
-    """One of our values, each field of its own type."""
+    """Build a value of class ``kind`` from a table.  Raises ValueError for a wrong field."""
     types = get_type_hints(kind)
     _only(_mapping(table, where), types, where)
     values = {name: _field(types[name], table[name], f"{where}.{name}") for name in table}

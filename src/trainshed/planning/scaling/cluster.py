@@ -10,19 +10,19 @@ _GIGA = 1e9
 class HostKind:
     """One kind of host by its data sheet: rates are nominal, software gets less.
 
-    Raises ValueError for one without accelerators.
+    Raises ValueError for a host without accelerators.
     """
 
     machine_type: str = ""
     accelerator: str = ""
-    """Catalog's word, as ``NVIDIA_TESLA_V100``; ``CPU`` where the processors train."""
+    """The catalog's name, such as ``NVIDIA_TESLA_V100``; ``CPU`` if the processors train."""
     per_host: int = 1
     """Accelerators of a full host."""
     cpus: int = 0
     inside: str = ""
     """Link inside the host: ``pcie3``, ``nvlink2``, ...; empty with one accelerator."""
     inside_bytes: float = 0.0
-    """Its nominal rate, bytes/s one way of one accelerator."""
+    """The nominal rate of this link, in bytes/s one way for one accelerator."""
     network: str = "tcp"
     """``tcp``, ``rdma``, ``dcn`` or ``none``."""
     network_gbps: float = 0.0
@@ -35,7 +35,7 @@ class HostKind:
 
     @property
     def network_bytes(self) -> float:
-        """The same in bytes/s."""
+        """The nominal rate of the host's network in bytes/s; 0 if unknown."""
         return self.network_gbps * _GIGA / _BITS
 
 
@@ -45,14 +45,14 @@ class Cluster:
 
     host: HostKind
     accelerators: int
-    """Of the whole job (n)."""
+    """The accelerators of the whole job (n)."""
     hosts: int
     """Worker hosts (h)."""
     reducers: int = 0
     reducer_gbps: float = 0.0
-    """Link of one reducer."""
+    """The rate of one reducer's link, in Gbit/s."""
     servers: int = 0
-    """Parameter servers on hosts of their own; 0 with that strategy: on the worker hosts."""
+    """Parameter servers on separate hosts; 0: any parameter servers are on the worker hosts."""
     server_gbps: float = 0.0
 
     def __post_init__(self) -> None:

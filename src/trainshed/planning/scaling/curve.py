@@ -1,8 +1,8 @@
 """Fits a measured curve: a monotone model, its efficiency, and implausible steps.
 
 The fit is of seconds for a sample of one accelerator: s (1 + a [n > n0] + b log2(n / n0)), a loss
-that comes with the first neighbour and one with each doubling.  It never gains more than in
-proportion; a measured step that does is named, and no count is refused.
+``a`` for more than the smallest count and a loss ``b`` for each doubling.  The model never gains
+more than in proportion; measured steps that do are listed, and no count is refused.
 """
 
 import math
@@ -16,7 +16,7 @@ from trainshed.planning.scaling.tables import Point, Series
 
 #: A step that gains this much more than in proportion is not a rounding error.
 _NOISE: Final = 1.01
-#: With fewer points there is nothing to fit two losses to.
+#: Both losses are fitted only to this many points or more.
 _BOTH: Final = 3
 
 
@@ -27,9 +27,9 @@ class Fit:
     base: int
     """The smallest count that was measured."""
     rate: float
-    """Throughput of one accelerator there."""
+    """The throughput of one accelerator at ``base``."""
     first: float
-    """Loss that comes with more than the base (a)."""
+    """The loss with more accelerators than ``base`` (a)."""
     doubling: float
     """Loss for each doubling (b)."""
 
@@ -49,7 +49,7 @@ class FittedPoint:
     point: Point
     fitted: float
     efficiency: float
-    """As measured: throughput of an accelerator over that at the smallest count."""
+    """The measured throughput of one accelerator, over that at the smallest count."""
 
     @property
     def error(self) -> float:
@@ -86,7 +86,7 @@ def curve_of(series: Series) -> ScalingCurve:
 
 
 def _fit(points: Sequence[Point]) -> Fit:
-    """Least squares of the logarithms; losses are squares, so that none is negative."""
+    """Fit by least squares of the logarithms; losses are squares, so none is negative."""
     base = points[0]
     start = [math.log(base.per_accelerator), 0.2, 0.2][: len(points)]
 

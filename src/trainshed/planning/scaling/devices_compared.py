@@ -7,27 +7,27 @@ from typing import Final
 
 from trainshed.planning.scaling.prediction import Interval
 
-#: Below this the GPU mostly waits, whatever it costs.
+#: The least gain of a GPU that is worth its price: below it, the GPU mostly waits.
 WORTH_IT: Final = 1.5
-#: Half an interval of 80 % is so much of half one of 95 %.
+#: The width of an 80 % interval over the width of a 95 % interval.
 _OF_95: Final = 1.2816 / 1.96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How fast one device, or several of a kind, were."""
+    """The measured speed of one or more devices of one kind."""
 
     name: str
     count: int
     seconds: float
-    """Of a step, or of the steps that the program timed itself."""
+    """The seconds of a step, or of the steps that the program timed itself."""
     samples: float = 0.0
     """Samples of one device in that time; 0 if unknown."""
     uncertainty: float | None = None
     """Half the 95 % interval of the seconds, as a share of them; None if unknown."""
 
     def times(self, base: "Rate") -> Interval:
-        """Return how many times as fast it is: in samples if both have them, else in steps."""
+        """Return how many times as fast as ``base`` it is, in samples or else in steps."""
         samples = self.samples / base.samples if self.samples and base.samples else 1.0
         point = self.count * samples * base.seconds / (base.count * self.seconds)
         half = math.hypot(self.uncertainty or 0.0, base.uncertainty or 0.0) * _OF_95
@@ -109,6 +109,6 @@ def _compare_prices(cpu: Rate, gpus: Sequence[Rate], prices: Prices) -> Iterator
         else (
             "By these prices one GPU is cheapest."
             if best
-            else "By these prices the CPU is not beaten."
+            else "By these prices the CPU is cheapest."
         )
     )

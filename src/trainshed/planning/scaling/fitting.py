@@ -38,19 +38,20 @@ UNKNOWNS = {
     "alpha_s": "latency",
     "mu": "fixed_share",
 }
-#: What jobs on the same hosts share; how much more those of one stack, and how much less those
-#: that exchange in another way; and how many such jobs weigh as much as the defaults.
+#: The values that jobs on the same hosts share, and the weights of such jobs: with the same stack,
+#: with another exchange, and for the defaults.
 _OF_HOSTS = ("inside", "network", "sync", "delta")
 _SAME_STACK, _OTHER_KIND, _NO_OTHERS = 40.0, 0.03, 20.0
-#: The fit of each job alone was pulled to the defaults by about half; several jobs correct that.
+#: Corrects the fits of single jobs, which the defaults pull back by about half.
 _DRAWN = 2.0
-#: Deviations between the 10th and the 90th percentile, and of a median over those of one value.
+#: Standard deviations between the 10th and 90th percentile; the error of a median over that of a
+#: mean.
 _TENTHS, _MEDIAN = 2.56, 1.25
 #: The factor by which a run on a busy machine is less certain.
 _NOISY = 3.0
-#: The time of a step without its wait is known within a tenth.
+#: The uncertainty of a step's time without its wait, as a share.
 _WAITED = 0.1
-#: A probe's link carries what the job's does within a tenth; its latency within a factor of two.
+#: The uncertainty of a probed link's rate, and of its latency, in logarithms.
 _PROBE, _PROBE_LATENCY = 0.1, 0.7
 
 
@@ -60,14 +61,14 @@ class LogMeasurement:
 
     run: Run
     what: str
-    """``step``; ``fed``, without its input; ``alone``, without exchange; ``link``; ``latency``."""
+    """``step``; ``fed``: without input; ``alone``: without exchange; ``link``; ``latency``."""
     value: float
     noise: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTraining:
-    """One training on one kind of host, as the defaults see it."""
+    """One training on one kind of host, with the defaults of the model."""
 
     constants: Parameters
     training: Training
@@ -76,13 +77,13 @@ class HostTraining:
     def parts(
         self, cluster: Cluster, values: Mapping[str, float], batch: float
     ) -> tuple[StepParts, Rates]:
-        """The parts of a step at some batch, and the rates behind them."""
+        """Return the parts of a step with a batch, and the rates behind the parts."""
         rates = rates_of(self.constants, self.training, cluster, values)
         compute = compute_at(values["compute_s"], self.training, batch, rates.fixed_share)
         return parts_of(at_batch(self.training, batch), cluster, rates, compute), rates
 
     def step(self, cluster: Cluster, values: Mapping[str, float], batch: float) -> float:
-        """Seconds of a step."""
+        """Return the seconds of a step."""
         parts, rates = self.parts(cluster, values, batch)
         return parts.seconds(rates.overlap)
 
@@ -104,7 +105,7 @@ class HostTraining:
                 return math.log(parts.seconds(rates.overlap))
 
     def usual(self, compute_s: float) -> dict[str, float]:
-        """The default values, for a job of which only the compute is known."""
+        """Return the default values, for a job of which only the compute is known."""
         return {"compute_s": compute_s, **usual_values(self.constants, self.training, self.host)}
 
     def widths(self) -> Vector:
@@ -140,7 +141,7 @@ def waits(run: Run) -> bool:
     return run.kind in TIMED and WAITS <= run.wait_share < 1
 
 
-def seen_in(runs: Iterable[Run], noise: float) -> list[LogMeasurement]:
+def measurements_of(runs: Iterable[Run], noise: float) -> list[LogMeasurement]:
     """Return the measurements of runs."""
     return [
         one
@@ -161,25 +162,25 @@ def drift(constants: Parameters, a: LogMeasurement, b: LogMeasurement) -> float:
     """Return the covariance of two steps' drift; probes of a link have none."""
     if not a.what == b.what == "step":
         return 0.0
-    return shared_drift(constants, _place(a.run), _place(b.run))
+    return shared_drift(constants, _doublings_of_run(a.run), _doublings_of_run(b.run))
 
 
 def shared_drift(constants: Parameters, a: tuple[float, float], b: tuple[float, float]) -> float:
     """Return the covariance of the drift of two clusters: each doubling that both have adds to it.
 
-    ``a`` and ``b`` are as ``place`` returns them.
+    ``a`` and ``b`` are as ``doublings_of`` returns them.
     """
     inside = constants.priors["drift_inside"] ** 2 * min(a[0], b[0])
     return inside + constants.priors["drift_hosts"] ** 2 * min(a[1], b[1])
 
 
-def place(accelerators: int, hosts: int) -> tuple[float, float]:
+def doublings_of(accelerators: int, hosts: int) -> tuple[float, float]:
     """Return a cluster's doublings of accelerators inside a host, and of hosts."""
     return math.log2(max(1.0, accelerators / hosts)), math.log2(hosts)
 
 
-def _place(run: Run) -> tuple[float, float]:
-    return place(run.accelerators, run.hosts)
+def _doublings_of_run(run: Run) -> tuple[float, float]:
+    return doublings_of(run.accelerators, run.hosts)
 
 
 def _list_observations(run: Run, noise: float) -> list[LogMeasurement]:
@@ -241,16 +242,16 @@ def _weight(training: Training, other: Training) -> float:
 def _fitted(job: HostTraining, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitted:
     inputs = [run.samples_per_s for run in runs if run.samples_per_s > 0]
     if not inputs and any(map(waits, timed(runs))):
-        # what a run without a wait was fed is delivered, too
+        # the input can deliver what a run without a wait consumed
         inputs = [_delivered(job.training, run) for run in timed(runs)]
     fixed = {"input_per_s": max(inputs)} if inputs else {}
     measured = timed(runs)
     if not measured:
         return Fitted(values=fixed)
-    observations = seen_in(runs, job.constants.priors["noise"])
+    observations = measurements_of(runs, job.constants.priors["noise"])
     usual = {**job.usual(_compute_guess(job, measured)), **fixed}
     usual.update({name: usual[name] * factor for name, factor in shared.items()})
-    values = _least(job, observations, usual)
+    values = _fit_values(job, observations, usual)
     misses = [
         one.value - job.expected(one, values) for one in observations if one.what in {"step", "fed"}
     ]
@@ -259,7 +260,7 @@ def _fitted(job: HostTraining, runs: Sequence[Run], shared: Mapping[str, float])
 
 
 def _delivered(training: Training, run: Run) -> float:
-    """Samples/s of one host's input in a run; where steps waited, that is all that it delivers.
+    """Return the samples/s of one host's input in a run: the maximum, if steps waited.
 
     The fed step and the input make the measured one (``step.smooth_maximum``).
     """
@@ -270,27 +271,27 @@ def _delivered(training: Training, run: Run) -> float:
 
 
 def _compute_guess(job: HostTraining, measured: Sequence[Run]) -> float:
-    """The smallest cluster's step at the usual batch, as if it were all compute."""
+    """Return the step of the smallest cluster at the training's batch, all as compute."""
     first = min(measured, key=lambda run: (run.accelerators, run.hosts))
     usual = job.training.batch_per_accelerator
     step_s = first.step_s * (1 - first.wait_share) if waits(first) else first.step_s
     return step_s * usual / (first.batch_per_accelerator or usual)
 
 
-def _least(
+def _fit_values(
     job: HostTraining, observations: Sequence[LogMeasurement], usual: Mapping[str, float]
 ) -> dict[str, float]:
     lower = triangle(spread_of(job.constants, observations))
     widths = job.widths()
 
-    def moved(at: Vector) -> dict[str, float]:
+    def values_at(at: Vector) -> dict[str, float]:
         pairs = zip(UNKNOWNS, at, strict=True)
         return {**usual, **{name: usual[name] * math.exp(more) for name, more in pairs}}
 
     def misses(at: Vector) -> Vector:
-        values = moved(at)
+        values = values_at(at)
         missed = [one.value - job.expected(one, values) for one in observations]
         priors = [more / width for more, width in zip(at, widths, strict=True)]
         return [*forward(lower, missed), *priors]
 
-    return moved(least_squares(misses, [0.0] * len(UNKNOWNS)))
+    return values_at(least_squares(misses, [0.0] * len(UNKNOWNS)))

@@ -1,4 +1,4 @@
-"""Tells whether a host's input pipeline can feed its accelerators.
+"""Checks whether a host's input pipeline can feed its accelerators.
 
 A pipeline delivers a number of samples/s (R_in) for any number of accelerators: only more hosts
 raise it.
@@ -11,9 +11,9 @@ from trainshed.planning.scaling.calibration import Run
 
 #: Input that takes this share of a step is the bottleneck.
 FULL: Final = 0.9
-#: Real data make a step slower by this: a tenth of the throughput is lost to the input.
+#: The share by which steps are slower if input costs a tenth of the throughput.
 SLOWER: Final = 1 / FULL - 1
-#: Share of a step in the loader from which the loader binds.
+#: From this share of a step spent waiting, the loader is the bottleneck.
 WAITS: Final = 0.1
 
 
@@ -25,7 +25,7 @@ class InputBound:
     help: str = "more loader workers, data cached on the host, or more hosts"
 
 
-def seen_in(
+def find_input_bound(
     step_s: float, *, cached_step_s: float = 0.0, input_s: float = 0.0, wait_share: float = 0.0
 ) -> InputBound | None:
     """Detect whether steps with real data wait for input; pass 0 for a value without measurement.
@@ -48,8 +48,8 @@ def seen_in(
 
 
 def of_run(run: Run, input_per_s: float, batch_per_accelerator: float) -> InputBound | None:
-    """Detect it in a run of a calibration; R_in is 0 if the pipeline was not timed by itself."""
+    """Detect whether a calibration's run waited for input; ``input_per_s`` is 0 if unknown."""
     batch = run.batch_per_accelerator or batch_per_accelerator
     per_host = batch * run.accelerators / run.hosts
     input_s = per_host / input_per_s if input_per_s else 0.0
-    return seen_in(run.step_s, input_s=input_s, wait_share=run.wait_share)
+    return find_input_bound(run.step_s, input_s=input_s, wait_share=run.wait_share)

@@ -1,4 +1,4 @@
-"""Few unknowns, few residuals: Levenberg and Marquardt's way, without NumPy.
+"""Solves small least-squares problems by Levenberg and Marquardt's method, without NumPy.
 
 A short run has at most ten points and eight unknowns; the planner may import nothing heavy.
 """
@@ -17,42 +17,42 @@ _STIFFEST = 1e8
 
 
 def least_squares(residuals: Residuals, start: Sequence[float]) -> Vector:
-    """The unknowns for which the squares of the residuals sum to the least."""
-    at, damping = list(start), 1e-3
-    now = residuals(at)
-    slopes = slopes_of(residuals, at, now)
+    """Return the unknowns with the least sum of squared residuals."""
+    point, damping = list(start), 1e-3
+    values = residuals(point)
+    slopes = slopes_of(residuals, point, values)
     for _ in range(_ROUNDS):
-        moved = _moved(at, now, slopes, damping)
-        then = residuals(moved)
-        gained = dot(now, now) - dot(then, then)
+        next_point = _moved(point, values, slopes, damping)
+        next_values = residuals(next_point)
+        gained = dot(values, values) - dot(next_values, next_values)
         if gained <= 0:
             damping *= 8
             if damping > _STIFFEST:
                 break
             continue
-        at, now, damping = moved, then, damping / 8
-        if gained < _SETTLED * (1 + dot(now, now)):
+        point, values, damping = next_point, next_values, damping / 8
+        if gained < _SETTLED * (1 + dot(values, values)):
             break
-        slopes = slopes_of(residuals, at, now)
-    return at
+        slopes = slopes_of(residuals, point, values)
+    return point
 
 
-def slopes_of(residuals: Residuals, at: Vector, now: Vector) -> Matrix:
-    """How each residual changes with each unknown: a row for each unknown."""
+def slopes_of(residuals: Residuals, point: Vector, values: Vector) -> Matrix:
+    """Return the derivative of each residual by each unknown: a row for each unknown."""
     rows = []
-    for i, value in enumerate(at):
-        near = residuals([*at[:i], value + _STEP, *at[i + 1 :]])
-        rows.append([(b - a) / _STEP for a, b in zip(now, near, strict=True)])
+    for i, value in enumerate(point):
+        near = residuals([*point[:i], value + _STEP, *point[i + 1 :]])
+        rows.append([(b - a) / _STEP for a, b in zip(values, near, strict=True)])
     return rows
 
 
 def dot(a: Sequence[float], b: Sequence[float]) -> float:
-    """The sum of products."""
+    """Return the sum of products."""
     return sum(map(float.__mul__, a, b))
 
 
 def triangle(matrix: Matrix) -> Matrix:
-    """The lower triangle whose square is a positive matrix (Cholesky)."""
+    """Return the lower triangle L with L times its transpose = ``matrix`` (Cholesky)."""
     rows: Matrix = []
     for i, line in enumerate(matrix):
         row: Vector = []
@@ -63,7 +63,7 @@ def triangle(matrix: Matrix) -> Matrix:
 
 
 def forward(lower: Matrix, right: Sequence[float]) -> Vector:
-    """The x for which a lower triangle times x is ``right``."""
+    """Return the x for which a lower triangle times x is ``right``."""
     solution: Vector = []
     for row, value in zip(lower, right, strict=True):
         solution.append((value - dot(row[: len(solution)], solution)) / row[len(solution)])
@@ -71,7 +71,7 @@ def forward(lower: Matrix, right: Sequence[float]) -> Vector:
 
 
 def backward(lower: Matrix, right: Sequence[float]) -> Vector:
-    """The x for which the transpose of a lower triangle times x is ``right``."""
+    """Return the x for which the transpose of a lower triangle times x is ``right``."""
     size = len(lower)
     solution = [0.0] * size
     for i in reversed(range(size)):
@@ -80,10 +80,10 @@ def backward(lower: Matrix, right: Sequence[float]) -> Vector:
     return solution
 
 
-def _moved(at: Vector, now: Vector, slopes: Matrix, damping: float) -> Vector:
+def _moved(point: Vector, values: Vector, slopes: Matrix, damping: float) -> Vector:
     normal = [[dot(a, b) for b in slopes] for a in slopes]
     for i, row in enumerate(normal):
         row[i] = row[i] * (1 + damping) + 1e-12
     lower = triangle(normal)
-    step = backward(lower, forward(lower, [dot(row, now) for row in slopes]))
-    return [a - min(1.5, max(-1.5, s)) for a, s in zip(at, step, strict=True)]
+    step = backward(lower, forward(lower, [dot(row, values) for row in slopes]))
+    return [a - min(1.5, max(-1.5, s)) for a, s in zip(point, step, strict=True)]

@@ -11,7 +11,7 @@ from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.tables import Series, SystemCard, Tables
 from trainshed.planning.scaling.training import Strategy, Training
 
-#: By how a table's word begins; the longer ones come first.
+#: Strategies by the first letters of a table's word; longer words come first.
 STRATEGIES: Final[Mapping[str, Strategy]] = {
     "fsdp-shard_grad": Strategy.ALLREDUCE,
     "fsdp": Strategy.FSDP,
@@ -38,7 +38,7 @@ def calibration_of(
     if not all(point.batch for point in series.points):
         return NoPrediction(
             field="batch_per_acc",
-            message=f"series {series.id} has no batch: how long a step is follows from it",
+            message=f"series {series.id} has no batch, from which the time of a step is computed",
             accepted="batch_per_acc, or local_batch with a value for each point",
         )
     training = training_of(series, tables)
@@ -63,7 +63,7 @@ def calibration_of(
 
 
 def doubts(calibration: Calibration) -> tuple[str, ...]:
-    """Yield warnings of batches and rates that seem to be in two units."""
+    """Return a warning if a batch and a rate seem to be in different units; else nothing."""
     return tuple(
         f"a step of {run.step_s:.3g} s on {run.accelerators}: "
         "is the batch in the unit that the rate counts?"

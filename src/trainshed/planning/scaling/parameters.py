@@ -21,22 +21,22 @@ class Parameters:
     date: str
     defaults: Mapping[str, float]
     priors: Mapping[str, float]
-    """Widths, of logarithms."""
+    """The prior standard deviations, of logarithms."""
     reach: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """By kind (``reach.Extrapolation``): spreads below and above that hold 80 of 100."""
+    """For each ``reach.Extrapolation``, the spreads below and above that hold 80 of 100 values."""
     unprinted: Mapping[str, float] = field(default_factory=dict)
-    """Of published curves without a batch, for benchmarks: their first step's seconds."""
+    """For benchmarks: the seconds of the first step of published curves without a batch."""
 
 
 @cache
 def parameters() -> Parameters:
-    """The fit that came with this release."""
+    """Return the fit of this release."""
     text = files("trainshed.planning").joinpath("data", "scaling_fit.toml").read_text("utf-8")
     return parameters_from(tomllib.loads(text))
 
 
 def parameters_from(document: Mapping[str, object]) -> Parameters:
-    """The fit of a document.  Raises ValueError for one of another schema."""
+    """Return the fit of a document.  Raises ValueError for another schema."""
     if document.get("schema") != SCHEMA:
         raise ValueError(f"the schema of parameters must be {SCHEMA}, got {document.get('schema')}")
     return Parameters(

@@ -16,8 +16,8 @@ from trainshed.planning.scaling.fitting import (
     UNKNOWNS,
     HostTraining,
     LogMeasurement,
-    place,
-    seen_in,
+    doublings_of,
+    measurements_of,
     shared_drift,
     spread_of,
 )
@@ -51,18 +51,18 @@ class Posterior:
     """The Cholesky triangle of the measurements' covariance, with the part of the unknowns."""
 
     def step(self, cluster: Cluster, batch: float) -> float:
-        """Return the expected seconds: the equations', corrected by their error at measurements."""
+        """Return the expected seconds of a step, corrected by the errors at measurements."""
         parts, rates = self.job.parts(cluster, self.values, batch)
         correction = math.exp(dot(self._shared(cluster), self.carried))
         fed = parts.fed(rates.overlap) * correction
         return smooth_maximum(fed, parts.input, INPUT_OVERLAP)
 
     def spread(self, cluster: Cluster, batch: float) -> float:
-        """Standard deviation of the logarithm of a step."""
+        """Return the standard deviation of the logarithm of a step."""
         slopes = _slopes(
             self.job, self.values, lambda v: math.log(self.job.step(cluster, v, batch))
         )
-        at = place(cluster.accelerators, cluster.hosts)
+        at = doublings_of(cluster.accelerators, cluster.hosts)
         alone = dot(slopes, slopes) + shared_drift(self.job.constants, at, at)
         shared = self._shared(cluster)
         both = [dot(slopes, row) + more for row, more in zip(self.slopes, shared, strict=True)]
@@ -71,9 +71,9 @@ class Posterior:
         return math.sqrt(max(0.0, alone - dot(explained, explained)) + noise * noise)
 
     def _shared(self, cluster: Cluster) -> Vector:
-        at, constants = place(cluster.accelerators, cluster.hosts), self.job.constants
+        at, constants = doublings_of(cluster.accelerators, cluster.hosts), self.job.constants
         return [
-            shared_drift(constants, at, place(one.run.accelerators, one.run.hosts))
+            shared_drift(constants, at, doublings_of(one.run.accelerators, one.run.hosts))
             if one.what == "step"
             else 0.0
             for one in self.observations
@@ -84,7 +84,7 @@ def posterior(calibration: Calibration, constants: Parameters) -> Posterior:
     """Make the posterior of a calibration, which must have a compute time."""
     job = HostTraining(constants=constants, training=calibration.training, host=calibration.host)
     values = {**job.usual(1.0), **calibration.fitted.values}
-    observations = seen_in(calibration.runs, constants.priors["noise"])
+    observations = measurements_of(calibration.runs, constants.priors["noise"])
     spread = spread_of(constants, observations)
     missed = [one.value - job.expected(one, values) for one in observations]
     drift = triangle(spread)
@@ -104,8 +104,8 @@ def posterior(calibration: Calibration, constants: Parameters) -> Posterior:
 
 
 def _slopes(job: HostTraining, values: Mapping[str, float], logarithm: Logarithm) -> Vector:
-    now = logarithm(values)
+    value_now = logarithm(values)
     return [
-        width * (logarithm({**values, name: values[name] * math.exp(_STEP)}) - now) / _STEP
+        width * (logarithm({**values, name: values[name] * math.exp(_STEP)}) - value_now) / _STEP
         for name, width in zip(UNKNOWNS, job.widths(), strict=True)
     ]

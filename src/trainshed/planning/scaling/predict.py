@@ -1,6 +1,6 @@
-"""Predicts a job's step on a cluster with an interval and the bottleneck, or tells why not.
+"""Predicts a job's step on a cluster with an interval and the bottleneck, or says why it cannot.
 
-``reach`` gives the interval; docs/sources/planner.md 6 tells what is refused.
+``reach`` gives the interval; docs/sources/planner.md 6 lists the refusals.
 """
 
 import math
@@ -17,9 +17,9 @@ from trainshed.planning.scaling.reach import factors
 from trainshed.planning.scaling.step import Rates, StepParts
 from trainshed.planning.scaling.training import Strategy, Training
 
-#: Predictions beyond this multiple of the measured counts are marked, beyond the last refused.
+#: Predictions above these multiples of the measured counts are marked; above the last, refused.
 _FAR_ACCELERATORS, _FAR_HOSTS, _TOO_FAR = 8, 4, 64
-#: A step that loses less than this to everything else is compute-bound.
+#: A step is compute-bound if all other parts together take less than this share.
 _LOSS = 0.2
 _MEASURE = "measure it: trainshed plan calibrate"
 
@@ -123,7 +123,7 @@ def _unknown_exchange(calibration: Calibration, cluster: Cluster) -> NoPredictio
     return NoPrediction(
         field="gradient_bytes",
         message="the bytes that a step exchanges between hosts are unknown",
-        accepted="a calibration with --params, or one that has seen several hosts",
+        accepted="a calibration with --params, or with runs on several hosts",
         samples_per_s=_bounds(calibration, cluster),
     )
 
@@ -159,7 +159,7 @@ def _too_far(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
 
 
 def _bounds(calibration: Calibration, cluster: Cluster) -> tuple[float, float]:
-    """No gain over the largest count that was measured, and a gain in proportion."""
+    """Return the samples/s without gain over the largest measured count, and with full gain."""
     run = max(timed(calibration.runs), key=lambda run: run.accelerators)
     batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
     rate = run.accelerators * batch / run.step_s
@@ -220,5 +220,5 @@ def _whole_variable(training: Training, cluster: Cluster) -> bool:
 
 
 def _bytes_each(training: Training) -> float:
-    """Bytes of a parameter's gradient on the wire."""
+    """Return the bytes of one parameter's gradient."""
     return training.gradient_bytes / training.parameters if training.parameters else 4.0

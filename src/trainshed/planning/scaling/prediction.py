@@ -15,17 +15,17 @@ class Interval:
     high: float
 
     def times(self, factor: float) -> "Interval":
-        """All three multiplied by something positive."""
+        """Return the interval times a positive factor."""
         return Interval(low=self.low * factor, point=self.point * factor, high=self.high * factor)
 
     def inverse(self, numerator: float = 1.0) -> "Interval":
-        """``numerator`` over it: the ends change places."""
+        """Return ``numerator`` divided by the interval: low becomes high."""
         return Interval(
             low=numerator / self.high, point=numerator / self.point, high=numerator / self.low
         )
 
     def holds(self, value: float) -> bool:
-        """Whether a value lies inside."""
+        """Whether a value lies inside the interval."""
         return self.low <= value <= self.high
 
 
@@ -48,7 +48,7 @@ class Prediction:
     step_s: Interval
     samples_per_s: Interval
     speedup: Interval
-    """Times ``base_accelerators`` of what was measured, times their count."""
+    """The throughput over that of one accelerator at the smallest measured count."""
     efficiency: Interval
     """Throughput of an accelerator over that of one at the smallest measured count."""
     base_accelerators: int
@@ -64,9 +64,9 @@ class NoPrediction:
     """The reason why there is no prediction, with bounds if possible."""
 
     field: str
-    """The caller's field, as ``gpus``, ``hosts``, ``calibration``, ``strategy``."""
+    """The caller's field, such as ``gpus``, ``hosts``, ``calibration``, ``strategy``."""
     message: str
     accepted: str
     """The accepted values, or the command that measures what is missing."""
     samples_per_s: tuple[float, float] | None = None
-    """No gain and linear, where one count is known."""
+    """The samples/s without gain and with linear gain; None if nothing was measured."""

@@ -19,14 +19,14 @@ from trainshed.planning.scaling.training import Strategy, Training
 UNKNOWN_INSIDE_BYTES = 12e9
 UNKNOWN_NETWORK_BYTES = 1.25e9
 UNKNOWN_POD_BYTES = 3.125e9
-#: Host memory carries that many times what one PCIe link does.
+#: The bandwidth of host memory, as a multiple of one PCIe link's.
 _MEMORY_LINKS = 4
 _PCIE_BYTES = 12e9
 _GIGA_BITS = 1.25e8
-#: Below this a link is slow enough that stacks exchange after their compute, not beside it.
+#: Over links slower than this, in bytes/s, stacks exchange after their compute and not during it.
 _SLOW_BYTES = 1.5e8
 _SLOW_STACKS = ("gloo", "mpi")
-#: Accelerators that compute in halves are done sooner, and what they wait for shows more.
+#: Precisions of at most 16 bits: compute takes less time, so waiting is a larger share.
 _HALVES = frozenset({"amp", "amp_bf16", "amp_fp16", "fp16", "bf16", "fp8"})
 _ADAPTER_BYTES = 12.5e9
 _OVERLAP = (1.0, 6.0)
@@ -36,7 +36,7 @@ _LEAST_COMPUTE_S = 0.01
 def rates_of(
     constants: Parameters, training: Training, cluster: Cluster, values: Mapping[str, float]
 ) -> Rates:
-    """The rates of a job on hosts of a kind; ``values`` as in ``calibration.Fitted``."""
+    """Return the rates of a job on hosts of a kind; ``values`` as in ``calibration.Fitted``."""
     shares, host = constants.defaults, cluster.host
     usual = usual_values(constants, training, host)
     job_values = {**usual, **values}
@@ -47,7 +47,7 @@ def rates_of(
     naive = training.strategy is Strategy.PS_NAIVE
     server = cluster.server_gbps * _GIGA_BITS or wire
     nominal = host.inside_bytes or UNKNOWN_INSIDE_BYTES
-    alike = job_values["alpha_s"] / usual["alpha_s"]
+    latency_factor = job_values["alpha_s"] / usual["alpha_s"]
     return Rates(
         inside=nominal * shares["inside_nvlink" if _fast(host) else "inside_pcie"] * inside,
         network=wire * share * network,
@@ -59,7 +59,7 @@ def rates_of(
         sync_first=shares["sync_first"],
         stragglers=0.0 if training.asynchronous else job_values["delta"],
         latency_s=job_values["alpha_s"],
-        inside_latency_s=shares["inside_latency_s"] * alike,
+        inside_latency_s=shares["inside_latency_s"] * latency_factor,
         flat=shares["flat"],
         fixed_share=_fixed_share(constants, job_values),
         input_per_s=job_values.get("input_per_s", math.inf),
@@ -86,20 +86,20 @@ def network_bytes(host: HostKind) -> float:
 
 
 def at_batch(training: Training, batch: float) -> Training:
-    """The same training with other samples a step and accelerator."""
+    """Return the training with another batch per accelerator; 0 keeps the batch."""
     if batch in (0, training.batch_per_accelerator):
         return training
     return replace(training, batch_per_accelerator=batch)
 
 
 def compute_at(compute_s: float, training: Training, batch: float, fixed_share: float) -> float:
-    """Seconds of compute at another batch; a share of a step does not shrink with it."""
+    """Return the seconds of compute at another batch; ``fixed_share`` does not shrink with it."""
     ratio = batch / training.batch_per_accelerator if batch else 1.0
     return compute_s * (ratio + fixed_share) / (1 + fixed_share)
 
 
 def _network_share(constants: Parameters, host: HostKind) -> float:
-    """Of an adapter's rate; of a fast one less, up to the 100 Gbit/s of one adapter."""
+    """Return the share of a network's rate that software reaches: less on fast adapters."""
     if host.network in {"tcp", "dcn"}:
         return constants.defaults[f"network_{host.network}"]
     of_adapter = min(1.0, network_bytes(host) / _ADAPTER_BYTES)
@@ -112,7 +112,7 @@ def _fast(host: HostKind) -> bool:
 
 
 def _overlap(constants: Parameters, training: Training, host: HostKind) -> float:
-    """How far a stack hides its exchange behind its compute."""
+    """Return how much a stack overlaps its exchange with its compute (gamma)."""
     slow = any(name in training.stack.lower() for name in _SLOW_STACKS)
     slow |= 0 < host.network_bytes < _SLOW_BYTES
     return constants.defaults["overlap_slow" if slow else "overlap_fast"]
@@ -126,6 +126,6 @@ def _sync(constants: Parameters, training: Training, host: HostKind) -> float:
 
 
 def _fixed_share(constants: Parameters, values: Mapping[str, float]) -> float:
-    """What does not shrink with the batch: a share, and what any step takes at least."""
+    """Return the share of a step that does not shrink with the batch (mu, with a fixed time)."""
     more = constants.defaults["fixed_s"] / max(values.get("compute_s", math.inf), _LEAST_COMPUTE_S)
     return values["mu"] * (1 + more / constants.defaults["fixed_share"])

@@ -20,9 +20,9 @@ Count = tuple[int, int]
 
 _SERVERS = frozenset({Strategy.PS_CPU, Strategy.PS_GPU, Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE})
 _PCIE_BYTES = 24e9
-#: Of a class with few published points: spreads below and above.
+#: The spreads below and above for a class with few published points.
 _USUAL = (-1.3, 1.6)
-#: A run repeated on another day differs by as much, however steady its steps were.
+#: The factors by which a repeated run differs on another day, even with steady steps.
 _REPEATED = (0.98, 1.03)
 
 
@@ -58,7 +58,7 @@ def factors(
 def reach_of(
     training: Training, host: HostKind, measured: Collection[Count], target: Count
 ) -> Extrapolation:
-    """The kind of question; ``measured`` is not empty."""
+    """Return the kind of extrapolation; ``measured`` must not be empty."""
     if target in measured or _is_between(measured, target):
         return Extrapolation.BETWEEN
     if training.strategy in _SERVERS:
@@ -71,7 +71,7 @@ def reach_of(
 
 
 def _is_between(measured: Collection[Count], target: Count) -> bool:
-    """More hosts than were measured are further away than any count of accelerators."""
+    """Whether a target is between measured counts; never with more hosts than measured."""
     accelerators = [count for count, _ in measured]
     within = min(accelerators) < target[0] < max(accelerators)
     return within and target[1] <= max(hosts for _, hosts in measured)

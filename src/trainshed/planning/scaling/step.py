@@ -13,7 +13,7 @@ from trainshed.planning.scaling.training import Strategy, Training
 _GIGA_BITS = 1.25e8
 #: The synchronisation inside a host is given for eight accelerators: three doublings.
 _DOUBLINGS = 3
-#: Input is fetched beside the step: the slower of the two decides, but near each other both show.
+#: Input is fetched during the step: the slower of the two decides; if they are close, both count.
 INPUT_OVERLAP = 8.0
 
 
@@ -32,19 +32,19 @@ class Rates:
     servers: float
     """The rate of one parameter server's link (G_s)."""
     overlap: float
-    """1: exchange and compute follow each other; the larger, the more they overlap (gamma)."""
+    """1: the exchange follows the compute; with larger values they overlap more (gamma)."""
     sync: float
-    """Loss inside a host of eight (sigma)."""
+    """The share of compute that a host of eight loses (sigma)."""
     sync_first: float
-    """Its share that comes with the second accelerator (w)."""
+    """The share of ``sync`` that the second accelerator causes (w)."""
     stragglers: float
-    """Loss for each doubling of hosts (delta)."""
+    """The share of compute that each doubling of hosts loses (delta)."""
     latency_s: float
     """Seconds that each doubling of hosts adds to an exchange, each way (alpha)."""
     fixed_share: float
     """The share of a step at the measured batch that does not shrink with the batch (mu)."""
     inside_latency_s: float = 0.0
-    """For each doubling of accelerators inside a host."""
+    """Seconds that each doubling of accelerators inside a host adds to an exchange."""
     flat: float = 0.0
     """0: one ring over hosts after sums inside each; 1: one ring over all accelerators."""
     input_per_s: float = math.inf
@@ -63,22 +63,22 @@ class StepParts:
     input: float
 
     def seconds(self, overlap: float) -> float:
-        """The step: smooth maxima of compute and exchange, and of both and the input."""
+        """Return the seconds of a step, by smooth maxima of compute, exchange and input."""
         return smooth_maximum(self.fed(overlap), self.input, INPUT_OVERLAP)
 
     def fed(self, overlap: float) -> float:
-        """The step of a job that never waits for input."""
+        """Return the seconds of a step that does not wait for input."""
         return smooth_maximum(self.compute + self.sync, self.inside + self.network, overlap)
 
 
 def smooth_maximum(a: float, b: float, overlap: float) -> float:
-    """1: their sum; the larger the overlap, the more their maximum.  One is above 0."""
+    """Return the sum for ``overlap`` 1, nearly the maximum for large ones; one must be above 0."""
     most, least = max(a, b), min(a, b)
     return most * math.pow(1 + math.pow(least / most, overlap), 1 / overlap)
 
 
 def parts_of(training: Training, cluster: Cluster, rates: Rates, compute_s: float) -> StepParts:
-    """The parts of a step whose compute takes ``compute_s`` on one accelerator alone."""
+    """Return the parts of a step whose compute takes ``compute_s`` on one accelerator alone."""
     g, h = cluster.per_host, cluster.hosts
     doublings = math.log2(h) if h > 1 else 0.0
     first, rest = rates.sync_first * (g > 1), (1 - rates.sync_first) * math.log2(max(g, 1.0))
@@ -114,25 +114,25 @@ def _network(training: Training, cluster: Cluster, rates: Rates) -> float:  # no
     h, size = cluster.hosts, training.gradient_bytes
     if not size or (h == 1 and training.strategy is not Strategy.PS_NAIVE):
         return 0.0
-    around = _around(cluster, rates, size)
+    allreduce_s = _allreduce_s(cluster, rates, size)
     match training.strategy:
         case Strategy.FSDP:
-            return 1.5 * around
+            return 1.5 * allreduce_s
         case Strategy.ALLREDUCE_CPU:
-            return max(around, around * rates.network / rates.sums)
+            return max(allreduce_s, allreduce_s * rates.network / rates.sums)
         case Strategy.PS_DISTRIBUTED if cluster.servers:
             return max(size / rates.network, h * _largest_share(training, cluster) / rates.servers)
         case Strategy.PS_NAIVE:
             n = cluster.accelerators
             return n * _largest_share(training, cluster) / rates.servers if n > 1 else 0.0
         case Strategy.REDUCERS | Strategy.ALLREDUCE if cluster.reducers and cluster.reducer_gbps:
-            return around / gain(_nominal(cluster, rates))
+            return allreduce_s / gain(_nominal(cluster, rates))
         case _:
-            return around
+            return allreduce_s
 
 
 def _nominal(cluster: Cluster, rates: Rates) -> Links:
-    """Of workers and reducers alike: what software loses of a link, it loses of both."""
+    """Return the nominal links: software loses the same share of workers' and reducers'."""
     return Links(
         workers=cluster.hosts,
         worker_gbps=cluster.host.network_gbps or rates.network / _GIGA_BITS,
@@ -140,7 +140,7 @@ def _nominal(cluster: Cluster, rates: Rates) -> Links:
     )
 
 
-def _around(cluster: Cluster, rates: Rates, size: float) -> float:
+def _allreduce_s(cluster: Cluster, rates: Rates, size: float) -> float:
     """Return the seconds of an all-reduce of ``size`` bytes.
 
     Communication libraries lie between one ring over the hosts (``rates.flat`` is 0) and one ring

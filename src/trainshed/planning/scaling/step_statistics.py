@@ -21,11 +21,11 @@ class StepStatistics:
     warm_up: int
     """The number of warm-up steps before them."""
     step_s: float
-    """Their median, seconds."""
+    """The median of the steady steps, in seconds."""
     p10_s: float
     p90_s: float
     wait_share: float
-    """The share of their time spent waiting for input."""
+    """The share of the steps' time spent waiting for input."""
 
     @property
     def uncertainty(self) -> float:

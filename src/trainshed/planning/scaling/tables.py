@@ -1,8 +1,8 @@
 """Reads tables of measurements: curves, results, pairs, and cards of models and systems.
 
-A pair is a job with synthetic and with real data.  One reader takes the published tables of
-``benchmarks/scaling`` (columns: its README) and a user's own: TOML text in, values out.  A fault
-names the row and the column; faulty rows are left out, and the others are read.
+A pair is a job with synthetic and with real data.  The same reader reads the published tables of
+``benchmarks/scaling`` (columns: its README) and a user's own TOML files.  A fault names the row and
+the column; wrong rows are left out.
 """
 
 import tomllib
@@ -14,7 +14,7 @@ from typing import Any, Final
 from trainshed.model.faults import UsageFault
 from trainshed.model.texts import count_noun, shorten_repr
 
-#: A fit of so many points takes seconds, and its time grows faster than their number.
+#: The most points of a curve: a fit of so many points takes seconds.
 POINTS_MAX: Final = 256
 #: Neighbouring points further apart than this, per accelerator, are in two units.
 _UNIT_JUMP: Final = 100.0
@@ -28,7 +28,7 @@ class Point:
     accelerators: int
     hosts: int
     throughput: float
-    """Of the whole job."""
+    """The throughput of the whole job."""
     batch: float = 0.0
     """Samples of one accelerator in one step; 0 where the source does not print it."""
 
@@ -146,7 +146,7 @@ class Tables:
     """A sentence for each row that was not read."""
 
     def over(self, others: "Tables") -> "Tables":
-        """These rows, with the others' cards for what has none here."""
+        """Return these tables, with cards of ``others`` for names without a card in these."""
         return Tables(
             series=self.series,
             results=self.results,
@@ -180,7 +180,7 @@ def read(texts: Mapping[str, str]) -> Tables:
             entries[kind].append(_KINDS[kind].build(row))
     series = tuple(entries["series"])
     return Tables(
-        series=_once(series, faults),
+        series=_drop_duplicates(series, faults),
         results=tuple(entries["result"]),
         pairs=tuple(entries["pair"]),
         models={card.name: card for card in entries["model"]},
@@ -214,18 +214,18 @@ def _where(name: str, kind: str, place: int, row: Mapping[str, Any]) -> str:
     return f"{name}, {kind} {own if isinstance(own, str) and own else place}"
 
 
-def _once(series: tuple[Series, ...], faults: list[str]) -> tuple[Series, ...]:
+def _drop_duplicates(series: tuple[Series, ...], faults: list[str]) -> tuple[Series, ...]:
     """Return the first curve of each id; each further one is a fault."""
     by_id: dict[str, Series] = {}
     for curve in series:
         if curve.id in by_id:
-            faults.append(f"series {curve.id}: id is there twice; each curve has its own")
+            faults.append(f"series {curve.id}: id is given twice; each curve needs its own")
         by_id.setdefault(curve.id, curve)
     return tuple(by_id.values())
 
 
 _LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**7
-# What a column may hold: a check gives None, or what would be accepted.
+# Checks of a column's value: None if it is valid, else the accepted values.
 _Check = Callable[[Any], str | None]
 
 
@@ -243,8 +243,8 @@ def _flag(value: Any) -> str | None:
 
 def _is_number(value: Any) -> bool:
     """Whether a number has a plausible size, in any unit."""
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_one and (value == 0 or _LEAST <= abs(value) <= _MOST)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and (value == 0 or _LEAST <= abs(value) <= _MOST)
 
 
 def _positive(value: Any) -> str | None:
@@ -286,14 +286,14 @@ def _points(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    needed: Mapping[str, _Check]
-    others: Mapping[str, _Check]
+    required: Mapping[str, _Check]
+    optional: Mapping[str, _Check]
     build: Callable[[Mapping[str, Any]], Any]
 
 
 def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
-    checks = {**_KINDS[kind].needed, **_KINDS[kind].others}
-    yield from (f"{where}: {name} is missing" for name in _KINDS[kind].needed if name not in row)
+    checks = {**_KINDS[kind].required, **_KINDS[kind].optional}
+    yield from (f"{where}: {name} is missing" for name in _KINDS[kind].required if name not in row)
     for name, value in row.items():
         if name not in checks:
             yield f"{where}: there is no column {name}; there are {_join_names(checks)}"
@@ -315,7 +315,9 @@ def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(batches, list) and len(batches) != len(points):
         yield f"{where}: local_batch has {len(batches)} values for {len(points)} points"
     if not wrong:
-        yield from (sentence for two in pairwise(points) for sentence in _beside(where, *two))
+        yield from (
+            sentence for two in pairwise(points) for sentence in _contradictions(where, *two)
+        )
 
 
 def _faults_of_point(where: str, point: list[Any]) -> Iterator[str]:
@@ -329,12 +331,12 @@ def _faults_of_point(where: str, point: list[Any]) -> Iterator[str]:
         yield f"{where}: points: throughput must be {accepted}, got {shorten_repr(throughput)}"
 
 
-def _beside(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
+def _contradictions(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
     """Yield the faults of two neighbouring points that contradict each other."""
     count, count_after = (int(before[0]), int(before[1])), (int(after[0]), int(after[1]))
     if count == count_after:
         hosts_text = count_noun(count[1], "host")
-        yield f"{where}: points: {count[0]} accelerators on {hosts_text} are there twice"
+        yield f"{where}: points: {count[0]} accelerators on {hosts_text} are given twice"
         return
     if count > count_after:
         yield f"{where}: points: {count_after[0]} accelerators stand after {count[0]}; sort them"
@@ -343,7 +345,7 @@ def _beside(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
     if gain > _UNIT_JUMP * ideal or gain < 1 / _UNIT_JUMP:
         yield (
             f"{where}: points: throughput goes from {before[2]:g} to {after[2]:g} between"
-            f" {before[0]} and {after[0]} accelerators: one unit for all points, that of metric"
+            f" {before[0]} and {after[0]} accelerators: use one unit for all points"
         )
 
 
@@ -363,8 +365,8 @@ def _series(row: Mapping[str, Any]) -> Series:
 
 _KINDS: Final[Mapping[str, _Kind]] = {
     "series": _Kind(
-        needed={"id": _name, "points": _points},
-        others={
+        required={"id": _name, "points": _points},
+        optional={
             **dict.fromkeys(("family", "system", "model", "framework", "strategy"), _text),
             **dict.fromkeys(("precision", "scaling", "source", "note"), _text),
             **dict.fromkeys(("suspect", "verified"), _flag),
@@ -377,12 +379,12 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         build=_series,
     ),
     "result": _Kind(
-        needed={
+        required={
             **dict.fromkeys(("round", "submitter", "system", "benchmark"), _name),
             **dict.fromkeys(("accelerators", "hosts"), _count),
             **dict.fromkeys(("minutes", "global_batch"), _positive),
         },
-        others={
+        optional={
             "accelerator": _text,
             "runs": _count,
             **dict.fromkeys(("minutes_min", "minutes_max"), _rate),
@@ -391,32 +393,32 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         build=lambda row: TrainingResult(**row),
     ),
     "pair": _Kind(
-        needed={
+        required={
             **dict.fromkeys(("cpu", "model"), _name),
             "accelerators": _count,
             **dict.fromkeys(("synthetic", "real"), _positive),
         },
-        others=dict.fromkeys(("strategy", "preprocessing", "source"), _text),
+        optional=dict.fromkeys(("strategy", "preprocessing", "source"), _text),
         build=lambda row: Pair(**row),
     ),
     "model": _Kind(
-        needed={"name": _name, "params": _positive},
-        others={"largest": _rate, "dense": _flag, "src": _text},
+        required={"name": _name, "params": _positive},
+        optional={"largest": _rate, "dense": _flag, "src": _text},
         build=lambda row: ModelCard(**row),
     ),
     "system": _Kind(
-        needed={"name": _name, "accelerator": _name, "per_host": _count},
-        others={
+        required={"name": _name, "accelerator": _name, "per_host": _count},
+        optional={
             **dict.fromkeys(("intra", "network", "src"), _text),
             "network_gbps": _rate,
         },
         build=lambda row: SystemCard(**row),
     ),
     "intra": _Kind(
-        needed={"name": _name, "gbytes": _positive},
-        others={"src": _text},
+        required={"name": _name, "gbytes": _positive},
+        optional={"src": _text},
         build=lambda row: LinkCard(**row),
     ),
 }
-#: Tables that only people read.
+#: Tables for people, which are not read.
 _NOTES: Final = frozenset({"record", "example"})

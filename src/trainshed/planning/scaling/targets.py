@@ -1,9 +1,8 @@
-"""How much training a target takes: E(B) = E0 (1 + B/Bc) samples with a global batch B.
+"""The training that a target quality needs: E(B) = E0 (1 + B/Bc) samples with a global batch B.
 
 Its steps are S(B) = E(B) / B.  A batch far below Bc (the critical batch) wastes nothing; far above
-it, each step does no more than a smaller one would.  Bc belongs to a workload and its recipe
-(optimizer, schedule), so that nothing is assumed where neither was seen: two finished runs
-determine both numbers.
+it, each step does no more than a smaller one would.  Bc depends on a workload and its recipe
+(optimizer, schedule), so no value is assumed: two finished runs determine E0 and Bc.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ class ToTarget:
     batch: float
     """The samples of one step on all accelerators."""
     amount: float
-    """Samples, or epochs: one unit for all."""
+    """The amount in samples or in epochs; all runs must use the same unit."""
     origin: str = ""
     """Runs of one origin (a round, a submitter) are more alike than others."""
 
@@ -48,8 +47,8 @@ def two_runs(first: ToTarget, second: ToTarget) -> Recipe:
     small, large = sorted((first, second), key=lambda run: run.batch)
     if large.batch < _APART * small.batch:
         raise ValueError(
-            f"batches {small.batch:g} and {large.batch:g} are too close to tell the critical"
-            f" batch: one is to be {_APART:g} times the other or more"
+            f"batches {small.batch:g} and {large.batch:g} are too close to compute the critical"
+            f" batch: one must be at least {_APART:g} times the other"
         )
     slope = (large.amount - small.amount) / (large.batch - small.batch)
     least = small.amount - slope * small.batch

@@ -5,14 +5,14 @@ from enum import StrEnum
 
 
 class Strategy(StrEnum):
-    """How gradients or variables are exchanged (docs/sources/planner.md 3)."""
+    """The way in which gradients or variables are exchanged (docs/sources/planner.md 3)."""
 
     ALLREDUCE = "allreduce"
     """Rings or trees among the accelerators; NCCL, Horovod, DDP, Mirrored, MultiWorkerMirrored."""
     ALLREDUCE_CPU = "allreduce-cpu"
-    """The same, summed in host memory."""
+    """All-reduce that sums in host memory."""
     FSDP = "fsdp"
-    """Shards of the parameters too; ZeRO 3."""
+    """All-reduce with sharded parameters; ZeRO 3."""
     PS_CPU = "ps-cpu"
     """One host; variables in its memory."""
     PS_GPU = "ps-gpu"
@@ -43,7 +43,7 @@ class Training:
     precision: str = "fp32"
     strategy: Strategy = Strategy.ALLREDUCE
     stack: str = ""
-    """Framework and version, as ``torch 2.13.0``; empty where unknown."""
+    """Framework and version, such as ``torch 2.13.0``; empty where unknown."""
     data: str = "real"
     """``real`` if an input pipeline delivers the data, else ``synthetic``."""
     asynchronous: bool = False

@@ -14,20 +14,20 @@ from trainshed.planning.scaling.fitting import calibrated
 
 #: The weight of all earlier jobs on a cluster beside the newest one.
 FORGETTING: Final = 0.7
-#: Runs of jobs: so many are fitted in a tenth of a second of pure Python, 64 in five times that.
+#: The most runs of jobs in a calibration: pure Python fits them in a tenth of a second.
 JOBS_MAX: Final = 12
 
 
 def add_run(calibration: Calibration, run: Run) -> Calibration:
     """Add a job to a calibration.  Raises ValueError for a run without a step.
 
-    Clusters and batches of the newest jobs are remembered; what short runs measured is never lost.
+    The calibration keeps all short runs, and the runs of the newest jobs.
     """
     if run.kind is not RunKind.JOB or not 0 < run.step_s < math.inf:
         raise ValueError(f"a job's run must have a step's time above 0, got {run.step_s}")
-    before = [earlier for earlier in calibration.runs if _is_like(calibration, earlier, run)]
-    others = _limit_runs([earlier for earlier in calibration.runs if earlier not in before])
-    newest = _blend(before[-1], run) if before else run
+    same_runs = [earlier for earlier in calibration.runs if _is_like(calibration, earlier, run)]
+    others = _limit_runs([earlier for earlier in calibration.runs if earlier not in same_runs])
+    newest = _blend(same_runs[-1], run) if same_runs else run
     refit = calibrated(calibration.training, calibration.host, [*others, newest])
     return replace(
         refit, trainer_digest=calibration.trainer_digest, date=run.date or calibration.date
@@ -35,14 +35,14 @@ def add_run(calibration: Calibration, run: Run) -> Calibration:
 
 
 def _limit_runs(runs: Sequence[Run]) -> list[Run]:
-    """All short runs, and the newest ones of jobs, so that there is room for one more."""
+    """Return all short runs and the newest runs of jobs, with room for one more."""
     jobs = [run for run in runs if run.kind is RunKind.JOB]
     short = [run for run in runs if run.kind is not RunKind.JOB]
     return [*short, *jobs[1 - JOBS_MAX :]]
 
 
 def _is_like(calibration: Calibration, one: Run, other: Run) -> bool:
-    """Whether it is a job's on the same cluster with the same batch."""
+    """Whether ``one`` is a job's run on the same cluster and with the same batch as ``other``."""
     usual = calibration.training.batch_per_accelerator
     places = [
         (run.accelerators, run.hosts, run.batch_per_accelerator or usual) for run in (one, other)
@@ -51,9 +51,9 @@ def _is_like(calibration: Calibration, one: Run, other: Run) -> bool:
 
 
 def _blend(old: Run, new: Run) -> Run:
-    """Means of logarithms, so that twice as fast and twice as slow weigh the same.
+    """Return the mean of two runs by logarithms: twice as fast and half as fast weigh the same.
 
-    Jobs that differ by more than their steps do spread the next one's as far as they differ.
+    If the jobs differ by more than their steps do, the spread is the difference of the jobs.
     """
     share = FORGETTING / (1 + FORGETTING)
     both = old.step_s, new.step_s

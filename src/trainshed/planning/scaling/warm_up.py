@@ -1,14 +1,16 @@
-"""Where a training has become steady: compilers and libraries choose their kernels in early steps.
+"""Finds the step at which a training becomes steady.
 
-The rule is MSER (marginal standard error): the warm-up ends where the mean of what is left is known
-best.  It takes any number of levels, and no constant.
+Compilers and libraries choose their kernels in early steps, which are therefore slower.
+
+The rule is MSER (marginal standard error): the warm-up ends where the mean of the later steps is
+most certain.  The rule works for any number of levels and has no constant.
 """
 
 import math
 from collections.abc import Sequence
 from statistics import median
 
-#: A step that took so many times the median is an accident, and counts as that many.
+#: A step that took longer than this many times the median counts as this many.
 _ACCIDENT = 3.0
 
 
