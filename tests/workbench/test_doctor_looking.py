@@ -77,7 +77,7 @@ def test_only_the_end_of_the_last_segment_may_be_torn():
 def test_much_damage_is_counted():
     log = log_of([b"x\n"] * 100)
     assert len(log.wrong) == 4
-    assert log.wrong[-1] == "and 97 more like it"
+    assert log.wrong[-1] == "and 97 more faults"
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,13 @@ class Backup:
 
     release: str
     time: str
-    """The time of its start (RFC 3339)."""
+    """The time at which the backup began (RFC 3339)."""
     data_dir: str
     jobs: int
     files: int
     bytes: int
     buckets: bool
-    """Whether it has the objects of buckets."""
+    """Whether the backup has the objects of buckets."""
     remarks: list[str] = field(default_factory=list)
     """Sentences on files that were left out or changed."""
 
@@ -60,7 +60,7 @@ class Restored(NamedTuple):
 
     backup: Backup
     before: Path | None
-    """The path of the earlier database."""
+    """The new path of the earlier database; None if there was none."""
     remarks: list[str]
     """Sentences on files that were not restored."""
 
@@ -77,9 +77,12 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
     rows = _read_rows(target / DATABASE)
     size, digest = _measure(target, DATABASE)
     uids = {str(job.uid) for job in rows.jobs}
-    own = _own_names(data_dir, url, buckets=buckets)
+    is_left_out = _exclusion(data_dir, url, buckets=buckets)
     remarks = Remarks()
-    files = [Copied(DATABASE, size, digest), *_copy_data(data_dir, target, uids, own, remarks)]
+    files = [
+        Copied(DATABASE, size, digest),
+        *_copy_data(data_dir, target, uids, is_left_out, remarks),
+    ]
     write_first(target / _FILES, "".join(f"{json.dumps(file)}\n" for file in files).encode())
     manifest = Backup(
         release=__version__,
@@ -110,11 +113,11 @@ def wrong(folder: Path) -> Iterator[str]:
             if (why := _find_fault(folder, file))
         ]
     except (OSError, ValueError, TypeError) as error:
-        yield f"it is not complete, or its description cannot be read ({error})"
+        yield f"a file is missing, or the description cannot be read ({error})"
         return
     yield from bad[:_NAMED_MAX]
     if len(bad) > _NAMED_MAX:
-        yield f"and {len(bad) - _NAMED_MAX} more like it"
+        yield f"and {len(bad) - _NAMED_MAX} more faults"
 
 
 def read(folder: Path) -> Backup:
@@ -148,7 +151,7 @@ def _put_database_back(copy: Path, path: Path, owner: os.stat_result) -> None:
     draft.unlink(missing_ok=True)
     with copy.open("rb") as source, draft.open("xb") as target:
         os.fchmod(target.fileno(), 0o600)
-        if os.geteuid() == 0:  # the server's, also where root puts it back for the server
+        if os.geteuid() == 0:  # the server must own the file, also if root restores it
             os.fchown(target.fileno(), owner.st_uid, owner.st_gid)
         copy_file(source, target)
         target.flush()
@@ -157,13 +160,13 @@ def _put_database_back(copy: Path, path: Path, owner: os.stat_result) -> None:
 
 
 def _put_back(folder: Path, data_dir: Path, remarks: Remarks) -> None:
-    own = {DATABASE, BACKUP_FILE, _FILES}
-    is_there = _job_folders(data_dir)
+    backup_names = {DATABASE, BACKUP_FILE, _FILES}
+    existing_jobs = _job_folders(data_dir)
 
     def is_wanted(name: str, _kind: FileKind) -> bool:
         parts = name.split("/")
-        is_kept_job = len(parts) == 2 and parts[0] == "jobs" and parts[1] in is_there  # noqa: PLR2004
-        return name not in own and not is_kept_job
+        is_existing_job = len(parts) == 2 and parts[0] == "jobs" and parts[1] in existing_jobs  # noqa: PLR2004
+        return name not in backup_names and not is_existing_job
 
     for _ in copy_tree(folder, data_dir, is_wanted, remarks):
         pass
@@ -190,8 +193,8 @@ def _make_empty(target: Path, data_dir: Path) -> None:
         raise UsageFault(f"{target} is not empty; name a new folder for each backup")
 
 
-def _own_names(data_dir: Path, url: str, *, buckets: bool) -> Callable[[str], bool]:
-    """Whether a name of the data directory is left out of backups."""
+def _exclusion(data_dir: Path, url: str, *, buckets: bool) -> Callable[[str], bool]:
+    """Return a function that says whether backups leave out a name of the data directory."""
     left_out = _OF_A_SERVER if buckets else _OF_A_SERVER | {"buckets"}
     path = backup.database_path(url)
     is_inside = path.parent.resolve() == data_dir.resolve()
@@ -260,5 +263,5 @@ def _measure(folder: Path, name: str, digest: str = "") -> tuple[int, str]:
 
 
 def as_json(manifest: Backup) -> Mapping[str, object]:
-    """A backup for scripts."""
+    """Return a backup as JSON fields, for scripts."""
     return {json_name(name): value for name, value in asdict(manifest).items()}

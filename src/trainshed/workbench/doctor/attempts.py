@@ -189,7 +189,7 @@ def _overfull(node: Node, seats: list[SeatFacts]) -> Iterator[str]:
 
 @check("gpus-not-shared", "No GPU belongs to two attempts that live.", CheckPart.PROCESSES)
 def gpus_not_shared(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Match by the device's own id, independent of CUDA_VISIBLE_DEVICES."""
+    """Find shared GPUs by the device's own id, independent of CUDA_VISIBLE_DEVICES."""
     users: dict[str, set[AttemptKey]] = defaultdict(set)
     for process in snapshot.processes:
         for device in process.devices:
@@ -204,7 +204,7 @@ def gpus_not_shared(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             )
 
 
-@check("programs-behind-walls", "Programs of jobs reach nothing of other projects.", CheckPart.ROWS)
+@check("programs-behind-walls", "Programs cannot access other projects.", CheckPart.ROWS)
 def programs_behind_walls(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find nodes that run programs without isolation."""
     for row in snapshot.rows.nodes:
@@ -227,7 +227,7 @@ def jobs_have_networks(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 subject=f"{row.node.name}: {kind}",
                 text=f"jobs of node {row.node.name} have the network of the machine: {why}",
-                advice="see docs/reference/isolation.md#network for what networks of jobs need, or "
+                advice="see docs/reference/isolation.md#network for the requirements, or "
                 'set [isolation] network = "host"',
                 is_failure=False,
             )
@@ -235,7 +235,7 @@ def jobs_have_networks(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check(
     "networks-end-with-jobs",
-    "Nothing of a job's network is left when its supervisor is gone.",
+    "A job's network is removed when its supervisor ends.",
     CheckPart.PROCESSES,
 )
 def networks_end_with_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
@@ -258,13 +258,13 @@ def networks_end_with_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     "ports-are-held", "A server's ports stay open while it is away and jobs run on.", CheckPart.WORK
 )
 def ports_are_held(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Find a noted holder that has ended; with systemd no holder is noted."""
+    """Find a recorded holder of ports that has ended; with systemd none is recorded."""
     is_at_work = snapshot.server_pid or any(folder.is_held for folder in snapshot.folders.values())
     if snapshot.lost_holder is not None and is_at_work:
         yield DoctorFinding(
             subject=f"holder: {snapshot.lost_holder}",
             text=f"process {snapshot.lost_holder}, which held the ports of the server, has ended",
-            advice="the server starts another within a minute, or its log says why it cannot"
+            advice="the server starts another holder within a minute; if not, read its log"
             if snapshot.server_pid
             else "start the server before a program of a job gets its ports",
             is_failure=False,
@@ -273,7 +273,7 @@ def ports_are_held(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check(
     "leftovers-can-be-ended",
-    "What a killed supervisor leaves can be ended, whatever it has become.",
+    "Processes that a killed supervisor leaves can always be ended.",
     CheckPart.ROWS,
 )
 def leftovers_can_be_ended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
@@ -307,8 +307,10 @@ def _folders(snapshot: Snapshot) -> Iterator[tuple[AttemptKey, FolderFacts, JobF
 def _is_here(snapshot: Snapshot, job: JobFacts) -> bool:
     """Return whether the local engine runs the job's replicas on this machine."""
     rows = snapshot.rows
-    own = {row.node.name for row in rows.nodes if row.engine == LOCAL.name} & {snapshot.machine}
-    return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
+    local_nodes = {row.node.name for row in rows.nodes if row.engine == LOCAL.name} & {
+        snapshot.machine
+    }
+    return any(seat.node in local_nodes for seat in rows.attempts.get(job.key, ()))
 
 
 def _survivor(process: LivingProcess, job: JobFacts, why: str) -> DoctorFinding:

@@ -17,13 +17,13 @@ from trainshed.workbench.doctor.snapshot import (
 
 _NS: Final = 1_000_000_000
 _DAY_NS: Final = 86_400 * _NS
-#: How long ago a jump of the clock may be and still be reported.
+#: The greatest age of a clock jump that is reported.
 _JUMPS_NS: Final = 7 * _DAY_NS
 #: Values below MIN are failures: the server soon stops working.  Values below LOW are noted.
 FREE_BYTES_MIN, FREE_BYTES_LOW = 64 << 20, 1 << 30
 FREE_FILES_MIN, FREE_FILES_LOW = 1_000, 20_000
 FILES_MIN, FILES_LOW = 256, 1_024
-#: Clocks that differ by less agree.
+#: The most seconds by which two clocks may differ.
 SKEW_S_MAX: Final = 5.0
 
 
@@ -72,8 +72,8 @@ def records_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check(
     "secrets-are-private",
-    "Secrets, jobs' folders, uploads, caches and sockets are their owner's alone, buckets their "
-    "group's.",
+    "Only the owner can use secrets, jobs' folders, uploads, caches and sockets; only the group "
+    "can use buckets.",
     CheckPart.DISK,
 )
 def secrets_are_private(snapshot: Snapshot) -> Iterator[DoctorFinding]:
@@ -124,16 +124,14 @@ def buckets_have_projects(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             )
 
 
-@check(
-    "uploads-are-finished", "Uploads that were begun are finished or cleared away.", CheckPart.DISK
-)
+@check("uploads-are-finished", "No unfinished upload is left.", CheckPart.DISK)
 def uploads_are_finished(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find unfinished uploads, which the next upload removes."""
     old = snapshot.disk.old_uploads if snapshot.disk else ()
     if old:
         yield DoctorFinding(
             subject="uploads",
-            text=f"{len(old)} uploads were begun and never finished, such as {old[0]}",
+            text=f"{len(old)} uploads were never finished, such as {old[0]}",
             advice="the next upload removes them",
             is_failure=False,
         )
@@ -145,7 +143,7 @@ def notes_are_readable(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     for path in snapshot.disk.unreadable_notes if snapshot.disk else ():
         yield DoctorFinding(
             subject=path,
-            text=f"{path} cannot be read: the object is there, its metadata is not",
+            text=f"{path} cannot be read: the object has no metadata",
             advice="remove the file; then set the metadata again, or store the object again",
         )
 
@@ -190,14 +188,14 @@ def files_can_be_opened(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             subject="files",
             text=f"{subject} may have {snapshot.files_max} files open at once",
-            advice="raise it where the server is started: ulimit -n 65536, or LimitNOFILE=",
+            advice="raise the limit where the server starts: ulimit -n 65536, or LimitNOFILE=",
             is_failure=snapshot.files_max < FILES_MIN,
         )
 
 
 @check("clocks-agree", "The clocks of machine, files and database agree.")
 def clocks_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Compare clocks.  Setting one back does not harm jobs, but shows wrong times."""
+    """Compare clocks.  A clock that was set back does not harm jobs, but shows wrong times."""
     ahead = {
         "the newest file": snapshot.disk.future_s if snapshot.disk else 0.0,
         "the newest event": _ahead_s(snapshot),

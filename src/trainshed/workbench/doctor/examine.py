@@ -16,8 +16,8 @@ from trainshed.workbench.doctor.snapshot import (
 
 CHECKS: Final[tuple[Check, ...]] = (*jobs.CHECKS, *attempts.CHECKS, *disk.CHECKS)
 
-#: A server and its supervisors go on working during the checks: only what three snapshots in a row
-#: show is reported.
+#: A server and its supervisors keep working during the checks, so only findings of three snapshots
+#: in a row are reported.
 LOOKS: Final = 3
 PAUSE_S: Final = 1.0
 
@@ -97,10 +97,10 @@ def results_of(snapshot: Snapshot) -> tuple[CheckResult, ...]:
 def keep_confirmed(
     before: Sequence[CheckResult], after: Sequence[CheckResult]
 ) -> tuple[CheckResult, ...]:
-    """Return the later results, without findings that were not there before."""
+    """Return the later results, with only the findings that the earlier results have too."""
     return tuple(
-        replace(now, findings=tuple(_keep_repeated(then.findings, now.findings)))
-        for then, now in zip(before, after, strict=True)
+        replace(later, findings=tuple(_keep_repeated(earlier.findings, later.findings)))
+        for earlier, later in zip(before, after, strict=True)
     )
 
 

@@ -20,7 +20,7 @@ from trainshed.workbench.doctor.snapshot import (
 )
 
 _NS: Final = 1_000_000_000
-#: How long an immediate action of a server may take on a very busy machine.
+#: The most seconds of an immediate action of a server on a very busy machine.
 LATE_S: Final = 60.0
 
 _REPORT: Final = "this should not happen: please report it with the output of trainshed jobs events"
@@ -107,7 +107,7 @@ def _wrong_seats(rows: RowsFacts, key: AttemptKey) -> str:
 
 @check("database-is-sound", "The database reports no damage.", CheckPart.ROWS)
 def database_is_sound(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Check its pages, and the references between its rows."""
+    """Check the pages of the database, and the references between its rows."""
     for text in snapshot.rows.damage:
         yield DoctorFinding(
             subject=text,

@@ -176,7 +176,7 @@ def _folders(
     for uid in _numbers(root):
         for attempt in _numbers(root / str(uid)):
             path = root / str(uid) / str(attempt)
-            with suppress(FileNotFoundError):  # forgotten meanwhile
+            with suppress(FileNotFoundError):  # deleted meanwhile
                 key = AttemptKey(uid, attempt)
                 yield key, _folder(path, root, attended.get(key))
 
@@ -209,11 +209,14 @@ def _disk(data_dir: Path, now_s: float) -> DiskFacts:
 
 
 def _open_modes(data_dir: Path) -> Iterator[tuple[str, int]]:
-    """Check modes in the data directory, of supervisors' sockets and the cache of environments."""
-    own = [*data_dir.glob("jobs/*/*/control"), default_cache_dir()]
+    """Yield the paths that other users can use, with their modes.
+
+    These are paths in the data directory, supervisors' sockets and caches of environments.
+    """
+    private_paths = [*data_dir.glob("jobs/*/*/control"), default_cache_dir()]
     if (user_cache_dir := cache_dir(os.environ)) is not None:
-        own.append(user_cache_dir)
-    open_paths = [path for path in own if path.exists() and _mode(path) & _OTHERS]
+        private_paths.append(user_cache_dir)
+    open_paths = [path for path in private_paths if path.exists() and _mode(path) & _OTHERS]
     for path in dict.fromkeys([*open_to_others(data_dir), *open_paths]):
         with suppress(FileNotFoundError):
             yield str(path), _mode(path)
@@ -274,7 +277,7 @@ def _changed_s(path: Path) -> float:
 
 _RECORDS_BYTES_MAX: Final = 1 << 26
 _LINE_BYTES_MAX: Final = 1 << 24
-#: How many faults of a file are listed; the others are counted.
+#: The number of faults of a file that are listed; the others are counted.
 _NAMED_MAX: Final = 3
 #: The beginning of every record: an incomplete line that begins so was torn, and is ignored.
 _RECORD_HEAD: Final = b'{"is": "'
@@ -357,4 +360,4 @@ def read_records(data: bytes) -> tuple[tuple[Mapping[str, Any], ...], tuple[str,
 def _limit_faults(faults: list[str]) -> Iterator[str]:
     yield from faults[:_NAMED_MAX]
     if len(faults) > _NAMED_MAX:
-        yield f"and {len(faults) - _NAMED_MAX} more like it"
+        yield f"and {len(faults) - _NAMED_MAX} more faults"

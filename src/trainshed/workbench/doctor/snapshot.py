@@ -24,7 +24,7 @@ class JobFacts:
     name: str
     state: JobState
     attempt: int
-    """The number of the newest one; 0 before the first."""
+    """The number of the newest attempt; 0 before the first."""
     holds: bool
     """Whether the newest attempt holds its places."""
     create_ns: int
@@ -32,15 +32,16 @@ class JobFacts:
     end_ns: int | None
     has_error: bool
     is_explained: bool
-    """Whether it has an explanation for waiting."""
+    """Whether the job has an explanation for waiting."""
     owner: str | None
-    """The server that reconciles it."""
+    """The server that reconciles the job; None if no server does."""
     is_study: bool = False
-    """Whether it is a tuning job, which has no seats; the jobs of its trials have them."""
+    """Whether the job is a tuning job; the jobs of its trials have seats, the job itself has
+    none."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended for good."""
+        """Whether the job has ended."""
         return self.state in FINAL
 
     @property
@@ -49,13 +50,13 @@ class JobFacts:
 
     @property
     def label(self) -> str:
-        """Its name in findings."""
+        """The name of the job in findings."""
         return f"{self.name} ({self.uid}/{self.attempt}, {self.state.value})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeatFacts:
-    """The place of one replica, and its demand."""
+    """The node of one replica, and its demand."""
 
     node: str
     engine: str = ""
@@ -81,11 +82,11 @@ class RowsFacts:
     stamps: Mapping[int, int] = field(default_factory=dict)
     """The time of each job's last event; jobs without events are left out."""
     leases: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
+    """(holder, end in nanoseconds) by the lease's name: ``server:NAME`` or ``scheduler``."""
     buckets: frozenset[str] = frozenset()
     """Buckets that have a project."""
     jumps: Sequence[ClockJump] = ()
-    """How the clock has jumped while no server used the database."""
+    """The jumps of the clock while no server used the database."""
     damage: Sequence[str] = ()
     """Damage that the database reports."""
 
@@ -109,7 +110,7 @@ class FolderFacts:
     path: Path
     is_private: bool = True
     is_held: bool = False
-    """Whether its supervisor runs."""
+    """Whether the supervisor of the attempt runs."""
     suspended: int | None = None
     """The pid of its supervisor, if that process is suspended."""
     records: tuple[Mapping[str, Any], ...] = ()
@@ -117,13 +118,13 @@ class FolderFacts:
     log: LogFacts = field(default_factory=LogFacts)
 
     def has(self, *kinds: str) -> bool:
-        """Whether one of these records is there."""
+        """Whether there is a record of one of these kinds."""
         return any(record.get("is") in kinds for record in self.records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFacts:
-    """The data directory beside its attempts."""
+    """The data directory without the folders of attempts."""
 
     free_bytes: int
     free_files: int | None
@@ -131,7 +132,7 @@ class DiskFacts:
     open_modes: Mapping[str, int] = field(default_factory=dict)
     """Modes of private files that other users may read, by name."""
     future_s: float = 0.0
-    """By how many seconds its newest file is ahead of the clock."""
+    """The seconds by which the newest file is ahead of the clock."""
     buckets: tuple[str, ...] = ()
     """The folders of buckets."""
     old_uploads: tuple[str, ...] = ()
@@ -150,9 +151,9 @@ class Snapshot:
     machine: str
     """The name of this machine as a node."""
     server_pid: int | None
-    """The server of the data directory, if it runs."""
+    """The pid of the data directory's server; None if no server runs."""
     files_max: int
-    """How many files the server, or a new one, may have open."""
+    """The number of files that the server, or a new one, may have open."""
     rows: RowsFacts = field(default_factory=RowsFacts)
     folders: Mapping[AttemptKey, FolderFacts] = field(default_factory=dict)
     processes: tuple[LivingProcess, ...] = ()
@@ -175,7 +176,7 @@ class CheckPart(enum.Enum):
     PROCESSES = "the processes"
     ENGINES = "the engines"
     WORK = "what is at work"
-    """Never unseen; a backup has none."""
+    """Always readable; a backup has no running work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +210,7 @@ class CheckResult:
     check: Check
     findings: tuple[DoctorFinding, ...] = ()
     unseen: str = ""
-    """Why it could not be run; empty if it was."""
+    """Why the check could not run; empty if it ran."""
 
     @property
     def word(self) -> str:
@@ -224,7 +225,7 @@ class CheckResult:
 def check(
     name: str, promise: str, *parts: CheckPart
 ) -> Callable[[Callable[[Snapshot], Iterable[DoctorFinding]]], Check]:
-    """Make a function over a snapshot a check."""
+    """Return a decorator that makes a check of a function over a snapshot."""
 
     def decorate(find: Callable[[Snapshot], Iterable[DoctorFinding]]) -> Check:
         return Check(name=name, promise=promise, parts=frozenset(parts), find=find)
