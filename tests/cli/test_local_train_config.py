@@ -150,7 +150,7 @@ def test_a_containers_own_command_runs_on_this_python(trainshed, written):
         ({"workerPoolSpecs": [{}]}, "trainshed ai custom-jobs local-run --config c.json"),
         ({"something": "else"}, "it has none of the keys that a job begins with"),
         ("trainingInput:\n\tscaleTier: CUSTOM\n", "line 2, column 1"),
-        ("a: 1\n---\nb: 2\n", "holds 2 documents"),
+        ("a: 1\n---\nb: 2\n", "must have one document, got 2"),
     ],
 )
 def test_a_file_that_is_no_such_job_is_exit_code_2(trainshed, written, content, message):
@@ -171,7 +171,7 @@ def test_what_a_local_run_does_not_do_is_said(trainshed, trainer, written):
     }
     run = trainshed(*TRAIN, "--config", written("c.json", {"trainingInput": training}))
     assert run.code == 0, run.err
-    assert "A tuning job runs once here, without the parameters of a trial." in run.err
+    assert "A local run runs a tuning job once, without the parameters of a trial." in run.err
     assert "A local run may take any time: the job's limit of 7200 s does not end it." in run.err
 
 
@@ -286,7 +286,7 @@ def test_a_trainer_that_was_changed_since_is_not_planned(trainshed, trainer, wri
     words = (*TRAIN, "--config", written("c.json", LARGE), "--dry-run", "--package-path", folder)
     run = trainshed(*words, "--calibration", calibration)
     assert run.code == 0, run.err
-    assert "No plan: it was measured with another trainer" in run.out
+    assert "No plan: the calibration was measured with another trainer" in run.out
 
 
 @pytest.mark.parametrize("text", ["", "schema = 1", None])

@@ -130,9 +130,9 @@ def test_a_calibration_of_another_module_is_minded_in_the_first_line(plan, writt
     name = written("task.toml", calibration_file(training=replace(TRAINING, model="trainer.task")))
     file = written("other.json", of_runtime(pythonModule="other.module"))
     first = plan(file=file, calibration=name).out.splitlines()[0]
-    assert "mind the calibration: it is for trainer.task, but the job runs other.module" in first
+    assert "check the calibration: it is for trainer.task, but the job runs other.module" in first
     same = written("same.json", of_runtime(pythonModule="trainer.task"))
-    assert "mind the calibration" not in plan(file=same, calibration=name).out
+    assert "check the calibration" not in plan(file=same, calibration=name).out
 
 
 def test_a_calibration_of_another_machine_leaves_the_job_without_a_point(plan, written):
@@ -195,7 +195,8 @@ def test_a_curve_without_a_batch_or_among_several_asks_which(plan, written):
         == "batch_per_acc"
     )
     several = written("two.toml", text + text.replace("alexnet", "vgg"))
-    assert "--series is one of alexnet, vgg" in plan("--measured", several, calibration=None).err
+    refusal = plan("--measured", several, calibration=None).err
+    assert "--series must be one of alexnet, vgg" in refusal
     one = plan("--measured", several, "--series", "vgg", calibration=None)
     assert one.code == 0
 

@@ -137,7 +137,7 @@ def test_the_price_is_the_region_s(trainshed):
         ),
         ((*FLAGS[:-1], "count=8,type=nvidia-v9"), "there is no NVIDIA_V9; there are NVIDIA_TESLA"),
         (("--worker-machine-type", "cloud-tpu", "--worker-count", "2"), "give --worker-gbps"),
-        ((*FLAGS[:-1], "count=0,type=nvidia-tesla-v100"), "the count is 1 or more"),
+        ((*FLAGS[:-1], "count=0,type=nvidia-tesla-v100"), "count must be 1 or more"),
         (("--config", "none.yaml"), "cannot read none.yaml"),
     ],
 )

@@ -71,14 +71,14 @@ def test_broken_json_is_told_with_line_and_column(tmp_path):
 
 @pytest.mark.parametrize("name", ["job.yaml", "job.json"])
 def test_a_key_that_is_there_twice_is_an_error(tmp_path, name):
-    with pytest.raises(UsageFault, match="'a' is there twice"):
+    with pytest.raises(UsageFault, match="'a' is given twice"):
         read(written(tmp_path, '{"a": 1, "a": 2}', name))
 
 
 def test_one_file_may_hold_several_documents_and_empty_ones_do_not_count(tmp_path):
     documents = read(written(tmp_path, "a: 1\n---\n---\nb: 2\n"))
     assert [d.content for d in documents] == [{"a": 1}, {"b": 2}]
-    with pytest.raises(UsageFault, match="holds 2 documents"):
+    with pytest.raises(UsageFault, match="must have one document, got 2"):
         read_one(written(tmp_path, "a: 1\n---\nb: 2\n"))
 
 
@@ -87,11 +87,11 @@ def test_one_file_may_hold_several_documents_and_empty_ones_do_not_count(tmp_pat
     [
         ("", "is empty"),
         ("# only a comment\n", "is empty"),
-        ("- a\n- b\n", "holds a list"),
-        ("just words\n", "holds a single value"),
+        ("- a\n- b\n", "must be a mapping of fields, got a list"),
+        ("just words\n", "must be a mapping of fields, got a single value"),
         (b"a: \xff\xfe\n", "not UTF-8"),
         ("? [a, b]\n: 1\n", "a key must be a single word"),
-        ("a: &x [*x]\n", "an anchor holds itself"),
+        ("a: &x [*x]\n", "an anchor contains itself"),
         ("a: \x01\n", "broken YAML"),
         ("a: !!python/object/apply:os.system [ls]\n", "line 1, column 4: broken YAML"),
         ("a: " + "[" * 200_000, "line 1, column 103: broken YAML: nested deeper than 100"),
@@ -103,7 +103,7 @@ def test_one_file_may_hold_several_documents_and_empty_ones_do_not_count(tmp_pat
         ("\n".join(" " * level + "a:" for level in range(500)), "nested deeper than 100"),
         (ALIASES_BELOW_EACH_OTHER, "nested deeper than 100"),
         (MERGES_OF_MERGES, "aliases expand to over"),
-        ("a: &a {<<: *a, b: 1}\n", "an anchor holds itself"),
+        ("a: &a {<<: *a, b: 1}\n", "an anchor contains itself"),
         (" " * (BYTES_MAX + 1), "larger than 8388608 bytes"),
     ],
 )

@@ -67,7 +67,7 @@ def test_bad_words_are_refused_before_anything_is_made(tmp_path):
     for folder, runtime, python, reason in [
         ("new", "9.9", None, "--runtime must be one of 1.0, .*, got 9.9"),
         ("used", "2.11", None, "is not empty"),
-        ("new", "2.11", "2.6", "there is no Python 2.6 here"),
+        ("new", "2.11", "2.6", "this machine has no Python 2.6"),
     ]:
         with pytest.raises(UsageFault, match=reason):
             build(tmp_path / folder, runtime, python, print)

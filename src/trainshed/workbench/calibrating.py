@@ -40,7 +40,7 @@ RUN_NAMES: Final = {
     RunKind.HOST: "whole host",
     RunKind.NO_EXCHANGE: "no exchange",
 }
-#: Runs that time steps, of which a plan needs one, and runs of several accelerators.
+#: Runs that time steps (a plan needs one of them), and runs of several accelerators.
 _STEPS: Final = frozenset({RunKind.COMPUTE, RunKind.HOST})
 _SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
 
@@ -61,7 +61,7 @@ class CalibrateRequest:
     """The trainer's own flag for its batch, for a run with half of it."""
     model: str
     code: Sequence[Path]
-    """Where the trainer's code lies."""
+    """The files and folders of the trainer's code."""
     parameters: float
     precision: str
     strategy: Strategy
@@ -84,7 +84,7 @@ class _Accelerators:
 def calibrate(
     request: CalibrateRequest, job: LocalJob, host: Host, note: Callable[[str], None]
 ) -> Calibration:
-    """Make and record the runs.  All checks of the request are done before the first run.
+    """Make the runs and fit a calibration to them.  All checks are done before the first run.
 
     Raises UsageFault, EngineFault, and Unmeasured if the runs did not measure what a plan needs.
     """
@@ -122,7 +122,7 @@ def _check_unchanged(code: Sequence[CodeFile]) -> None:
 
 
 def _choose_accelerators(request: CalibrateRequest) -> _Accelerators:
-    """Raise UsageFault for more accelerators than this machine has."""
+    """Return the accelerators to use.  Raises UsageFault for more than this machine has."""
     cpus = os.cpu_count() or 1
     gpus, processes = request.gpus, request.processes
     gpu_count = len(devices()) if gpus is not None or processes is None else 0
@@ -135,13 +135,13 @@ def _choose_accelerators(request: CalibrateRequest) -> _Accelerators:
         return _Accelerators(gpus, is_gpu=True)
     if processes is not None:
         if processes > cpus:
-            raise UsageFault(f"--processes must be from 1 to the {cpus} CPUs here, got {processes}")
+            raise UsageFault(f"--processes must be from 1 to {cpus} (CPUs), got {processes}")
         return _Accelerators(processes, is_gpu=False)
     return _Accelerators(gpu_count or 1, is_gpu=bool(gpu_count))
 
 
 def _choose_runs(words: str, count: int) -> tuple[RunKind, ...]:
-    """Raise UsageFault for runs that measure nothing."""
+    """Return the runs to make.  Raises UsageFault for runs that measure nothing."""
     kinds = {kind.value: kind for kind in RUN_NAMES}
     letters = (words or ",".join(kinds)).upper().split(",")
     if unknown := sorted(set(letters) - set(kinds)):
@@ -169,7 +169,7 @@ class _Runs:
     note: Callable[[str], None]
 
     def make(self, kinds: Sequence[RunKind], batch_flag: str) -> list[RunMeasurement]:
-        """Make the runs; those of steps must succeed, the others may fail with a note."""
+        """Make the runs.  Runs of steps must succeed; failures of other runs are only noted."""
         measurements: list[RunMeasurement] = []
         began = time.monotonic()
         for kind in kinds:
@@ -193,7 +193,7 @@ class _Runs:
     def _measure(
         self, bench: Bench, kind: RunKind, count: int, *, may_repeat: bool
     ) -> RunMeasurement:
-        """Make one run; if it fails, record its last lines."""
+        """Make one run; if it fails, report its last lines."""
         last_lines = LastLines()
         try:
             return measure(bench, kind, count, last_lines, may_repeat=may_repeat)
@@ -229,7 +229,7 @@ def _link(stream_gbps: float) -> Iterator[Run]:
 
 
 def _describe_host(request: CalibrateRequest, accelerators: _Accelerators) -> HostKind:
-    """Describe the host; its link between GPUs is the data sheet's, which the runs correct."""
+    """Describe the host, with the data sheet's rate between GPUs, which the runs correct."""
     count = accelerators.count
     name = accelerator_of(devices()[0]) if accelerators.is_gpu else "CPU"
     matches = (

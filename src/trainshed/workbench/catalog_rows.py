@@ -1,4 +1,4 @@
-"""The catalog as rows for tables and JSON: one function a noun, all with the same signature.
+"""The catalog as rows for tables and JSON: one function for each noun, all with the same signature.
 
 A row is a flat mapping; the first key is the row's name.  The table shows the keys of ``COLUMNS``,
 JSON shows them all.
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def machine_types(catalog: Catalog) -> list[Row]:
-    """The machine types that the edition accepts."""
+    """Return the machine types that the edition accepts."""
     return [
         {
             "name": machine.name,
@@ -45,7 +45,7 @@ def _fits(catalog: Catalog, name: str) -> dict[str, list[int]]:
 
 
 def accelerators(catalog: Catalog) -> list[Row]:
-    """The accelerators that the edition knows, by the name its dialect has for them."""
+    """Return the accelerators of the edition, with the names of its dialect."""
     return [
         {
             "name": accelerator.enum_by_product[catalog.product],
@@ -63,7 +63,7 @@ def accelerators(catalog: Catalog) -> list[Row]:
 
 
 def regions(catalog: Catalog) -> list[Row]:
-    """List the regions with the accelerators for training in them."""
+    """Return the regions with their accelerators for training."""
     zones = catalog.snapshot.regions if catalog.snapshot else {}
     return [
         {
@@ -77,7 +77,7 @@ def regions(catalog: Catalog) -> list[Row]:
 
 
 def runtime_versions(_catalog: Catalog) -> list[Row]:
-    """The runtime versions of AI Platform Training."""
+    """Return the runtime versions of AI Platform Training."""
     return [
         {
             "name": runtime.version,
@@ -90,7 +90,7 @@ def runtime_versions(_catalog: Catalog) -> list[Row]:
 
 
 def images(_catalog: Catalog) -> list[Row]:
-    """The prebuilt images of Vertex AI."""
+    """Return the prebuilt images of Vertex AI."""
     return [
         {
             "name": row["path"],
@@ -102,7 +102,7 @@ def images(_catalog: Catalog) -> list[Row]:
 
 
 def edition_rows(_catalog: Catalog) -> list[Row]:
-    """The editions, oldest first."""
+    """Return the editions, oldest first."""
     return [
         {
             "name": edition.id,
@@ -124,7 +124,7 @@ NOUNS: Mapping[str, Callable[[Catalog], list[Row]]] = {
     "editions": edition_rows,
 }
 
-#: What a table shows; the rest is for ``describe`` and JSON.
+#: The columns of a table; ``describe`` and JSON show all keys.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "machine-types": ("name", "category", "vcpus", "memory_gb", "accelerator"),
     "accelerators": ("name", "counts", "memory_gib", "attached_to", "end_of_support"),

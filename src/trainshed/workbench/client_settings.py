@@ -1,8 +1,8 @@
 """Variables and properties that point Google's clients at a server, without secrets.
 
 Most settings have their source in docs/sources/gcloud.md 1.1, 1.2, 1.3, 1.4 and 7, and in
-docs/sources/vertex.md 2; those of gsutil, of gcsfs and of Google's C++ library are not there.
-``TOKEN`` stands for a token in a value; the caller that prints the value replaces it.
+docs/sources/vertex.md 2; settings of gsutil, gcsfs and Google's C++ library have none. ``TOKEN``
+stands for a token in a value; the caller that prints the value replaces it.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainshed.model.faults import UsageFault
 
-#: Stands for the token's text.
+#: A placeholder for the token's text.
 TOKEN = "\0token\0"  # noqa: S105  # a mark, not a token
 
 #: The four APIs that gcloud contacts, and the path that it expects after the address.
@@ -77,11 +77,11 @@ class ClientTarget:
 
 
 def variables(target: ClientTarget) -> dict[str, str | None]:
-    """Environment variables for gcloud and the SDKs; if None, it must not be set.
+    """Return variables for gcloud and the SDKs; one with the value None must not be set.
 
     A storage client that was made without ``credentials`` sends no header to an emulator
-    (docs/sources/vertex.md 2.4), so a token travels in the path: one for buckets alone, which ends
-    soon.
+    (docs/sources/vertex.md 2.4), so the path contains a token, which is for buckets only and
+    expires soon.
     """
     settings: dict[str, str | None] = {
         f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": address
@@ -95,7 +95,7 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
     settings["CLOUDSDK_COMPUTE_REGION"] = target.region
     settings["CLOUDSDK_AI_REGION"] = target.region
     settings["CLOUDSDK_CORE_DISABLE_USAGE_REPORTING"] = "true"
-    # gcloud's own 60 seconds keep a streamed log back, and it returns minutes after the job's end
+    # with gcloud's default of 60 s, streamed logs are late and gcloud ends minutes after the job
     settings["CLOUDSDK_ML_ENGINE_POLLING_INTERVAL"] = _POLLING_S
     settings["STORAGE_EMULATOR_HOST"] = target.url if target.anonymous else target.storage
     # the same for clients on Google's C++ library, such as pyarrow below pandas
@@ -108,11 +108,11 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
 
 
 def certificate_variables(target: ClientTarget) -> dict[str, str]:
-    """Return the variables of the CA bundle: for gRPC if offered, for HTTP if it is https.
+    """Return the variables of the CA bundle: for gRPC if the server offers it, and for https.
 
-    All replace the public authorities, which is why the bundle has them too.  Each client reads
-    another one: gcloud, requests (google-cloud-storage and the SDKs), httplib2 (the discovery
-    client), and what takes Python's own list, such as aiohttp below gcsfs.
+    Each variable replaces the public authorities, so the bundle has them too.  Each client reads a
+    different variable: gcloud, requests (google-cloud-storage and the SDKs), httplib2 (the
+    discovery client), and clients with Python's own list, such as aiohttp below gcsfs.
     """
     if target.bundle is None:
         return {}
@@ -125,10 +125,10 @@ def certificate_variables(target: ClientTarget) -> dict[str, str]:
 
 
 def properties(target: ClientTarget) -> Mapping[str, str]:
-    """The properties of gcloud, all of which can be set with no network.
+    """Return the properties of gcloud; setting them needs no network.
 
     ``compute/region`` is not among them: gcloud asks Google whether there is such a region.
-    Raises UsageFault where the token is in no file: no property holds a token itself.
+    Raises UsageFault if the token is not in a file: a property cannot contain a token.
     """
     if target.token_variable:
         raise UsageFault(

@@ -19,11 +19,11 @@ def cluster_job(
     *,
     has_package: bool,
 ) -> Accepted:
-    """Merge flags into the job of a file, and validate it.
+    """Merge flags into the job of a file, and validate the job.
 
-    USER_ARGS replace the file's args, and a package of the command line its packageUris
-    (docs/sources/gcloud.md 3.2).  Raises Fault with all violations,
-    UsageFault for a file that cannot be read or speaks the other dialect.
+    USER_ARGS replace the file's args; a package of the command line replaces its packageUris
+    (docs/sources/gcloud.md 3.2).  Raises Fault with all violations, UsageFault for a file that
+    cannot be read or has a job of the other dialect.
     """
     content: Mapping[str, Any] = read_one(config).content if config else {"trainingInput": {}}
     if isinstance(kind := kind_of(content), DocumentKind) and kind is not DocumentKind.ML_JOB:

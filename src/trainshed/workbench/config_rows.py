@@ -41,7 +41,7 @@ def add_rows(path: Path, rows: str) -> None:
 
     Raises UsageFault if a server could not read the result, or the file cannot be written.
     """
-    path = path.resolve()  # a link stays one
+    path = path.resolve()  # a symbolic link stays a link
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with hold_folder(path.parent):  # other builds wait
@@ -72,6 +72,6 @@ def _mode_of(path: Path) -> int:
 
 
 def _keep_owner(path: Path, draft: Path) -> None:
-    with suppress(OSError):  # only root may, and for others the owner is the same
+    with suppress(OSError):  # only root may change the owner; other users are the owner
         status = path.stat()
         os.chown(draft, status.st_uid, status.st_gid)

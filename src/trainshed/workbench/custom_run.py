@@ -42,12 +42,12 @@ class CustomFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomRun:
-    """A valid job, and its program on this machine, if there is one."""
+    """A valid job, and its program on this machine, if the flags name one."""
 
     accepted: Accepted
     program: LocalProgram
     judged: bool
-    """Whether the catalog was checked: not for a program without any machine."""
+    """Whether the job was checked by the catalog; a program without machines is not."""
 
 
 def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> CustomRun:
@@ -109,7 +109,7 @@ def _job_spec(document: Json) -> tuple[Json, Json]:
 
 
 def _pools(pool_list: Any, flags: CustomFlags, program: LocalProgram) -> Any:
-    """The pools with program, command and args of the command line; malformed ones as they are."""
+    """Return the pools with the command line's program, command and args, if well-formed."""
     pools = list_pools(pool_list)
     if pools is None:
         return pool_list

@@ -33,7 +33,7 @@ class JobDocument:
 
 
 def read(path: str) -> tuple[JobDocument, ...]:
-    """All documents of a file; ``-`` is the standard input.  Raises UsageFault."""
+    """Return all documents of a file; ``-`` is the standard input.  Raises UsageFault."""
     text = read_text(path)
     documents = [
         JobDocument(source=path, position=position, content=_mapping(content, path))
@@ -46,15 +46,15 @@ def read(path: str) -> tuple[JobDocument, ...]:
 
 
 def read_one(path: str) -> JobDocument:
-    """The only document of a file.  Raises UsageFault when there are several."""
+    """Return the only document of a file.  Raises UsageFault if there are several."""
     documents = read(path)
     if len(documents) > 1:
-        raise UsageFault(f"{path} holds {len(documents)} documents; a job is one")
+        raise UsageFault(f"{path} must have one document, got {len(documents)}")
     return documents[0]
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file; ``-`` that is not a Path is the standard input.  Raises UsageFault."""
+    """Return the text of a file; the string ``-`` is the standard input.  Raises UsageFault."""
     try:
         with nullcontext(sys.stdin.buffer) if path == STDIN else Path(path).open("rb") as file:
             raw = file.read(BYTES_MAX + 1)
@@ -70,7 +70,7 @@ def read_text(path: str | Path) -> str:
 def _mapping(content: Any, path: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         kind = "a list" if isinstance(content, list) else "a single value"
-        raise UsageFault(f"{path} holds {kind}; a job is a mapping of fields")
+        raise UsageFault(f"{path} must be a mapping of fields, got {kind}")
     return content
 
 
@@ -83,7 +83,7 @@ def _contents(text: str, path: str) -> Iterator[Any]:
         try:
             content = json.loads(text, object_pairs_hook=_unique)
         except (ValueError, RecursionError):
-            content = None  # a flow mapping of YAML, several documents, or worded better by YAML
+            content = None  # let the YAML reader try, or describe the error
         if content is not None and _is_shallow(content):
             yield content
             return
@@ -128,5 +128,5 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(mapping) < len(pairs):
         counts = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
+        raise ValueError(f"the key {twice!r} is given twice")
     return mapping

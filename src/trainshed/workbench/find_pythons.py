@@ -19,10 +19,10 @@ _ASK: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
 class FoundPython(NamedTuple):
-    """An interpreter that answers."""
+    """An interpreter that runs."""
 
     version: str
-    """Such as 3.10."""
+    """The version, such as 3.10."""
     path: str
 
 
@@ -37,7 +37,7 @@ def find_pythons(environ: Mapping[str, str]) -> list[FoundPython]:
 
 
 def nearest_python(target: str, pythons: Iterable[FoundPython]) -> FoundPython | None:
-    """Return the interpreter whose version is nearest to ``target``; of two alike the older."""
+    """Return the interpreter with the version nearest to ``target``; of two, the older one."""
 
     def distance(python: FoundPython) -> tuple[int, int]:
         minor, target_minor = version(python.version)[1], version(target)[1]

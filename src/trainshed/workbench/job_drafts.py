@@ -1,6 +1,6 @@
 """Makes the job documents that the command line sends to a server, from flags and a file.
 
-Nothing is judged here; the server does that.  Flags have priority over the file, field by field.
+This module checks no rules; the server does.  Flags have priority over the file, field by field.
 Where in gcloud even an absent flag overrides the file (``packageUris``, ``enableWebAccess`` and
 ``region``, docs/sources/gcloud.md 3.2), the file's value is kept.
 """
@@ -59,12 +59,12 @@ class Draft:
     kms_key: str | None = None
 
     def content(self) -> Json:
-        """The file's document, or an empty one.  Raises UsageFault."""
+        """Return the file's document, or an empty one.  Raises UsageFault."""
         return copy.deepcopy(read_one(self.config).content) if self.config else {}
 
 
 def training_job(job_id: str, draft: Draft, user_args: Sequence[str] | None) -> Merged:
-    """A Job of ``ml/v1``; ``draft.words`` are submit flags.  Raises UsageFault."""
+    """Return a Job of ``ml/v1``; ``draft.words`` are submit flags.  Raises UsageFault."""
     merged = merge(draft.content(), draft.words, has_file=draft.config is not None)
     merged = with_args(merged, user_args)
     document = merged.content
@@ -77,7 +77,7 @@ def training_job(job_id: str, draft: Draft, user_args: Sequence[str] | None) -> 
 
 
 def custom_job(pool_specs: Sequence[str], draft: Draft) -> Merged:
-    """A CustomJob, from a CustomJobSpec as gcloud wants it or a whole CustomJob.
+    """Return a CustomJob, from a CustomJobSpec as gcloud takes it or from a whole CustomJob.
 
     Raises UsageFault.
     """
@@ -101,7 +101,7 @@ def custom_job(pool_specs: Sequence[str], draft: Draft) -> Merged:
 
 
 def tuning_job(draft: Draft) -> Merged:
-    """A HyperparameterTuningJob.  Raises UsageFault."""
+    """Return a HyperparameterTuningJob.  Raises UsageFault."""
     document = draft.content()
     for flag, name in _TRIALS.items():
         if flag in draft.words:
@@ -118,18 +118,18 @@ def tuning_job(draft: Draft) -> Merged:
 
 def _parse_pool_specs(pool_specs: Sequence[str]) -> list[dict[str, str]]:
     pools = parse_pools(pool_specs)
-    local = next((key for pool in pools for key in LOCAL_KEYS if key in pool), None)
-    if local:
+    local_key = next((key for pool in pools for key in LOCAL_KEYS if key in pool), None)
+    if local_key:
         raise UsageFault(
-            f"{FLAG}: {local} packs code into a container image, which needs docker and gcloud; "
-            "here, put the code into a package: --python-package-uris with executor-image-uri and "
-            "python-module, or run it on this machine with trainshed ai custom-jobs local-run"
+            f"{FLAG}: {local_key} packs code into an image, which needs docker and gcloud; "
+            "instead, put the code into a package (--python-package-uris with executor-image-uri "
+            "and python-module), or run it on this machine with trainshed ai custom-jobs local-run"
         )
     return pools
 
 
 def _with_flags(pool_list: Any, words: Mapping[str, str]) -> Any:
-    """The pools with args, command and packages of the command line; malformed ones as they are."""
+    """Return the pools with the command line's args, command and packages, if well-formed."""
     pools = list_pools(pool_list)
     if pools is None:
         return pool_list

@@ -21,14 +21,14 @@ class LastLines:
         self._objects: deque[str] = deque(maxlen=_KEPT)
 
     def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
-        """Take one line of a replica."""
+        """Store one line of a replica."""
         short = text[:_LINE_MAX]
         self.lines.append(f"{replica.task_name} | {short}")
         if stream == "stdout" and text.startswith("{"):
             self._objects.append(short)
 
     def note(self, text: str) -> None:
-        """Take one line of the engine."""
+        """Ignore one line of the engine."""
 
     @property
     def seconds(self) -> float | None:

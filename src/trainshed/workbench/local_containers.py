@@ -12,7 +12,7 @@ from trainshed.service.starts.images import CONTAINER, ImageMapping, Images
 from trainshed.service.starts.stand_ins import stand_ins
 from trainshed.storage.buckets import SCHEME, Buckets
 
-#: A flag asks for containers: an environment does not replace an image then.
+#: With the flag for containers, every image runs itself and no environment replaces it.
 _ITSELF: Final = ImageMapping(environment=CONTAINER, image="*")
 
 

@@ -1,7 +1,7 @@
-"""A program that lies on this machine, for a Vertex job: gcloud packs it into an image instead.
+"""A program on this machine, for a Vertex job; gcloud would pack the program into an image.
 
-``--script`` and ``--python-module`` take the place of the program of every pool, as gcloud's
-autopackaged image does (docs/sources/gcloud.md 5.2); the Reduction Server's pool keeps its own.
+``--script`` and ``--python-module`` replace the program of every pool, as gcloud's autopackaged
+image does (docs/sources/gcloud.md 5.2); the Reduction Server's pool keeps its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,9 +91,9 @@ def _replace_program(pool: Pool, program: LocalProgram) -> Pool:
     package = pool.get("pythonPackageSpec") or {}
     image = container.get("imageUri") or package.get("executorImageUri") or program.image
     rest = {key: value for key, value in pool.items() if key != "pythonPackageSpec"}
-    own = {key: package[key] for key in ("args", "env") if key in package}
+    package_fields = {key: package[key] for key in ("args", "env") if key in package}
     program_fields = {"imageUri": image or NO_IMAGE, "command": list(program.command)}
-    return {**rest, "containerSpec": {**own, **container, **program_fields}}
+    return {**rest, "containerSpec": {**package_fields, **container, **program_fields}}
 
 
 def is_reducer(index: int, pool: Pool) -> bool:

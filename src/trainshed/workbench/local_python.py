@@ -1,7 +1,7 @@
-"""Which interpreter a local run uses, and by which rule.
+"""Chooses the interpreter of a local run.
 
-The flag wins, then TRAINSHED_PYTHON.  Otherwise a local run uses what a server of the same data
-directory would use: the environments of its config.toml.  Without these it is Trainshed's own
+The flag has priority, then TRAINSHED_PYTHON.  Otherwise a local run uses what a server of the same
+data directory would use: the environments of its config.toml.  Without these it is Trainshed's own
 interpreter.
 """
 
@@ -28,7 +28,7 @@ class PythonChoice(NamedTuple):
     rule: str
     """The setting that chose it, for people."""
     note: str = ""
-    """Describe its differences from the Python of the job; empty if there are none."""
+    """The differences from the Python of the job, as a sentence; empty if there are none."""
 
     @property
     def sentence(self) -> str:

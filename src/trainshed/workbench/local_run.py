@@ -54,15 +54,15 @@ ServeGateway = Callable[[Path, "LivingAttempt", AttemptAt], Serving]
 class LocalJob:
     """A valid job: its expanded spec, and the source of its program.
 
-    ``say`` turns model paths into the caller's words.  ``entry_point`` starts containers that give
-    no command: their images cannot be opened here.
+    ``say`` turns model paths into the caller's words.  ``entry_point`` is the command of containers
+    that name none, because images are not opened.
     """
 
     spec: JobSpec
     job_id: str
     source: Source
     folder: Path
-    """Where the replicas run."""
+    """The working directory of the replicas."""
     say: Say
     entry_point: tuple[str, ...] = ()
     is_local_program: bool = False
@@ -77,7 +77,7 @@ class LocalJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The machine, as far as the command line chooses it."""
+    """The settings of this machine that the command line chooses."""
 
     python: str
     buckets: Buckets
@@ -100,7 +100,7 @@ class Host:
     has_network: bool = False
     """Whether the run has a network of its own."""
     gateway: GatewaySight | None = None
-    """Where the run's programs find gs:// and credentials; None: the run has no gateway."""
+    """The gateway that gives programs gs:// and credentials; None: the run has no gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +198,7 @@ def _check_directories(spec: JobSpec, say: Say) -> None:
     """Refuse URIs of other schemes, so that a job does not write to a folder called ``s3:``."""
     if (spec.job_dir, spec.base_output_dir) == (None, None):
         return
-    # the rules bring the catalog with them, which a plain run does without
+    # the rules import the catalog, which a plain run does not need
     from trainshed.admission.rules.directories import violations  # noqa: PLC0415  # see above
 
     if refusals := tuple(violations(spec)):
@@ -220,16 +220,16 @@ def number_host(host: Host) -> Host:
 def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListener:
     """Return the gateway of a run, which is not open yet.
 
-    It serves all descendants of this process and the containers of the job.  ``serve`` is called
-    at the first connection, because it imports much.
+    The gateway serves all descendants of this process and the containers of the job.  ``serve`` is
+    called at the first connection, because it imports many modules.
     """
-    data_dir, own = host.buckets.root.parent, AttemptKey(host.uid or 0, 1)
-    ancestors = {os.getpid(): own}
+    data_dir, run_key = host.buckets.root.parent, AttemptKey(host.uid or 0, 1)
+    ancestors = {os.getpid(): run_key}
 
-    def attempt_at(theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        holder = holder_of(theirs, ours, ancestors)
+    def attempt_at(peer: Endpoint, local: Endpoint) -> AttemptKey | None:
+        holder = holder_of(peer, local, ancestors)
         if holder is None and host.runtime:
-            return containers().find_holder(theirs, ours, {own})
+            return containers().find_holder(peer, local, {run_key})
         return holder
 
     @cache
@@ -243,7 +243,7 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
         from trainshed.service.gateway.attempts import LivingAttempt  # noqa: PLC0415 - as above
 
         attempt = LivingAttempt(
-            key=own, job_id=job.job_id, project=host.project, project_number=host.project_number
+            key=run_key, job_id=job.job_id, project=host.project, project_number=host.project_number
         )
         return serve(data_dir, attempt, attempt_at)
 
@@ -292,7 +292,7 @@ def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[st
     if version and not host.python_note:
         notes.append(f"Runtime version {version} is not installed: the job runs in {host.python}.")
     if job.spec.study:
-        notes.append("A tuning job runs once here, without the parameters of a trial.")
+        notes.append("A local run runs a tuning job once, without the parameters of a trial.")
     if limit_s := job.spec.scheduling.running_s_max:
         limit = f"the job's limit of {limit_s:g} s does not end it"
         notes.append(f"A local run may take any time: {limit}.")
@@ -330,7 +330,7 @@ def _container_notes(job: LocalJob, host: Host) -> dict[Role, str]:
     """Return the roles that run in their own images, with a sentence for the job's log."""
     if host.runtime is None or job.is_local_program:
         return {}
-    # few local runs have containers, and this brings the catalog along
+    # few local runs have containers, and this imports the catalog
     from trainshed.workbench.local_containers import contained  # noqa: PLC0415  # see above
 
     return contained(job.spec, host.python, host.runtime)
@@ -350,7 +350,7 @@ def _find_limits(
     """Return the limits of the replicas, and a sentence for each limit that is not enforced."""
     if host.policy is not FleetPolicy.EXACT:
         return {}, ()
-    # few local runs have limits, and this brings the catalog along
+    # few local runs have limits, and this imports the catalog
     from trainshed.service.starts.placing import limits_here  # noqa: PLC0415  # see above
 
     return limits_here(spec, host.overlays)

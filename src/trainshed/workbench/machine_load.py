@@ -12,7 +12,7 @@ _IDLE, _IOWAIT, _STEAL = 3, 4, 7
 def busy_elsewhere(seconds: float = 0.5) -> float:
     """Wait and measure how many processors other programs and the hypervisor use.
 
-    0 where the system does not say.
+    Return 0 if the system does not report it.
     """
     try:
         before, began = _read(), time.monotonic()

@@ -1,4 +1,4 @@
-"""Makes a job for measurement from a job file: its hosts, its label, its name."""
+"""Makes a job for measurement from a job file: sets its hosts, its label and its name."""
 
 import copy
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from trainshed.workbench.pool_flags import list_pools
 
 Json = dict[str, Any]
 
-#: How many pools of a Vertex job train: the first two.
+#: The number of pools of a Vertex job that train: the first two.
 _TRAINS: Final = 2
+#: Counts of replicas that do not train; a measurement leaves them out.
 _HELPS: Final = ("parameterServerCount", "evaluatorCount")
 
 
@@ -27,7 +28,7 @@ class MeasuredJob:
 
 
 def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
-    """Make the job of a file run on this number of hosts, and end within a limit.
+    """Return the job of a file, changed to run on ``hosts`` hosts for at most ``limit_s``.
 
     Raises UsageFault for other files.
     """
@@ -55,7 +56,7 @@ def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
 
 
 def _count_workers(path: str, document: Json, hosts: int) -> None:
-    """Count the workers of an AI Platform job: the hosts without the master."""
+    """Set the number of workers of an AI Platform job: all hosts but the master."""
     training_input = document.get(find_spelling(document, "trainingInput"))
     if not isinstance(training_input, dict):
         raise UsageFault(f"{path}: trainingInput must be a mapping of fields")

@@ -1,4 +1,4 @@
-"""Puts flags on top of a document, and remembers which field each of them set.
+"""Applies flags to a document, and records which field each flag set.
 
 Sub-objects merge: ``--master-accelerator`` replaces the accelerator and leaves the rest of
 masterConfig alone (docs/sources/gcloud.md 3.2).
@@ -41,8 +41,8 @@ def merge(content: Mapping[str, Any], flags: Mapping[str, str], *, has_file: boo
 def merge_any(content: Mapping[str, Any], flags: Mapping[str, str], *, source: str) -> Merged:
     """Apply flags to a document of either dialect.
 
-    The submit flags mean fields of an ml v1 Job.  A Vertex job takes only ``--region``,
-    which is no field of its document.  Raises UsageFault for any other flag.
+    The submit flags set fields of an ml v1 Job.  A Vertex job takes only ``--region``, which is no
+    field of its document.  Raises UsageFault for any other flag.
     """
     from trainshed.wire.detect import DocumentKind, kind_of  # noqa: PLC0415  # reads the whole catalog
 
@@ -104,7 +104,7 @@ def find_flag(name: str) -> SubmitFlag:
 
 
 def put(document: dict[str, Any], path: Path, value: Any) -> None:
-    """Set one field, through mappings that may not exist yet, in the document's own key case."""
+    """Set one field in the document's own key case; create missing mappings on its path."""
     *parents, last = path
     mapping = document
     for parent in parents:

@@ -1,6 +1,6 @@
 """The folder of this machine in which a job, a study or a local run writes its results.
 
-The server tells only a gs:// URI.  Its folder lies below the server's data directory, so it can be
+The server reports only a gs:// URI.  Its folder is below the server's data directory, so it can be
 opened on the server's machine and nowhere else.
 """
 
@@ -16,7 +16,7 @@ from trainshed.storage.buckets import SCHEME, Buckets
 #: The folder of AIP_TENSORBOARD_LOG_DIR below the base output directory.
 LOGS: Final = "logs"
 _EVENT_FILE: Final = ".tfevents."
-#: How many folders are searched for event files.
+#: The number of folders that are searched for event files.
 _FOLDERS_MAX: Final = 10_000
 
 
@@ -38,7 +38,7 @@ def _get(document: Mapping[str, Any], key: str) -> Any:
 def local_folder(place: str, buckets: Buckets) -> Path:
     """Return the folder on this machine for a path or a gs:// URI.
 
-    Raises UsageFault where it is on no disk of this machine, or may not be read.
+    Raises UsageFault if the folder is not on this machine, or may not be read.
     """
     is_object = place.startswith(SCHEME)
     folder = buckets.path_of(place) if is_object else Path(place).expanduser().absolute()
@@ -56,7 +56,7 @@ def local_folder(place: str, buckets: Buckets) -> Path:
 
 
 def event_folder(folder: Path) -> Path:
-    """Return the folder for TensorBoard: ``logs`` of a Vertex AI job if event files are there."""
+    """Return the folder for TensorBoard: ``logs`` of a Vertex AI job, if it has event files."""
     logs = folder / LOGS
     return logs if has_event_files(logs) else folder
 

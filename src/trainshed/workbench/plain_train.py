@@ -1,6 +1,6 @@
 """The job of ``local train`` without a file and without machines: what gcloud's command does.
 
-Nothing is checked, because nothing was asked that a catalog could know; the counts are gcloud's
+Nothing is checked, because the job requests nothing that is in the catalog; the counts are gcloud's
 (docs/sources/gcloud.md 9.1).
 """
 
@@ -65,8 +65,8 @@ def plain_env(job: PlainJob) -> dict[str, str]:
     """Return the variables that gcloud sets for a single process (docs/sources/gcloud.md 9.1)."""
     if job.distributed:
         return {}
-    alone = {"job": _job_in_tf_config(job), "task": {}, "cluster": {}, "environment": "cloud"}
-    return {"TF_CONFIG": json.dumps(alone)}
+    tf_config = {"job": _job_in_tf_config(job), "task": {}, "cluster": {}, "environment": "cloud"}
+    return {"TF_CONFIG": json.dumps(tf_config)}
 
 
 def counts(job: PlainJob) -> list[tuple[Role, int]]:
@@ -76,14 +76,14 @@ def counts(job: PlainJob) -> list[tuple[Role, int]]:
         flag = COUNT_FLAGS[role]
         count = submit_flags.whole(f"--{flag}", job.flags.get(flag, str(default)))
         if count < 0:
-            raise UsageFault(f"--{flag} cannot be {count}")
+            raise UsageFault(f"--{flag} must be 0 or more, got {count}")
         if job.distributed and count > 0:
             role_counts.append((role, count))
     return role_counts
 
 
 def ignored_counts(job: PlainJob) -> list[str]:
-    """The count flags that mean nothing without ``--distributed``; gcloud warns of them too."""
+    """Return the count flags without effect, because ``--distributed`` is missing."""
     if job.distributed:
         return []
     return [f"--{flag}" for flag in COUNT_FLAGS.values() if flag in job.flags]

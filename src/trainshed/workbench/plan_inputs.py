@@ -18,7 +18,7 @@ from trainshed.planning.stack import misfit
 from trainshed.workbench.documents import read_text
 from trainshed.workbench.trainer_digest import trainer_digest
 
-#: A field of a calibration, where a sentence begins with one.
+#: A field of a calibration at the beginning of an error message.
 _FIELD: Final = re.compile(r"(?:training|host|fit|run \d+)(?:\.\w+)*|schema")
 
 #: A table that only calibrations have.
@@ -26,7 +26,7 @@ _CALIBRATION: Final = re.compile(r"^\[(?:training|\[run\])\]", re.MULTILINE)
 
 
 class NotPlannable(Exception):
-    """There can be no plan; has the field at fault, and the accepted values."""
+    """No plan is possible; ``refused`` has the wrong field and the accepted values."""
 
     def __init__(self, refused: NoPrediction) -> None:
         self.refused = refused
@@ -73,13 +73,17 @@ def read_measured(
 
     text = read_text(path)
     if _CALIBRATION.search(text):
-        raise UsageFault(f"--measured {path}: that is a calibration: use --calibration {path}")
+        raise UsageFault(
+            f"--measured must be a table of curves, got the calibration {path}: use --calibration"
+        )
     by_id = {curve.id: curve for curve in tables.measured(text, str(path))}
     if name is None and len(by_id) > 1:
-        raise UsageFault(f"{path} holds {len(by_id)} series; --series is one of {', '.join(by_id)}")
+        raise UsageFault(
+            f"{path} has {len(by_id)} series; --series must be one of {', '.join(by_id)}"
+        )
     series = by_id.get(name or next(iter(by_id)))
     if series is None:
-        raise UsageFault(f"--series {name}: {path} has {', '.join(by_id)}")
+        raise UsageFault(f"--series must be one of {', '.join(by_id)}, got {name}")
     calibration = calibration_of(series, tables.read({str(path): text}), host)
     if isinstance(calibration, NoPrediction):
         raise NotPlannable(calibration)
@@ -87,12 +91,15 @@ def read_measured(
 
 
 def read_prices(path: Path) -> OwnPrices:
-    """An owner's prices.  Raises UsageFault."""
+    """Read an owner's prices.  Raises UsageFault."""
     return own_prices(read_text(path), str(path))
 
 
 def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None:
-    """Check that all are of one training and of the image's framework.  Raises NotPlannable."""
+    """Check that all calibrations have one training and the image's framework.
+
+    Raises NotPlannable.
+    """
     for calibration in calibrations[1:]:
         for name in ("model", "strategy", "precision", "stack"):
             one, other = (
@@ -101,28 +108,30 @@ def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None
             )
             if one != other:
                 raise _refuse_calibration(
-                    f"they are of two trainings: {name} {one or 'none'} and {other}"
+                    f"the calibrations are of two trainings: {name} {one or 'none'} and {other}"
                 )
     digests = {calibration.trainer_digest for calibration in calibrations} - {""}
     if len(digests) > 1:
-        raise _refuse_calibration("they were measured with two trainers: their files differ")
+        raise _refuse_calibration(
+            "the calibrations were measured with two trainers, whose files differ"
+        )
     if calibrations and (why := misfit(calibrations[0], framework)):
         raise _refuse_calibration(why)
 
 
 def check_trainer(calibrations: Iterable[Calibration], trainer: Path) -> None:
-    """Check that all were measured with the present trainer.  Raises NotPlannable."""
-    now = trainer_digest([trainer])
-    if any(calibration.trainer_digest not in {"", now} for calibration in calibrations):
+    """Check that all calibrations measured the files of ``trainer``.  Raises NotPlannable."""
+    current_digest = trainer_digest([trainer])
+    if any(calibration.trainer_digest not in {"", current_digest} for calibration in calibrations):
         raise _refuse_calibration(
-            f"it was measured with another trainer than {trainer}, or with an earlier version of it"
+            f"the calibration was measured with another trainer than {trainer} or an older one"
         )
 
 
 def check_hosts(calibrations: Iterable[Calibration], job: PlannedJob) -> tuple[str, ...]:
     """Return warnings on calibrations that differ from a job file's machines."""
     return tuple(
-        f"measured on a machine without a name: it stands for {job.host.machine_type} here"
+        f"the calibration names no machine type: {job.host.machine_type} is assumed"
         for calibration in calibrations
         if not calibration.host.machine_type and job.host.machine_type
     )[:1]

@@ -37,7 +37,7 @@ from trainshed.workbench.plan_job_file import (
 )
 
 _STEPS: Final = 1000
-#: docs/sources/planner.md 3: what a worker adds is as old as the others are slow.
+#: For asynchronous training, in which updates are late (docs/sources/planner.md 3).
 _NO_RECIPE: Final = NoPrediction(
     field="critical_batch",
     message="workers do not wait for each other: how many samples such a training needs is unknown",
@@ -54,7 +54,7 @@ class PlanRequest:
     """The job file."""
     calibrations: Sequence[Path]
     trainer: Path | None
-    """The code that the calibrations must be of."""
+    """The code of the trainer, with which the calibrations must have been measured."""
     measured: Path | None
     """A user's table of curves."""
     series: str | None
@@ -78,7 +78,7 @@ class PlanRequest:
     region: str | None
     prices: Path | None
     interruptions: Interruptions | None
-    """Of spot machines; None: without spot prices."""
+    """The interruptions of spot machines; None: no spot prices."""
     limits: PlanLimits
     worth: float
 
@@ -93,7 +93,7 @@ class PlanAnswer:
 
 
 def plan_job(request: PlanRequest) -> PlanAnswer:
-    """Make the plan.  Raises UsageFault, Fault, and NotPlannable where there can be none."""
+    """Make the plan.  Raises UsageFault, Fault, and NotPlannable if no plan is possible."""
     calibrations = [read_calibration(path) for path in request.calibrations]
     if request.trainer:
         check_trainer(calibrations, request.trainer)
@@ -119,11 +119,11 @@ def plan_job(request: PlanRequest) -> PlanAnswer:
 def _warn_of_module(
     calibrations: Sequence[Calibration], job_file: JobFile | None
 ) -> tuple[str, ...]:
-    """The calibration of another module than the job's may be of another training."""
+    """Return warnings of calibrations of another module than the job's."""
     reasons = [
         other_module(calibration, job_file.module) for calibration in calibrations if job_file
     ]
-    return tuple(f"mind the calibration: {why}" for why in dict.fromkeys(filter(None, reasons)))
+    return tuple(f"check the calibration: {why}" for why in dict.fromkeys(filter(None, reasons)))
 
 
 def _list_kinds(

@@ -113,7 +113,10 @@ def check_region(name: str, catalog: Catalog) -> None:
 
 
 def kinds_of(names: Sequence[str], job: PlannedJob, catalog: Catalog) -> tuple[HostKind, ...]:
-    """Return hosts of other machine types, with own accelerators or the job's.  UsageFault."""
+    """Return hosts of other machine types, with their own accelerators or the job's.
+
+    Raises UsageFault for an unknown type, or one that cannot have the accelerators.
+    """
     return tuple(_resolve_kind(name, job, catalog) for name in names)
 
 
@@ -142,5 +145,5 @@ def _check_attached(machine: MachineType, devices: tuple[str, int], catalog: Cat
     accelerator = catalog.accelerator(name)
     counts = catalog.fitting_counts(machine, accelerator) if accelerator else ()
     if count not in counts:
-        accepted = f"{', '.join(map(str, counts))} fit" if counts else "it carries none of them"
+        accepted = f"{', '.join(map(str, counts))} fit" if counts else "it cannot have any"
         raise UsageFault(f"--machine-types: {machine.name} cannot have {count} {name}; {accepted}")

@@ -1,7 +1,8 @@
 """Draws a plan as a picture, and as one self-contained page without scripts.
 
-The picture is matplotlib's: throughput with its band beside what was measured and a straight line,
-and cost against time.  The page holds it as SVG; without matplotlib it holds the table alone.
+matplotlib draws the picture: one plot of the predicted throughput, the measured points and linear
+gain, and one plot of cost over time.  The page has the picture as SVG, or without matplotlib only
+the table.
 """
 
 import io
@@ -40,12 +41,12 @@ td { border-top: 1px solid #e6e9ed; } td.n { text-align: right;
 _GREY: Final = "#8c959f"
 _PALETTE: Final = ("#0969da", "#1a7f37", "#cf222e", "#8250df", "#bf8700")
 _MISSING: Final = f"matplotlib is not installed, which draws it: {install_command('plan')}"
-#: The columns that are figures, but for one.
+#: The number of columns with figures, and the position of the only one without.
 _NUMBERS, _MACHINES = 9, 2
 _LOG_FROM: Final = 8
 _TICKS: Final = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5))
 
-#: Clusters that differ in nothing but their number.
+#: A line of the picture: clusters that differ only in their number of accelerators.
 _Line = tuple[HostKind, bool]
 
 
@@ -138,7 +139,7 @@ def _scale(axes: Any, plan: JobPlan, measured: Sequence[int]) -> None:
 
 
 def _lines(plan: JobPlan) -> Iterator[list[ClusterOption]]:
-    """Options that differ in nothing but their number; of several with reducers the last."""
+    """Yield the options of each line; for a count, only the one with the most reducers."""
     by_line: dict[_Line, dict[int, ClusterOption]] = {}
     for option in sorted(plan.options, key=lambda option: option.cluster.reducers):
         if option.prediction:
@@ -152,7 +153,7 @@ def _line_of(option: ClusterOption) -> _Line:
 
 
 def _colours(plan: JobPlan) -> dict[_Line, str]:
-    """One colour for a kind of cluster, wherever it is drawn."""
+    """Return the colour of each line, which is the same in both plots."""
     lines = (_line_of(line[0]) for line in _lines(plan))
     return dict(zip(lines, cycle(_PALETTE), strict=False))
 

@@ -1,7 +1,7 @@
 """``--worker-pool-spec`` and its companions: from gcloud's flags to a CustomJobSpec.
 
-Each flag is a pool, in order; an empty one skips its pool.  Flags win over the file: pools given by
-flag replace the file's pools, ``--args`` and ``--command`` go to every pool
+Each flag is a pool, in order; an empty one skips its pool.  Flags have priority over the file:
+pools given by flag replace the file's pools, ``--args`` and ``--command`` go to every pool
 (docs/sources/gcloud.md 5.1 to 5.3).
 """
 
@@ -107,16 +107,16 @@ def _number(pool: Mapping[str, str], key: str) -> int:
     return submit_flags.whole(f"{FLAG} {key}", pool.get(key, "1"))
 
 
-def list_pools(written: Any) -> list[Pool] | None:
+def list_pools(value: Any) -> list[Pool] | None:
     """Return the pools of a document, also a single one; None for malformed pools."""
-    pools = [written] if isinstance(written, dict) else written
+    pools = [value] if isinstance(value, dict) else value
     if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
         return None
     return pools
 
 
 def spread(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
-    """The pools with one list set in the given specs of each that has them."""
+    """Return the pools with ``key`` set to a list in those of ``specs`` that a pool has."""
     return [
         {
             name: {**spec, key: list(value)} if name in specs and isinstance(spec, dict) else spec
@@ -140,7 +140,7 @@ def _capital(match: re.Match[str]) -> str:
 
 
 def worder(*, pools_by_flag: bool) -> Callable[[str], str]:
-    """Turns wire paths into flags, for a job whose pools came by flag."""
+    """Return a function that turns a wire path into a flag, if the pools came by flag."""
     return _in_flags if pools_by_flag else unchanged
 
 

@@ -45,17 +45,17 @@ class ExchangeHosts:
     hosts: Hosts
     workers: str
     reducer_type: str
-    """Empty if only their links are known."""
+    """The machine type of the reducers; empty if only their links are known."""
     reducer_count: int
     """The number of reducers; 0 if not given."""
     price: Price | None
 
 
 def hosts_of(options: Given, rulebook: Rulebook) -> ExchangeHosts:
-    """The hosts of an exchange.
+    """Return the hosts of an exchange.
 
-    Raises UsageFault for what is missing or not in the catalog, and Fault for a file that is no
-    job.
+    Raises UsageFault for a value that is missing or not in the catalog, and Fault for a file that
+    is not a job.
     """
     judged = _judge_config(options, rulebook)
     question = judged.question if judged else None
@@ -129,8 +129,8 @@ def _workers_of(options: Given, judged: JudgedDocument | None) -> tuple[WorkerLi
         )
     if options.worker_count or options.worker_accelerator:
         raise UsageFault(
-            "--worker-count and --worker-accelerator go with --worker-machine-type or "
-            "--worker-gbps: together they stand in the place of the file's workers"
+            "--worker-count and --worker-accelerator need --worker-machine-type or "
+            "--worker-gbps: together they replace the file's workers"
         )
     groups = [question.spec.group(role) for role in (Role.PRIMARY, Role.WORKER)]
     counts: Counter[str] = Counter()
@@ -176,10 +176,12 @@ def _gbps(catalog: Catalog, flag: str, machine: str, accelerator: str | None) ->
         device = submit_flags.accelerator("--worker-accelerator", accelerator)
         name, count = device["type"], device["count"]
         if count < 1:
-            raise UsageFault("--worker-accelerator: the count is 1 or more; leave the flag out")
+            raise UsageFault(
+                f"--worker-accelerator: count must be 1 or more, got {count}; or leave it out"
+            )
         if catalog.accelerator(name) is None:
             accepted = ", ".join(catalog.enum_names())
-            raise UsageFault(f"--worker-accelerator: there is no {name}; there are {accepted}")
+            raise UsageFault(f"--worker-accelerator must be one of {accepted}, got {name}")
     elif machine_type.bundled:
         name, count = machine_type.bundled.type, machine_type.bundled.count
     if gbps := catalog.egress_gbps(machine_type, name, count):

@@ -1,6 +1,6 @@
 """Reads the result of a trainer: ``result.json`` in the job's output folder.
 
-Neither dialect defines this file; our examples write it.
+Neither dialect defines this file; Trainshed's examples write it.
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 RESULT_FILE = "result.json"
 
-#: Where it may lie below the output folder; AIP_MODEL_DIR is ``model``.
+#: The folders of the file below the output folder; AIP_MODEL_DIR is ``model``.
 FOLDERS = ("", "model")
 
 #: File systems keep the time of a change in coarse steps, so that it can lie before the start.
@@ -20,7 +20,7 @@ FAVOURITES = ("accuracy", "test_accuracy", "val_accuracy", "loss", "test_loss")
 
 
 def metrics_of(output: Path | None, *, since: float) -> Mapping[str, float]:
-    """The numbers in the result of a run that began at ``since`` (seconds since the epoch).
+    """Return the numbers in the result of a run that began at ``since`` (seconds since 1970).
 
     Empty when there is no result, or only one of an older run.
     """
@@ -43,7 +43,7 @@ def _numbers(path: Path, since: float) -> Mapping[str, float]:
 
 
 def headline(metrics: Mapping[str, float]) -> tuple[str, float] | None:
-    """The one metric for a table: a favourite, else the first."""
+    """Return the metric for a table: a favourite, else the first; None without metrics."""
     names = [name for name in FAVOURITES if name in metrics] or list(metrics)
     return (names[0], metrics[names[0]]) if names else None
 

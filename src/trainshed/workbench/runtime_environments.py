@@ -87,12 +87,12 @@ def build(
         raise UsageFault(f"--runtime must be one of {', '.join(runtimes())}, got {runtime}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageFault(f"{directory} is not empty; name a new folder")
-    was_there = directory.exists()
+    folder_existed = directory.exists()
     try:
         return _build(directory.absolute(), runtime, python, progress)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
-        if was_there:
+        if folder_existed:
             directory.mkdir()
         raise
 
@@ -128,19 +128,20 @@ def _make_venv(
     """Create an empty environment.  Raises UsageFault with uv's error and the available Pythons."""
     python_version = choice or python_for(runtime)
     pythons = find_pythons(os.environ) if _MINOR_VERSION.fullmatch(python_version) else []
-    here = next((python for python in pythons if python.version == python_version), None)
-    progress(f"making {directory} with Python {python_version}{f' ({here.path})' if here else ''}")
-    error = _venv_error(directory, here.path if here else python_version)
+    local_python = next((python for python in pythons if python.version == python_version), None)
+    found_path = f" ({local_python.path})" if local_python else ""
+    progress(f"making {directory} with Python {python_version}{found_path}")
+    error = _venv_error(directory, local_python.path if local_python else python_version)
     if not error:
         return
-    failure = f"there is no Python {python_version} here, and uv could not download it: {error}"
+    failure = f"this machine has no Python {python_version}, and uv could not download it: {error}"
     nearest = (
         None if choice else nearest_python(python_version, filter(_may_have_tensorflow, pythons))
     )
     if nearest is None:
         versions = ", ".join(f"{python.version} ({python.path})" for python in pythons)
-        here_are = f"; this machine has {versions}" if versions else ""
-        raise UsageFault(f"{failure}{here_are}; give --python another version or a path")
+        local_versions = f"; this machine has {versions}" if versions else ""
+        raise UsageFault(f"{failure}{local_versions}; give --python another version or a path")
     progress(f"{failure}; using the nearest, Python {nearest.version} ({nearest.path})")
     if error := _venv_error(directory, nearest.path):
         raise UsageFault(
@@ -208,7 +209,7 @@ def _uv(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def uv_cache() -> Path | None:
-    """Return our cache folder for uv; None if UV_CACHE_DIR names one of the user."""
+    """Return Trainshed's cache folder for uv; None if the user set UV_CACHE_DIR."""
     if os.environ.get("UV_CACHE_DIR"):
         return None
     return (cache_dir(os.environ) or default_cache_dir()).parent / "uv"
@@ -220,7 +221,7 @@ def _cache_flags() -> tuple[str, ...]:
 
 
 def _bound_uv_cache(progress: Callable[[str], None]) -> None:
-    """Remove downloads from our cache of uv, and report its size; keep a user's cache."""
+    """Remove downloads from Trainshed's cache for uv, and report its size; keep a user's cache."""
     folder = uv_cache()
     if folder is None:
         progress(f"uv keeps its downloads in {os.environ['UV_CACHE_DIR']} (UV_CACHE_DIR)")

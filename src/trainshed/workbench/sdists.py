@@ -1,9 +1,9 @@
 """``--package-path``: a folder of Python code as the sdist that a job installs.
 
-A folder that says how it is built is built so, by uv in a copy, and nothing is left in the user's
-tree.  gcloud runs ``setup.py sdist`` for all others as well, with a setup.py that it writes.  That
-sdist is put together here without running anything: the same code always gives the same bytes, so
-that nothing is uploaded under a new name, or installed again, that has not changed.
+uv builds a project with build settings in a copy, so the user's tree stays unchanged.  For other
+folders, gcloud writes a setup.py and runs ``setup.py sdist``.  This module writes that sdist
+without running any code: the same code always gives the same bytes, so unchanged code is not
+uploaded or installed again.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from trainshed.engines.environments import content, interpreter, uv
 from trainshed.model.faults import UsageFault
 from trainshed.service.starts.programs import is_project
 
-#: What gcloud calls a package without a setup.py (docs/sources/gcloud.md 4).
+#: The version that gcloud gives a package without a setup.py (docs/sources/gcloud.md 4).
 VERSION: Final = "0.0.0"
 
 _SETUP: Final = """\
@@ -35,9 +35,9 @@ _MODE: Final = 0o644
 
 
 def build_sdist(package: Path, work: Path) -> Path:
-    """The sdist of a package folder, made below ``work``.
+    """Build the sdist of a package folder, below ``work``.
 
-    Raises UsageFault for a folder that is no package or does not build; EngineFault without uv.
+    Raises UsageFault for a folder that is not a package or does not build; EngineFault without uv.
     """
     folder = package.expanduser().absolute()
     if not folder.is_dir():
@@ -46,7 +46,7 @@ def build_sdist(package: Path, work: Path) -> Path:
         raise UsageFault(f"--package-path {package} is not a Python package: it has no __init__.py")
     if is_project(folder.parent):
         return _built(folder.parent, work)
-    return _put_together(folder, work)
+    return _assemble(folder, work)
 
 
 def _built(project: Path, work: Path) -> Path:
@@ -60,7 +60,7 @@ def _built(project: Path, work: Path) -> Path:
     return next((work / "out").glob("*.tar.gz"))
 
 
-def _put_together(folder: Path, work: Path) -> Path:
+def _assemble(folder: Path, work: Path) -> Path:
     name = folder.name
     top = f"{name}-{VERSION}"
     words = {"name": name, "version": VERSION}
@@ -78,14 +78,14 @@ def _put_together(folder: Path, work: Path) -> Path:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """The files of a package, in one order, without what editors and interpreters leave there."""
+    """Yield the files of a package in a fixed order, without those of editors and interpreters."""
     for relative in sorted(content.files(folder)):
         if not any(part.startswith(".") for part in relative.parts):
             yield folder / relative, relative.as_posix()
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    """Add a file without the time, the owner or the mode that it happens to have."""
+    """Add a file without its own time, owner and mode."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(data), _MODE
     archive.addfile(entry, io.BytesIO(data))

@@ -51,12 +51,12 @@ _TRAINS: Final = "it takes steps without reading a batch first"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """How long a run may take, in seconds."""
+    """The limits of a run, in seconds."""
 
     steps_s: float = 15.0
-    """From its first step."""
+    """The most seconds after the first step."""
     start_s: float = 120.0
-    """To its first step."""
+    """The most seconds until the first step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class NoSteps(Unmeasured):
     """A successful run with too few observed steps."""
 
     def __init__(self, text: str, message: str) -> None:
-        """``message`` is how it ended."""
+        """``message`` says how the run ended."""
         super().__init__(text)
         self.message = message
 
@@ -111,7 +111,7 @@ def measure(
 
 
 def with_batch(bench: Bench, flag: str, samples: int) -> Bench:
-    """The same trainer with another batch: its own flag once more, for the last one counts."""
+    """Return the bench with another batch: the flag is appended, because the last one counts."""
     primary = bench.job.spec.groups[0]
     assert primary.program is not None  # noqa: S101  # what a calibration runs has one
     program = replace(primary.program, args=(*primary.program.args, f"{flag}={samples}"))
@@ -141,7 +141,7 @@ def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> St
     times, message = watch.reported(ran.steps), ran.outcome.message
     if times is None or not times.first_s:
         raise NoSteps(
-            _explain_silence(kind, message, step_lines if bench.pattern else None), message
+            _explain_missing_steps(kind, message, step_lines if bench.pattern else None), message
         )
     if times.steps < _STEPS_LEAST:
         raise NoSteps(
@@ -161,11 +161,11 @@ def _end_if_stopped(outcome: Outcome, why: str) -> None:
     raise SystemExit(outcome.exit_code)
 
 
-def _explain_silence(kind: RunKind, message: str, step_lines: StepLines | None) -> str:
+def _explain_missing_steps(kind: RunKind, message: str, step_lines: StepLines | None) -> str:
     if kind is RunKind.INPUT:
         return (
             "run B read no batch of PyTorch's DataLoader or of Keras's data whose samples can be "
-            "counted: it measures no other input; leave B out of --runs"
+            "counted: run B measures no other input; leave B out of --runs"
         )
     if step_lines is not None:
         return f"run {kind.value} reported no steps ({message}): {step_lines.why_none}"
@@ -242,7 +242,7 @@ class _Watch:
         return times if times is not None and times.steps else self._step_lines.times
 
     def enough(self, steps: Mapping[str, StepTimes]) -> str:
-        """See ``engines.local.foreground``."""
+        """Return why the run may end; empty if it must continue (``engines.local.foreground``)."""
         times = self.reported(steps)
         stats = summarize_times(times) if times is not None else None
         if stats is None:

@@ -24,7 +24,7 @@ _QUOTED_MAX: Final = 40
 
 
 def step_pattern(text: str) -> re.Pattern[str]:
-    """Compile a pattern with a group ``step``.  Raises UsageFault for a text that is none."""
+    """Compile a pattern with a group ``step``.  Raises UsageFault for any other text."""
     try:
         pattern = re.compile(text)
     except re.error as error:
@@ -56,7 +56,7 @@ class StepLines:
         task_name: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``task_name`` names the replica whose lines are searched; without a pattern none are.
+        """``task_name`` names the replica whose lines are searched; None as pattern: no line is.
 
         ``clock`` returns seconds, for lines without a time stamp.
         """

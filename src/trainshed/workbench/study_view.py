@@ -2,7 +2,7 @@
 
 The documents are those of Google's APIs, so the command line can read them from any server with
 these APIs (docs/sources/vertex.md 7.1 and 8).  If the server also has the native API, the trials
-get more data from it.  A field that the document lacks stays empty here, and a value that is not a
+get more data from it.  A field that the document lacks stays empty, and a value that is not a
 finite number is left out.
 """
 
@@ -38,7 +38,7 @@ class StudyView:
     state: str
     error: str
     algorithm: str
-    """The document's word for it; empty if the document has none."""
+    """The document's name of the algorithm; empty if it has none."""
     study: StudySpec
     """The parameters and the metrics, without settings of the algorithm and of early stopping."""
     trials: tuple[TrialRecord, ...]

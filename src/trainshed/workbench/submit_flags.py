@@ -1,12 +1,12 @@
 """The flags of ``gcloud ai-platform jobs submit training`` that set a field of the Job.
 
-One table: a flag's name, the place it sets and how its value reads.  The command line builds its
-options from it, ``validate`` applies it to the ``flags`` of a file, and a violation's field is
-turned back into the flag that set it.  Flags win over the file field by field
-(docs/sources/gcloud.md 3.2).  The evaluator flags are ours: gcloud has none.
+One table has each flag's name, the field that it sets and the reader of its value.  The command
+line builds its options from the table, ``validate`` applies it to the ``flags`` of a file, and a
+violation's field is turned back into the flag that set it.  Flags have priority over the file,
+field by field (docs/sources/gcloud.md 3.2).  The evaluator flags are Trainshed's: gcloud has none.
 
-In values a comma separates; one that begins with ``^DELIMITER^`` chooses another separator, as in
-gcloud (``gcloud topic escaping``).
+A comma separates the parts of a value; a value that begins with ``^DELIMITER^`` uses another
+separator, as in gcloud (``gcloud topic escaping``).
 """
 
 import re
@@ -22,14 +22,14 @@ _FALSE = {"false", "no", "0", "n", "f"}
 
 
 def words(text: str, delimiter: str = ",") -> list[str]:
-    """``a,b`` as ``["a", "b"]``; an empty text has no words."""
+    """Return the parts of a list: ``["a", "b"]`` for ``a,b``; none for an empty text."""
     if match := _DELIMITER.fullmatch(text):
         delimiter, text = match.groups()
     return [word.strip() for word in text.split(delimiter)] if text.strip() else []
 
 
 def pairs(flag: str, text: str) -> dict[str, str]:
-    """``a=1,b=2`` as a mapping.  Raises UsageFault for a word with no ``=`` or a key twice."""
+    """Return ``a=1,b=2`` as a mapping.  Raises UsageFault without ``=``, or for a key twice."""
     mapping: dict[str, str] = {}
     for word in words(text):
         key, equals, value = word.partition("=")
@@ -42,7 +42,7 @@ def pairs(flag: str, text: str) -> dict[str, str]:
 
 
 def whole(flag: str, text: str) -> int:
-    """A whole number, such as a count.  Raises UsageFault."""
+    """Return a whole number, such as a count.  Raises UsageFault."""
     try:
         return int(text)
     except ValueError:
@@ -50,7 +50,7 @@ def whole(flag: str, text: str) -> int:
 
 
 def boolean(flag: str, text: str) -> bool:
-    """``true`` or ``false`` in any of the spellings that gcloud takes.  Raises UsageFault."""
+    """Return ``true`` or ``false`` in any spelling of gcloud.  Raises UsageFault."""
     word = text.strip().lower()
     if word not in _TRUE | _FALSE:
         raise UsageFault(f"{flag} must be true or false, got {text!r}")
@@ -58,12 +58,12 @@ def boolean(flag: str, text: str) -> bool:
 
 
 def choice(text: str) -> str:
-    """``standard-1`` as ``STANDARD_1``: gcloud's spelling of an enum's name."""
+    """Return the enum name for gcloud's spelling: ``STANDARD_1`` for ``standard-1``."""
     return text.strip().upper().replace("-", "_")
 
 
 def accelerator(flag: str, text: str) -> dict[str, Any]:
-    """``count=4,type=nvidia-tesla-t4`` as an acceleratorConfig.  Both keys are required."""
+    """Return ``count=4,type=nvidia-tesla-t4`` as an acceleratorConfig; both keys are required."""
     fields = pairs(flag, text)
     if set(fields) != {"count", "type"}:
         raise UsageFault(f"{flag} must be count=NUMBER,type=TYPE, got {text!r}")
@@ -71,7 +71,7 @@ def accelerator(flag: str, text: str) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """A flag's value as it would stand on a command line; files may hold numbers and mappings."""
+    """Return a value of a file, such as a number or a mapping, as on a command line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -109,7 +109,7 @@ def _tier(_flag: str, value: str) -> str:
 
 
 def _list(_flag: str, value: str) -> list[str]:
-    """Remote packages come first, whatever their order was (docs/sources/gcloud.md 4)."""
+    """Split a list of packages, and put remote packages first (docs/sources/gcloud.md 4)."""
     return sorted(words(value), key=lambda uri: not uri.startswith("gs://"))
 
 
@@ -159,7 +159,7 @@ FLAGS: Mapping[str, SubmitFlag] = {
     flag.name: flag for flag in (*(_flag(row, "trainingInput") for row in _INPUT), _flag(_LABELS))
 }
 
-#: The flags that say which machines a job has: with one of them the catalog has something to check.
+#: The flags that name the machines of a job: with one of them, the job is checked by the catalog.
 MACHINE_FLAGS = frozenset(
     name
     for name in FLAGS

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-#: What a program consists of; data and results beside it may change.
+#: The suffixes of a program's files; data and results beside them may change.
 _CODE: Final = frozenset({".py", ".sh", ".yaml", ".yml", ".toml", ".cfg"})
 _FILES_MAX: Final = 2000
 _FOLDERS_MAX: Final = 10_000
@@ -19,23 +19,23 @@ class CodeFile(NamedTuple):
     """A file of a trainer as it was read."""
 
     name: str
-    """From the place that was named on."""
+    """The path relative to the file or folder that the caller named."""
     path: Path
     digest: bytes
 
 
-def trainer_digest(places: Iterable[Path]) -> str:
-    """SHA-256 of the code in files and folders, by name and content; empty for none."""
-    return digest_of(code_files(places))
+def trainer_digest(paths: Iterable[Path]) -> str:
+    """Return the SHA-256 of the code in files and folders; empty without any file."""
+    return digest_of(code_files(paths))
 
 
-def code_files(places: Iterable[Path]) -> tuple[CodeFile, ...]:
+def code_files(paths: Iterable[Path]) -> tuple[CodeFile, ...]:
     """Read files and the code below each folder: up to 2,000 files of 10 MB in 10,000 folders."""
     return tuple(
         CodeFile(
             str(path.relative_to(root) if path != root else path.name), path, _digest_file(path)
         )
-        for root in places
+        for root in paths
         for path in _code(root)
     )
 
@@ -51,10 +51,10 @@ def digest_of(files: Sequence[CodeFile]) -> str:
 
 def changed(files: Iterable[CodeFile]) -> Path | None:
     """Return the first changed file.  New files do not count: a trainer may write some."""
-    return next((file.path for file in files if not _is_as_it_was(file)), None)
+    return next((file.path for file in files if not _is_unchanged(file)), None)
 
 
-def _is_as_it_was(file: CodeFile) -> bool:
+def _is_unchanged(file: CodeFile) -> bool:
     try:
         return _digest_file(file.path) == file.digest
     except OSError:
@@ -70,7 +70,7 @@ def _code(root: Path) -> Iterator[Path]:
 
 
 def _below(folder: Path, folders: Iterator[int]) -> Iterator[Path]:
-    """The code of a folder in the order of its names; ``folders`` ends where enough were seen."""
+    """Yield the code of a folder in the order of names, until ``folders`` is exhausted."""
     if next(folders, None) is None:
         return
     for name, is_folder in sorted(_list_folder(folder)):
@@ -82,7 +82,7 @@ def _below(folder: Path, folders: Iterator[int]) -> Iterator[Path]:
 
 
 def _list_folder(folder: Path) -> list[tuple[str, bool]]:
-    """Names in a folder, and whether they are folders; none of one that may not be read."""
+    """Return the names in a folder, and whether each is a folder; empty if it is unreadable."""
     try:
         with os.scandir(folder) as entries:
             return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -91,7 +91,7 @@ def _list_folder(folder: Path) -> list[tuple[str, bool]]:
 
 
 def _digest_file(path: Path) -> bytes:
-    """The digest of a file's first bytes; a file is read in pieces, for it may be large."""
+    """Return the digest of a file's first bytes, read in pieces because files may be large."""
     digest, left = hashlib.sha256(), _BYTES_MAX
     with path.open("rb") as file:
         while left and (piece := file.read(min(left, _PIECE_BYTES))):

@@ -9,7 +9,7 @@ import yaml
 from trainshed.model.faults import UsageFault
 from trainshed.model.json_reader import DEPTH_MAX
 
-#: How many values a document may have with its aliases expanded; a job has hundreds.
+#: The most values of a document with its aliases expanded; a job has hundreds.
 EXPANDED_MAX = 100_000
 
 #: Only a text with this many of these can be too deep; other texts are not checked.
@@ -43,7 +43,7 @@ class Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
             if key.tag != _MERGE:
                 key.tag = _STR
                 if key.value in keys:
-                    raise _at(key, f"the key {key.value!r} is there twice: take one out")
+                    raise _at(key, f"the key {key.value!r} is given twice: remove one")
                 keys.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
@@ -54,7 +54,7 @@ class Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
 
 
 def load_all(text: str, path: str) -> Iterator[Any]:
-    """All documents of a text; None for an empty one.  Raises UsageFault with line and column."""
+    """Yield all documents of a text; None for an empty one.  Raises UsageFault with the line."""
     try:
         if sum(map(text.count, _OPENERS)) > _OPENERS_HARMLESS:
             _check_depth(text)
@@ -101,7 +101,7 @@ def _advice(text: str, error: yaml.MarkedYAMLError, mark: yaml.Mark | None) -> s
 
 
 def _check_depth(text: str) -> None:
-    """Walk through the events, which needs no stack, before nodes are made of them."""
+    """Check the depth by the parser's events, without recursion, before nodes are built."""
     depth = 0
     for event in yaml.parse(text, Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -134,14 +134,14 @@ class _Weights:
         self._has_aliases = False
 
     def weigh(self, node: Any) -> _Weight:
-        """Return the weight of a node.  Refuses a node that is too deep, too large or recursive."""
+        """Return the weight of a node.  Raises for a node that is too deep, large or recursive."""
         if isinstance(node, yaml.ScalarNode):
             return _Weight(1, 0)
         if weight := self._weights.get(id(node)):
             self._has_aliases = True
             return weight
         if id(node) in self._above:
-            raise _at(node, "an anchor holds itself")
+            raise _at(node, "an anchor contains itself")
         if len(self._above) >= DEPTH_MAX:
             raise _too_deep(node)
         self._above.add(id(node))

@@ -70,7 +70,7 @@ def _ticks(axes: Axes, label: str) -> dict[str, Any]:
     return {"tickmode": "array", "tickvals": list(values), "ticktext": texts}
 
 
-#: Importances need so many trials: PED-ANOVA compares the best tenth with the others.
+#: The fewest trials for importances: PED-ANOVA compares the best tenth with the others.
 _IMPORTANCE_TRIALS_MIN: Final = 5
 #: The most objectives that one plot can show.
 _FRONT_MAX: Final = 3
@@ -173,7 +173,7 @@ def _parallel(study: Study, name: str, labels: frozenset[str], title: str, about
 def _importances(study: Study, name: str, suffix: str, done: int) -> Plot:
     title = f"Parameter importances{suffix}"
     if done < _IMPORTANCE_TRIALS_MIN:
-        about = f"They need {_IMPORTANCE_TRIALS_MIN} finished trials; there are {done}."
+        about = f"Importances need {_IMPORTANCE_TRIALS_MIN} finished trials; there are {done}."
         return Plot(title=title, about=about)
     from optuna.importance import get_param_importances  # noqa: PLC0415  # scikit-learn: a second
 
