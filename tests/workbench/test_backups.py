@@ -161,7 +161,7 @@ def test_a_copy_without_what_lies_beside_the_database_is_no_sound_data_directory
 
 def test_a_backup_needs_a_folder_of_its_own(data, store, tmp_path):
     add(store)
-    with pytest.raises(UsageFault, match="lies in the data directory"):
+    with pytest.raises(UsageFault, match="is in the data directory"):
         backups.make(data, url_of(data), data / "backup", buckets=True)
     with pytest.raises(UsageFault, match="is not empty"):
         backups.make(data, url_of(data), tmp_path, buckets=True)

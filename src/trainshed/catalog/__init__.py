@@ -1,7 +1,7 @@
 """The machine types, accelerators, regions, zones, tiers, runtimes, images and quotas that exist.
 
-The facts are TOML rows with sources and dates (``data/``); the modules here turn them into values
-for rules.  A ``Catalog`` has the facts of one edition.
+The facts are TOML rows with sources and dates (``data/``); the modules of this package turn them
+into values for rules.  A ``Catalog`` has the facts of one edition.
 """
 
 from trainshed.catalog.catalog import Catalog

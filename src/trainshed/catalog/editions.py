@@ -45,7 +45,7 @@ class Edition:
 
 @cache
 def editions() -> tuple[Edition, ...]:
-    """All editions, oldest first."""
+    """Return all editions, oldest first."""
     return tuple(
         Edition(
             id=row["id"],

@@ -80,7 +80,7 @@ def _tpu(row: Row) -> Tpu:
 
 @cache
 def _topologies() -> Mapping[str, tuple[str, ...]]:
-    """Topologies by machine type, from the limits "TPU ... topologies" of job_limits.toml."""
+    """Return the topologies by machine type, from the limits of job_limits.toml."""
     by_machine = {}
     for limit in rows("job_limits", "limit"):
         if limit["field"].endswith("topologies"):

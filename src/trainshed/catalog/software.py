@@ -88,7 +88,7 @@ class PrebuiltImage:
 
     @property
     def content(self) -> str:
-        """Its content for a message: ``PyTorch 1.13 on Python 3.10``."""
+        """The content of the image, for a message: ``PyTorch 1.13 on Python 3.10``."""
         framework = " ".join(filter(None, [self.framework, self.version])) or "no framework"
         return f"{framework} on Python {self.python}" if self.python else framework
 
@@ -137,5 +137,5 @@ def prebuilt_image(uri: str) -> PrebuiltImage | None:
 
 
 def is_reduction_server(uri: str) -> bool:
-    """Whether an image is the Reduction Server, whatever its host and tag."""
+    """Whether an image is the Reduction Server, on any host and with any tag."""
     return re.search(r"(?:^|/)reductionserver(?:[:@].*)?$", uri) is not None

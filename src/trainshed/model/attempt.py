@@ -26,7 +26,7 @@ class AttemptKey(NamedTuple):
     attempt: int
 
     def __str__(self) -> str:
-        """``1234567890/2``, as in messages and folders."""
+        """Return the key as in messages and folders: ``1234567890/2``."""
         return f"{self.uid}/{self.attempt}"
 
     @property
@@ -39,17 +39,17 @@ class Phase(enum.Enum):
     """The phase of an attempt, as far as an engine can prove it."""
 
     WAITING = "WAITING"
-    """In the engine's own queue; no replica has a node."""
+    """The attempt is in the engine's own queue; no replica has a node."""
     STARTING = "STARTING"
     """Launched; the engine installs packages and starts replicas."""
     READY = "READY"
     """Every replica has been started."""
     ENDED = "ENDED"
-    """There is an outcome, no process of the attempt lives, and its log is complete."""
+    """There is an outcome, no process of the attempt runs, and its log is complete."""
     LOST = "LOST"
-    """The engine has proof that no process of it lives; there is no outcome."""
+    """The engine has proof that no process of the attempt runs; there is no outcome."""
     UNKNOWN = "UNKNOWN"
-    """The engine cannot tell now; the controller must not act on this phase."""
+    """The engine cannot determine the phase now; the controller must not act on this value."""
 
     # used thousands of times a second; an enum's own hash is slow
     __hash__ = object.__hash__
@@ -65,7 +65,7 @@ class Loss(enum.Enum):
     MAINTENANCE = "MAINTENANCE"
     """Preempted, evicted or drained."""
     INFRA = "INFRA"
-    """Its node or its supervisor is gone."""
+    """The node or the supervisor of the attempt is gone."""
     LIMIT = "LIMIT"
     """The time limit of a cluster's own queue: the job does not start again."""
 
@@ -101,9 +101,9 @@ class Outcome(NamedTuple):
 
     exit_code: int
     message: str
-    """One line."""
+    """A message for users, in one line."""
     replicas: tuple[ReplicaExit, ...] = ()
-    """In the order of the plan."""
+    """The exits of the replicas, in the order of the plan."""
     last_words: str = ""
     """The last output of the replica that made the job fail; ``message`` ends with it."""
     interrupted: bool = False
@@ -121,7 +121,7 @@ class Hang(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What an engine knows of one attempt.  ``outcome`` is set only in phase ENDED."""
+    """The state of one attempt by its engine.  ``outcome`` is set only in phase ENDED."""
 
     key: AttemptKey
     phase: Phase
@@ -165,7 +165,7 @@ class MetricsPlan(NamedTuple):
 
 
 class Report(NamedTuple):
-    """One value of one metric, as a program has reported it; NaN and infinity included."""
+    """One value of one metric, as a program has reported it; NaN and infinity are possible."""
 
     tag: str
     value: float

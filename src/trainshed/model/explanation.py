@@ -1,4 +1,4 @@
-"""Why a job waits: a reason from a closed set, what blocks it, and what would start it."""
+"""Why a job waits: the reason, the causes, and a change that would start the job."""
 
 import enum
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Explanation:
     """Why a job waits.  The server computes it within two seconds.
 
     ``message`` is one sentence.  ``blockers`` name the causes: jobs (``projects/P/jobs/J``),
-    quotas, nodes; at most ten, the rest counted in the last one.
+    quotas, nodes.  At most ten are named; the last entry counts the others.
     """
 
     reason: Reason

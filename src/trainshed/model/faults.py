@@ -54,7 +54,7 @@ class Field(enum.Enum):
 
 @dataclass(frozen=True)
 class FieldPath:
-    """A place in a JobSpec: a field, and the role of the group it belongs to, if any.
+    """A field of a JobSpec, and the role of its group, if the field is a group's.
 
     ``place`` is the part of the study, for the field STUDY only; the whole study if None.
     """
@@ -68,8 +68,8 @@ class FieldPath:
 class Violation:
     """One broken rule.
 
-    ``field`` is a model path, or already the caller's own words (a dotted wire path or a flag) when
-    the fault was found before there was a model.  ``rule`` is from the closed set of
+    ``field`` is a model path, or the caller's own name of the field (a dotted wire path or a flag)
+    if the document could not be read as a model.  ``rule`` is from the closed set of
     ``model.rules``.  ``accepted`` describes the accepted values.
     """
 

@@ -18,7 +18,7 @@ class GpuState(enum.Enum):
     FOREIGN = "FOREIGN"
     """A program that the server did not start uses it."""
     FAULTY = "FAULTY"
-    """It has a problem; the scheduler places no new replica on it."""
+    """The GPU has a problem; the scheduler places no new replica on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,4 +57,4 @@ class GpuSample:
     ecc_errors: int | None = None
     """Uncorrectable errors of its memory since the driver was loaded."""
     throttled: tuple[str, ...] | None = None
-    """Why its clocks are lower than they could be, in the words of nvidia-smi."""
+    """The reasons for lower clocks, in the words of nvidia-smi."""

@@ -4,8 +4,8 @@ A spec is a value and never changes after admission.  It has the values that the
 ``request`` has the caller's own document, because both dialects promise to echo it and CLUSTER_SPEC
 and TF_CONFIG carry it to the program.
 
-A field that the caller left out is ``None`` here, never a guessed default: admission fills in
-defaults, and can then say which ones.
+A field that the caller left out is ``None``, never a guessed default: admission fills in defaults,
+and can then say which ones.
 """
 
 import enum
@@ -28,7 +28,7 @@ class ScaleTier(enum.Enum):
 
 
 class ProgramKind(enum.Enum):
-    """How a replica's program is delivered."""
+    """The form in which a replica's program is delivered."""
 
     CONTAINER = "container"
     PYTHON_PACKAGE = "python_package"
@@ -133,12 +133,12 @@ class JobSpec:
         return self.study is not None and self.trial is None
 
     def group(self, role: Role) -> ReplicaGroup | None:
-        """The group of a role, or None when the job has none."""
+        """Return the group of a role; None if the job has no such group."""
         return next((g for g in self.groups if g.role is role), None)
 
     @property
     def replica_count(self) -> int:
-        """How many replicas the job has in all groups."""
+        """The number of replicas in all groups."""
         return sum(g.count for g in self.groups)
 
     @property

@@ -23,7 +23,7 @@ class OfferedEngine:
     regions: tuple[str, ...] = ()
     """The regions that it serves; all if empty."""
     away: Explanation | None = None
-    """Why it does not work now; None while it works."""
+    """Why the engine does not work now; None while the engine works."""
 
 
 def wishes(

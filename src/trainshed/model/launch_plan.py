@@ -28,13 +28,13 @@ class Address:
 
     @property
     def text(self) -> str:
-        """``host:port`` as cluster descriptions write it."""
+        """The address as cluster descriptions write it: ``host:port``."""
         return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The project that a job belongs to."""
+    """The project of a job."""
 
     project: str
     number: int

@@ -29,7 +29,7 @@ _as_text = json.encoder.encode_basestring
 
 
 def segment_name(number: int) -> str:
-    """The file name of a segment; names sort as numbers do."""
+    """Return the file name of a segment; names sort in the order of numbers."""
     return f"{number:08d}.jsonl"
 
 

@@ -113,8 +113,8 @@ def _nearest_module(module: str, names: Sequence[str]) -> str:
     usual = [name for name in below if name.rpartition(".")[2] in _USUAL]
     near = difflib.get_close_matches(module, names, n=1, cutoff=0.75)
     last = module.rpartition(".")[2]
-    alike = (name for name in names if name.rpartition(".")[2] == last)
-    return next(iter((*usual, *below, *near, *alike)), "")
+    same_last = (name for name in names if name.rpartition(".")[2] == last)
+    return next(iter((*usual, *below, *near, *same_last)), "")
 
 
 #: The usual names of a trainer's main module.

@@ -22,7 +22,7 @@ class NetworkLayout(enum.Enum):
     JOB = "job"
     """One network namespace for all replicas; each replica has its own address."""
     REPLICA = "replica"
-    """One network namespace for each replica, as on machines of their own."""
+    """One network namespace for each replica, as on separate machines."""
 
 
 #: The values of the label, as a refusal lists them.

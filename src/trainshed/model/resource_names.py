@@ -61,7 +61,7 @@ class ResourceName:
         )
 
     def __str__(self) -> str:
-        """The name as clients write it."""
+        """Return the name as clients write it."""
         return f"{parent_name(self.project, self.location)}/{self.collection}/{self.id}"
 
 

@@ -32,9 +32,9 @@ class NodeState(enum.Enum):
 
     READY = "READY"
     DRAINED = "DRAINED"
-    """It accepts no new replicas; its running replicas continue."""
+    """The node accepts no new replicas; its running replicas continue."""
     MAINTENANCE = "MAINTENANCE"
-    """It accepts no new replicas; its running replicas get notice, and their jobs restart."""
+    """The node accepts no new replicas; its running replicas get notice, and their jobs restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +67,12 @@ class JobDemand:
 
     @property
     def replica_count(self) -> int:
-        """How many replicas the job has."""
+        """The number of replicas of the job."""
         return sum(group.count for group in self.groups)
 
     @property
     def gpus(self) -> Mapping[str, int]:
-        """GPUs of the whole job by type; quota counts them."""
+        """The number of GPUs of the whole job by type, which quota counts."""
         counts: Counter[str] = Counter()
         for group in self.groups:
             if group.each.gpu_type and group.each.gpu_count:

@@ -35,7 +35,7 @@ class Restarts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """How many restarts a job has for each cause.  No limit if None.
+    """The most restarts of a job for each cause.  No limit if None.
 
     Restarts that an administrator orders do not use the budgets for faults.
     """

@@ -39,7 +39,7 @@ JOB: Final[Mapping[str, str]] = {
 
 #: About the shape of the cluster.
 CLUSTER: Final[Mapping[str, str]] = {
-    "counts-need-custom": "Machine types, counts and accelerators go with scaleTier CUSTOM only.",
+    "counts-need-custom": "Machine types, counts and accelerators need scaleTier CUSTOM.",
     "master-type-missing": "scaleTier CUSTOM needs masterType.",
     "machine-type-missing": "Replicas are requested without a machine type.",
     "worker-pools": "The first worker pool is missing or empty.",

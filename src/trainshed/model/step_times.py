@@ -35,7 +35,7 @@ class StepTimes:
     """The time that each recent step waited for its input."""
     first_waits_s: tuple[float, ...] = ()
     samples: float = 0.0
-    """All samples that were trained on; 0 if unknown."""
+    """The number of all samples that were trained on; 0 if unknown."""
     first_at: float = 0.0
     """The time of the first report, in seconds since 1970."""
     last_at: float = 0.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 class StopReason(enum.Enum):
-    """Why an attempt is stopped; the value is what its replicas read in their notice."""
+    """Why an attempt is stopped; replicas read the value in their notice."""
 
     CANCEL = "cancel"
     TIMEOUT = "timeout"

@@ -47,7 +47,7 @@ class Selection(enum.Enum):
 
 
 class Noise(enum.Enum):
-    """How much two trials with the same parameters differ; with DEFAULT the model estimates it."""
+    """The difference between trials with the same parameters; DEFAULT: the model estimates it."""
 
     DEFAULT = "DEFAULT"
     LOW = "LOW"
@@ -177,7 +177,7 @@ class StudySpec:
     resume_previous_uid: int | None = None
     """The uid of that job; None until the service has found the job."""
     is_whole: bool = True
-    """False when a part of the caller's study could not be read, and is absent here."""
+    """False if a part of the caller's study could not be read, and is left out."""
 
 
 def parameters_of(study: StudySpec) -> Iterator[ParameterSpec]:

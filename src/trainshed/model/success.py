@@ -63,8 +63,8 @@ def output_gone(error: OSError) -> JobEnd:
 def may_end_together(roles: Iterable[Role]) -> bool:
     """Whether workers may end by themselves after the primary, without a stop order.
 
-    Replicas of an all-reduce job finish the same last step; workers beside parameter servers may be
-    servers themselves.  ``roles`` has the role of every replica.
+    Replicas of an all-reduce job finish the same last step; workers of a job with parameter servers
+    may run servers.  ``roles`` has the role of every replica.
     """
     return Role.PARAMETER_SERVER not in roles
 

@@ -27,7 +27,7 @@ BUCKETS: Final = "TRAINSHED_BUCKETS"
 
 #: ``HOST:PORT,...``: every process of the job's reducers, in their order.
 REDUCERS: Final = "TRAINSHED_REDUCERS"
-#: The secret that proves to a reducer that a worker belongs to its job, and vice versa.
+#: The secret by which a reducer and a worker prove to each other that they have the same job.
 REDUCTION_TOKEN: Final = "TRAINSHED_REDUCTION_TOKEN"  # noqa: S105  # a name, no secret
 #: A private file with that secret, used instead of the variable.
 REDUCTION_TOKEN_FILE: Final = "TRAINSHED_REDUCTION_TOKEN_FILE"  # noqa: S105  # as above

@@ -54,10 +54,10 @@ class TrialRecord:
     """A trial as it is stored.  ``measurements`` ascend by (step, elapsed time)."""
 
     number: int
-    """From 1; never given twice in a study."""
+    """The number of the trial in its study, from 1; each number is used once."""
     state: TrialState = TrialState.ACTIVE
     values: Values = ()
-    """In the order of the study's parameters; inactive ones are absent."""
+    """The values in the order of the study's parameters; inactive parameters are absent."""
     measurements: tuple[Measurement, ...] = ()
     final: Measurement | None = None
     """Set only in state SUCCEEDED; a prediction may replace it for a trial that was stopped

@@ -25,7 +25,7 @@ _LARGEST_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Helpers:
-    """Machines beside the workers: reducers, or parameter servers."""
+    """Machines that help the workers: reducers or parameter servers."""
 
     machine_type: str = ""
     gbps: float = 0.0
@@ -62,7 +62,7 @@ class Question:
     accelerators: tuple[int, ...] = ()
     hosts: tuple[int, ...] = ()
     kinds: tuple[HostKind, ...] = ()
-    """Other hosts, beside the job's."""
+    """Other kinds of hosts to compare with the job's."""
     fitting: Mapping[HostKind, tuple[int, ...]] = field(default_factory=dict)
     """The accelerator counts that a host of each kind may have."""
     reducers: int | None = None
@@ -199,8 +199,8 @@ def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
         accelerator=host.accelerator if has_devices else "",
         accelerators=math.ceil(cluster.per_host) if has_devices else 0,
     )
-    beside = (*job.reducers.machines(cluster.reducers), *job.servers.machines(cluster.servers))
-    return (workers, *beside, *job.others)
+    helpers = (*job.reducers.machines(cluster.reducers), *job.servers.machines(cluster.servers))
+    return (workers, *helpers, *job.others)
 
 
 def global_batch(job: PlannedJob, calibration: Calibration) -> float:

@@ -37,7 +37,7 @@ class JobOutcome:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the measured time lies in the predicted interval."""
+        """Whether the measured time is in the predicted interval."""
         return self.predicted_s.holds(self.took_s)
 
     @property
@@ -103,7 +103,7 @@ def outcome_of(
 
 
 def score(outcomes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield how many jobs (``JobOutcome.numbers``) lie in their intervals, by class."""
+    """Yield sentences on how many jobs (``JobOutcome.numbers``) are in their intervals."""
     if len(outcomes) > 1:
         yield f"{_count_inside(outcomes)} of {len(outcomes)} jobs inside their 80 % intervals."
     by_class: dict[str, list[Mapping[str, Any]]] = defaultdict(list)

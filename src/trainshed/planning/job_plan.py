@@ -56,7 +56,7 @@ class JobPlan:
 
     @property
     def refused(self) -> NoPrediction | None:
-        """Why there is no plan: nothing could be predicted, or no option meets the limits."""
+        """The reason why there is no plan; None if there is a plan."""
         requested = [option for option in self.options if option.what_if.is_asked] or self.options
         if any(option.prediction for option in requested):
             return self._unmet()
@@ -123,7 +123,7 @@ class JobPlan:
 
     @property
     def unmarked(self) -> str:
-        """Why no option is recommended; empty if one is."""
+        """The reason why no option is recommended; empty if one is."""
         idle = [
             option for option in self.options if option.prediction and _is_idle(self.job, option)
         ]

@@ -1,4 +1,4 @@
-"""Describes a job for the planner: training hosts, helpers beside them, links."""
+"""Describes a job for the planner: its training hosts, its helper hosts and their links."""
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import recommended_reducer
@@ -37,7 +37,7 @@ def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | NoPrediction:
             "one machine type with the same accelerators for all of them",
         )
     evaluator = spec.group(Role.EVALUATOR)
-    beside = [group for group in _trainers(spec) if group not in workers]
+    other_trainers = [group for group in _trainers(spec) if group not in workers]
     return PlannedJob(
         host=kinds[0],
         per_host=kinds[0].per_host,
@@ -45,7 +45,7 @@ def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | NoPrediction:
         hosts=sum(group.count for group in workers),
         reducers=_helpers(spec.group(Role.REDUCER), recommended_reducer(), catalog),
         servers=_helpers(spec.group(Role.PARAMETER_SERVER), "", catalog),
-        others=tuple(paid_for(group) for group in (*beside, evaluator) if group),
+        others=tuple(paid_for(group) for group in (*other_trainers, evaluator) if group),
     )
 
 

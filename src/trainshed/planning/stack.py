@@ -1,4 +1,4 @@
-"""Checks that a calibration belongs to a job's module, framework and machines."""
+"""Checks that a calibration fits a job's module, framework and machines."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -41,9 +41,9 @@ def other_module(calibration: Calibration, module: str) -> str:
     return f"it is for {measured}, but the job runs {module}"
 
 
-def _called(name: str, beside: str) -> str:
-    """Return the name to compare with ``beside``: the last part, if one of the two is a script."""
-    has_script = name.endswith(".py") or beside.endswith(".py")
+def _called(name: str, other_name: str) -> str:
+    """Return the name for a comparison: only the last part, if one of the names is a script."""
+    has_script = name.endswith(".py") or other_name.endswith(".py")
     return name.removesuffix(".py").rpartition(".")[2] if has_script else name
 
 

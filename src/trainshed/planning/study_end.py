@@ -27,7 +27,7 @@ class StudySoFar:
 
     @property
     def left(self) -> int:
-        """Unfinished trials, running ones included."""
+        """The number of unfinished trials, including running ones."""
         return max(0, self.trials_max - len(self.lasted_s))
 
 

@@ -80,7 +80,7 @@ def input_bound(calibration: Calibration, prediction: Prediction) -> InputBound 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cheaper:
-    """Another cluster beside a job's own, for the same samples."""
+    """Another cluster, compared with a job's own for the same samples."""
 
     option: ClusterOption
     longer: float

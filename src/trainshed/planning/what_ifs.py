@@ -1,6 +1,6 @@
 """Predicts other clusters for a job, and recommends some.
 
-An option is recommended over another only if the other's point lies outside of its interval.
+An option is recommended over another only if its interval does not contain the other's point.
 """
 
 import math
@@ -192,14 +192,14 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
 def marks_of(options: Sequence[ClusterOption], *, worth: float, limits: PlanLimits) -> OptionMarks:
     """Return the recommended options; ``worth`` is the least gain per doubling of price."""
     predicted = [option for option in options if option.prediction]
-    alike = sorted(comparable(predicted), key=_size)
+    comparables = sorted(comparable(predicted), key=_size)
     meeting = [option for option in predicted if limits.met_by(option)] if limits.is_set else []
     return OptionMarks(
         fastest=_fastest(
-            sorted(predicted, key=_size if len(alike) == len(predicted) else _machines)
+            sorted(predicted, key=_size if len(comparables) == len(predicted) else _machines)
         ),
-        cheapest=_cheapest(alike),
-        knee=_knee(alike, worth),
+        cheapest=_cheapest(comparables),
+        knee=_knee(comparables, worth),
         meets=min(comparable(meeting), key=_spent, default=None),
     )
 
@@ -251,8 +251,8 @@ def _cheapest(options: Sequence[ClusterOption]) -> ClusterOption | None:
     if least is None or least.spent is None:
         return least
     high = least.spent.high
-    alike = [option for option in options if _spent(option) <= least.spent.point * (1 + 1e-9)]
-    return min(alike, key=lambda option: option.time_s.point if option.time_s else high)
+    equals = [option for option in options if _spent(option) <= least.spent.point * (1 + 1e-9)]
+    return min(equals, key=lambda option: option.time_s.point if option.time_s else high)
 
 
 def _knee(options: Sequence[ClusterOption], worth: float) -> ClusterOption | None:
@@ -294,12 +294,12 @@ def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration 
     ``predict`` then takes the links from the data sheet of ``host``.
     """
     same = (calibration for calibration in calibrations if is_same(calibration.host, host))
-    alike = (
+    same_accelerator = (
         calibration
         for calibration in calibrations
         if calibration.host.accelerator == host.accelerator != "CPU"
     )
-    return next(same, None) or next(alike, None)
+    return next(same, None) or next(same_accelerator, None)
 
 
 def called(host: HostKind) -> str:

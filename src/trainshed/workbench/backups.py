@@ -1,4 +1,4 @@
-"""Makes, checks and restores backups of a data directory, also beside a running server.
+"""Makes, checks and restores backups of a data directory, also while a server runs.
 
 A backup is a folder like a data directory, with two files that describe its content.  The database
 is copied first, so that files are at least as new as its rows.  Of an attempt the records are
@@ -182,7 +182,9 @@ def _job_folders(data_dir: Path) -> set[str]:
 
 def _make_empty(target: Path, data_dir: Path) -> None:
     if target.resolve().is_relative_to(data_dir.resolve()):
-        raise UsageFault(f"{target} lies in the data directory {data_dir}; name a folder elsewhere")
+        raise UsageFault(
+            f"{target} is in the data directory {data_dir}; name a folder outside of it"
+        )
     try:
         target.mkdir(0o700, parents=True, exist_ok=True)
         target.chmod(0o700)

@@ -2,7 +2,7 @@
 
 Most settings have their source in docs/sources/gcloud.md 1.1, 1.2, 1.3, 1.4 and 7, and in
 docs/sources/vertex.md 2; settings of gsutil, gcsfs and Google's C++ library have none. ``TOKEN``
-stands for a token in a value; the caller that prints the value replaces it.
+marks a token in a value; the caller that prints the value replaces the mark.
 """
 
 import re

@@ -97,7 +97,7 @@ def say(path: FieldPath) -> str:
 
 
 def _job_in_tf_config(job: PlainJob) -> dict[str, object]:
-    """Return the job of TF_CONFIG, with the two keys that gcloud's local train puts there."""
+    """Return the job of TF_CONFIG, with the two keys that gcloud's local train sets."""
     job_dir = job.flags.get("job-dir")
     args = [*job.args, *(("--job-dir", job_dir) if job_dir else ())]
     return {"job_name": job.module, "args": args}

@@ -12,7 +12,7 @@ RESULT_FILE = "result.json"
 #: The folders of the file below the output folder; AIP_MODEL_DIR is ``model``.
 FOLDERS = ("", "model")
 
-#: File systems keep the time of a change in coarse steps, so that it can lie before the start.
+#: File systems keep the time of a change in coarse steps, so that the time can be before the start.
 CLOCK_S = 0.05
 
 #: Names of the metric to show first, in order of preference.

@@ -16,7 +16,7 @@ from trainshed.model.step_times import KEPT, StepTimes
 
 #: Only this many characters of a line are searched: a pattern can be slow on a long line.
 _LINE_MAX: Final = 1000
-#: Seconds between two lines below which they belong to one reading.
+#: Lines with fewer seconds between them are one reading.
 _TOGETHER_S: Final = 0.001
 _NANO: Final = 1e-9
 #: The most characters of a step that a message quotes.

@@ -37,7 +37,7 @@ def test_a_users_table_is_read():
         (with_points("[[1, 1, -3.0]]"), "series mine: points: throughput must be a number over 0"),
         (with_points("[[1, 1, nan]]"), "throughput must be a number over 0, got nan"),
         (with_points("[[1, 1, 5.0], [1, 1, 6.0]]"), "1 accelerators on 1 host are given twice"),
-        (with_points("[[4, 1, 5.0], [2, 1, 6.0]]"), "2 accelerators stand after 4; sort them"),
+        (with_points("[[4, 1, 5.0], [2, 1, 6.0]]"), "2 accelerators come after 4; sort them"),
         (with_points("[[1, 2, 5.0]]"), "hosts must be 1 to 1"),
         (with_points("[[0, 1, 5.0]]"), "accelerators must be a whole number, 1 to 10000000, got 0"),
         (with_points("[[1, 1, 5.0], [2, 1, 9000.0]]"), "one unit for all points"),

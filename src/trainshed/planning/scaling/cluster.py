@@ -1,4 +1,4 @@
-"""Clusters for training: hosts of one kind, their links, and helpers beside them."""
+"""Clusters for training: hosts of one kind, their links, and their helper hosts."""
 
 from dataclasses import dataclass
 
@@ -64,5 +64,5 @@ class Cluster:
 
     @property
     def per_host(self) -> float:
-        """Accelerators of the job on one host (g)."""
+        """The accelerators of the job on one host (g)."""
         return self.accelerators / self.hosts

@@ -44,7 +44,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedPoint:
-    """One measured count beside its fit."""
+    """One measured count with its fitted throughput."""
 
     point: Point
     fitted: float

@@ -1,4 +1,4 @@
-"""Compares measured rates and prices of CPU and GPUs, to tell if a GPU is worth its price."""
+"""Compares measured rates and prices of CPU and GPUs, to decide if a GPU is worth its price."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
 """Fits short runs: the seconds of compute of one job, and multipliers of its rates.
 
 Few runs cannot determine eight unknowns.  So each starts at its default with a width (a prior), the
-spread measured among jobs (docs/sources/planner.md 3), and stays there unless the runs move it.
-The remaining error is a drift that grows with the doublings inside a host and of hosts.  It is
+spread measured among jobs (docs/sources/planner.md 3), and keeps this value unless the runs change
+it. The remaining error is a drift that grows with the doublings inside a host and of hosts.  It is
 extrapolated to larger clusters (``posterior``), so that near measured points these count more than
 the equations.
 """
@@ -233,10 +233,10 @@ def _shared_with(job: HostTraining, others: Sequence[Calibration]) -> dict[str, 
 
 def _weight(training: Training, other: Training) -> float:
     """Return the weight of another job: high for the same stack, low for another exchange."""
-    alike = training.strategy is other.strategy
-    alike &= bool(training.gradient_bytes) == bool(other.gradient_bytes)
+    is_same_exchange = training.strategy is other.strategy
+    is_same_exchange &= bool(training.gradient_bytes) == bool(other.gradient_bytes)
     of_stack = 1.0 + _SAME_STACK * (training.stack == other.stack)
-    return of_stack if alike else _OTHER_KIND * of_stack
+    return of_stack if is_same_exchange else _OTHER_KIND * of_stack
 
 
 def _fitted(job: HostTraining, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitted:

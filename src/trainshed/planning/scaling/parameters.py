@@ -1,7 +1,8 @@
 """Defaults of an unmeasured training, and their uncertainty.
 
 They were fitted to published measurements (``benchmarks/scaling/``) by ``scripts/fit_scaling.py``,
-which writes the file read here.  Shares are of nominal rates, which software does not reach.
+which writes the file that this module reads.  Shares are of nominal rates, which software does not
+reach.
 """
 
 import tomllib

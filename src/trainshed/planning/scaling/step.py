@@ -143,8 +143,8 @@ def _nominal(cluster: Cluster, rates: Rates) -> Links:
 def _allreduce_s(cluster: Cluster, rates: Rates, size: float) -> float:
     """Return the seconds of an all-reduce of ``size`` bytes.
 
-    Communication libraries lie between one ring over the hosts (``rates.flat`` is 0) and one ring
-    over all accelerators (``rates.flat`` is 1).
+    The time of communication libraries is between one ring over the hosts (``rates.flat`` is 0) and
+    one ring over all accelerators (``rates.flat`` is 1).
     """
     over_hosts, over_all = (
         ring(Links(workers=count, worker_gbps=rates.network / _GIGA_BITS)).seconds(size)

@@ -29,7 +29,7 @@ class StepStatistics:
 
     @property
     def uncertainty(self) -> float:
-        """Half the 95 % interval of the median, as a share of it."""
+        """Half the 95 % interval of the median, as a share of the median."""
         spread = (self.p90_s - self.p10_s) / _P10_TO_P90
         return _OF_MEDIAN * spread / math.sqrt(self.steps) / self.step_s
 

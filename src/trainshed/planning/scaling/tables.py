@@ -34,7 +34,7 @@ class Point:
 
     @property
     def per_accelerator(self) -> float:
-        """Throughput of one accelerator."""
+        """The throughput of one accelerator."""
         return self.throughput / self.accelerators
 
 
@@ -339,7 +339,7 @@ def _contradictions(where: str, before: list[Any], after: list[Any]) -> Iterator
         yield f"{where}: points: {count[0]} accelerators on {hosts_text} are given twice"
         return
     if count > count_after:
-        yield f"{where}: points: {count_after[0]} accelerators stand after {count[0]}; sort them"
+        yield f"{where}: points: {count_after[0]} accelerators come after {count[0]}; sort them"
         return
     gain, ideal = after[2] / before[2], after[0] / before[0]
     if gain > _UNIT_JUMP * ideal or gain < 1 / _UNIT_JUMP:

@@ -12,7 +12,7 @@ from typing import Final
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.fitting import calibrated
 
-#: The weight of all earlier jobs on a cluster beside the newest one.
+#: The weight of all earlier jobs on a cluster, relative to the newest job.
 FORGETTING: Final = 0.7
 #: The most runs of jobs in a calibration: pure Python fits them in a tenth of a second.
 JOBS_MAX: Final = 12

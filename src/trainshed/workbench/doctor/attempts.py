@@ -31,7 +31,7 @@ _KILL: Final = "if it is not needed any more, end it: kill -9 {}"
 
 @check(
     "over-has-no-process",
-    "After a final state no process of the job lives.",
+    "No process of an ended job runs.",
     CheckPart.ROWS,
     CheckPart.DISK,
     CheckPart.PROCESSES,
@@ -54,7 +54,7 @@ def over_has_no_process(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check(
     "newest-attempt-alone",
-    "No process of an older attempt lives beside a newer one, nor while the job waits.",
+    "No process of an older attempt runs while a newer attempt runs or the job waits.",
     CheckPart.ROWS,
     CheckPart.PROCESSES,
 )
@@ -187,7 +187,7 @@ def _overfull(node: Node, seats: list[SeatFacts]) -> Iterator[str]:
         yield f"{memory:g} GB of memory and has {node.memory_gb:g}"
 
 
-@check("gpus-not-shared", "No GPU belongs to two attempts that live.", CheckPart.PROCESSES)
+@check("gpus-not-shared", "No GPU is used by two running attempts.", CheckPart.PROCESSES)
 def gpus_not_shared(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find shared GPUs by the device's own id, independent of CUDA_VISIBLE_DEVICES."""
     users: dict[str, set[AttemptKey]] = defaultdict(set)
@@ -199,7 +199,7 @@ def gpus_not_shared(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             owners = " and ".join(map(str, sorted(keys)))
             yield DoctorFinding(
                 subject=device,
-                text=f"the GPU {device} belongs to the attempts {owners}",
+                text=f"the GPU {device} is used by the attempts {owners}",
                 advice="cancel one of the jobs, and report it",
             )
 

@@ -35,7 +35,7 @@ SKEW_S_MAX: Final = 5.0
 def logs_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find damaged logs.  The last line may be torn during a write or by a kill.
 
-    A fenced attempt whose processes still run goes on writing beside the next attempt.
+    A fenced attempt whose processes still run may write while the next attempt runs.
     """
     last: dict[int, int] = {}
     for key, folder in sorted(snapshot.folders.items()):
@@ -184,7 +184,7 @@ def disk_has_room(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 def files_can_be_opened(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Compare the limit of open files, of which every client and job uses some."""
     if snapshot.files_max < FILES_LOW:
-        subject = "the server" if snapshot.server_pid else "a server started from here"
+        subject = "the server" if snapshot.server_pid else "a server started in this shell"
         yield DoctorFinding(
             subject="files",
             text=f"{subject} may have {snapshot.files_max} files open at once",

@@ -161,12 +161,12 @@ def commands_are_performed(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check(
     "leases-are-valid",
-    "Every job under way belongs to a server that lives.",
+    "Every active job has a running server.",
     CheckPart.ROWS,
     CheckPart.WORK,
 )
 def leases_are_valid(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Find jobs without a live server; a live server takes over those of a dead one.
+    """Find jobs without a running server; a running server takes over the jobs of a dead one.
 
     Leases are compared with each other, because they use the store's clock, not the machine's.
     """

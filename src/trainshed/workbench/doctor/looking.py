@@ -176,7 +176,7 @@ def _folders(
     for uid in _numbers(root):
         for attempt in _numbers(root / str(uid)):
             path = root / str(uid) / str(attempt)
-            with suppress(FileNotFoundError):  # deleted meanwhile
+            with suppress(FileNotFoundError):  # a server deleted the folder
                 key = AttemptKey(uid, attempt)
                 yield key, _folder(path, root, attended.get(key))
 
@@ -334,7 +334,7 @@ class LogReader:
 
 
 def read_log(segments: Iterable[Path]) -> LogFacts:
-    """Read the segments of an attempt, except those that were pruned meanwhile."""
+    """Read the segments of an attempt, except those that a server removes at the same time."""
     reader = LogReader()
     for path in segments:
         with suppress(FileNotFoundError), _open_file(path) as file:

@@ -214,7 +214,7 @@ class CheckResult:
 
     @property
     def word(self) -> str:
-        """``ok``, ``noted``, ``FAILED`` or ``unseen``."""
+        """The result as a word: ``ok``, ``noted``, ``FAILED`` or ``unseen``."""
         if self.unseen:
             return "unseen"
         if any(finding.is_failure for finding in self.findings):

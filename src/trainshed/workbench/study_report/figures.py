@@ -74,7 +74,7 @@ def _ticks(axes: Axes, label: str) -> dict[str, Any]:
 _IMPORTANCE_TRIALS_MIN: Final = 5
 #: The most objectives that one plot can show.
 _FRONT_MAX: Final = 3
-#: The most diagrams of parallel coordinates beside that of the parameters of all trials.
+#: The most diagrams of parallel coordinates, without the one for the parameters of all trials.
 _BRANCHES_MAX: Final = 4
 #: The most learning curves of one plot: a browser draws more of them slowly.
 _CURVES_MAX: Final = 100

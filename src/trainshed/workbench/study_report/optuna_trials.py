@@ -55,9 +55,9 @@ class Axes:
     """The labels of a study's parameters in plots, and their values."""
 
     labels: Mapping[str, str]
-    """By parameter id; different ids have different labels."""
+    """The labels by parameter id; different ids have different labels."""
     distributions: Mapping[str, BaseDistribution]
-    """By parameter id."""
+    """The distributions by parameter id."""
     listed: Mapping[str, Sequence[float]]
     """The values of parameters that have only some numbers, ascending, by label."""
 
@@ -79,7 +79,7 @@ class Axes:
 def axes_of(view: StudyView) -> Axes:
     """Collect the parameters of a study and of its trials.
 
-    The ranges cover all values of trials, because these can lie outside the study's bounds.
+    The ranges cover all values of trials, because these can be outside the study's bounds.
     """
     values_by_id: dict[str, list[Value]] = {p.parameter_id: [] for p in parameters_of(view.study)}
     for trial in view.trials:
