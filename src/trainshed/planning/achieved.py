@@ -50,8 +50,8 @@ class Achieved:
     @property
     def is_beyond(self) -> bool:
         """Whether the gain is impossible, so that the links must be faster than measured."""
-        most = 2 * (self.report.world - 1) / max(1, self.report.world)
-        return self.gain is not None and self.gain > most * MEASURED_WITHIN
+        gain_max = 2 * (self.report.world - 1) / max(1, self.report.world)
+        return self.gain is not None and self.gain > gain_max * MEASURED_WITHIN
 
     def _by_the_catalog(self) -> str:
         if self.planned is None:

@@ -135,10 +135,10 @@ def _make_posterior(calibration: Calibration) -> Posterior | None:
 def _counts(
     job: PlannedJob, question: Question, per_host: int, fitting: tuple[int, ...]
 ) -> tuple[int, ...]:
-    own = (job.hosts * job.per_host,) if job.hosts else ()
+    own_count = (job.hosts * job.per_host,) if job.hosts else ()
     requested = _list_requested(question, per_host)
     if not requested:
-        most = max(*own, 8 * per_host, 1) if not own else 2 * own[0]
+        most = max(*own_count, 8 * per_host, 1) if not own_count else 2 * own_count[0]
         requested = tuple(
             1 << power for power in range(_LARGEST_MAX.bit_length()) if 1 << power <= most
         )
@@ -147,7 +147,7 @@ def _counts(
             for n in requested
             if n % per_host == 0 or (n < per_host and (not fitting or n in fitting))
         )
-    return tuple(sorted({*requested, *own}))
+    return tuple(sorted({*requested, *own_count}))
 
 
 def _list_requested(question: Question, per_host: int) -> tuple[int, ...]:

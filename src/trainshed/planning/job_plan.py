@@ -102,11 +102,11 @@ class JobPlan:
             yield self._idle(option)
         elif (base := self._without_reducers(option)) and pays(option, base):
             yield "its reducers are worth their price"
-        before = self._before(option)
-        if before and faster(before, option):
-            yield f"slower than {before.cluster.accelerators}"
-        elif before and not faster(option, before):
-            yield f"no difference that can be told from {before.cluster.accelerators}"
+        smaller = self._before(option)
+        if smaller and faster(smaller, option):
+            yield f"slower than {smaller.cluster.accelerators}"
+        elif smaller and not faster(option, smaller):
+            yield f"no difference that can be told from {smaller.cluster.accelerators}"
 
     @property
     def fewer(self) -> ClusterOption | None:
@@ -195,13 +195,13 @@ def plan_of(
 def _find_improvement(own: ClusterOption, options: Sequence[ClusterOption]) -> ClusterOption | None:
     """Return the cluster with reducers, or with more reducers, if it is surely faster."""
     plain = replace(own.cluster, reducers=0, reducer_gbps=0.0)
-    more = [
+    variants = [
         option
         for option in options
         if option.cluster.reducers > own.cluster.reducers
         and replace(option.cluster, reducers=0, reducer_gbps=0.0) == plain
     ]
-    return best_of(more, own)
+    return best_of(variants, own)
 
 
 def _is_idle(job: PlannedJob, option: ClusterOption) -> bool:

@@ -222,16 +222,16 @@ def _row(row: Any, number: int, currency: str, source: str) -> tuple[str, float,
     name = row.get("name") if isinstance(row, dict) else None
     if not isinstance(name, str) or not name:
         raise UsageFault(f"{source}: machine {number} has no name; it must be a machine type")
-    where = f"{source}: machine {name}"
+    row_name = f"{source}: machine {name}"
     if row.get("currency", currency) != currency:
         raise UsageFault(
-            f"{where}: currency must be {currency}, as in the whole file, got {row['currency']}"
+            f"{row_name}: currency must be {currency}, as in the whole file, got {row['currency']}"
         )
-    _only(row, _COLUMNS | {"name", "currency"}, where)
+    _only(row, _COLUMNS | {"name", "currency"}, row_name)
     values = {
-        column: _positive(row[column], f"{where}: {column}") for column in _COLUMNS & set(row)
+        column: _positive(row[column], f"{row_name}: {column}") for column in _COLUMNS & set(row)
     }
-    return name, _hour(values, where), values.get("spot_per_hour")
+    return name, _hour(values, row_name), values.get("spot_per_hour")
 
 
 def _hour(values: Mapping[str, float], where: str) -> float:

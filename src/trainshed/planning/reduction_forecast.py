@@ -53,11 +53,11 @@ class ReductionForecast:
     @property
     def sentence(self) -> str:
         """The bandwidths, the sufficient number and the gain; without a full stop."""
-        many = self.reducers != 1
+        is_plural = self.reducers != 1
         of_type = f" of {self.machine_type}" if self.machine_type else ""
         text = (
-            f"{self.reducers} reducer{'s' if many else ''}{of_type} "
-            f"{'carry' if many else 'carries'} {self.requested.total_gbps:g} Gbit/s, "
+            f"{self.reducers} reducer{'s' if is_plural else ''}{of_type} "
+            f"{'carry' if is_plural else 'carries'} {self.requested.total_gbps:g} Gbit/s, "
             f"the workers {self.hosts.total_gbps:g}"
         )
         if self.is_short and self.hosts.helps:

@@ -29,8 +29,8 @@ def module_of(spec: JobSpec) -> str:
 
 def _module(program: Program) -> str:
     words = (*program.command, *program.args)
-    after = words[words.index(_MODULE) + 1 :] if _MODULE in words else ()
-    return program.module or next(iter(after), "")
+    words_after_flag = words[words.index(_MODULE) + 1 :] if _MODULE in words else ()
+    return program.module or next(iter(words_after_flag), "")
 
 
 def other_module(calibration: Calibration, module: str) -> str:

@@ -108,9 +108,11 @@ def _compare(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
 
 def _cheaper_words(cheap: Cheaper) -> str:
     cluster, more = cheap.option.cluster, round(100 * (cheap.longer - 1))
-    what = noun(cluster.host.accelerator, cluster.accelerators)
+    accelerators = noun(cluster.host.accelerator, cluster.accelerators)
     time = f"take {more} % longer" if more > 0 else "take no longer"
-    return f"{what} would {time} for the same samples, and cost {cheap.less:.1f} times less."
+    return (
+        f"{accelerators} would {time} for the same samples, and cost {cheap.less:.1f} times less."
+    )
 
 
 def _numbers(plan: JobPlan, prediction: Prediction) -> dict[str, object]:

@@ -92,8 +92,8 @@ def _merge_flags(
         spec[key] = [{"replicaCount": 1, "containerSpec": {}}]
     spec[key] = _pools(spec[key], flags, program)
     if base := flags.words.get("base-output-dir"):
-        place = base if base.startswith(SCHEME) else str(Path(base).absolute())
-        put(spec, ("baseOutputDirectory", "outputUriPrefix"), place)
+        output = base if base.startswith(SCHEME) else str(Path(base).absolute())
+        put(spec, ("baseOutputDirectory", "outputUriPrefix"), output)
     return Merged(
         content=content, words=worder(pools_by_flag=bool(flagged)), region=flags.words.get("region")
     )

@@ -98,8 +98,8 @@ def _json(text: str, path: str) -> Any:
     try:
         content = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise UsageFault(f"cannot read {path}: {where}: broken JSON: {error.msg}") from error
+        position = f"line {error.lineno}, column {error.colno}"
+        raise UsageFault(f"cannot read {path}: {position}: broken JSON: {error.msg}") from error
     except ValueError as error:
         raise UsageFault(f"cannot read {path}: {error}") from error
     except RecursionError as error:

@@ -35,8 +35,8 @@ def binds(
     ]
     mounts = [(str(path), inside) for path, inside in folders if _will_be(path, output)]
     in_bucket = any((uri or "").startswith(SCHEME) for uri in (spec.job_dir, spec.base_output_dir))
-    own = [str(output)] if output and not in_bucket else []
-    return (*mounts, *((place, place) for place in (*own, *packages)))
+    outputs = [str(output)] if output and not in_bucket else []
+    return (*mounts, *((place, place) for place in (*outputs, *packages)))
 
 
 def _will_be(bucket: Path, output: Path | None) -> bool:

@@ -356,23 +356,25 @@ def _find_limits(
     return limits_here(spec, host.overlays)
 
 
-def _map_directory(place: str, job: LocalJob, host: Host) -> str:
+def _map_directory(directory: str, job: LocalJob, host: Host) -> str:
     """Return the directory as a program sees it (``--gs-paths``).
 
     A container does not start in the job's folder, so a relative path becomes absolute.
     """
-    if place.startswith(SCHEME):
-        path = host.buckets.path_of(place)  # also if the URI stays: this checks its form
-        return str(path) if host.gs_paths is GsPaths.PATH else place
-    return str(job.folder / place) if host.runtime else place
+    if directory.startswith(SCHEME):
+        path = host.buckets.path_of(directory)  # also if the URI stays: this checks its form
+        return str(path) if host.gs_paths is GsPaths.PATH else directory
+    return str(job.folder / directory) if host.runtime else directory
 
 
 def _output(spec: JobSpec, job: LocalJob, host: Host) -> Path | None:
-    place = spec.job_dir or spec.base_output_dir
-    if not place or (place.startswith(SCHEME) and host.gs_paths is GsPaths.URI):
+    directory = spec.job_dir or spec.base_output_dir
+    if not directory or (directory.startswith(SCHEME) and host.gs_paths is GsPaths.URI):
         return None
     return (
-        job.folder / host.buckets.path_of(place) if place.startswith(SCHEME) else job.folder / place
+        job.folder / host.buckets.path_of(directory)
+        if directory.startswith(SCHEME)
+        else job.folder / directory
     )
 
 

@@ -198,12 +198,12 @@ def _critical_batch(request: PlanRequest) -> float:
 
 
 def _wishes(request: PlanRequest, region: str | None) -> PlanWishes:
-    own = read_prices(request.prices) if request.prices else None
+    own_prices = read_prices(request.prices) if request.prices else None
     spot = request.interruptions is not None
     return PlanWishes(
         worth=request.worth,
         limits=request.limits,
-        prices=PriceList(own=own, region=region, spot=spot),
+        prices=PriceList(own=own_prices, region=region, spot=spot),
         interruptions=request.interruptions,
     )
 

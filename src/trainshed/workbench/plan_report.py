@@ -236,8 +236,8 @@ def _page(
     yield "</tr></thead><tbody>"
     for option, row in zip(plan.options, rows, strict=True):
         cells = (f"<td{_kind(place)}>{escape(cell)}</td>" for place, cell in enumerate(row))
-        own = ' class="own"' if option is plan.own else ""
-        yield f"<tr{own}>{''.join(cells)}</tr>"
+        own_class = ' class="own"' if option is plan.own else ""
+        yield f"<tr{own_class}>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
     yield from (f"<p>{escape(remark)}</p>" for remark in remarks(plan))
     yield from _provenance(calibrations)

@@ -181,8 +181,8 @@ def _tensorflow(
 
 def _check(interpreter: Path) -> None:
     """Import the largest packages in one process.  Raises UsageFault if that fails."""
-    words = [str(interpreter), "-c", _IMPORTS]
-    process = subprocess.run(words, text=True, check=False, capture_output=True)  # noqa: S603 - ours
+    command = [str(interpreter), "-c", _IMPORTS]
+    process = subprocess.run(command, text=True, check=False, capture_output=True)  # noqa: S603 - ours
     if process.returncode:
         raise UsageFault(f"cannot import the installed packages: {_last_line(process.stderr)}")
 

@@ -51,10 +51,10 @@ def build_sdist(package: Path, work: Path) -> Path:
 
 def _built(project: Path, work: Path) -> Path:
     tree = content.source_tree(project, work)
-    alone = interpreter.describe()["builds"] and content.builds_with_setuptools(tree)
+    has_build_tools = interpreter.describe()["builds"] and content.builds_with_setuptools(tree)
     arguments = ["build", "--sdist", "--out-dir", str(work / "out")]
-    words = [*arguments, *(["--no-build-isolation"] * bool(alone)), str(tree)]
-    answer = uv.ask(words, uv.UvContext(work), work)
+    arguments_of_uv = [*arguments, *(["--no-build-isolation"] * bool(has_build_tools)), str(tree)]
+    answer = uv.ask(arguments_of_uv, uv.UvContext(work), work)
     if answer.code:
         raise UsageFault(f"the package in {project} does not build:\n{answer.last_lines()}")
     return next((work / "out").glob("*.tar.gz"))

@@ -202,12 +202,12 @@ def _spec(spec: JobSpec, count: int, folder: Path) -> JobSpec:
 def _env(bench: Bench, kind: RunKind, accelerators: int, folder: Path) -> dict[str, str]:
     """Return the variables that switch the hooks on and limit the threads of each replica."""
     site = Path(trainshed_trainer.__file__).parent / "hooks" / "site"
-    before = bench.job.env.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
+    python_path = bench.job.env.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
     threads = max(1, (os.cpu_count() or 1) // accelerators)
     return {
         **{name: f"{folder}/{part}" for name, part in FOLDER.items()},
         trainer_contract.STEPS: _WORDS.get(kind, "hooks"),
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(site), before))),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(site), python_path))),
         **({} if bench.is_gpu else {"OMP_NUM_THREADS": str(threads)}),
     }
 

@@ -98,18 +98,18 @@ class StepLines:
             self._add_reading(_Reading(at_s, int(word)))
 
     def _add_reading(self, new: _Reading) -> None:
-        now = self._now
-        self._rose |= now is not None and new.step > now.step
+        newest = self._now
+        self._rose |= newest is not None and new.step > newest.step
         if (
-            now is None or new.step < now.step
+            newest is None or new.step < newest.step
         ):  # the first line, or steps are counted from the start again
             self._close()
             self._before, self._now = None, new
-        elif new.step > now.step and new.at_s - now.at_s < _TOGETHER_S:
-            self._now = now._replace(step=new.step)
-        elif new.step > now.step:
+        elif new.step > newest.step and new.at_s - newest.at_s < _TOGETHER_S:
+            self._now = newest._replace(step=new.step)
+        elif new.step > newest.step:
             self._close()
-            self._before, self._now = now, new
+            self._before, self._now = newest, new
 
     def _close(self) -> None:
         """Store the steps of the newest reading, which gets no more lines."""

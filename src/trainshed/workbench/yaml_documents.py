@@ -61,11 +61,11 @@ def load_all(text: str, path: str) -> Iterator[Any]:
         yield from yaml.load_all(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
+        position = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
         problem = f"{error.problem or error.context}{_advice(text, error, mark)}"
         if line := _tabbed_line(text, mark):
             problem = f"line {line} is indented with a tab; YAML accepts spaces only"
-        raise UsageFault(f"cannot read {path}: {where}: broken YAML: {problem}") from error
+        raise UsageFault(f"cannot read {path}: {position}: broken YAML: {problem}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise UsageFault(
             f"cannot read {path}: broken YAML: {' '.join(str(error).split())}"

@@ -99,10 +99,10 @@ def training_of(series: Series, tables: Tables) -> Training | None:
 
 def host_of(series: Series, tables: Tables) -> HostKind:
     """Return the kind of host on which a curve was measured."""
-    most = max(-(-point.accelerators // point.hosts) for point in series.points)
+    per_host = max(-(-point.accelerators // point.hosts) for point in series.points)
     card = tables.systems.get(series.system)
     if card is None:
-        return HostKind(accelerator=series.system or "accelerator", per_host=most)
+        return HostKind(accelerator=series.system or "accelerator", per_host=per_host)
     host = _of_card(card, tables)
     return replace(host, network="tcp") if "-tcp" in series.strategy else host
 

@@ -62,8 +62,8 @@ class Posterior:
         slopes = _slopes(
             self.job, self.values, lambda v: math.log(self.job.step(cluster, v, batch))
         )
-        at = doublings_of(cluster.accelerators, cluster.hosts)
-        alone = dot(slopes, slopes) + shared_drift(self.job.constants, at, at)
+        doublings = doublings_of(cluster.accelerators, cluster.hosts)
+        alone = dot(slopes, slopes) + shared_drift(self.job.constants, doublings, doublings)
         shared = self._shared(cluster)
         both = [dot(slopes, row) + more for row, more in zip(self.slopes, shared, strict=True)]
         explained = forward(self.lower, both)
@@ -89,7 +89,7 @@ def posterior(calibration: Calibration, constants: Parameters) -> Posterior:
     missed = [one.value - job.expected(one, values) for one in observations]
     drift = triangle(spread)
     slopes = [_slopes(job, values, partial(job.expected, one)) for one in observations]
-    whole = [
+    covariance = [
         [value + dot(slopes[i], slopes[j]) for j, value in enumerate(row)]
         for i, row in enumerate(spread)
     ]
@@ -99,7 +99,7 @@ def posterior(calibration: Calibration, constants: Parameters) -> Posterior:
         observations=tuple(observations),
         carried=backward(drift, forward(drift, missed)),
         slopes=slopes,
-        lower=triangle(whole),
+        lower=triangle(covariance),
     )
 
 

@@ -191,8 +191,8 @@ def _binding(parts: StepParts, rates: Rates, calibration: Calibration, batch: fl
         Binding.NETWORK: bound * parts.network / exchange if exchange else 0.0,
         Binding.BATCH: parts.compute - proportional,
     }
-    most = max(lost, key=lambda term: lost[term])
-    return most if sum(lost.values()) > _LOSS * step else Binding.COMPUTE
+    largest = max(lost, key=lambda term: lost[term])
+    return largest if sum(lost.values()) > _LOSS * step else Binding.COMPUTE
 
 
 def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:

@@ -127,5 +127,7 @@ def _sync(constants: Parameters, training: Training, host: HostKind) -> float:
 
 def _fixed_share(constants: Parameters, values: Mapping[str, float]) -> float:
     """Return the share of a step that does not shrink with the batch (mu, with a fixed time)."""
-    more = constants.defaults["fixed_s"] / max(values.get("compute_s", math.inf), _LEAST_COMPUTE_S)
-    return values["mu"] * (1 + more / constants.defaults["fixed_share"])
+    fixed_part = constants.defaults["fixed_s"] / max(
+        values.get("compute_s", math.inf), _LEAST_COMPUTE_S
+    )
+    return values["mu"] * (1 + fixed_part / constants.defaults["fixed_share"])

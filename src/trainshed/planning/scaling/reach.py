@@ -80,7 +80,7 @@ def _is_between(measured: Collection[Count], target: Count) -> bool:
 def _of_hosts(host: HostKind, measured: Collection[Count]) -> Extrapolation:
     if any(hosts > 1 for _, hosts in measured):
         return Extrapolation.FROM_HOSTS
-    whole = any(accelerators >= host.per_host for accelerators, _ in measured)
-    if not whole:
+    is_full_host = any(accelerators >= host.per_host for accelerators, _ in measured)
+    if not is_full_host:
         return Extrapolation.FROM_ONE
     return Extrapolation.FROM_INSIDE if len(measured) > 1 else Extrapolation.FROM_HOST

@@ -47,22 +47,22 @@ def summarize_steps(
     """Compute the statistics of steps in the order of time; None without steps."""
     if not step_s:
         return None
-    before = warm_up(step_s)
-    steady = step_s[before:]
+    warm_up_steps = warm_up(step_s)
+    steady = step_s[warm_up_steps:]
     ordered = sorted(steady)
     return StepStatistics(
         steps=len(steady),
-        warm_up=before,
+        warm_up=warm_up_steps,
         step_s=max(_quantile(ordered, 0.5), 1e-9),
         p10_s=_quantile(ordered, 0.1),
         p90_s=_quantile(ordered, 0.9),
-        wait_share=min(1.0, sum(waits_s[before:]) / max(sum(steady), 1e-9)),
+        wait_share=min(1.0, sum(waits_s[warm_up_steps:]) / max(sum(steady), 1e-9)),
     )
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """Interpolate linearly between neighbouring values."""
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
+    position = share * (len(ordered) - 1)
+    low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+    return ordered[low] + (position - low) * (ordered[high] - ordered[low])

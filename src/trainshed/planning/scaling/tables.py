@@ -174,9 +174,9 @@ def read(texts: Mapping[str, str]) -> Tables:
     rows = [row for name, text in texts.items() for row in _rows(name, text, faults)]
     entries: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     for kind, where, row in rows:
-        wrong = list(_faults_of(kind, where, row))
-        faults += wrong
-        if not wrong:
+        row_faults = list(_faults_of(kind, where, row))
+        faults += row_faults
+        if not row_faults:
             entries[kind].append(_KINDS[kind].build(row))
     series = tuple(entries["series"])
     return Tables(
@@ -210,8 +210,10 @@ def _rows(name: str, text: str, faults: list[str]) -> Iterator[tuple[str, str, M
 
 
 def _where(name: str, kind: str, place: int, row: Mapping[str, Any]) -> str:
-    own = row.get("id", row.get("name"))
-    return f"{name}, {kind} {own if isinstance(own, str) and own else place}"
+    name_in_row = row.get("id", row.get("name"))
+    return (
+        f"{name}, {kind} {name_in_row if isinstance(name_in_row, str) and name_in_row else place}"
+    )
 
 
 def _drop_duplicates(series: tuple[Series, ...], faults: list[str]) -> tuple[Series, ...]:
@@ -309,12 +311,12 @@ def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
     if len(points) > POINTS_MAX:
         yield f"{where}: points must be at most {POINTS_MAX}, got {len(points)}; leave some out"
         return
-    wrong = [sentence for point in points for sentence in _faults_of_point(where, point)]
-    yield from wrong
+    point_faults = [sentence for point in points for sentence in _faults_of_point(where, point)]
+    yield from point_faults
     batches = row.get("local_batch")
     if isinstance(batches, list) and len(batches) != len(points):
         yield f"{where}: local_batch has {len(batches)} values for {len(points)} points"
-    if not wrong:
+    if not point_faults:
         yield from (
             sentence for two in pairwise(points) for sentence in _contradictions(where, *two)
         )

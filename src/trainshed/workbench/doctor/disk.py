@@ -214,10 +214,10 @@ def clocks_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 
 def _jump_finding(jump: ClockJump) -> DoctorFinding:
-    at = datetime.fromtimestamp(jump.at_ns / _NS, UTC)
+    time = datetime.fromtimestamp(jump.at_ns / _NS, UTC)
     return DoctorFinding(
         subject="the clock",
-        text=f"when a server started on {at:%Y-%m-%d at %H:%M} UTC, the clock had moved by "
+        text=f"when a server started on {time:%Y-%m-%d at %H:%M} UTC, the clock had moved by "
         f"{jump.by_ns / _DAY_NS:+.1f} days since the last one; limits of jobs do not count that",
         advice="synchronise the clock by NTP; ignore this if no server ran for so long",
         is_failure=False,

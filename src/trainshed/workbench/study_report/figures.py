@@ -157,11 +157,11 @@ def _parallels(study: Study, name: str, suffix: str, done: Sequence[FrozenTrial]
         yield _parallel(study, name, common, title, f"A line for each of {len(done)} trials.")
     for labels, count in branches.most_common(_BRANCHES_MAX):
         if labels != common and count > 1:
-            own = ", ".join(sorted(labels - common))
+            names = ", ".join(sorted(labels - common))
             members = [trial for trial in done if labels <= trial.params.keys()]
-            about = f"A line for each of the {len(members)} trials that have {own}."
+            about = f"A line for each of the {len(members)} trials that have {names}."
             yield _parallel(
-                _select_trials(study, members), name, labels, f"{title} with {own}", about
+                _select_trials(study, members), name, labels, f"{title} with {names}", about
             )
 
 

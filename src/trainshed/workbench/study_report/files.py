@@ -31,13 +31,13 @@ def files_of(out: str | None, view: StudyView) -> ReportFiles:
     The folder need not exist.  Raises UsageFault if its parent does not exist: that is probably a
     typing error.
     """
-    place = Path(out or ".")
-    if not place.parent.is_dir():
-        raise UsageFault(f"--out {out}: there is no folder {place.parent}; make it first")
-    if place.suffix.lower() not in _PAGES or place.is_dir():
+    path = Path(out or ".")
+    if not path.parent.is_dir():
+        raise UsageFault(f"--out {out}: there is no folder {path.parent}; make it first")
+    if path.suffix.lower() not in _PAGES or path.is_dir():
         stem = re.sub(r"[^\w.-]", "_", view.name.rpartition("/")[2]) or "study"
-        place = place / f"study-{stem}.html"
-    return ReportFiles(page=place, table=place.with_suffix(".csv"))
+        path = path / f"study-{stem}.html"
+    return ReportFiles(page=path, table=path.with_suffix(".csv"))
 
 
 def write(view: StudyView, files: ReportFiles, now: datetime) -> None:

@@ -165,8 +165,8 @@ def _distribution(
         return CategoricalDistribution(list(dict.fromkeys(shown(text_of(v)) for v in values)))
     low, high = min(numbers), max(numbers)
     log = low > 0 and all(spec.scale is Scale.LOG for spec in specs) and bool(specs)
-    whole = all(float(number).is_integer() for number in numbers)
-    if whole and specs and all(spec.kind is ParameterKind.INTEGER for spec in specs):
+    are_whole = all(float(number).is_integer() for number in numbers)
+    if are_whole and specs and all(spec.kind is ParameterKind.INTEGER for spec in specs):
         return IntDistribution(int(low), int(high), log=log)
     return FloatDistribution(float(low), float(high), log=log)
 

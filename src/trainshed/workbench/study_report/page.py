@@ -143,8 +143,8 @@ def _leaders(view: StudyView) -> Iterator[str]:
     for trial in leaders[:_LEADERS_MAX]:
         final = trial.final.metrics if trial.final else ()
         values = ", ".join(f"{name} {format_short(value)}" for name, value in final)
-        at = f" at step {trial.final.step}" if trial.final and trial.final.step else ""
-        yield f"<p>Trial {trial.number}: {escape(values)}{at}. Its arguments:</p>"
+        step = f" at step {trial.final.step}" if trial.final and trial.final.step else ""
+        yield f"<p>Trial {trial.number}: {escape(values)}{step}. Its arguments:</p>"
         yield f"<pre>{escape(shlex.join(list_arguments(trial)))}</pre>"
     if len(leaders) > _LEADERS_MAX:
         yield f"<p>And {len(leaders) - _LEADERS_MAX} more, which the table marks.</p>"
