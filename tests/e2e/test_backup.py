@@ -60,7 +60,7 @@ def test_a_lost_database_is_noticed_and_a_backup_of_the_running_server_brings_it
         assert backup["jobs"] >= len(jobs)
         report = trainshed("doctor", "--data-dir", folder)
         assert {"FAILED", "unseen"}.isdisjoint(results(report).values()), report
-        assert "it is a backup" in report["lookedAt"]
+        assert "this is a backup" in report["lookedAt"]
 
         (data / "trainshed.db").rename(tmp_path / "away")
         status, answer = server.call("POST", f"/v1/{PARENT}/customJobs", custom_job("late"))

@@ -71,10 +71,10 @@ def test_energy_and_what_a_machine_loses_of_its_value():
             '[[machine]]\nname = "a"\nper_hour = 1\ncurrency = "USD"\n',
             "currency must be EUR, as in the whole file, got USD",
         ),
-        ('[[machine]]\nname = "a"\nper_hour = 1\nwatts = 3\n', "it has per_hour, or watts"),
-        ('[[machine]]\nname = "a"\nwatts = 3\n', "it has per_hour, or watts"),
+        ('[[machine]]\nname = "a"\nper_hour = 1\nwatts = 3\n', "must have per_hour, or watts"),
+        ('[[machine]]\nname = "a"\nwatts = 3\n', "must have per_hour, or watts"),
         ('[[machine]]\nname = "a"\n', "no price"),
-        ('[[machine]]\nname = "a"\nper_hor = 1\n', "has no 'per_hor'"),
+        ('[[machine]]\nname = "a"\nper_hor = 1\n', "unknown key 'per_hor'"),
         ("[[machine]]\nper_hour = 1\n", "machine 1 has no name"),
         (
             '[[machine]]\nname = "a"\nbought_for = 1\nyears = 1\nuse = 2\n',

@@ -242,7 +242,8 @@ def _hour(values: Mapping[str, float], where: str) -> float:
     parts = [part for part in (_ENERGY, _BOUGHT) if part & columns]
     is_whole = columns - {"use"} == frozenset().union(*parts)
     if not parts or not is_whole or ("use" in columns and _BOUGHT not in parts):
-        raise UsageFault(f"{where}: {', '.join(sorted(columns)) or 'no price'}; it has {_FORM}")
+        names = ", ".join(sorted(columns)) or "no price"
+        raise UsageFault(f"{where} must have {_FORM}, got {names}")
     if (use := values.get("use", 1.0)) > 1:
         raise UsageFault(f"{where}: use must be a share of hours up to 1, got {use:g}")
     amount = 0.0
@@ -271,4 +272,5 @@ def _format_number(value: float) -> str:
 
 def _only(table: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
     if unknown := sorted(set(table) - set(columns)):
-        raise UsageFault(f"{where} has no {unknown[0]!r}; it has {', '.join(sorted(columns))}")
+        accepted = ", ".join(sorted(columns))
+        raise UsageFault(f"{where} has an unknown key {unknown[0]!r}; accepted: {accepted}")

@@ -75,7 +75,7 @@ def _mapping(content: Any, path: str) -> dict[str, Any]:
 
 
 def _contents(text: str, path: str) -> Iterator[Any]:
-    """Parse a text; JSON is tried first if the text begins like it: it is ten times faster."""
+    """Parse a text.  JSON is tried first if the text begins with ``{``: it is ten times faster."""
     if path.endswith(".json"):
         yield _json(text, path)
         return

@@ -33,7 +33,7 @@ def test_a_file_is_read_as_it_was_written():
         ("steps = ", "steps = -", "run 1.steps must be a whole number up to"),
         ("step_s = ", "step_s = -", "run 1.step_s must be a number (0, or between"),
         ('kind = "A"', 'kind = "Z"', "run 1.kind must be one of A, B, C"),
-        ("[host]", "[host]\nracks = 2", "host has no 'racks'; it has"),
+        ("[host]", "[host]\nracks = 2", "host has an unknown key 'racks'; accepted:"),
         ("[host]", "host", "the text is not valid TOML"),
         ("per_host = 1", "per_host = 0", "host: per_host must be 1 or more, got 0"),
         ("\nhosts = 1", "\nhosts = 2", "run 1: each host must have an accelerator"),

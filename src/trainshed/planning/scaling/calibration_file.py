@@ -148,4 +148,5 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 def _only(table: Mapping[str, Any], names: Iterable[str], where: str) -> None:
     if unknown := sorted(set(table) - set(names)):
-        raise ValueError(f"{where} has no {unknown[0]!r}; it has {', '.join(sorted(names))}")
+        accepted = ", ".join(sorted(names))
+        raise ValueError(f"{where} has an unknown key {unknown[0]!r}; accepted: {accepted}")

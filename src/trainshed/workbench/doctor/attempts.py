@@ -26,7 +26,7 @@ from trainshed.workbench.doctor.snapshot import (
 )
 
 _AT_WORK: Final = ALIVE | {Phase.WAITING}
-_KILL: Final = "if it is not needed any more, end it: kill -9 {}"
+_KILL: Final = "if the process is not needed any more, end it: kill -9 {}"
 
 
 @check(
@@ -255,7 +255,9 @@ def networks_end_with_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check(
-    "ports-are-held", "A server's ports stay open while it is away and jobs run on.", CheckPart.WORK
+    "ports-are-held",
+    "The ports of a server stay open while no server runs but jobs do.",
+    CheckPart.WORK,
 )
 def ports_are_held(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find a recorded holder of ports that has ended; with systemd none is recorded."""

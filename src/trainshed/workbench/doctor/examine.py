@@ -58,7 +58,7 @@ class DoctorReport:
 
 def _server(snapshot: Snapshot) -> str:
     if snapshot.is_backup:
-        return "it is a backup"
+        return "this is a backup"
     return (
         f"the server is process {snapshot.server_pid}" if snapshot.server_pid else "no server runs"
     )
@@ -73,7 +73,7 @@ def _isolation(snapshot: Snapshot) -> str:
 def examine(
     look: Callable[[], Snapshot], pause: Callable[[float], object] = time.sleep
 ) -> DoctorReport:
-    """Run the checks.  ``look`` loads a snapshot; it is called again after a failure."""
+    """Run the checks.  ``look`` loads a snapshot and is called again after a failure."""
     snapshot = look()
     results = results_of(snapshot)
     for _ in range(LOOKS - 1):
