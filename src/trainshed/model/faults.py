@@ -68,8 +68,8 @@ class FieldPath:
 class Violation:
     """One broken rule.
 
-    ``field`` is a model path, or the caller's own name of the field (a dotted wire path or a flag)
-    if the document could not be read as a model.  ``rule`` is from the closed set of
+    ``field`` is a model path.  If the document could not be read as a model, it is the caller's
+    name of the field: a dotted wire path or a flag.  ``rule`` is from the closed set of
     ``model.rules``.  ``accepted`` describes the accepted values.
     """
 

@@ -35,9 +35,9 @@ def advise(
 ) -> str:
     """Return one sentence on a missing module; empty for a misspelled module of the user's own.
 
-    ``python`` is the interpreter that the program ran in, ``own_modules`` the names of the modules
-    and packages in the program's folders, ``command`` the program's command line, which may name a
-    module of the user's own that does not exist.
+    ``python`` is the interpreter that the program ran in.  ``own_modules`` are the names of the
+    modules and packages in the program's folders.  ``command`` is the program's command line, which
+    may name a module that does not exist.
     """
     if difflib.get_close_matches(module, own_modules, n=1, cutoff=0.8):
         return ""

@@ -88,9 +88,10 @@ class Node:
     use; jobs do not get these GPUs until they are free.  ``gpu_alias`` maps a requested type to one
     that the node has, or to ``ANY_GPU``.  ``slots`` limits the replicas at one time, under every
     policy.  ``region`` None serves all regions: a user's own machines need not be where Google's
-    are.  ``isolation`` is the isolation mode of jobs on it, ``leftovers`` the means that end
-    processes of a killed supervisor, ``network`` the network of jobs (``job``, or ``host`` and the
-    reason); empty if not known.  ``devices`` lists its GPUs for users; placement counts ``gpus``.
+    are.  ``isolation`` is the isolation mode of jobs on the node.  ``leftovers`` are the means that
+    end processes of a killed supervisor.  ``network`` is the network of jobs: ``job``, or ``host``
+    and the reason.  These are empty if not known.  ``devices`` lists its GPUs for users; placement
+    counts ``gpus``.
     """
 
     name: str

@@ -80,7 +80,7 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
     """Return variables for gcloud and the SDKs; one with the value None must not be set.
 
     A storage client that was made without ``credentials`` sends no header to an emulator
-    (docs/sources/vertex.md 2.4), so the path contains a token, which is for buckets only and
+    (docs/sources/vertex.md 2.4).  So the path contains a token, which is for buckets only and
     expires soon.
     """
     settings: dict[str, str | None] = {

@@ -1,8 +1,8 @@
 """Fits a measured curve: a monotone model, its efficiency, and implausible steps.
 
-The fit is of seconds for a sample of one accelerator: s (1 + a [n > n0] + b log2(n / n0)), a loss
-``a`` for more than the smallest count and a loss ``b`` for each doubling.  The model never gains
-more than in proportion; measured steps that do are listed, and no count is refused.
+The fit is of seconds for a sample of one accelerator: s (1 + a [n > n0] + b log2(n / n0)), with a
+loss ``a`` for more than the smallest count and a loss ``b`` for each doubling.  The model never
+gains more than in proportion; measured steps that do are listed, and no count is refused.
 """
 
 import math
