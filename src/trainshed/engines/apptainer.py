@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Bind(NamedTuple):
-    """A folder or file of the machine and its path in the container."""
+    """A folder or file of the machine (``here``) and its path in the container (``there``)."""
 
     source: str
     target: str

@@ -26,7 +26,7 @@ class AttemptTable(Generic[T]):
     def __init__(
         self,
         make: Callable[[AttemptKey], T],
-        look: Callable[[T], Observation],
+        read_state: Callable[[T], Observation],
         *,
         is_over: Callable[[T], bool],
     ) -> None:
@@ -37,7 +37,7 @@ class AttemptTable(Generic[T]):
         """
         self.lock: Final = threading.RLock()
         self._make = make
-        self._look = look
+        self._read_state = read_state
         self._is_over = is_over
         self._attempts: dict[AttemptKey, T] = {}
         self._unreadable: set[AttemptKey] = set()
@@ -62,7 +62,7 @@ class AttemptTable(Generic[T]):
         """Observe an attempt; if its folder cannot be read, log that once and return UNKNOWN."""
         attempt = self.get(key)
         try:
-            return self._look(attempt)
+            return self._read_state(attempt)
         except Exception:  # noqa: BLE001 - an unreadable folder must not prevent observing other attempts
             if key not in self._unreadable:
                 _LOG.warning("cannot observe the attempt %s", key, exc_info=True)
