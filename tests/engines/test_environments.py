@@ -351,7 +351,7 @@ def test_packages_are_not_imported_from_a_folder_of_another_user(tree, cache, mo
 
     monkeypatch.setattr(Path, "stat", foreign)
     for stranger in (home, cache):
-        with pytest.raises(EngineFault, match=f"{stranger.name} belongs to another user"):
+        with pytest.raises(EngineFault, match=f"{stranger.name} must belong to the server"):
             prepared(cache, tree)
 
 

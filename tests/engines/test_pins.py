@@ -17,7 +17,8 @@ from trainshed.model.launch_plan import Environment
 
 #: A Python that nobody runs any more.
 GONE = "cp27-cp27m-any"
-FOUND = "frame==2.8.0 cannot be had for this Python; {} runs in its place"
+FOUND = "frame==2.8.0 cannot be installed for this Python; installing {} instead"
+NEAREST = " on this machine (the nearest version that has a wheel is"
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +142,7 @@ def test_relaxed_a_source_that_compiles_is_not_even_tried(tmp_path, python):
     job_python, notes = prepared(tmp_path, python, ["compiled==1.0", "pure==1.0"], relaxes=True)
     assert version_in(job_python, "compiled") == "1.5.0"
     assert not (tmp_path / "index" / "compiled-1.0.tried").exists()
-    assert "compiled==1.0 cannot be had for this Python; 1.5.0 runs in its place" in notes
+    assert "compiled==1.0 cannot be installed for this Python; installing 1.5.0 instead" in notes
     assert version_in(job_python, "pure") == "1.0"
     assert not any("pure==1.0 cannot" in note for note in notes)
 
@@ -151,7 +152,7 @@ def test_relaxed_a_source_that_does_not_build_is_relaxed_too(tmp_path, python):
     job_python, notes = prepared(tmp_path, python, ["old==1.0", "alone==1.0"], relaxes=True)
     assert version_in(job_python, "old") == "2.0"
     assert (tmp_path / "index" / "old-1.0.tried").exists()
-    assert "old==1.0 cannot be had for this Python; 2.0 runs in its place" in notes
+    assert "old==1.0 cannot be installed for this Python; installing 2.0 instead" in notes
     assert version_in(job_python, "alone") == "1.0"
 
 
@@ -159,9 +160,9 @@ def test_relaxed_a_source_that_does_not_build_is_relaxed_too(tmp_path, python):
 @pytest.mark.parametrize(
     ("pin", "relaxes", "detail"),
     [
-        ("compiled==1.0", False, " here (the nearest version that has a wheel is 1.5.0), "),
-        ("old==1.0", False, " here (the nearest version that has a wheel is 2.0), "),
-        ("broken==1.0", True, " here, "),
+        ("compiled==1.0", False, f"{NEAREST} 1.5.0), "),
+        ("old==1.0", False, f"{NEAREST} 2.0), "),
+        ("broken==1.0", True, " on this machine, "),
     ],
 )
 def test_a_source_that_does_not_build_fails_with_the_ways_out(

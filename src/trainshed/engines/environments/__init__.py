@@ -1,1 +1,1 @@
-"""Python environments for packages of jobs: made once for a content, and found again."""
+"""Python environments for packages of jobs: the same content is installed only once."""

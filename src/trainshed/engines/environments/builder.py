@@ -24,7 +24,7 @@ from trainshed.files.trees import opened_folders
 
 #: The folder below the cache with one folder for each project, by its number.
 PROJECTS: Final = "projects"
-#: The folder below that of a project for uv's cache, such as its downloads.
+#: The folder for uv's cache, such as its downloads, below the folder of a project.
 UV_CACHE: Final = "uv"
 _UV_SETTINGS: Final = "/etc/uv/uv.toml"
 _PRIVATE_FOLDER: Final = 0o700
@@ -39,23 +39,23 @@ class Build(NamedTuple):
     argv: tuple[str, ...]
     env: dict[str, str]
     enter: Callable[[], None]
-    """Called in the forked child."""
+    """The function that the forked child calls before exec."""
     descriptors: tuple[int, ...] = ()
     """Descriptors of the command; the caller closes them after the fork."""
 
 
 class Builder(NamedTuple):
-    """How builds are isolated; by default they run as the server's own user."""
+    """The isolation of builds; by default they run as the server's own user."""
 
     view: ReplicaView | None = None
     """The files that builds may read, and their temporary folder."""
     owner: ProjectUser | None = None
     """The user that owns the folders; None: the server's own user."""
     passed: tuple[str, ...] = ()
-    """The names of variables that builds get besides the usual (``processes.variables``)."""
+    """The names of variables that builds get besides those of ``processes.variables``."""
 
     def cache(self, project: Path) -> Path | None:
-        """The cache of uv in a project's folder; None: uv uses that of the server's user."""
+        """Return uv's cache in a project's folder; None: uv uses the cache of the server's user."""
         return None if self.view is None else project / UV_CACHE
 
     def build(
@@ -63,7 +63,8 @@ class Builder(NamedTuple):
     ) -> Build:
         """Prepare a command that may write only to ``work``; ``cache`` is the project's folder.
 
-        Call this in the process that forks: it adopts the processes that the command leaves.
+        Call this in the process that forks: this process adopts the processes that the command
+        leaves behind.
         """
         parent = os.getpid()
         own_cache = self.cache(cache)
@@ -87,7 +88,7 @@ class Builder(NamedTuple):
         return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.descriptors)
 
     def end(self) -> None:
-        """Kill processes that left their process group: they could change the result later."""
+        """Kill leftover processes of builds: they could change the result later."""
         if self.view is None:
             return
         with suppress(ChildProcessError):
@@ -96,9 +97,10 @@ class Builder(NamedTuple):
                 os.waitpid(-1, 0)
 
     def end_left(self, pid: int) -> None:
-        """Kill the processes that a running command, ``pid``, has left and may wait for.
+        """Kill orphaned processes of the running command ``pid``, for which it may wait.
 
-        While the command has a child it still builds, and those may be servers of its compilers.
+        While the command has a child, the command still builds, and an orphan may be a server of
+        its compilers.  So this kills nothing then.
         """
         if self.view is None:
             return
@@ -109,12 +111,12 @@ class Builder(NamedTuple):
             tree.kill_listed(lambda: [p for _, p in tree.descendants(parent) if p not in own_pids])
 
     def _give(self, folder: Path) -> None:
-        """Make the builder the owner of a folder and its content."""
+        """Make the builder's user the owner of a folder and its content."""
         if self.owner is not None:
             give(str(folder.parent), self.owner, folder.name)
 
     def take_back(self, folder: Path) -> None:
-        """Make the server the owner of a folder, which all other users may read only."""
+        """Make the server the owner of a folder; all other users may only read the folder."""
         if self.owner is None:
             return
         above, name = str(folder.parent), folder.name  # a program may have put a link there
@@ -126,7 +128,7 @@ class Builder(NamedTuple):
 
 
 def _uv_settings() -> dict[str, str]:
-    """Only the machine's settings: by itself uv reads the parent folders, which are hidden."""
+    """Return variables that limit uv to the machine's settings: parent folders are hidden."""
     is_readable = os.access(_UV_SETTINGS, os.R_OK)
     return {"UV_CONFIG_FILE": _UV_SETTINGS} if is_readable else {"UV_NO_CONFIG": "1"}
 

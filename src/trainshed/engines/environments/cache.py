@@ -1,8 +1,8 @@
-"""Makes the packages of a job importable, once: the same content never installs twice.
+"""Installs the packages of a job; the same content is installed only once.
 
-The packages go into a folder named by their content, which is put on PYTHONPATH.  The interpreter
-stays the one of the job's settings, so that its torch or TensorFlow is used and not installed
-again.
+The packages go into a folder named by their content, and the job gets this folder on PYTHONPATH.
+The job keeps the interpreter of its settings, so that this interpreter's torch or TensorFlow is
+used and not installed again.
 
 A virtual environment for each job was rejected.  It would hide the interpreter's own frameworks,
 or, with system packages visible, those of the virtual environment that the interpreter is in.
@@ -48,7 +48,7 @@ def prepare(  # noqa: PLR0913 - the packages, and the settings of their installa
     builder: Builder = Builder(),  # noqa: B008 - a constant
     relaxes: bool = False,
 ) -> JobPython:
-    """Install the packages of a job; a second call for the same only computes their hash.
+    """Install the packages of a job; if they are installed already, only compute their hash.
 
     Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
     build, a requirement cannot be met, the disk is full, or another user can write to the cache;
@@ -73,7 +73,7 @@ def prepare(  # noqa: PLR0913 - the packages, and the settings of their installa
 
 
 def _use_environment(home: Path) -> TextIO | None:
-    """The file that protects an environment from removal; None if there is no environment."""
+    """Open the file that protects an environment from removal; None if there is no environment."""
     if home.is_dir():
         _check_owner(home)
         file = prune.use(home)
@@ -87,7 +87,9 @@ def _check_owner(folder: Path) -> None:
     """Refuse a folder that another user can write to: jobs would run that user's code."""
     facts = folder.stat()
     if facts.st_uid not in {os.getuid(), _ROOT}:
-        raise EngineFault(f"{folder} belongs to another user; packages are not imported from there")
+        raise EngineFault(
+            f"{folder} must belong to the server's user or root; change its owner, or remove it"
+        )
     if facts.st_mode & _OTHERS_WRITE:
         raise EngineFault(f"{folder} can be written by other users; chmod go-w it, or remove it")
 
@@ -109,7 +111,7 @@ def _facts(python: str) -> dict[str, object]:
     except OSError as error:
         raise EngineFault(f"cannot run the interpreter {python}: {error.strerror}") from error
     except (subprocess.CalledProcessError, ValueError) as error:
-        raise EngineFault(f"{python} does not answer as a Python 3 interpreter does") from error
+        raise EngineFault(f"{python} must be a Python 3 interpreter that works") from error
 
 
 def _source_of(module: ModuleType) -> str:
@@ -152,7 +154,7 @@ def _install_once(
 
 
 def _take_back(builder: Builder, target: Path) -> None:
-    """Make the server the owner of the packages.  Raises EngineFault where they are no folder."""
+    """Make the server the owner of ``target``.  Raises EngineFault if it is not a folder."""
     try:
         builder.take_back(target)
     except OSError as error:
@@ -199,7 +201,7 @@ def _hold_lock(path: Path, note: Callable[[str], None]) -> Iterator[None]:
 
 
 def _open_locked(path: Path, note: Callable[[str], None]) -> TextIO:
-    """Lock the file at a path; after a holder has removed the file, lock the new one."""
+    """Lock the file at a path; if another process removed that file, lock the new file."""
     while True:
         file = path.open("w")
         try:

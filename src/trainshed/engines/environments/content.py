@@ -26,7 +26,7 @@ from trainshed.model.launch_plan import Environment
 WHEEL_SUFFIX = ".whl"
 _PIECE_BYTES = 1 << 18
 
-#: Folders that are left out at any level, and those that are left out only at the top.
+#: Folders to leave out at any level, and (``_NEVER_AT_TOP``) only at the top.
 _NEVER = frozenset(
     {".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
     | {".venv", ".tox", ".nox", "node_modules", ".idea"}
@@ -38,7 +38,7 @@ _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
 
 def address(identity: str, environment: Environment) -> str:
-    """The name for an interpreter with these packages and requirements: a hash of all content."""
+    """Return the name of an environment: a hash of its interpreter, packages and requirements."""
     digest = hashlib.sha256(identity.encode())
     for package in environment.packages:
         digest.update(_package_digest(Path(package), environment.ignored))
@@ -68,10 +68,10 @@ def source_tree(
 def own_copies(
     environment: Environment, folder: Path, bytes_max: int | None = None
 ) -> Iterator[Environment]:
-    """The environment with copies of the packages that are in a bucket, for the time of the block.
+    """Yield the environment with copies of its packages from buckets; the block may use them.
 
-    So the content that is hashed is the one that is installed, also if the bucket changes
-    meanwhile.  Raises EngineFault for a package of more than ``bytes_max``.
+    So the hashed content is the installed content, also if the bucket changes meanwhile.  Raises
+    EngineFault for a package of more than ``bytes_max`` bytes.
     """
     buckets = environment.buckets
     with tempfile.TemporaryDirectory(prefix=".packages-", dir=folder) as into:
@@ -112,7 +112,7 @@ def _explain_links(package: Path) -> Iterator[None]:
 
 
 def _names(tree: Beneath, name: str) -> Iterator[str]:
-    """The file, or the files of the folder without those of ``_NEVER``."""
+    """Yield a file's name, or the names of all files in a folder, without those of ``_NEVER``."""
     if not stat.S_ISDIR(tree.stat(name).st_mode):
         yield name
         return
@@ -124,10 +124,10 @@ def _names(tree: Beneath, name: str) -> Iterator[str]:
 
 
 def builds_with_setuptools(tree: Path) -> bool:
-    """Whether the tree's build backend is setuptools: the default where none is named (PEP 517)."""
+    """Return whether a tree's build backend is setuptools, which is the default (PEP 517)."""
     pyproject = tree / "pyproject.toml"
     if not pyproject.is_file() or pyproject.stat().st_size > _PIECE_BYTES:
-        return True  # uv reads it isolated
+        return True  # uv reads such a file in the isolated build
     try:
         system = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("build-system", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
@@ -154,7 +154,7 @@ def _file_digest(path: Path) -> bytes:
 
 
 def files(tree: Path, ignored: Sequence[str] = ()) -> Iterator[Path]:
-    """The files that belong to a tree, relative to it, in any order."""
+    """Yield the files that belong to a tree, relative to it, in any order."""
     root = os.path.realpath(tree)
     visited = {os.path.realpath(folder) for folder in ignored} - {root}
     for folder, folders, names in os.walk(tree, followlinks=True, onerror=_raise):

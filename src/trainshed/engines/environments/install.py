@@ -3,7 +3,7 @@
 1. Every source tree or sdist becomes a wheel.
 2. uv resolves the wheels and requirements against the interpreter, as a dry run.  Its answer names
    exactly the packages that the interpreter lacks, by all conditions and extras.  The first run is
-   offline: if nothing is lacking, the job needs no network.
+   offline: if no package is lacking, the job needs no network.
 3. uv installs the wheels and the lacking packages, without resolving again.
 """
 
@@ -23,7 +23,7 @@ from trainshed.model.launch_plan import Environment
 
 _WHEEL: Final = content.WHEEL_SUFFIX
 _PIECE_BYTES: Final = 1 << 20
-#: Modes of folders and files that builders read and do not write, with any umask.
+#: Modes of folders and files that builders may read but not write, whatever the umask.
 _ENTERED, _READABLE = 0o755, 0o644
 
 
@@ -63,7 +63,7 @@ def install(  # noqa: PLR0913 - the parts of an install
 def _needs_retry(
     plan: Plan, wheels: Sequence[Path], python: str, place: UvContext, note: Callable[[str], None]
 ) -> bool:
-    """Try to install; tell whether to try again.  Raises EngineFault where that is no use."""
+    """Try to install; return whether to retry.  Raises EngineFault if a retry cannot help."""
     lacking = plan.lacking()
     if not (wheels or lacking):
         return False  # the interpreter has all packages
@@ -105,7 +105,7 @@ def _wheel(  # noqa: PLR0913 - one package, and where it is built
 
 @contextmanager
 def _open_built_wheel(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]]:
-    """The wheel that a builder has made, and its name.  Raises EngineFault where it is no file."""
+    """Yield the wheel that a builder has made, and its name.  Raises EngineFault without one."""
     with Beneath(work) as folder:
         try:
             names = [name for name, _ in folder.entries("out") if name.endswith(_WHEEL)]
@@ -117,7 +117,7 @@ def _open_built_wheel(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]
 
 
 def _copy_wheel(wheel: BinaryIO, path: Path, bytes_max: int | None) -> Path:
-    """Copy a wheel, so that the checked one is the installed one; builders can read the copy."""
+    """Copy a wheel, so that builders cannot change it after its check; they can read the copy."""
     room = Room(path.name, bytes_max)
     with path.open("xb") as copy:
         while piece := wheel.read(_PIECE_BYTES):

@@ -1,7 +1,7 @@
 """Describes a Python interpreter before packages are installed for it.
 
-The server calls this for its own interpreter; for another one that interpreter runs this file as a
-script, so it imports only the standard library and uses old syntax.
+The server calls ``describe`` for its own interpreter.  Another interpreter runs this file as a
+script, so the file imports only the standard library and uses old syntax.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ class Interpreter(NamedTuple):
 
 
 def describe() -> dict[str, object]:
-    """Facts as JSON values.
+    """Return facts about the running interpreter as JSON values.
 
     ``identity`` changes when the interpreter, its platform or the set of packages installed in it
-    changes.  ``version`` is a text such as 3.11.  ``builds`` says whether it can build a setuptools
-    package with what it has.
+    changes.  ``version`` is a text such as 3.11.  ``builds``: whether the interpreter can build a
+    setuptools package with its installed packages.
     """
     facts = [sys.version, sysconfig.get_platform(), sys.prefix, *_list_distributions()]
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
@@ -37,7 +37,7 @@ def describe() -> dict[str, object]:
 
 
 def _list_distributions() -> list[str]:
-    """The installed distributions, by their metadata folders, whose names have the versions."""
+    """List the metadata folders of the installed distributions; their names have the versions."""
     directories = {sysconfig.get_paths()[name] for name in ("purelib", "platlib")}
     directories.update(site.getsitepackages())
     if site.ENABLE_USER_SITE:
@@ -47,7 +47,7 @@ def _list_distributions() -> list[str]:
 
 
 def _builds() -> bool:
-    """Whether setuptools is installed, with wheel support of its own or from wheel."""
+    """Return whether setuptools is installed with wheel support, its own or of ``wheel``."""
     spec = importlib.util.find_spec("setuptools")
     if spec is None or spec.origin is None:
         return False

@@ -1,4 +1,4 @@
-"""The Python that the replicas of a job run in."""
+"""The Python interpreter of a job's replicas."""
 
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -11,4 +11,4 @@ class JobPython:
     python: str
     python_path_entries: tuple[str, ...] = ()
     used: TextIO | None = field(default=None, compare=False, repr=False)
-    """Those folders stay as long as a process has this file open (``prune.use``)."""
+    """The folders are not removed while a process has this file open (``prune.use``)."""

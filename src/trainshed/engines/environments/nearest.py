@@ -1,8 +1,8 @@
-"""Finds the version of a distribution that is nearest to one that a Python cannot have.
+"""Finds the nearest version to a pinned version that an interpreter cannot have.
 
-Old pins name versions that were never built for a newer Python.  The nearest is the next higher
-version; where there is none, the highest lower one.  Versions with a wheel come before all sources:
-sources of an old version compile for minutes, and then fail on a newer Python.
+Old pins name versions that were never built for a newer Python.  The nearest version is the next
+higher one or, if there is none, the highest lower one.  Versions with a wheel come before all
+sources: sources of an old version compile for minutes, and then fail on a newer Python.
 """
 
 import re
@@ -21,7 +21,7 @@ _LOCK: Final = ("--format", "pylock.toml")
 _WHEELS: Final = ("--only-binary", ":all:")
 #: The end of the name of a wheel without compiled code.
 _ANY: Final = "-none-any.whl"
-#: The server writes the file, and uv reads it as the builder's user.
+#: The mode of the file of requirements: uv reads it as the builder's user.
 _READABLE: Final = 0o644
 
 
@@ -49,11 +49,11 @@ class Index(NamedTuple):
     """The server's folder for requirements, which uv reads from files only."""
 
     def newest(self, requirement: str, *how: str) -> Release | None:
-        """The version that uv chooses for a requirement."""
+        """Return the version that uv chooses for a requirement; None if there is none."""
         return next(iter(self.releases((requirement,), *how)), None)
 
     def releases(self, requirements: Iterable[str], *how: str) -> list[Release]:
-        """The versions that uv chooses; an empty list if one requirement has no version.
+        """Return the versions that uv chooses; an empty list if one requirement has no version.
 
         uv downloads only metadata, and builds nothing.
         """
@@ -65,9 +65,9 @@ class Index(NamedTuple):
 
 
 def nearest(name: str, version: str, index: Index) -> Release | None:
-    """The version to install in place of a pinned one; that one itself if it has a wheel.
+    """Return the version to install for a pin: the pinned one if it has a wheel, else the nearest.
 
-    None if no version fits.  ``version`` is that of a pin, so it may be ``2.8.*`` or ``2.8.0``.
+    None if no version fits.  ``version`` is the pin's, such as ``2.8.*`` or ``2.8.0``.
     """
     base = version.removesuffix(".*")
     tries = ((f"=={version}",), (f">={base}", "--resolution", "lowest-direct"), (f"<{base}",))
@@ -80,7 +80,7 @@ def nearest(name: str, version: str, index: Index) -> Release | None:
 
 
 def _read_lock_file(lock: str) -> Iterator[Release]:
-    """The packages of a lock file (PEP 751), which may follow warnings of uv."""
+    """Yield the packages of a lock file (PEP 751); warnings of uv may precede its text."""
     document = re.search(r"^lock-version = .*", lock, re.MULTILINE | re.DOTALL)
     try:
         packages = tomllib.loads(document[0]).get("packages", ()) if document else ()

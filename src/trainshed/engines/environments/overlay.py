@@ -1,9 +1,9 @@
 """Makes a virtual environment for each replica, above the environment that its job is mapped to.
 
-Packages that a program installs go there: with pip, ``pip install --user``, ``sys.executable -m
-pip`` or in a virtual environment on top.  The mapped environment does not change, and the next
-attempt begins without them.  pip itself installs another version above an environment that it may
-not change.
+Packages that a program installs go into that environment: with pip, ``pip install --user``,
+``sys.executable -m pip`` or in a virtual environment on top.  The mapped environment does not
+change, and the next attempt begins without these packages.  If pip may not change an installed
+package, it installs the other version into the overlay.
 
 The import path is: the overlay, the user's packages, the mapped environment, the interpreter's own.
 Mounting an overlayfs over the environment was rejected: it works only where a replica has mounts,
@@ -33,7 +33,7 @@ class PythonOverlay(NamedTuple):
 
     @property
     def python(self) -> str:
-        """The interpreter that the replica's programs run in."""
+        """The interpreter of the replica's programs."""
         return f"{self.folder}/bin/python"
 
     @property
@@ -43,7 +43,7 @@ class PythonOverlay(NamedTuple):
 
     @property
     def variables(self) -> dict[str, str]:
-        """Variables that tell pip where to write and which warnings to leave out.
+        """The variables that set pip's target folder and turn off some of its warnings.
 
         ``VIRTUAL_ENV`` is not set: with it, gcloud and gsutil would import from the environment.
         """
@@ -76,7 +76,7 @@ def _settings(facts: InterpreterFacts) -> Iterator[str]:
 
 
 def _lines(first: str, overlay: PythonOverlay) -> Iterator[str]:
-    """Lines of a path file: another folder, the environment with its own path files, pip's."""
+    """Yield the lines of a path file: another folder, the environment's folders, pip's folder."""
     yield first
     for site in overlay.facts.sites:
         yield f"import site, sys; {site!r} in sys.path or site.addsitedir({site!r})"

@@ -1,4 +1,4 @@
-"""Finds pins that a Python cannot have, and the versions to install in their place.
+"""Finds pins that an interpreter cannot meet, and the versions to install instead.
 
 ``tensorflow==2.8.0`` of an old ``setup.py`` was never built for current Pythons.  If the
 interpreter has another version of the package, that one replaces it: it fits the other packages.
@@ -21,10 +21,10 @@ from trainshed.engines.environments.nearest import Index, nearest
 _PIN: Final = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?\s*==\s*([\w.!+*]+)\s*\)?")
 _REQUIRES: Final = "Requires-Dist:"
 _METADATA_BYTES_MAX: Final = 1 << 20
-#: The most pins to check: a package may declare any number, and each one costs a run of uv.
+#: The maximum number of pins to check: a package may have any number, and each needs a run of uv.
 _PINS_MAX: Final = 64
 
-#: By normalized name: the name and the version as they are written.
+#: The name and the version of each pin, as they are written, by the normalized name.
 Pins = Mapping[str, tuple[str, str]]
 
 
@@ -35,7 +35,7 @@ class Unmet(NamedTuple):
     version: str
     nearest: str
     has_source: bool
-    """Whether it has a source, which may build for minutes and still fail."""
+    """Whether the pinned version has a source, which may build for minutes and then fail."""
 
     @property
     def pin(self) -> str:
@@ -44,14 +44,17 @@ class Unmet(NamedTuple):
 
 
 def pinned(requirements: Iterable[str], wheels: Sequence[Path]) -> Pins:
-    """The pins of requirements and wheels, but at most the first ``_PINS_MAX``."""
+    """Return the pins of requirements and wheels, at most the first ``_PINS_MAX``."""
     lines = [*requirements, *(line for wheel in wheels for line in _read_requirements(wheel))]
     pins = {_normal(name): (name, version) for name, version in filter(None, map(_pin, lines))}
     return dict(islice(pins.items(), _PINS_MAX))
 
 
 def unmet(pins: Pins, index: Index) -> Iterator[Unmet]:
-    """The pins that an interpreter cannot have, or only compiled, but in other versions."""
+    """Yield the pins that need another version: without a wheel for this interpreter.
+
+    A version whose source has no compiled code is built instead.
+    """
     if not pins:
         return
     installed = _list_installed(index)
@@ -83,7 +86,7 @@ def unbuilt(name: str, version: str, index: Index) -> Unmet | None:
 
 
 def find_pin(name: str, pins: Pins) -> tuple[str, str] | None:
-    """The pin of a distribution, by any spelling of its name."""
+    """Return the pin of a distribution, by any spelling of its name; None if it has no pin."""
     return pins.get(_normal(name))
 
 

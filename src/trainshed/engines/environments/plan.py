@@ -33,7 +33,7 @@ _PLANNED: Final = re.compile(
 
 
 class Plan:
-    """What uv is to install; the plan changes with each pin that is relaxed."""
+    """The packages that uv must install; the plan changes with each pin that is relaxed."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Plan:
         self._index = Index(interpreter.path, self._ask, place.wheels)
 
     def lacking(self) -> tuple[str, ...]:
-        """The packages to install besides the wheels.  Raises EngineFault."""
+        """Return the packages to install besides the wheels.  Raises EngineFault."""
         answer = self._resolve("--offline")
         relaxed = self._relaxes_unmet(answer)
         if (answer.code or relaxed) and not answer.disk_is_full:
@@ -68,7 +68,7 @@ class Plan:
         return tuple(_list_planned(answer.text, self._wheels))
 
     def relaxes(self, answer: UvResult) -> bool:
-        """Relax the pin whose source has failed to build; tell whether to try again."""
+        """Relax the pin whose source failed to build; return whether to retry."""
         unmet = self._replace_unbuilt(answer) if self._relaxed else None
         if unmet is not None:
             self._relax(unmet)
@@ -82,9 +82,9 @@ class Plan:
         pin, unmet = "==".join(answer.unbuilt), self._replace_unbuilt(answer)
         other = f" (the nearest version that has a wheel is {unmet.nearest})" if unmet else ""
         raise EngineFault(
-            f"{failure}:\n{pin} has no wheel for Python {self._interpreter.version} here{other}, "
-            f"and its source does not build.\n{_describe_remedies(relaxing=unmet is not None)}\n"
-            f"{answer.last_lines()}"
+            f"{failure}:\n{pin} has no wheel for Python {self._interpreter.version} on this machine"
+            f"{other}, and its source does not build.\n"
+            f"{_describe_remedies(relaxing=unmet is not None)}\n{answer.last_lines()}"
         )
 
     def _resolve(self, *how: str) -> UvResult:
@@ -102,10 +102,10 @@ class Plan:
         return ("--override", str(file))
 
     def _relaxes_unmet(self, answer: UvResult) -> bool:
-        """Relax pins that cannot be met; tell whether there were any.
+        """Relax pins that cannot be met; return whether there were any.
 
-        Nothing is checked if the interpreter has everything.  An offline plan may contain a source
-        from uv's cache that has failed to build before.
+        Checks nothing if the interpreter has all packages.  An offline plan may contain a source
+        from uv's cache that failed to build before.
         """
         if self._relaxed is None or not (
             answer.code or any(_list_planned(answer.text, self._wheels))
@@ -119,12 +119,12 @@ class Plan:
     def _relax(self, pin: pins.Unmet) -> None:
         if self._relaxed:
             self._relaxed(
-                f"{pin.pin} cannot be had for this Python; {pin.nearest} runs in its place"
+                f"{pin.pin} cannot be installed for this Python; installing {pin.nearest} instead"
             )
         self._instead[pin.name] = pin.nearest
 
     def _refuse_unmet(self, answer: UvResult) -> None:
-        """Raise EngineFault where pins that must not be relaxed have no version."""
+        """Raise EngineFault if pins may not be relaxed and one of them has no version."""
         if not answer.code or answer.unbuilt or answer.disk_is_full or self._relaxed:
             return
         unmet_pins = [

@@ -1,8 +1,8 @@
-"""Limits the size of the cache of environments: removes the ones that were unused for the longest.
+"""Limits the size of the cache of environments: removes the least recently used ones.
 
-Each folder has a file: its text is the folder's size, its time the last use.  A process that reads
-the folder holds a shared lock on the file: an attempt's supervisor does until it ends in any way
-(flock(2): the kernel releases the lock).  A folder with a lock stays.
+Each folder has a file next to it.  The text of the file is the folder's size; its modification time
+is the last use.  A process that uses the folder holds a shared lock on the file (flock(2)); an
+attempt's supervisor holds it until it ends in any way.  A folder with a locked file is not removed.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from trainshed.files.trees import opened_folders, remove_tree
 _USED: Final = ".used"
 _REMOVED: Final = ".removed"
 _CACHE_NAME: Final = re.compile(rf"[0-9a-f]{{40}}|{UV_CACHE}")
-#: stat(2): blocks are counted in these, whatever the file system has.
+#: The unit of ``st_blocks`` in stat(2), whatever the block size of the file system.
 _BLOCK_BYTES: Final = 512
 _SIZE_CHARACTERS_MAX: Final = 32
 
@@ -47,7 +47,10 @@ def prune(cache: Path, bytes_max: int) -> None:
 
 
 def use(folder: Path) -> TextIO:
-    """Keep a folder, which need not exist yet, as long as a process has the returned file open."""
+    """Protect a folder from removal as long as a process has the returned file open.
+
+    The folder need not exist yet.
+    """
     while True:
         file = _use_file(folder).open("a+")
         fcntl.flock(file, fcntl.LOCK_SH)  # waits at most while an old folder is removed
@@ -69,7 +72,7 @@ def measure(folder: Path, file: TextIO) -> int:
 
 
 def lies_at(file: TextIO, path: Path) -> bool:
-    """Whether an open file is the one at a path; the lock of a removed file protects nothing."""
+    """Return whether ``path`` still names the open file; a removed file's lock protects nothing."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -81,7 +84,7 @@ def _use_file(folder: Path) -> Path:
 
 
 def _bytes_in(opened: tuple[str, list[str], int]) -> int:
-    """The size of the files in a folder; a file with several names counts in part."""
+    """Return the size of the files in a folder; a file with N names counts 1/N of its size."""
     _, names, folder = opened
     size = 0
     for name in names:
@@ -101,7 +104,7 @@ def _list_entries(root: Path) -> Iterator[_CacheEntry]:
 
 
 def _measure_entry(folder: Path) -> _CacheEntry:
-    """Read the size of a folder without using it.
+    """Read the size of a folder without a change of its last use.
 
     A folder of a release that wrote no sizes counts as last used when it was made.
     """
@@ -115,9 +118,9 @@ def _measure_entry(folder: Path) -> _CacheEntry:
 
 
 def _is_removed(folder: Path) -> bool:
-    """Remove an unused folder; tell whether it is removed.
+    """Remove an unused folder; return whether it is removed.
 
-    It is renamed first, so that no job takes a partly removed folder for an environment.
+    This renames the folder first, so that no job takes a partly removed folder for an environment.
     """
     beside, removed = _use_file(folder), folder.with_suffix(_REMOVED)
     try:

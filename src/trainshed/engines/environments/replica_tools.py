@@ -1,10 +1,11 @@
 """Makes a folder of programs for all replicas of an interpreter: its console scripts, and pip.
 
 A replica runs Python from an overlay of its own (``overlay``).  The console scripts of the mapped
-environment name its interpreter in their first line, and would run without the overlay.  So they
-are copied once for each state of the environment, with ``env python3`` as their interpreter, into a
-folder that every replica reads and none writes.  Links to each script in each replica were
-rejected: an environment has hundreds of scripts, and a start may take only milliseconds.
+environment name its interpreter in their first line, and would run without the overlay.  So this
+module copies them once for each state of the environment, with ``env python3`` as their
+interpreter, into a folder that every replica reads and none writes.  Links to each script in each
+replica were rejected: an environment has hundreds of scripts, and a start may take only
+milliseconds.
 """
 
 import errno
@@ -20,7 +21,7 @@ from trainshed.engines.processes.interpreter import ANSWER_S_MAX, ask_interprete
 from trainshed.files.trees import remove_tree
 from trainshed.model.faults import TransientFault
 
-#: The folder, next to that of the attempts.
+#: The name of the folder, next to the folder of the attempts.
 FOLDER: Final = "replica-tools"
 #: Increase this when the content of the folder changes.
 _FORMAT: Final = 1
@@ -80,9 +81,9 @@ class InterpreterFacts(NamedTuple):
     program: str
     """The executable file itself, after all links."""
     home: str
-    """The folder that ``pyvenv.cfg`` names: that of the interpreter below a virtual environment."""
+    """The folder that ``pyvenv.cfg`` names: of the interpreter below a virtual environment."""
     version: str
-    """Such as 3.11."""
+    """The version, such as 3.11."""
     sites: tuple[str, ...]
     """The package folders of a virtual environment; empty for any other interpreter."""
     shows_base: bool
@@ -109,7 +110,7 @@ class ReplicaTools(NamedTuple):
 
 
 def tools_of(python: str, above: Path) -> ReplicaTools:
-    """The folder of an interpreter below ``above``; make it where it does not exist.
+    """Return the tools of an interpreter in a folder below ``above``; make the folder if needed.
 
     Raises OSError or EngineFault.
     """
@@ -122,7 +123,7 @@ def tools_of(python: str, above: Path) -> ReplicaTools:
 
 
 def _name_of(python: str) -> str:
-    """A name that changes when the environment has other scripts or another interpreter."""
+    """Return a name that changes when the environment's scripts or interpreter change."""
     real = os.path.realpath(python)
     parts = [str(_FORMAT), python, real]
     above = os.path.dirname(python)
@@ -135,7 +136,7 @@ def _name_of(python: str) -> str:
 
 
 def _make(python: str, folder: Path) -> None:
-    """Make the folder under another name first, so that replicas see only a complete one."""
+    """Make the folder under another name first, so that replicas see only a complete folder."""
     folder.parent.mkdir(mode=_FOLDER_MODE, exist_ok=True)
     folder.parent.chmod(_FOLDER_MODE)  # with any umask: replicas are other users
     draft = folder.with_name(f".{os.urandom(4).hex()}")
@@ -212,7 +213,7 @@ def _facts_of(answer: _Answer) -> InterpreterFacts:
 
 
 def _settings_of(prefix: str) -> dict[str, str]:
-    """The lines of a virtual environment's ``pyvenv.cfg``."""
+    """Return the settings of a virtual environment's ``pyvenv.cfg``, by name."""
     text = Path(prefix, "pyvenv.cfg").read_text(encoding="utf-8")
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip().lower(): value.strip() for name, _, value in pairs}
@@ -236,7 +237,7 @@ def _list_scripts(own: str) -> Iterator[Path]:
 
 
 def _rewrite(script: Path, own: str) -> bytes:
-    """The rewritten text of a script; empty for a file that no interpreter in ``own`` runs."""
+    """Return the rewritten text of a script; empty if no interpreter in ``own`` runs the file."""
     with suppress(OSError):
         if not script.is_file() or script.stat().st_size > _SCRIPT_BYTES_MAX:
             return b""
@@ -254,7 +255,7 @@ def _rewrite(script: Path, own: str) -> bytes:
 
 
 def _unpack_pip(folders: list[str], target: Path) -> None:
-    """Unpack the interpreter's wheel of pip for virtual environments, or the server's."""
+    """Unpack a wheel of pip: the interpreter's wheel for virtual environments, or the server's."""
     import zipfile  # noqa: PLC0415  # once for each interpreter
 
     wheels = [

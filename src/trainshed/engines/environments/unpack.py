@@ -19,9 +19,9 @@ from typing import IO, Any, Final
 
 from trainshed.model.faults import EngineFault
 
-#: The most files of a package; each costs an inode.
+#: The maximum number of files in a package; each file needs an inode.
 FILES_MAX: Final = 200_000
-#: The most bytes to read at once: tarfile reads names and other headers whole.
+#: The maximum number of bytes to read at once: tarfile reads names and other headers whole.
 _PIECE_BYTES_MAX: Final = 1 << 20
 
 #: Functions that open an archive as a tar stream, by the end of its name, as in ``shutil``.
@@ -41,7 +41,7 @@ class TooLarge(Exception):
 
 
 def unpack(archive: Path, target: Path, bytes_max: int | None) -> None:
-    """Unpack an sdist into ``target``, which is made.  ``bytes_max`` None is no limit.
+    """Unpack an sdist into the new folder ``target``.  If ``bytes_max`` is None, there is no limit.
 
     Raises EngineFault if it is too large, shutil.ReadError if it is damaged, not an archive, or has
     paths that lead out of it, and OSError.
@@ -59,7 +59,7 @@ def unpack(archive: Path, target: Path, bytes_max: int | None) -> None:
     except OSError as error:
         if error.errno is not None:
             raise
-        raise shutil.ReadError(f"{archive.name}: {error}") from error  # gzip and bz2 say so
+        raise shutil.ReadError(f"{archive.name}: {error}") from error  # raised by gzip and bz2
 
 
 #: The errors of the readers for an archive that is damaged or has paths that lead out of it.
@@ -72,7 +72,7 @@ class Room:
     """Counts the bytes of one package against its limit."""
 
     def __init__(self, package: str, bytes_max: int | None) -> None:
-        """``package`` is its name for messages; ``bytes_max`` None is no limit."""
+        """``package`` is the package's name for messages; no limit if ``bytes_max`` is None."""
         self._package = package
         self._bytes_max = bytes_max
         self._used_bytes = 0
@@ -110,7 +110,7 @@ def _untar(archive: Path, target: Path, bytes_max: int | None) -> None:
                 _check_path(member, links)
                 if count > FILES_MAX:
                     raise TooLarge(_describe_count_limit())
-                if bytes_max is not None and member.size > bytes_max:  # sparse files say so
+                if bytes_max is not None and member.size > bytes_max:  # such as a sparse file
                     raise TooLarge(_describe_size_limit(bytes_max))
                 try:
                     _extract(tar_file, member, target)
@@ -120,7 +120,7 @@ def _untar(archive: Path, target: Path, bytes_max: int | None) -> None:
 
 
 def _extract(tar_file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    """Extract one member by the filter, or by its rules in Python before 3.11.4, which lacks it."""
+    """Extract a member with tarfile's filter; before Python 3.11.4 apply the filter's rules."""
     if hasattr(tarfile, "data_filter"):
         tar_file.extract(member, target, filter="data")
         return
@@ -139,7 +139,7 @@ def _extract(tar_file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -
 def _check_path(member: tarfile.TarInfo, links: set[PurePosixPath]) -> None:
     """Refuse a path through a link, and a link that could lead out through other links.
 
-    The filter checks a link when it is made; a later link may change where it leads.
+    The filter checks a link when it is made; a later link may change its target.
     """
     path = PurePosixPath(member.name)
     if links.intersection(path.parents) or (member.isreg() and path in links):

@@ -18,7 +18,7 @@ from trainshed.model.faults import EngineFault
 
 _LAST_LINES = 8
 _DISK_FULL = "No space left on device"
-#: The first match is the package itself; later ones are what its build needs.
+#: The first match is the package itself; later matches are packages that its build needs.
 _UNBUILT: Final = re.compile(r"Failed to (?:download and )?build `([\w.-]+)==([^`\s]+)`")
 
 
@@ -30,14 +30,14 @@ class UvResult:
     text: str
 
     def last_lines(self) -> str:
-        """The last lines of a builder's output; without a builder, of uv's own."""
+        """Return the last lines of the builder's output or, without a builder, of uv's output."""
         builder_text = self.text.partition("error: Failed to build")[0]
         own_text = self.text.partition("\nhint:")[0]
         return "\n".join((_relevant(builder_text) or _relevant(own_text))[-_LAST_LINES:])
 
     @property
     def unbuilt(self) -> tuple[str, str] | None:
-        """The name and version of a source from an index that did not build; None: none failed."""
+        """The name and version of a source from an index that failed to build; None if none."""
         match = _UNBUILT.search(self.text) if self.code else None
         return None if match is None else (match[1], match[2])
 
@@ -48,7 +48,7 @@ class UvResult:
 
 
 def find_uv() -> str:
-    """The path of uv: in the folder of our interpreter, or else on PATH.
+    """Return the path of uv: in the folder of the server's interpreter, or else on PATH.
 
     Raises EngineFault when there is none.
     """
@@ -64,8 +64,8 @@ def find_uv() -> str:
 class UvContext(NamedTuple):
     """The folder in which uv works, and the builder that runs it.
 
-    Each step has a folder of its own there.  The server writes nothing to a folder after a builder
-    has had it, since another program of the builder's user may still have files there open.
+    Each step has its own folder in ``work``.  The server does not write to a folder that a builder
+    has used, since another program of the builder's user may still have files in it open.
     """
 
     work: Path
@@ -116,14 +116,14 @@ def ask(arguments: Sequence[str], place: UvContext, step: Path) -> UvResult:
     return UvResult(code=code, text=output.decode("utf-8", errors="replace"))
 
 
-#: The end of a builder's output that is kept: only its last lines and uv's plan are used.
+#: The number of last bytes of a builder's output to keep; uv's plan is among them.
 _OUTPUT_BYTES_MAX: Final = 1 << 20
-#: How often to end processes that a command has left and may wait for, in seconds.
+#: Seconds between two kills of orphaned processes for which a command may wait.
 _CHECK_S: Final = 1.0
 
 
 def _read_until_end(process: subprocess.Popen[bytes], builder: Builder) -> bytes:
-    """The end of a process's output; its leftover processes may keep the pipe open for longer."""
+    """Return the end of a process's output; do not wait for leftover processes with the pipe."""
     output, pipe = b"", process.stdout
     if pipe is None:
         raise AssertionError("the process was started without a pipe")
@@ -148,7 +148,7 @@ def _read_until_end(process: subprocess.Popen[bytes], builder: Builder) -> bytes
 
 
 def _read_available(pipe: int) -> bytes | None:
-    """Read what is in a pipe; None where that is nothing, empty at its end."""
+    """Read the available bytes of a pipe; None if there are none yet, empty at its end."""
     try:
         return os.read(pipe, _OUTPUT_BYTES_MAX)
     except BlockingIOError:
@@ -156,7 +156,7 @@ def _read_available(pipe: int) -> bytes | None:
 
 
 def disk_full(cache_dir: Path) -> str:
-    """The message for a disk that has no room for an environment."""
+    """Return the message for a disk that has no space for an environment."""
     return f"no space left for packages on the disk of {cache_dir}; nothing was kept"
 
 
@@ -172,6 +172,6 @@ _PROGRESS: Final = ("hint:", "Building ", "Using ", "Resolved ")
 
 
 def _relevant(text: str) -> list[str]:
-    """The lines without hints and progress."""
+    """Return the lines without hints and progress."""
     lines = (line for line in text.splitlines() if line.strip())
     return [line for line in lines if not line.lstrip().startswith(_PROGRESS)]
