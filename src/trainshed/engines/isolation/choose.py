@@ -1,6 +1,6 @@
-"""Chooses the isolation of a server by trying which modes work on this machine.
+"""Chooses the isolation mode of a server: tries which modes work on this machine.
 
-If the requested mode does not work, the server does not start: it never uses a weaker one silently.
+If the requested mode does not work, the server does not start, rather than use a weaker mode.
 """
 
 import functools
@@ -33,17 +33,17 @@ class IsolationOptions(NamedTuple):
 
     mode: str = AUTO
     require: tuple[str, ...] = ()
-    """The modes that are accepted; all if empty."""
+    """The accepted modes; all modes if empty."""
     allow_root_jobs: bool = False
     uids: tuple[int, int] = UIDS
     seccomp: str = DEFAULT
     seccomp_allow: tuple[str, ...] = ()
     refuse_ports: bool | None = None
-    """Whether *landlock* refuses ports of the server to jobs; None: where they need that."""
+    """Whether *landlock* refuses the server's ports to jobs; None: only on kernels that need it."""
 
     @property
     def refused_calls(self) -> tuple[str, ...]:
-        """The families of system calls that jobs may not make; none where there is no filter."""
+        """The families of system calls that jobs may not make; none without a filter."""
         if self.seccomp == NONE or not seccomp.is_known(os.uname().machine):
             return ()
         return tuple(name for name in CALL_FAMILIES if name not in self.seccomp_allow)
@@ -54,13 +54,13 @@ class Machine(NamedTuple):
 
     is_root: bool
     no_containers: str
-    """Why no container runtime works; empty where one does."""
+    """The reason why no container runtime works; empty if one works."""
     try_mode: Callable[[str, int], str]
-    """Why a mode does not work, with the first user of the range; empty where it does."""
+    """Returns why a mode does not work with a UID; empty if the mode works."""
 
 
 def this_machine(no_containers: str, refused_calls: tuple[str, ...]) -> Machine:
-    """Return the facts of this machine; jobs may not make system calls of these families."""
+    """Return the facts of this machine; ``refused_calls`` are families of system calls."""
     try_mode = functools.partial(try_isolation, refused_calls=refused_calls)
     return Machine(os.geteuid() == 0, no_containers, try_mode)
 
@@ -68,12 +68,14 @@ def this_machine(no_containers: str, refused_calls: tuple[str, ...]) -> Machine:
 def choose_isolation(
     settings: IsolationOptions, machine: Machine, hides: Sequence[str | None] = ()
 ) -> Isolation:
-    """Return the isolation of a server.  Raises UsageFault where the settings cannot be met."""
+    """Return the isolation of a server.  Raises UsageFault if the settings cannot be met."""
     mode, why = _automatic(settings, machine) if settings.mode == AUTO else (settings.mode, "")
     if not why and settings.mode != AUTO:
         why = _why_not(mode, settings, machine)
         if why:
-            raise UsageFault(f'[isolation] mode is "{mode}", which does not work here: {why}')
+            raise UsageFault(
+                f'[isolation] mode is "{mode}", which does not work on this machine: {why}'
+            )
     if settings.require and mode not in settings.require:
         accepted = " or ".join(f'"{name}"' for name in settings.require)
         reason = f" ({why})" if why else ""
@@ -100,12 +102,12 @@ def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 
     """
     version = landlock.version() if mode == LANDLOCK and refuse is not False else 0
     if 0 < version < landlock.TCP_SINCE:
-        return False, ", jobs may bind to ports of the server while it is away (Linux 6.7)"
+        return False, ", jobs can bind to the server's ports while it is stopped (before Linux 6.7)"
     return version > 0 and (bool(refuse) or version < landlock.SCOPES_SINCE), ""
 
 
 def _automatic(settings: IsolationOptions, machine: Machine) -> tuple[str, str]:
-    """Return the strongest mode for processes that works, and why the others do not."""
+    """Return the strongest mode for processes that works, and why stronger modes do not work."""
     reasons = []
     unprivileged = () if machine.is_root and not settings.allow_root_jobs else (SANDBOX, LANDLOCK)
     for mode in (*((USERS,) if machine.is_root else ()), *unprivileged):
@@ -135,7 +137,7 @@ def _warning(why: str) -> str:
     reason = f" ({why})" if why else ""
     return (
         f"isolation none{reason}: this job's programs run as the server's user and can read and "
-        "change what that user can, other projects' files and the server's tokens too"
+        "change all files of that user, also other projects' files and the server's tokens"
     )
 
 

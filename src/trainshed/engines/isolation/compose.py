@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 _PRIVATE_FOLDER: Final = 0o700
 #: Sticky: a user can remove only its own files there.
 _TMP_MODE: Final = 0o1777
-_ONLY_IMAGES: Final = "[isolation] mode is container here: only jobs with an image are run"
+_ONLY_IMAGES: Final = '[isolation] mode is "container": this server runs only jobs with an image'
 
-#: A bucket belongs to its project by group, and so do new files in it.
+#: The mode of a bucket: its group is the project's, also for new files in it.
 _BUCKET_MODE: Final = 0o2770
 _GROUP_READS_WRITES: Final = stat.S_IRGRP | stat.S_IWGRP
 _GROUP_ENTERS: Final = stat.S_IXGRP
 
 
 class Isolation(NamedTuple):
-    """How this server isolates jobs (decided by ``choose``)."""
+    """The isolation of this server's jobs (``choose`` decides it)."""
 
     mode: str
     uids: tuple[int, int] = (0, 0)
@@ -56,7 +56,7 @@ class Isolation(NamedTuple):
     refuses_ports: bool = False
     """Whether programs may not bind to ports of the server, in *landlock*."""
     ports_note: str = ""
-    """Why the ports cannot be refused, for people."""
+    """The reason why the ports cannot be refused, as text for people."""
 
     @property
     def description(self) -> str:
@@ -181,7 +181,7 @@ def builder_of(
 ) -> tuple[ReplicaView | None, ProjectUser | None]:
     """Return the file system view and the user of the builders of a plan's packages.
 
-    Raises EngineFault, also where only containers are to run: they install their packages inside.
+    Raises EngineFault, also if only containers may run: their images install packages.
     """
     if isolation is None or isolation.mode == NONE:
         return None, None
@@ -205,9 +205,9 @@ def builder_of(
 
 
 def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str, str]:
-    """Variables that replace the server's home and user name for isolated programs.
+    """Return the variables that replace the server's home and user name for isolated programs.
 
-    Makes the short name of the folder of temporary files where programs need one.
+    In the mode *landlock* this also makes the short name of the folder of temporary files.
     """
     if isolation is None or isolation.mode in {NONE, CONTAINER}:
         return {}
@@ -217,15 +217,15 @@ def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str
 
 def _writes(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:
     yield from own_folders(plan, folder)
-    for here, _ in plan.binds:
-        yield here
+    for source, _ in plan.binds:
+        yield source
 
 
 def _reads(entries: Iterable[str], reads: Iterable[str]) -> Iterator[str]:
-    """Yield the paths to read: for an interpreter the folders that it needs.
+    """Yield the paths that a replica may read; for an interpreter, the folders that it needs.
 
-    For folders in ``reads`` also the targets of links in them, which the server has made.  In the
-    other folders programs of the job may have made links.
+    The server has made the links in the folders of ``reads``, so this also yields their targets.
+    In other folders, programs of the job may have made links.
     """
     paths = tuple(reads)
     for path in (*entries, *paths):
@@ -246,7 +246,7 @@ def _resolve_links(folder: str) -> Iterator[str]:
 
 
 def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
-    """Return the folders of the attempt that its programs write to, first the one they start in.
+    """Return the folders that an attempt's programs write to; the first is their start folder.
 
     Metric files may be in other folders, outside of the attempt: their owner is not changed.
     """
@@ -274,8 +274,8 @@ def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFol
     if owner is not None:
         for path in own:
             give(folder.path, owner, path.removeprefix(f"{folder.path}/"))
-        for here, _ in plan.binds:
-            share(here, owner.gid)
+        for source, _ in plan.binds:
+            share(source, owner.gid)
 
 
 def make_own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
@@ -307,8 +307,8 @@ def give(root: str, owner: ProjectUser, below: str = "") -> None:
 def share(bucket: str, gid: int) -> None:
     """Change the group of a bucket and of all its content; done once for each bucket.
 
-    New files take the group of their folder.  The bucket's own folder comes last, so that a bucket
-    that was changed only in part is done again.
+    New files get the group of their folder.  The bucket's own folder is changed last, so that an
+    interrupted change is repeated.
     """
     folder_stat = os.stat(bucket)
     if folder_stat.st_gid == gid and stat.S_IMODE(folder_stat.st_mode) == _BUCKET_MODE:

@@ -16,7 +16,7 @@ class DeviceNode(Protocol):
 
     @property
     def minor(self) -> int | None:
-        """The number of its node; None: the driver does not say."""
+        """The number of its device node; None: the driver does not report it."""
 
     @property
     def gpu_uuid(self) -> str:
@@ -34,9 +34,9 @@ def list_unleased_nodes(own: Collection[str], dev: str = DEV) -> tuple[str, ...]
 
 
 def list_nodes_of(devices: Collection[DeviceNode], dev: str = DEV) -> tuple[str, ...]:
-    """Return the nodes of devices; none for a device whose number the driver does not say.
+    """Return the nodes of devices; none for a device whose number the driver does not report.
 
-    A replica with a part gets the nodes of all parts: the driver does not say by UUID which node
+    A replica with a part gets the nodes of all parts, because the driver does not report which node
     belongs to which part.
     """
     numbers = sorted({device.minor for device in devices if device.minor is not None})

@@ -1,4 +1,4 @@
-"""Prepares the isolation of a replica's process by the module of its mode, around fork and exec."""
+"""Prepares the isolation of a replica's process, with the module of its isolation mode."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from trainshed.engines.isolation.view import Mounts, ReplicaView
 
 
 class IsolatedProgram(NamedTuple):
-    """How to run a program in its isolation."""
+    """The command, environment and preparation of a program in its isolation."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     enter: Callable[[], None] | None
-    """Called in the forked child, last before exec; raises OSError if the isolation fails."""
+    """The forked child calls it last before exec; it raises OSError if the isolation fails."""
     descriptors: tuple[int, ...] = ()
     """Descriptors of the program; the caller closes them after the fork."""
 
@@ -21,7 +21,7 @@ class IsolatedProgram(NamedTuple):
 def isolate_program(
     view: ReplicaView | None, argv: Sequence[str], mounts: Mounts, env: Mapping[str, str]
 ) -> IsolatedProgram:
-    """Prepare before the fork; a program without a view is not isolated.
+    """Prepare a program's isolation before the fork; a program without a view is not isolated.
 
     Only the module of the mode is imported, so that a supervisor stays small.
     """

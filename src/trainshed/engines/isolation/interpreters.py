@@ -13,13 +13,13 @@ _SCRIPT: Final = """
 import json, sys
 print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]))
 """
-#: The parts of an installation that are used of a home; the last one is that of an environment.
+#: The parts of an installation to read if it lies in a home; the last is of an environment.
 _PARTS: Final = ("bin", "lib", "lib64", "libexec", "share", "include", "pyvenv.cfg")
 _SYSTEM: Final = ("/usr", "/")
 
 
 def home_of_user() -> str:
-    """The home of the server's user; HOME counts only without an entry in the password database."""
+    """Return the home of the server's user: of the password database, or else of HOME."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -28,7 +28,7 @@ def home_of_user() -> str:
 
 @functools.cache
 def folders_of(python: str) -> tuple[str, ...]:
-    """List the folders that an interpreter of the settings reads; computed once in a process."""
+    """List the folders that an interpreter reads; cached for the life of the process."""
     folders = dict.fromkeys(filter(os.path.isdir, (*_list_prefixes(python), *_ask_paths(python))))
     return tuple(path for folder in folders for path in _narrow(folder))
 
@@ -57,7 +57,7 @@ def _ask_paths(python: str) -> list[str]:
 
 
 def _narrow(folder: str) -> Iterator[str]:
-    """Yield the folder; for a folder that contains the home only the parts of an installation."""
+    """Yield a folder, or only parts of an installation if the folder contains the home."""
     home = home_of_user()
     if folder in _SYSTEM:
         return

@@ -1,8 +1,10 @@
-"""The mode *landlock*: the kernel refuses a program all files but the listed ones, without a user.
+"""The mode *landlock*: the kernel lets a program open only the listed files.
 
-Folders are not hidden; programs cannot open them.  From Linux 6.12 on, signals and abstract sockets
-do not reach other jobs either.  Replicas of a distributed job listen and connect at all ports but
-the server's: Landlock has no rule that refuses a port, so there is one that allows each other port.
+The program needs no user of its own for this.
+
+Folders are not hidden, but programs cannot open them.  From Linux 6.12 on, signals and abstract
+sockets do not reach other jobs either.  Replicas of a distributed job listen and connect at all
+ports but the server's: Landlock has no rule that refuses a port, so a rule allows each other port.
 """
 
 import ctypes
@@ -49,7 +51,7 @@ _DEVICES: Final = (
     "dri", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-nvswitchctl",
     "nvidia-caps-imex-channels",
 )  # fmt: skip
-_SHM: Final = "/dev/shm"  # noqa: S108 - of every program that shares memory
+_SHM: Final = "/dev/shm"  # noqa: S108 - every program may share memory
 _UMASK: Final = 0o077
 _ROOT: Final = 0
 
@@ -62,7 +64,7 @@ class _Rule(NamedTuple):
 
 
 def version() -> int:
-    """Return the version of the kernel's Landlock; 0 where there is none."""
+    """Return the version of the kernel's Landlock; 0 if the kernel has none."""
     try:
         return linux.syscall("landlock", _CREATE, None, 0, _ASK_VERSION)
     except OSError:
@@ -70,10 +72,10 @@ def version() -> int:
 
 
 def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
-    """Return the function that the forked child calls; it raises IsolationFault there."""
+    """Return the function that the forked child calls; the function raises IsolationFault."""
     abi = version()
     rules = tuple(_rules(view, _all_rights(abi)))
-    before = {there: _identity(there) for _, there in view.folders}
+    before = {target: _identity(target) for _, target in view.folders}
     scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
     make_mounts = prepare_mounts(mounts)
     filtered = seccomp.code_of((*view.refused_calls, seccomp.LIMITS))
@@ -121,7 +123,7 @@ def _make_ruleset(abi: int, scopes: int) -> int:
 
 @functools.lru_cache(maxsize=1)
 def _port_ruleset(refused: tuple[int, ...]) -> int:
-    """Return a ruleset that lets programs bind to all TCP ports but these.  Raises OSError.
+    """Return a ruleset that lets programs bind to all TCP ports but ``refused``.  Raises OSError.
 
     This takes a tenth of a second, so all replicas of an attempt share one, which stays open.
     """
@@ -155,7 +157,7 @@ def _rules(view: ReplicaView, all_rights: int) -> Iterator[_Rule]:
 
 
 def _mounted_rules(before: Mapping[str, _Identity | None], all_rights: int) -> Iterator[_Rule]:
-    """Rules for the replica's own folders, where they are mounted.
+    """Yield the rules for the replica's own folders that are mounted.
 
     After a failed mount the path is still the machine's folder, and gets no rule.
     """
@@ -173,7 +175,7 @@ def _identity(path: str) -> _Identity | None:
 
 
 def _allow(ruleset: int, rule: _Rule, all_rights: int) -> None:
-    """Add a rule; a path that does not exist needs none."""
+    """Add a rule to a ruleset; skip a path that does not exist."""
     try:
         path = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

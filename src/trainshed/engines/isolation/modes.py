@@ -14,7 +14,7 @@ MODES: Final = (CONTAINER, USERS, SANDBOX, LANDLOCK, NONE)
 
 #: The modes that filter system calls; container runtimes have filters of their own.
 FILTERED: Final = (USERS, SANDBOX, LANDLOCK)
-#: The other value of ``seccomp`` in ``[isolation]``, besides ``NONE``.
+#: A value of ``seccomp`` in ``[isolation]``; the only other one is ``NONE``.
 DEFAULT: Final = "default"
 #: Families of system calls that no trainer needs (``isolation.seccomp`` has the calls).
 NAMESPACES, MOUNTS, SOCKETS, TERMINALS = "namespaces", "mounts", "sockets", "terminals"
@@ -28,10 +28,10 @@ CALL_FAMILIES: Final = (
 #: The default UIDs and GIDs for projects.  systemd's list of uids assigns them to no program, and
 #: the range that ``useradd`` gives to users for their containers ends far below.
 UIDS: Final = (1_900_000_000, 1_900_065_535)
-#: The name of such a user for programs.
+#: The name of a project's user, as programs see it.
 USER_NAME: Final = "trainshed"
 
 
 def at_least(weakest: str) -> tuple[str, ...]:
-    """Return the mode itself and the stronger ones."""
+    """Return the mode ``weakest`` and all stronger modes."""
     return MODES[: MODES.index(weakest) + 1]

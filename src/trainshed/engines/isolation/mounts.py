@@ -4,10 +4,10 @@ A replica gets a mount namespace of its own in which ``/etc/hosts`` has the name
 to the other replicas, and ``/gcs/BUCKET`` is a folder of this machine.  All preparation is done
 before the fork; the child makes system calls only.
 
-A mount needs an existing folder, so the first replica makes an empty ``/gcs`` on the machine.  It
-stays, since its removal would remove it from every replica that runs.  On it is a small read-only
-tmpfs with the binds: a program that writes to a bucket that does not exist gets an error, and does
-not fill the machine's disk.
+A mount needs an existing folder, so the first replica makes an empty ``/gcs`` on the machine.  This
+folder stays, since its removal would remove it from every running replica.  In the replica, a small
+read-only tmpfs with the binds is mounted on ``/gcs``.  So a program that writes to a bucket that
+does not exist gets an error, and does not fill the machine's disk.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ from trainshed.engines.supervise import private_root
 GCS: Final = "/gcs"
 HOSTS: Final = "/etc/hosts"
 RESOLVER: Final = "/etc/resolv.conf"
-PASSWD: Final = "/etc/passwd"  # noqa: S105  # a place
+PASSWD: Final = "/etc/passwd"  # noqa: S105  # a path
 PROFILE: Final = "/etc/profile"
 HOME: Final = "/root"
 _RESTORED_PATH: Final = "PATH=$_trainshed_path\nexport PATH\nunset _trainshed_path"
@@ -53,9 +53,9 @@ class PrivateFolders(NamedTuple):
     """The root, folders and files of a replica, besides names and buckets."""
 
     root: str = ""
-    """The folder of the attempt in which its root is built; without one if empty."""
+    """The folder of the attempt in which the replica's root is built; empty: no own root."""
     folders: Sequence[Sequence[str]] = ()
-    """(folder on the machine, folder in the replica): made in that root."""
+    """(folder on the machine, folder in the replica) to mount."""
     passwd: str | None = None
     """The file for ``/etc/passwd``."""
     profile: str | None = None
@@ -68,7 +68,7 @@ NO_FOLDERS: Final = PrivateFolders()
 
 
 def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
-    """Write a hosts file: the machine's own without these names, then each (address, name)."""
+    """Write a hosts file: the machine's lines without ``names``, then each (address, name)."""
     try:
         machine = read(HOSTS).rstrip("\n")
     except OSError:
@@ -110,7 +110,7 @@ def write_passwd(
 ) -> None:
     """Write a passwd file: the users of the file ``base_file``, or root, and another user.
 
-    Some programs, such as gcloud's rsync, read their user's name and home there, and fail without.
+    Some programs, such as gcloud's rsync, fail if the file lacks their user's name and home.
     """
     try:
         entries = read(base_file).rstrip("\n") if base_file else _ROOT
@@ -126,7 +126,7 @@ def write_profile(path: str) -> bool:
     """Write the machine's profile of login shells so that it leaves PATH unchanged.
 
     Images have the PATH of their programs in their environment; ``bash -lc`` would replace it by
-    that of the machine's users.  False where the machine has no such file.
+    the PATH of the machine's users.  Returns False if the machine has no profile.
     """
     try:
         machine = read(PROFILE)
@@ -141,7 +141,7 @@ def write_profile(path: str) -> bool:
 def private_mounts(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
 ) -> Callable[[], None] | None:
-    """Return what a forked child calls before exec; None without mounts or the right to mount.
+    """Return a function for a forked child to call before exec; None if it cannot mount anything.
 
     ``hosts`` is the path of a hosts file, ``binds`` are (folder on the machine, folder in the
     replica).  The child writes a failed step to its stderr, and the replica starts even so.
@@ -170,8 +170,8 @@ def private_mounts(
 def leave_namespace(libc: Any) -> None:
     """Move this process to a mount namespace of its own.
 
-    The machine does not see mounts that are made there; what is unmounted on the machine is
-    unmounted there too.  Raises OSError.
+    The machine does not see the mounts of this namespace; an unmount on the machine is applied to
+    this namespace too.  Raises OSError.
     """
     check(libc.unshare(NEW_NAMESPACE), "a mount namespace")
     perform(libc, Mount(None, b"/", None, SLAVE | RECURSIVE, None))
@@ -206,7 +206,7 @@ def allowed() -> bool:
 
 
 def private_files(hosts: str | None, more: PrivateFolders) -> Iterator[tuple[str, str]]:
-    """Yield (file on the machine, path in the replica) for its own files in ``/etc``.
+    """Yield (file on the machine, path in the replica) for the replica's files in ``/etc``.
 
     A file is mounted on the target of a link, not on the link.  On a machine without resolv.conf
     there is nothing to mount on, and only the hosts file resolves names.
@@ -224,9 +224,9 @@ def private_files(hosts: str | None, more: PrivateFolders) -> Iterator[tuple[str
 def _groups(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders
 ) -> list[list[Step]]:
-    """Return the steps in groups; a group ends where its first step fails."""
-    mounts = [(here, os.path.normpath(there)) for here, there in binds]
-    in_gcs = [(here, there) for here, there in mounts if there.startswith(f"{GCS}/")]
+    """Return the steps in groups; if the first step of a group fails, the others are skipped."""
+    mounts = [(source, os.path.normpath(target)) for source, target in binds]
+    in_gcs = [(source, target) for source, target in mounts if target.startswith(f"{GCS}/")]
     groups: list[list[Step]] = []
     if more.root:
         groups += private_root.steps(more.root, more.folders, (GCS,) if in_gcs else ())
@@ -237,14 +237,14 @@ def _groups(
             with suppress(OSError):
                 os.mkdir(GCS)
         first = Mount(b"tmpfs", GCS.encode(), b"tmpfs", 0, b"size=64k,mode=755")
-        folders = [Folder(there) for _, there in in_gcs]
+        folders = [Folder(target) for _, target in in_gcs]
         last = Mount(None, GCS.encode(), None, REMOUNT | READ_ONLY, None)
         groups.append([first, *folders, *(_bind(*mount) for mount in in_gcs), last])
     return groups
 
 
-def _bind(here: str, there: str) -> Mount:
-    return Mount(os.fsencode(here), os.fsencode(there), None, BIND | RECURSIVE, None)
+def _bind(source: str, target: str) -> Mount:
+    return Mount(os.fsencode(source), os.fsencode(target), None, BIND | RECURSIVE, None)
 
 
 def _write_failure(error: Any) -> None:

@@ -7,5 +7,5 @@ from trainshed.engines.isolation.view import Mounts
 
 
 def make_enter(mounts: Mounts) -> Callable[[], None] | None:
-    """Return the function that makes the mounts; None without the right to mount."""
+    """Return the function that makes the mounts; None if this process may not mount."""
     return private_mounts(mounts.hosts, mounts.binds, mounts.more)

@@ -1,8 +1,8 @@
 """Makes the folders that trainers expect on their machine, private to one replica.
 
 At Google a replica is a machine of its own, whose user is root: ``/root`` is its home, images have
-``/workspace``, ``/app`` and ``/model``, and trials report below ``/var/hypertune``.  Here each is a
-folder of the attempt, mounted at that path where the replica has mounts.
+``/workspace``, ``/app`` and ``/model``, and trials report below ``/var/hypertune``.  In Trainshed
+each is a folder of the attempt, mounted at that path if the replica has mounts.
 """
 
 import errno
@@ -29,14 +29,14 @@ _EXISTS_ERRNOS: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 
 
 class ReplicaMachine(NamedTuple):
-    """The folders of one replica, and what they change for its programs."""
+    """The folders of one replica, and the changes to its variables and command."""
 
     folder: str
     """The folder that contains them."""
     home: str
-    """HOME, as the replica sees it; empty where it is the server's."""
+    """HOME, as the replica sees it; empty: the server's HOME."""
     shown: tuple[tuple[str, str], ...]
-    """(folder on the machine, folder in the replica), where the replica has mounts."""
+    """(folder on the machine, folder in the replica) to mount; empty without mounts."""
     overlay: PythonOverlay | None
     tools: ReplicaTools
 
@@ -54,7 +54,7 @@ class ReplicaMachine(NamedTuple):
         return {**env, **added, "PATH": path}
 
     def _path(self, path: str, python: str) -> str:
-        """PATH with the overlay first, unless the job has named folders of its own."""
+        """Return PATH with the overlay first, unless the job has set folders of its own."""
         if not path.startswith(f"{os.path.dirname(python)}{os.pathsep}"):
             return path
         first = self.overlay.path if self.overlay else (self.tools.bin,)
@@ -75,7 +75,7 @@ class ReplicaMachine(NamedTuple):
     def make(self, owner: tuple[int, int] | None, path: str) -> None:
         """Make the folders for their owner; ``path`` is the replica's PATH.  Raises OSError.
 
-        They are made under another name and then renamed: another server may begin the same
+        The folders are made under another name and then renamed: another server may begin the same
         attempt, and root must not write below a folder that programs of the job may have changed.
         """
         draft = f"{self.folder}.{os.urandom(4).hex()}"

@@ -1,12 +1,12 @@
-"""The mode *sandbox*: bubblewrap gives mounts, processes and IPC of their own, without root.
+"""The mode *sandbox*: bubblewrap gives a replica its own mounts, processes and IPC, without root.
 
-The root of the replica has only the listed files: the system's folders and what it may read, all
-read-only, and what it may change.  Its processes see no others, and end with the first of them.
+The root of the replica has only the system's folders, the paths that it may read (both read-only),
+and the paths that it may change.  Its processes see no other processes, and end with the first one.
 
 Bubblewrap itself runs before the isolation.  So its own environment has none of the job's
 variables, since ``LD_PRELOAD`` would make it run the job's code; it reads them from a descriptor,
-which also keeps them out of command lines.  It does not pass signals on: ``program_of`` finds the
-process to send them to.
+which also keeps them out of command lines.  Bubblewrap does not forward signals:
+``find_program_pid`` finds the process to signal.
 """
 
 import errno
@@ -31,7 +31,7 @@ _NVIDIA: Final = (
 )
 #: Nodes of other devices, which are not leased.
 _DEVICES: Final = ("/dev/infiniband", "/dev/kfd", "/dev/dri")
-_TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - the replica's own
+_TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - the replica has its own
 _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
 _UMASK: Final = 0o077
 #: Added to the signal in the exit status of bubblewrap, as in that of a shell.
@@ -65,9 +65,9 @@ def compose_argv(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
 def make_enter(
     descriptors: Sequence[int], program: str, mounts: Mounts, env: Mapping[str, str]
 ) -> Callable[[], None]:
-    """Return the function that the forked child calls; it raises OSError for a missing program.
+    """Return the function for the forked child; it raises FileNotFoundError without the program.
 
-    Bubblewrap would notice it only when the replica counts as started.
+    Bubblewrap would find a missing program only when the replica counts as started.
     """
     exists = _exists(program, mounts, env)
 
@@ -84,14 +84,14 @@ def make_enter(
 def find_program_pid(pid: int) -> int:
     """Return the pid of the program that a bubblewrap runs; the bubblewrap's if none runs yet.
 
-    It has one child, the first process of the namespace, whose first child is the program.
+    Bubblewrap's child is the first process of the namespace, whose first child is the program.
     """
     inside = [program for init in tree.children(pid)[:1] for program in tree.children(init)[:1]]
     return inside[0] if inside else pid
 
 
 def list_wrappers(pid: int) -> tuple[int, ...]:
-    """Bubblewrap, and the first process of the namespace."""
+    """Return the pids of bubblewrap and of the first process of the namespace."""
     return (pid, *tree.children(pid)[:1])
 
 
@@ -114,18 +114,18 @@ def orders(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> Iterato
         yield from ("--dev-bind-try", node, node)
     yield from ("--bind", view.tmp, _TMP) if view.tmp else ("--tmpfs", _TMP)
     yield from ("--dir", "/var", "--symlink", _TMP, f"/var{_TMP}")
-    for here, there in mounts.more.folders:
-        yield from ("--bind", here, there)
+    for source, target in mounts.more.folders:
+        yield from ("--bind", source, target)
     yield from _mount_view(view)
     for file, target in private_files(mounts.hosts, mounts.more):
         yield from ("--ro-bind", file, target)
-    for here, there in mounts.binds:
-        yield from ("--bind", here, os.path.normpath(there))
+    for source, target in mounts.binds:
+        yield from ("--bind", source, os.path.normpath(target))
     yield from ("--remount-ro", "/")
 
 
 def _mount_view(view: ReplicaView) -> Iterator[str]:
-    """Mount folders before the paths in them, so that the longest path decides."""
+    """Yield the arguments for a view: folders before the paths in them, which override them."""
     flags = {
         **dict.fromkeys(view.hides, "--tmpfs"),
         **dict.fromkeys(view.reads, "--ro-bind-try"),
@@ -142,9 +142,9 @@ def _mount_view(view: ReplicaView) -> Iterator[str]:
 
 
 def _exists(program: str, mounts: Mounts, env: Mapping[str, str]) -> bool:
-    """Return whether bubblewrap will find the program; true for one in the replica's own mounts."""
+    """Return whether bubblewrap will find the program; true below the replica's own mounts."""
     if "/" in program:
-        is_inside = any(program.startswith(f"{there}/") for _, there in mounts.binds)
+        is_inside = any(program.startswith(f"{target}/") for _, target in mounts.binds)
         return is_inside or not program.startswith("/") or os.path.exists(program)
     folders = env.get("PATH", os.defpath).split(os.pathsep)
     return any(os.access(f"{folder}/{program}", os.X_OK) for folder in folders)

@@ -2,7 +2,7 @@
 
 The list has the refused calls, not the allowed ones: frameworks and drivers use more calls with
 each release.  Calls that are newer than the list do not exist for a job, as on an older kernel.
-Decision 0085 has the list's source (Docker's default profile) and what differs from it.
+Decision 0085 has the list's source (Docker's default profile) and the differences from it.
 """
 
 import ctypes
@@ -28,7 +28,8 @@ from trainshed.engines.isolation.modes import (  # fmt: skip
     USERFAULTFD,
 )
 
-#: Not a family of the settings: setting limits of other processes, which Landlock allows.
+#: The calls that set limits of other processes, which Landlock allows; the settings cannot name
+#: this family.
 LIMITS: Final = "limits"
 
 # from linux/seccomp.h, linux/bpf_common.h and linux/audit.h
@@ -51,13 +52,13 @@ _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _SAME_ADDRESSES, _UNAME26, _PER_LINUX32, _ASK = 0x40000, 0x20000, 8, 0xFFFFFFFF
 
-_WHAT: Final = 'a filter of system calls ([isolation] seccomp = "none" does without)'
+_WHAT: Final = 'a filter of system calls ([isolation] seccomp = "none" switches it off)'
 
 _Step = tuple[int, int, int, int]
 
 
 class _Call(NamedTuple):
-    """One refused system call; its numbers are None where a machine does not have it."""
+    """One refused system call, with its number for each machine; None: no such call."""
 
     x86_64: int | None
     aarch64: int | None
@@ -65,15 +66,16 @@ class _Call(NamedTuple):
     argument: int = 0
     """The argument that the next three fields test; the kernel ignores its upper 32 bits."""
     bits: int = 0
-    """Refused only where the argument has one of these."""
+    """Refused only if the argument has one of these bits; 0: whatever the bits."""
     values: tuple[int, ...] = ()
-    """Refused only where the argument is one of these."""
+    """Refused only if the argument is one of these values; empty: whatever the value."""
     allowed: tuple[int, ...] = ()
-    """Refused unless the argument is one of these."""
+    """Refused unless the argument is one of these values."""
 
 
 _NONE: Final = errno.ENOSYS
-#: By family; a call with an older alternative fails with ENOSYS, so that programs use that one.
+#: The calls by family.  A call with an older alternative fails with ENOSYS, so that programs use
+#: the older call.
 _CALLS: Final[dict[str, tuple[_Call, ...]]] = {
     NAMESPACES: (
         _Call(56, 220, bits=_NEW_NAMESPACES),  # clone
@@ -130,9 +132,9 @@ def is_known(machine: str) -> bool:
 
 
 def code_of(families: Collection[str]) -> bytes:
-    """Assemble the filter that refuses these families here; empty if there is nothing to refuse.
+    """Assemble the filter that refuses these families on this machine; empty without families.
 
-    Machines other than x86-64 and arm64 have none.
+    Also empty on machines other than x86-64 and arm64.
     """
     machine = os.uname().machine
     if not families or not is_known(machine):
@@ -141,9 +143,9 @@ def code_of(families: Collection[str]) -> bytes:
 
 
 def install(code: bytes) -> None:
-    """Filter the system calls of this process and of all that it starts.  Raises OSError.
+    """Filter the system calls of this process and of its later children.  Raises OSError.
 
-    The process must have given up new privileges before.
+    Call ``linux.forbid_new_privileges`` before.
     """
     if not code:
         return
@@ -155,10 +157,10 @@ def install(code: bytes) -> None:
 
 
 def assemble(machine: str, families: Collection[str]) -> list[_Step]:
-    """The filter: (code, steps to jump if true, if false, word), in the kernel's classic BPF.
+    """Return a filter in the kernel's classic BPF: (code, jump if true, jump if false, word).
 
     With a family of the settings, programs of 32 bits are killed and calls newer than the list do
-    not exist.  With ``LIMITS`` alone all else is allowed.
+    not exist.  With ``LIMITS`` alone all other calls are allowed.
     """
     native, old = _ARCHITECTURES[machine]
     is_strict = bool(set(families) - {LIMITS})
@@ -171,7 +173,7 @@ def assemble(machine: str, families: Collection[str]) -> list[_Step]:
 
 
 def _section(architecture: int, steps: list[_Step]) -> Iterator[_Step]:
-    """The tests for the calls of one architecture; a conditional jump spans at most 255 steps."""
+    """Yield the tests for one architecture; a conditional jump spans at most 255 steps."""
     body = [(_LOAD, 0, 0, _NUMBER), *steps, (_RETURN, 0, 0, _ALLOW)]
     yield (_EQUALS, 1, 0, architecture)
     yield (_JUMP, 0, 0, len(body))

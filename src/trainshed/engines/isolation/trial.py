@@ -10,7 +10,7 @@ from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.trial import run_forked
 
-#: Writes to its own folder and tries to read a hidden one; $3 is the expected mode of its filter.
+#: Writes to its own folder $1, tries to read the hidden folder $2; $3 is the expected Seccomp mode.
 _PROGRAM: Final = (
     '{ echo 1 > "$1/file"; } 2> /dev/null || exit 3; cat "$2/file" 2> /dev/null && exit 4\n'
     'while read -r name mode; do [ "$name" = Seccomp: ] && break; done < /proc/self/status\n'
@@ -18,7 +18,7 @@ _PROGRAM: Final = (
 )
 _FAULTS: Final = {
     3: "a program cannot write to its own folder",
-    4: "a program can read what is hidden from it",
+    4: "a program can read a hidden file",
     5: "a program's system calls are not filtered",
 }
 _FILTERED: Final = "2"
@@ -32,7 +32,7 @@ def main(mode: str, folder: str, uid: str, refused_calls: str) -> int:
     own, hidden, tmp = (f"{folder}/{name}" for name in ("own", "hidden", "tmp"))
     for path in (own, hidden, tmp):
         os.mkdir(path, 0o700)
-    os.chmod(tmp, 0o1777)  # noqa: S103 - as the one of an attempt
+    os.chmod(tmp, 0o1777)  # noqa: S103 - as the temporary folder of an attempt
     with open(f"{hidden}/file", "w", encoding="ascii") as file:
         file.write("secret")
     os.chmod(f"{hidden}/file", 0o644)

@@ -1,11 +1,11 @@
 """The mode *users*: a user for every project, and a mount namespace with only the project's files.
 
-All preparation is done before the fork.  The forked child, still root, hides folders, mounts the
-parts of them that the replica may see, and becomes the user for good: no capability, no new
-privileges.
+All preparation is done before the fork.  The forked child, still root, hides folders and mounts the
+parts of them that the replica may see.  Then it becomes the user for good, without capabilities and
+without new privileges.
 
-The child opens those parts before it hides anything, and makes mount points one part of the path
-at a time without following links, since programs of the job may write to some of the folders.
+The child opens the visible parts before it hides folders.  It makes the folders of a mount point
+one by one without following links, since programs of the job may write to some of the folders.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ from trainshed.engines.isolation.view import IsolationFault, Mounts, ReplicaView
 
 #: Folders with temporary files of all users.
 TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own
-#: Where programs share memory; NCCL's peers must have the same one.
+#: The folder for shared memory; NCCL's peers must have the same one.
 _SHM: Final = "/dev/shm"  # noqa: S108 - it is replaced by the replica's own
 _UMASK: Final = 0o077
 _OTHERS_ENTER: Final = stat.S_IXOTH
@@ -45,15 +45,15 @@ class _Step(NamedTuple):
     kind: str
     """``hide``, ``tmp``, ``read`` or ``write``."""
     source: str
-    """The path to mount there; empty for ``hide``."""
+    """The path to mount on ``place``; empty for ``hide``."""
     above: str
-    """The path of the step in which to make the mount point; empty where it exists."""
+    """The mounted path in which to make the mount point; empty if the mount point exists."""
     is_in_own: bool = False
     """Whether ``above`` is a folder of the replica's own, such as its home."""
 
 
 def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
-    """Return the function that the forked child calls; it raises IsolationFault there."""
+    """Return the function that the forked child calls; the function raises IsolationFault."""
     if view.uid is None or view.gid is None:
         raise AssertionError("the mode users needs a user")
     uid, gid = view.uid, view.gid
@@ -92,7 +92,7 @@ def _over_hidden(view: ReplicaView) -> Sequence[tuple[str, str]]:
 
 
 def _is_open(place: str) -> bool:
-    """Return whether all users may enter a folder, or it does not exist."""
+    """Return whether all users may enter a folder; true for a folder that does not exist."""
     with suppress(OSError):
         return bool(os.stat(place).st_mode & _OTHERS_ENTER)
     return True
@@ -114,7 +114,7 @@ def _become(uid: int, gid: int, capabilities: int) -> None:
 
 
 def _steps(view: ReplicaView) -> Iterator[_Step]:
-    """Yield the mounts to make; a path in a folder of the same kind needs none."""
+    """Yield the mounts to make; a path in a folder of the same kind needs no mount."""
     kinds = _kinds(view)
     done: dict[str, str] = {}
     for place in sorted(kinds):
@@ -136,7 +136,7 @@ def _steps(view: ReplicaView) -> Iterator[_Step]:
 
 
 def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
-    """By path: its kind, and the source to mount there.  Later entries replace earlier ones."""
+    """Return (kind, source) by the path to mount on; later entries replace earlier ones."""
     hides = [real for path in view.hides if (real := os.path.realpath(path)) != "/"]
     accesses = [(path, "read") for path in view.reads] + [(path, "write") for path in view.writes]
     places = [
@@ -146,13 +146,13 @@ def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
     ]
     closed = _list_closed_parents(place for place, _, _ in places)
     kinds = dict.fromkeys((*closed, *hides), ("hide", ""))
-    kinds |= {there: ("tmp", here) for here, there in _over_hidden(view)}
+    kinds |= {target: ("tmp", source) for source, target in _over_hidden(view)}
     kinds |= {path: ("tmp", view.tmp) for path in TMP if view.tmp and os.path.isdir(path)}
     return kinds | {place: (kind, source) for place, kind, source in places}
 
 
 def _list_closed_parents(places: Iterable[str]) -> Iterator[str]:
-    """Folders above these that not all users may enter, such as root's home."""
+    """Yield the parent folders of ``places`` that not all users may enter, such as root's home."""
     above = {folder for place in places for folder in _parents(place)}
     for folder in sorted(above):
         with suppress(OSError):
@@ -182,10 +182,10 @@ def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
 
 
 def _make_mount_point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
-    """Return the path to mount on; in a mount that hides other folders it is made first.
+    """Return the path to mount on; make the path first if a mount hides its parent folder.
 
-    ``owner`` gets the folders above it: a library in ``~/.cache`` of the server's home must not
-    close that folder to programs that have a home of their own there.
+    ``owner`` becomes the owner of the new parent folders.  Otherwise a mounted library in the
+    server's ``~/.cache`` would make ``~/.cache`` unwritable for programs with a home of their own.
     """
     if not step.above:
         return step.place
@@ -216,7 +216,7 @@ def _descriptor_path(descriptor: int) -> bytes:
 def _private_proc() -> None:
     """Mount a /proc that does not list processes of other users.
 
-    Before Linux 5.8 the option applied to the whole machine: there they stay listed.
+    Before Linux 5.8 the option applied to the whole machine, so there these processes stay listed.
     """
     try:
         _mount(b"proc", "/proc", b"proc", _NO_SUID | _NO_DEVICES, b"hidepid=invisible")
@@ -226,7 +226,7 @@ def _private_proc() -> None:
 
 
 def _shm_options() -> bytes:
-    """Mount options for a /dev/shm as large as the machine's; empty where the machine has none."""
+    """Return the mount options for a /dev/shm of the machine's size; empty if it has none."""
     with suppress(OSError):
         filesystem = os.statvfs(_SHM)
         return b"mode=1777,size=%d" % (filesystem.f_blocks * filesystem.f_frsize)

@@ -1,4 +1,4 @@
-"""Which files one replica may see and change: the engine writes this, the supervisor applies it."""
+"""The files that one replica may see and change: an engine decides, the supervisor applies it."""
 # the supervisor of an attempt imports this, and must stay small
 
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ class ReplicaView(NamedTuple):
     """The isolation of one replica.  All paths are absolute."""
 
     mode: str
-    """One of ``modes.MODES``; for a container, the arguments of its runtime say the rest."""
+    """One of ``modes.MODES``; for a container, its runtime's arguments have the rest."""
     writes: tuple[str, ...] = ()
-    """Folders and files that it may change."""
+    """Folders and files that the replica may change."""
     reads: tuple[str, ...] = ()
-    """What it may read and execute besides the system's own: interpreters, packages, our source."""
+    """Paths that it may read and execute besides the system's: Python, packages, Trainshed."""
     hides: tuple[str, ...] = ()
-    """Folders that it does not see, except the paths in them that are listed above."""
+    """Folders that it does not see, except for paths in ``writes`` and ``reads``."""
     devices: tuple[str, ...] = ()
     """The device nodes of its GPUs; those of other GPUs cannot be opened."""
     tmp: str = ""
-    """A folder of the attempt that is its /tmp, or its TMPDIR where /tmp cannot be replaced."""
+    """A folder of the attempt that is its /tmp, or its TMPDIR if /tmp cannot be replaced."""
     uid: Optional[int] = None
-    """The user of the program, if not the supervisor's."""
+    """The user of the program; None: the supervisor's user."""
     gid: Optional[int] = None
     folders: tuple[tuple[str, str], ...] = ()
-    """(folder on the machine, folder in the replica): what trainers expect of a machine
+    """(folder on the machine, folder in the replica) of the folders that trainers expect
     (``replica_machine``)."""
     resolver: str = ""
     """The file for ``/etc/resolv.conf`` of builders of packages, in the job's network."""
@@ -35,22 +35,22 @@ class ReplicaView(NamedTuple):
     refused_calls: tuple[str, ...] = ()
     """The families of system calls that it may not make (``seccomp``)."""
     refused_ports: tuple[int, ...] = ()
-    """TCP ports that it may not bind to: the server's."""
+    """The server's TCP ports, which the replica may not bind to."""
 
 
 class Mounts(NamedTuple):
-    """What a replica sees besides the machine's own files, where it may have mounts."""
+    """The mounts of a replica, besides its view of the machine's files."""
 
     hosts: str | None = None
     """The file for ``/etc/hosts``."""
     binds: Sequence[Sequence[str]] = ()
     """(folder on the machine, folder in the replica)."""
     more: PrivateFolders = NO_FOLDERS
-    """Its root, home and files of ``/etc``."""
+    """The replica's root, home and files of ``/etc``."""
 
 
 class IsolationFault(OSError):
-    """A program cannot be isolated, and is not started."""
+    """Raised if a program cannot be isolated; the program is then not started."""
 
     def __init__(self, mode: str, error: OSError) -> None:
         """Name the mode and the step that failed, for the job's events."""
