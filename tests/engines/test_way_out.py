@@ -149,7 +149,7 @@ def test_a_user_who_may_not_open_the_device_of_the_way_out_reads_which_it_is(
     out = way_out.WayOut(world.loop, Children(), world.note)
     out.start(Hub(None, routes.reader, routes.reader))
     assert out.fault == (
-        "slirp4netns cannot open /dev/net/tun as the user of the server; allow that user to open it"
+        "slirp4netns cannot open /dev/net/tun as the server's user; let that user read and write it"
     )
 
 

@@ -1,1 +1,1 @@
-"""A network of its own for every attempt: namespaces, their addresses and their way out."""
+"""A network of its own for every attempt: namespaces, addresses, and the way to other networks."""

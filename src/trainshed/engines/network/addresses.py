@@ -1,6 +1,6 @@
 """Assigns addresses and ports to replicas, on the machine's loopback or in a network of their own.
 
-In networks of their own they are the same in every job.  Replicas that share a namespace also get
+In a network of its own, every job has the same addresses.  Replicas that share a namespace also get
 different ports, since a program that listens on all addresses uses its port on each of them.
 """
 
@@ -26,8 +26,8 @@ def own_addresses(
     Raises EngineFault for more replicas than there are addresses.
     """
     if len(shape) > REPLICAS_MAX:
-        message = f"a job's own network has {REPLICAS_MAX} addresses, and the job {len(shape)}"
-        raise EngineFault(f'{message} replicas; set [isolation] network = "host"')
+        message = f"a job with its own network must have at most {REPLICAS_MAX} replicas, got"
+        raise EngineFault(f'{message} {len(shape)}; set [isolation] network = "host"')
     in_order = sorted(shape, key=lambda replica: (_ROLES.index(replica.role), replica.index))
     ports = _ports(in_order, layout)
     addresses = {
@@ -44,9 +44,10 @@ def own_addresses(
 def loopback_addresses(
     shape: Sequence[ReplicaShape], start: int | None = None
 ) -> dict[tuple[Role, int], Address]:
-    """Give each replica a free port of the machine's loopback, and all one for the rendezvous.
+    """Give each replica a free port of the machine's loopback; all share a rendezvous port.
 
-    With ``start`` ports are consecutive from there.  Raises EngineFault when a port is taken.
+    With ``start``, the ports are consecutive from that port.  Raises EngineFault when a port is in
+    use.
     """
     *ports, rendezvous = free_runs((*(replica.ports for replica in shape), 1), start)
     return {

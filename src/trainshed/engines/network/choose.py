@@ -20,7 +20,7 @@ _NOT_ADDRESSES: Final = ("NO_PROXY", "no_proxy")
 
 
 class JobNetwork(NamedTuple):
-    """Whether each attempt has a network of its own; if not, why."""
+    """Whether each attempt has a network of its own and, if not, the reason."""
 
     is_own: bool
     why_not: str = ""
@@ -34,7 +34,7 @@ class JobNetwork(NamedTuple):
 
 
 def choose_network(setting: str, mode: str, try_network: Callable[[str], str]) -> JobNetwork:
-    """Decide for an isolation mode; ``try_network`` returns why a network does not work in it.
+    """Choose the network for an isolation mode; ``try_network`` returns why it does not work.
 
     Raises UsageFault if the setting asks for a network that does not work.
     """
@@ -46,7 +46,9 @@ def choose_network(setting: str, mode: str, try_network: Callable[[str], str]) -
     else:
         why = try_network(mode)
     if why and setting != AUTO:
-        raise UsageFault(f'[isolation] network is "{setting}", which does not work here: {why}')
+        raise UsageFault(
+            f'[isolation] network is "{setting}", which does not work on this machine: {why}'
+        )
     return JobNetwork(not why, why)
 
 
@@ -65,7 +67,7 @@ def warn_of_loopback(variables: Mapping[str, str]) -> None:
         if name not in _NOT_ADDRESSES and any(_is_on_loopback(word) for word in value.split()):
             _LOG.warning(
                 "jobs cannot reach the address in %s: it is on the loopback of this machine, and "
-                "jobs have networks of their own; give another address, or "
+                "jobs have networks of their own; set another address, or set "
                 '[isolation] network = "%s"',
                 name,
                 HOST,

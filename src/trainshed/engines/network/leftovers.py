@@ -1,8 +1,8 @@
 """Counts the networks of attempts on this machine, for ``doctor``.
 
 Supervisors hold the namespaces by descriptors, and are the parents of the processes that carry
-packets out of them.  The machine's own network has no link with an address of a job; if it has
-one, a supervisor has left it.
+packets out of them (slirp4netns).  The machine's own network should have no link with an address of
+a job; such a link is a leftover of a supervisor.
 """
 
 import ipaddress
@@ -20,12 +20,12 @@ _ROUTES: Final = "/proc/net/route"
 
 
 class JobNetworkCounts(NamedTuple):
-    """How many networks of attempts this machine has, of all servers."""
+    """The number of networks of attempts on this machine, of all servers."""
 
     namespaces: int = 0
-    """How many network namespaces supervisors hold."""
+    """The number of network namespaces that supervisors hold."""
     ways_out: int = 0
-    """How many processes carry packets out of them."""
+    """The number of processes that carry packets out of these namespaces."""
     left_over: tuple[int, ...] = ()
     """The pids of such processes whose supervisor has ended."""
     links: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class JobNetworkCounts(NamedTuple):
 
 
 def count_job_networks() -> JobNetworkCounts:
-    """Count the present networks; processes that this user may not inspect are skipped."""
+    """Count the networks that exist now; skip processes that this user may not inspect."""
     held: set[str] = set()
     left_over = []
     ways_out = list(_ways_out())
@@ -56,7 +56,7 @@ def _ways_out() -> Iterator[tuple[int, int]]:
 
 
 def _namespaces(pid: int) -> set[str] | None:
-    """Return the network namespaces that a process has open; None: this user may not inspect it."""
+    """Return the network namespaces that a process has open; None if the user may not see them."""
     try:
         paths = list(Path(f"/proc/{pid}/fd").iterdir())
     except PermissionError:

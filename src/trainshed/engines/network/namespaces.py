@@ -1,13 +1,14 @@
 """Makes the network namespaces of an attempt, and moves a process into one.
 
-A forked child makes them, since a process without rights cannot return to a namespace that it has
-left.  The child passes descriptors and ends.  The namespaces have no names in ``/run/netns`` and
-nothing in the machine's own network, and end with their last descriptor and process.
+A forked child makes the namespaces, since a process without rights cannot return to a namespace
+that it has left.  The child sends descriptors to the supervisor and ends.  The namespaces have no
+names in ``/run/netns`` and no link to the machine's own network.  The kernel removes a namespace
+after its last descriptor and process.
 
-One namespace, the hub, has the connection to other networks (``way_out``).  Replicas share it, or
-each has a namespace of its own that is linked to a bridge in the hub.  Programs have no capability
-over any of them: they cannot remove the routes that refuse them services of the machine's network
-(``REFUSED``).
+One namespace, the hub, has the connection to other networks (``way_out``).  Replicas share the hub,
+or each has a namespace of its own that is linked to a bridge in the hub.  Programs have no
+capability over these namespaces: they cannot remove the routes that refuse the networks in
+``REFUSED``.
 """
 # the supervisor of an attempt imports this, and must stay small
 
@@ -26,9 +27,10 @@ from trainshed.engines.network.rule import BRIDGE, PREFIX, REPLICA_NETWORKS, Net
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.descriptors import receive
 
-#: The machine's loopback: a socket that is bound to a link could send packets to it there, and
-#: slirp4netns would connect to it.  Link-local addresses, where clouds give a machine's credentials
-#: to any of its processes, and other addresses for this (Oracle's, Azure's, Alibaba's).
+#: The networks that programs may not reach.  The machine's loopback: a socket that is bound to a
+#: link could send packets to the loopback through slirp4netns.  Link-local addresses, at which
+#: clouds give a machine's credentials to any process; and such addresses of Oracle, Azure and
+#: Alibaba.
 REFUSED: Final = (
     ("127.0.0.0", 8),
     ("169.254.0.0", 16),
@@ -56,11 +58,11 @@ class Namespace(NamedTuple):
 
     net: int
     listeners: tuple[int, ...] = ()
-    """In the order of ``NetworkRule.listeners``."""
+    """The listening sockets, in the order of ``NetworkRule.listeners``."""
 
 
 class Hub(NamedTuple):
-    """The descriptors that the way out needs."""
+    """The descriptors of the hub that ``way_out`` needs."""
 
     user: int | None
     net: int
@@ -71,7 +73,7 @@ class Namespaces(NamedTuple):
     """The namespaces of an attempt."""
 
     user: int | None
-    """The user namespace that owns them; None: the supervisor is root."""
+    """The user namespace that owns the network namespaces; None if the supervisor is root."""
     hub: Namespace
     routes: int
     """A socket with messages about the routes of the hub (``netlink.open_route_monitor``)."""
@@ -88,17 +90,17 @@ def make_namespaces(
 ) -> Namespaces:
     """Make the namespaces in a child, and wait at most ten seconds for each one.
 
-    ``owns_user``: in a user namespace of their own, which a process needs that is not root.
-    ``on_hub`` is called as soon as the hub exists, while the others are made.  Raises an OSError
-    that names what failed.
+    ``owns_user``: also make a user namespace, which a process that is not root needs.
+    ``on_hub`` is called as soon as the hub exists, while the child makes the others.  Raises an
+    OSError that names the failed step.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours:
-        with theirs:
-            pid = _fork(ours, theirs, rule, owns_user=owns_user)
-        ours.settimeout(_WAIT_S_MAX)
+    own_end, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with own_end:
+        with other_end:
+            pid = _fork(own_end, other_end, rule, owns_user=owns_user)
+        own_end.settimeout(_WAIT_S_MAX)
         try:
-            return _receive(ours, on_hub)
+            return _receive(own_end, on_hub)
         except TimeoutError:
             what = "network namespaces"
             raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), what) from None
@@ -127,7 +129,7 @@ def change_host_name(name: str) -> None:
 
 
 def _receive(channel: socket.socket, on_hub: Callable[[Hub], object]) -> Namespaces:
-    """Receive what the child passes: the hub, the other namespaces, the listeners of the hub."""
+    """Receive the child's descriptors: the hub, the other namespaces, the hub's listeners."""
     received: list[int] = []
     try:
         net, routes, *user = _receive_message(channel, received)[1]
@@ -149,7 +151,7 @@ def _receive(channel: socket.socket, on_hub: Callable[[Hub], object]) -> Namespa
 def _receive_message(channel: socket.socket, received: list[int]) -> tuple[bytes, list[int]]:
     """Return the kind of a message and its descriptors, and add these to ``received``.
 
-    Raises OSError, also the one that the child reports.
+    Raises OSError, also for an error that the child reports.
     """
     data, descriptors = receive(channel, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX)
     received += descriptors
@@ -165,7 +167,7 @@ def _receive_message(channel: socket.socket, received: list[int]) -> tuple[bytes
 
 
 def _fork(
-    ours: socket.socket, channel: socket.socket, rule: NetworkRule, *, owns_user: bool
+    own_end: socket.socket, channel: socket.socket, rule: NetworkRule, *, owns_user: bool
 ) -> int:
     parent = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -173,7 +175,7 @@ def _fork(
         pid = os.fork()
         if pid == 0:
             try:
-                ours.close()  # else the child would be its own reader after the parent's end
+                own_end.close()  # else the child would be its own reader after the parent's end
                 tree.die_with_parent(parent)
                 _make(channel, rule, owns_user=owns_user)
             except Exception as error:  # noqa: BLE001 - a fork must not return into its parent's stack
@@ -260,7 +262,9 @@ def _make_linked(netlink: Netlink, bridge: int, name: str, address: str) -> int:
 
 
 def _listen(addresses: Iterable[tuple[str, int]]) -> list[socket.socket]:
-    return [socket.create_server(it, backlog=_BACKLOG, reuse_port=False) for it in addresses]
+    return [
+        socket.create_server(address, backlog=_BACKLOG, reuse_port=False) for address in addresses
+    ]
 
 
 def _send(

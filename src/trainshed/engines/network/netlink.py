@@ -1,6 +1,6 @@
-"""Configures the links, addresses and routes of a network namespace by rtnetlink(7) messages.
+"""Configures the links, addresses and routes of a network namespace with rtnetlink(7) messages.
 
-The messages are packed here: importing the package pyroute2 takes a tenth of a second and
+This module packs the messages itself: importing the package pyroute2 takes a tenth of a second and
 megabytes, and the program ``ip`` takes two milliseconds for each call; a supervisor makes up to a
 dozen calls while a job waits.
 """
@@ -57,7 +57,7 @@ class Netlink:
         return int(_LINK.unpack_from(answer, _HEADER.size)[2])
 
     def set_up(self, name: str) -> None:
-        """Switch a link on."""
+        """Set a link up."""
         self._call(f"the link {name}", _NEW_LINK, _LINK.pack(0, 0, 0, _UP, _UP) + _name(name))
 
     def add_bridge(self, name: str, mtu: int) -> int:
@@ -68,10 +68,13 @@ class Netlink:
         return self.link_index(name)
 
     def add_veth(self, name: str, bridge: int, peer: str, netns: int, mtu: int) -> None:
-        """Make a pair of links: one up and in a bridge, the other in a namespace (a descriptor)."""
-        there = _LINK.pack(0, 0, 0, 0, 0) + _name(peer) + _number(_MTU, mtu)
-        there += _number(_NET_NS_FD, netns)
-        data = _attribute(_DATA, _attribute(_PEER, there))
+        """Make a pair of links: one is up and in a bridge, the other in the namespace ``netns``.
+
+        ``bridge`` is the number of the bridge, ``netns`` a descriptor.
+        """
+        peer_data = _LINK.pack(0, 0, 0, 0, 0) + _name(peer) + _number(_MTU, mtu)
+        peer_data += _number(_NET_NS_FD, netns)
+        data = _attribute(_DATA, _attribute(_PEER, peer_data))
         info = _attribute(_LINKINFO, _attribute(_KIND, b"veth") + data)
         body = _LINK.pack(0, 0, 0, _UP, _UP) + _name(name) + _number(_MTU, mtu)
         body += _number(_MASTER, bridge) + info
@@ -85,7 +88,7 @@ class Netlink:
         self._call(f"the address {address}", _NEW_ADDRESS, body, _CREATE | _EXCL)
 
     def add_route(self, network: str, prefix: int, *, via: str = "", link: str = "") -> None:
-        """Send packets for a network to a gateway, or out of a link; prefix 0: for all others."""
+        """Route packets for a network to a gateway or a link; prefix 0 is the default route."""
         scope = 0 if via else _SCOPE_LINK
         body = _ROUTE.pack(socket.AF_INET, prefix, 0, 0, _MAIN_TABLE, _STATIC, scope, _UNICAST, 0)
         body += _attribute(_DESTINATION, socket.inet_aton(network)) if prefix else b""
@@ -100,7 +103,7 @@ class Netlink:
         self._call(f"the route to {network}", _NEW_ROUTE, body, _CREATE | _EXCL)
 
     def _call(self, what: str, kind: int, body: bytes, flags: int = 0) -> bytes:
-        """Send one message and return its answer; an error is raised with the object ``what``."""
+        """Send a message and return the answer.  Raises an OSError that names ``what``."""
         self._sequence += 1
         is_query = kind == _GET_LINK  # the kernel answers with the link itself
         flags |= _REQUEST | (0 if is_query else _ACK)
@@ -126,7 +129,7 @@ def open_route_monitor() -> socket.socket:
 
 
 def tells_default_route(data: bytes) -> bool:
-    """Return whether a message of a route monitor says that the namespace has a default route."""
+    """Return whether a message of a route monitor reports a new default route."""
     while len(data) >= _HEADER.size + _ROUTE.size:
         size, kind, *_ = _HEADER.unpack_from(data)
         prefix, table = data[_HEADER.size + 1], data[_HEADER.size + 4]

@@ -1,4 +1,4 @@
-"""The network of an attempt: the engine writes this rule, and the supervisor applies it.
+"""The rule for the network of an attempt: the engine writes it, and the supervisor applies it.
 
 Addresses are the same in every job: each job has namespaces of its own, so they never conflict.
 """
@@ -6,7 +6,7 @@ Addresses are the same in every job: each job has namespaces of its own, so they
 
 from typing import Final, NamedTuple
 
-#: RFC 2544's range: no network that a job may want to reach has it.
+#: The range of RFC 2544: no network that a job may need to reach uses it.
 CIDR: Final = "198.18.0.0/22"
 PREFIX: Final = 22
 #: The address of the name server, which uses the resolver of the machine.
@@ -18,7 +18,7 @@ REPLICA_NETWORKS: Final = (("198.18.1.0", 24), ("198.18.2.0", 23))
 _NETWORK: Final = "198.18"
 _BYTE: Final = 256
 _FIRST_REPLICA: Final = _BYTE + 16
-#: How many replicas have an address; the last of the range is for broadcasts.
+#: The number of replicas with an address; the last address of the range is for broadcasts.
 REPLICAS_MAX: Final = 4 * _BYTE - 1 - _FIRST_REPLICA
 
 
@@ -26,16 +26,16 @@ class NetworkRule(NamedTuple):
     """Network namespaces of an attempt."""
 
     addresses: tuple[str, ...]
-    """One for each replica, in the order of the plan."""
+    """One address for each replica, in the order of the plan."""
     shared: bool = True
-    """One namespace for all replicas, or one for each replica."""
+    """Whether all replicas share one namespace; if not, each has its own."""
     listeners: tuple[tuple[str, int], ...] = ()
-    """(address, port): where the gateway answers in each namespace."""
+    """The (address, port) pairs at which the gateway answers in each namespace."""
 
 
 def replica_address(index: int) -> str:
-    """The address of a replica by its index in the plan.  Raises ValueError beyond the range."""
+    """Return the address of a replica by its index in the plan.  Raises ValueError."""
     if not 0 <= index < REPLICAS_MAX:
-        raise ValueError(f"a job's network has addresses for {REPLICAS_MAX} replicas")
+        raise ValueError(f"a replica's index must be from 0 to {REPLICAS_MAX - 1}, got {index}")
     high, low = divmod(_FIRST_REPLICA + index, _BYTE)
     return f"{_NETWORK}.{high}.{low}"

@@ -1,7 +1,7 @@
-"""Makes the network of an attempt once and checks what programs reach in it.
+"""Makes the network of an attempt once and checks which addresses programs can reach.
 
-``choose`` runs this as a program: it prints why jobs cannot have such a network on this machine,
-for people; nothing where they can.
+``choose`` runs this module as a program.  It prints why jobs cannot have such a network on this
+machine; nothing if they can.
 """
 
 import os
@@ -39,7 +39,7 @@ _RULE: Final = NetworkRule((replica_address(0), replica_address(1)), shared=Fals
 
 
 def main(mode: str) -> int:
-    """Make the network; the exit status is 1 where that does not work."""
+    """Make the network; return 1 and print the reason if it does not work, else 0."""
     why = _why_not(mode)
     sys.stdout.write(f"{why}\n" if why else "")
     return int(bool(why))
@@ -72,7 +72,7 @@ def _check_inside(spaces: Namespaces, mode: str, port: int) -> str:
 
 
 def _check_isolation(mode: str, port: int) -> str:
-    """Return the fault for a replica: it reaches the machine, or bubblewrap does not start."""
+    """Return the fault: the replica reaches the machine, or bubblewrap fails; empty if none."""
     change_host_name("trial")
     with suppress(OSError), socket.create_connection((_LOOPBACK, port), timeout=1):
         return "a program in a network of its own reaches the loopback of the machine"
@@ -85,7 +85,7 @@ def _check_isolation(mode: str, port: int) -> str:
 
 
 def _way_out(program: str, spaces: Namespaces) -> str:
-    """Return why the way out does not start; empty if it does."""
+    """Return why slirp4netns does not start; empty if it starts."""
     leave_mounts(spaces.user)
     ready, writer = os.pipe()
     reader, _exits = os.pipe()

@@ -1,6 +1,6 @@
 """The command of the process that carries an attempt's packets out of its hub: slirp4netns.
 
-slirp4netns makes ordinary connections of its own for these packets: no forwarding, firewall rule or
+slirp4netns makes its own ordinary connections for these packets, so no forwarding, firewall rule or
 link of the machine changes.  Pasta was rejected, because in Debian 12 it gives up root's rights
 before it can enter a namespace of root's.  A pair of links with nftables rules was
 rejected too, because they would have to be removed after a crash.
@@ -25,7 +25,7 @@ TUN: Final = "/dev/net/tun"
 START_S_MAX: Final = 10.0
 #: Reasons why slirp4netns does not start.
 NOT_INSTALLED: Final = f"{PROGRAM} is not installed (apt install {PROGRAM})"
-NO_TUN: Final = f"{PROGRAM} cannot open {TUN} as the user of the server; allow that user to open it"
+NO_TUN: Final = f"{PROGRAM} cannot open {TUN} as the server's user; let that user read and write it"
 
 
 def find_program() -> str:
@@ -39,10 +39,10 @@ def way_out_command(
 ) -> tuple[str, ...]:
     """Compose the command for a hub; the integers are descriptors that the process inherits.
 
-    The process ends when the other end of ``exits`` is closed.  It first adds a link and routes,
-    and packets wait for it from then on; then it prepares itself, and writes a byte to ``ready``.
-    Since it reads packets of the job, it gives up most system calls, and as root all files and
-    capabilities; its own sandbox does not work in a user namespace without a user 0.
+    The process ends when the other end of ``exits`` is closed.  It first adds a link and routes;
+    from then on, packets wait.  Then it prepares itself, and writes a byte to ``ready``.
+    Since the process reads packets of the job, it gives up most system calls and, as root, all
+    files and capabilities.  Its own sandbox does not work in a user namespace without a user 0.
     """
     return (
         *(program, "--configure", f"--mtu={MTU}", f"--cidr={CIDR}", "--disable-host-loopback"),
@@ -54,7 +54,7 @@ def way_out_command(
 
 
 def leave_mounts(user: int | None) -> None:
-    """Give this process mounts of its own before it becomes slirp4netns.  Raises OSError.
+    """Give this process its own mount namespace before it becomes slirp4netns.  Raises OSError.
 
     As root slirp4netns (1.2.0) unmounts everything in its sandbox, after it has made only "/"
     private: mounts on a shared mount, such as podman's networks in ``/run/netns``, would be
