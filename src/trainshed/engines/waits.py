@@ -26,7 +26,7 @@ class QueueWaits:
     """The waiting times of all engines of a server.  Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Begin without attempts."""
+        """Start without attempts; ``monotonic`` returns a time in seconds."""
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._start_times: dict[AttemptKey, float] = {}
