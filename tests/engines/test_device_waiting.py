@@ -10,7 +10,7 @@ import pytest
 from engines.support import DEADLINE_S, kill_and_leave, sleeping, wait_until
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import wait as device_waiting
-from trainshed.engines.local.devices.find import looking_at
+from trainshed.engines.local.devices.find import open_devices_of
 from trainshed.engines.local.devices.wait import busy_after, command
 
 UUIDS = ["GPU-fake-0000", "GPU-fake-0003"]
@@ -29,7 +29,7 @@ def process(tmp_path, monkeypatch):
 
 def test_it_ends_when_the_last_process_has_left(process):
     looks = []
-    with looking_at(UUIDS) as look:
+    with open_devices_of(UUIDS) as look:
 
         def looked():
             looks.append(look())
@@ -84,7 +84,7 @@ def answer(path, text):
 
 def test_without_a_driver_and_without_devices_nothing_is_waited_for():
     assert command(sys.executable, []) is None
-    with looking_at(["GPU-1234"]) as look:
+    with open_devices_of(["GPU-1234"]) as look:
         assert not busy_after(look, 0.0)
 
 

@@ -42,7 +42,7 @@ def leased(replicas, devices, note, directory):
     """What a local run takes of these devices; yields one share a replica."""
     holder = DeviceHolder(os.getpid(), "a local run")
     leaser = DeviceLeaser(
-        look=lambda: devices, holder=holder, note=note, aliases={}, lock_dir=directory
+        list_devices=lambda: devices, holder=holder, note=note, aliases={}, lock_dir=directory
     )
     with closing(leaser.lease_free(replicas)) as lease:
         yield lease.shares

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from engines.support import Recorder, python_replica, sleeping, wait_until
 from trainshed.engines.local.devices import find, leases
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.inventory import holder, leased_below, stranger_held
+from trainshed.engines.local.devices.inventory import holder, leased_below, list_foreign_holders
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld
 from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.model.faults import EngineFault
@@ -45,7 +45,7 @@ def quick(monkeypatch):
 
 def leaser(locks, machine, note=pytest.fail, owner=ME, **more):
     look = partial(find.fake_devices, machine, **more)
-    return DeviceLeaser(look=look, holder=owner, note=note, aliases={}, lock_dir=locks)
+    return DeviceLeaser(list_devices=look, holder=owner, note=note, aliases={}, lock_dir=locks)
 
 
 def held(locks, machine):
@@ -154,7 +154,7 @@ def test_a_process_that_begins_between_the_look_and_the_lock_is_seen(locks, tmp_
             computing(0)
         return find.fake_devices(1, env)
 
-    asking = DeviceLeaser(look=look, holder=ME, note=str, aliases={}, lock_dir=locks)
+    asking = DeviceLeaser(list_devices=look, holder=ME, note=str, aliases={}, lock_dir=locks)
     with pytest.raises(DevicesHeld, match=r"held by process \d+ \(sleep\)"):
         asking.lease(wanting(1), wait_s=0.0)
     assert len(looks) == 3
@@ -182,7 +182,7 @@ def test_what_strangers_hold_is_told_and_what_is_ours_is_not(
         devices = find.fake_devices(4)
         mine = leased_below("/data/jobs", devices, locks)
         assert mine == {"GPU-fake-0000"}
-        assert stranger_held(devices, mine, locks) == {
+        assert list_foreign_holders(devices, mine, locks) == {
             "GPU-fake-0001": "process 12 (attempt 9/3)",
             "GPU-fake-0003": f"process {process.pid} (sleep)",
         }
@@ -333,7 +333,7 @@ def test_a_closed_device_is_not_taken_and_who_waits_for_it_is_told_why(locks):
     closed = {"GPU-fake-0000": "Xid 79 since then"}
     noted = []
     asking = DeviceLeaser(
-        look=partial(find.fake_devices, 2), holder=ME, note=noted.append, aliases={},
+        list_devices=partial(find.fake_devices, 2), holder=ME, note=noted.append, aliases={},
         lock_dir=locks, closed=closed,
     )  # fmt: skip
     with closing(asking.lease(wanting(1))) as lease:

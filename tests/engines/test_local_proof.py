@@ -6,7 +6,7 @@ import pytest
 
 from trainshed.engines.local.attempts.proof import (
     BEGIN_S_MAX,
-    STILL_S_MAX,
+    SUSPENDED_S_MAX,
     LocalDecision,
     LocalFacts,
     what_is_proven,
@@ -35,10 +35,13 @@ LATE = BEGIN_S_MAX
         ({"has_plan": True, "order": ORDER}, LocalDecision.STOPPED_EARLY),
         ({"order": ORDER}, LocalDecision.STOPPED_EARLY),
         # its supervisor is suspended
-        ({"lives": True, "still_s": 600.0}, LocalDecision.RECORDED),
+        ({"lives": True, "suspended_s": 600.0}, LocalDecision.RECORDED),
         ({"lives": True, "order": ORDER}, LocalDecision.RECORDED),
-        ({"lives": True, "order": ORDER, "still_s": STILL_S_MAX + 4.9}, LocalDecision.RECORDED),
-        ({"lives": True, "order": ORDER, "still_s": STILL_S_MAX + 5.0}, LocalDecision.KILL),
+        (
+            {"lives": True, "order": ORDER, "suspended_s": SUSPENDED_S_MAX + 4.9},
+            LocalDecision.RECORDED,
+        ),
+        ({"lives": True, "order": ORDER, "suspended_s": SUSPENDED_S_MAX + 5.0}, LocalDecision.KILL),
         # its supervisor was killed
         ({"was_begun": True}, LocalDecision.SWEEP),
         ({"was_begun": True, "has_decided": True}, LocalDecision.SWEEP),

@@ -122,7 +122,7 @@ def test_two_jobs_that_meet_at_many_ports_get_few_warnings(monkeypatch):
     holders = {socket.inode: (1, keys[socket.inode % 2]) for socket in sockets}
     monkeypatch.setattr(port_watch, "find_holders", lambda *_: holders)
     for _ in range(3):
-        watch.look()
+        watch.check()
     assert {key for key, _ in warned} == {KEY, OTHER}
     assert len(warned) == 2 * 8
     assert all("not reported" in text for _, text in warned[-2:])
@@ -167,8 +167,8 @@ def engine(root):
 
 def look_until_warned(engine, root):
     watch = PortWatch(engine._supervisors, engine._warn)
-    wait_until(lambda: watch.look() or (warnings(root, KEY) and warnings(root, OTHER)), "warned")
-    watch.look()
+    wait_until(lambda: watch.check() or (warnings(root, KEY) and warnings(root, OTHER)), "warned")
+    watch.check()
     return warnings(root, KEY), warnings(root, OTHER)
 
 
@@ -200,5 +200,5 @@ def test_a_job_whose_processes_meet_is_told_nothing(engine, root, mark):
     engine.launch(OTHER, marked(mark, MEETS_ITSELF), ())
     for key in (KEY, OTHER):
         ready(root, key)
-    PortWatch(engine._supervisors, engine._warn).look()
+    PortWatch(engine._supervisors, engine._warn).check()
     assert warnings(root, KEY) == warnings(root, OTHER) == []

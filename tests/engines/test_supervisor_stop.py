@@ -225,7 +225,7 @@ def test_a_suspended_supervisor_is_told_of_and_wakes_when_it_is_to_end(root, mar
 def test_a_supervisor_that_stays_suspended_is_killed_after_its_time_and_swept(
     root, mark, monkeypatch
 ):
-    monkeypatch.setattr(attempts, "_LOOK_S", 0.0)
+    monkeypatch.setattr(attempts, "_CHECK_S", 0.0)
     engine, pid = suspended(root, mark)
     for grace_s in (None, 3600.0):
         if grace_s is not None:  # nobody wakes it
@@ -234,6 +234,6 @@ def test_a_supervisor_that_stays_suspended_is_killed_after_its_time_and_swept(
         assert is_stopped(pid)
     engine._attempts.get(KEY).folder.give_order(Order(grace_s=0.0))
     assert observe(engine).phase is Phase.READY
-    monkeypatch.setattr(proof, "STILL_S_MAX", 0.0)
+    monkeypatch.setattr(proof, "SUSPENDED_S_MAX", 0.0)
     until(engine, Phase.LOST)
     assert_no_survivor(mark)

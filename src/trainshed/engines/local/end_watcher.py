@@ -1,4 +1,4 @@
-"""Watches the supervisors that are children of the server, so that it learns of an end at once."""
+"""Watches the supervisors that are children of the server, so that it notices an end at once."""
 
 import os
 import select
@@ -8,14 +8,14 @@ from typing import Final
 
 from trainshed.model.attempt import AttemptKey
 
-#: Each watched supervisor costs a file descriptor.  The server learns of the end of a supervisor
-#: that is not watched when it next observes its attempts.
+#: Each watched supervisor costs a file descriptor.  The server notices the end of a
+#: supervisor that is not watched when it next observes its attempts.
 _WATCHED_MAX: Final = 256
 _CLOSE_S_MAX: Final = 2.0
 
 
 class EndWatcher:
-    """Tells the server that a supervisor has ended; its thread starts at the first ``listen``."""
+    """Calls the server when a supervisor has ended; the thread starts at the first ``listen``."""
 
     def __init__(self) -> None:
         """Watch nothing before ``listen``."""
@@ -24,7 +24,7 @@ class EndWatcher:
         self._thread: threading.Thread | None = None
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """Call ``callback`` from now on, in place of an earlier one."""
+        """Replace the callback; the first call starts the thread."""
         self._callback = callback
         if self._thread is None:
             self._poll = select.epoll()
@@ -34,7 +34,7 @@ class EndWatcher:
             self._thread.start()
 
     def watch(self, key: AttemptKey, pid: int) -> None:
-        """Call back with the key when a child of this process ends."""
+        """Call the callback with the key when the child ``pid`` of this process ends."""
         if self._thread is None or len(self._keys) >= _WATCHED_MAX:
             return
         try:

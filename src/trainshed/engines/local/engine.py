@@ -1,8 +1,8 @@
-"""The local engine of a server: one supervisor for each attempt, found again by its folder.
+"""The local engine of a server: it starts one supervisor for each attempt.
 
-The engine's memory holds nothing that the server must not lose: an attempt is its folder under
-``jobs`` (plan, lock, order to stop, records, log), so a restarted server, or a second one on the
-same folder, sees the same.
+The state of an attempt is in its folder under ``jobs`` (plan, lock, order to stop, records, log),
+and not in the engine's memory.  So a restarted server, or a second server on the same folder, has
+the same state.
 """
 
 import json
@@ -85,7 +85,7 @@ class LocalEngine:
     """Runs attempts on this machine; implements ``engines.base.Engine``."""
 
     def __init__(self, root: Path, options: LocalOptions = _DEFAULTS) -> None:
-        """Keep attempts below ``root``."""
+        """Put the folders of attempts below ``root``."""
         self.name = options.name
         self._root = root.absolute()
         self._options = options
@@ -99,7 +99,7 @@ class LocalEngine:
         )
         self._buckets = options.buckets or self._root.with_name("buckets")
         isolation, network, containers = options.isolation, options.network, options.containers
-        self._networks_heard: list[Callable[[AttemptKey], object]] = []
+        self._network_callbacks: list[Callable[[AttemptKey], object]] = []
         leftovers = self._leftovers = _leftovers_ended_by(isolation)
         self.traits = Traits(
             reach=NodeLocation.THIS_MACHINE,
@@ -134,13 +134,13 @@ class LocalEngine:
         self._fork_server = ForkServer()
 
     def fleet(self) -> Sequence[Node]:
-        """Return this machine.  Calls the GPU driver, which may hang: no lock is held meanwhile."""
+        """Return this machine as a node.  Calls the GPU driver, which may hang, without a lock."""
         return (self._node(self._inventory.status()),)
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
     ) -> FilesystemView:
-        """Addresses in the attempt's own network, or free ports of the loopback; and its folders.
+        """Return addresses in the attempt's own network, or free loopback ports; and its folders.
 
         Raises EngineFault.
         """
@@ -156,29 +156,32 @@ class LocalEngine:
         )
 
     def health(self) -> None:
-        """Do nothing: the engine is healthy whenever its server runs."""
+        """Return None: the engine works whenever its server runs."""
 
     def judge(self, needs: JobNeeds) -> None:
         """Accept every job: the server judges jobs by the node when it places them."""
         del needs
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
-        """Return the plan: nothing else is sent to another machine."""
+        """Return the plan as JSON; this engine sends no other texts."""
         del key, place
         return {"plan.json": json.dumps(encode(plan), indent=2)}
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
-        """Start a supervisor, unless one began before or the attempt was to stop; return at once.
+        """Start a supervisor, unless one began before or the attempt has an order to stop.
 
-        Raises EngineFault when a seat is on another node, or no process can be started.  After two
-        other exceptions the caller tries again: ``OlderAttemptLives`` when an older attempt of the
-        job could not be ended yet, and OSError for a condition that passes, such as a full disk.
+        Raises EngineFault when a seat is on another node, or no process can be started.  The caller
+        retries after two other exceptions: ``OlderAttemptLives`` when an older attempt of the job
+        could not be ended yet, and OSError for a temporary condition, such as a full disk.
         """
         if isinstance(place, Claim):
-            raise EngineFault(f"the engine {self.name} has no queue and needs seats")
+            raise EngineFault(
+                f"the engine {self.name} has no queue: place must be seats, got a claim"
+            )
         other_nodes = {seat.node for seat in place} - {self._node_name}
         if other_nodes:
-            raise EngineFault(f"{', '.join(sorted(other_nodes))}: not the local engine's node")
+            names = ", ".join(sorted(other_nodes))
+            raise EngineFault(f"seats must be on the node {self._node_name}, got {names}")
         emulates = self._node(self._inventory.ensure_status()).policy is FleetPolicy.EMULATE
         with self._attempts.lock:
             attempt = self._attempts.get(key)
@@ -192,11 +195,11 @@ class LocalEngine:
                 raise EngineFault(f"cannot start attempt {key}: {error}") from error
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
-        """Order the end of an attempt, also of one that has not begun; return at once.
+        """Order the end of an attempt and return at once; the attempt may not have begun yet.
 
-        May be repeated; a shorter grace shortens what is left of a longer one, at any time.
-        Raises EngineFault when the order cannot be written: the caller tries again.  An attempt
-        that has begun ends even then.
+        The call may be repeated; a shorter grace period replaces the rest of a longer one.  Raises
+        EngineFault if the order cannot be written, and the caller retries; an attempt that has
+        begun ends even then.
         """
         supervisor_order = Order(order.grace_s, order.reason.value, order.message)
         with self._attempts.lock:
@@ -209,8 +212,8 @@ class LocalEngine:
                 attempt.records.read(attempt.folder.records)
             except OSError as error:
                 raise EngineFault(f"cannot stop attempt {key}: {error}") from error
-            finally:  # the job that is to end may be the one that has filled the disk
-                attempt.tell(supervisor_order)
+            finally:  # if the disk is full, this job may have filled it
+                attempt.notify_supervisor(supervisor_order)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """Return the state of these attempts, from new content of their folders."""
@@ -223,7 +226,7 @@ class LocalEngine:
         return measured(self._folder(key), after)
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
-        """Every attempt that has a folder, or a process with its mark."""
+        """List the attempts that have a folder, or a process with their mark."""
         return list_attempts(self._root)
 
     def forget(self, uid: int) -> bool:
@@ -239,7 +242,7 @@ class LocalEngine:
         return True
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """Call back when a supervisor ends that this process has started.
+        """Register a function to call when a supervisor that this process started has ended.
 
         Only a server calls this; it also starts sampling the GPUs and watching ports.
         """
@@ -249,7 +252,7 @@ class LocalEngine:
             self._sampler.start()
 
     def close(self) -> None:
-        """End the threads and the fork server; supervisors live on."""
+        """End the threads and the fork server; supervisors continue."""
         if self._sampler is not None:
             self._sampler.close()
         self._port_watch.close()
@@ -258,7 +261,7 @@ class LocalEngine:
         self._sweeper.close()
 
     def attempt_at(self, remote: Endpoint, local: Endpoint) -> AttemptKey | None:
-        """Return the attempt of the process at the remote end of a connection."""
+        """Return the attempt of the process at the remote end of a connection, or None."""
         supervisors = self._supervisors()
         return peers.holder_of(remote, local, supervisors) or self._roots.find_holder(
             remote, local, set(supervisors.values())
@@ -268,7 +271,7 @@ class LocalEngine:
         return ask_listeners(self._folder(key))
 
     def on_network(self, callback: Callable[[AttemptKey], object]) -> None:
-        self._networks_heard.append(callback)
+        self._network_callbacks.append(callback)
 
     def add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
         return send_lines(self._folder(key), task, lines)
@@ -285,11 +288,11 @@ class LocalEngine:
         return sent(self._folder(key))
 
     def _supervisors(self) -> dict[int, AttemptKey]:
-        """Return the running supervisors by pid; they adopt orphans, so replicas are below them."""
+        """Return the running supervisors by pid; processes of replicas are their descendants."""
         with self._attempts.lock:
             attempts = [row for row in self._attempts.list_all() if row.records.ended is None]
             for attempt in attempts:
-                with suppress(OSError):  # what was read before is still true
+                with suppress(OSError):  # the records that were read before are still valid
                     attempt.records.read(attempt.folder.records)
         began = ((attempt.records.began, attempt.key) for attempt in attempts)
         return {
@@ -364,11 +367,11 @@ class LocalEngine:
         attempt.was_ours = True
         self._ends.watch(key, attempt.child)
         if plan.network is not None and plan.network.listeners:
-            for call in self._networks_heard:
-                call(key)
+            for callback in self._network_callbacks:
+                callback(key)
 
     def _sweep(self, keys: Collection[AttemptKey]) -> None:
-        """Wait for supervisors that have ended, and drop old attempts that no caller names."""
+        """Reap supervisors that have ended, and drop old attempts that are not in ``keys``."""
         now = time.monotonic()
         if now - self._swept_at < _SWEEP_S:
             return
@@ -384,7 +387,7 @@ class LocalEngine:
 
 
 def _has_processes(attempt: TrackedAttempt) -> bool:
-    """Tell whether a process of an attempt lives that its records do not contain."""
+    """Return whether a process of an attempt runs, by its lock and by marks of processes."""
     return attempt.folder.is_held() or bool(list_marked(str(attempt.key)))
 
 
@@ -395,6 +398,6 @@ def _limits_processes(isolation: Isolation | None) -> bool:
 
 
 def _leftovers_ended_by(isolation: Isolation | None) -> str:
-    """Return the best means of this machine to end processes of a killed supervisor."""
+    """Return this machine's best means to end the processes that a killed supervisor leaves."""
     namespace = isolation is not None and isolation.mode == SANDBOX
     return kill.by_boxes() or (PID_NAMESPACE if namespace else SUBREAPER)

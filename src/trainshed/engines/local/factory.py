@@ -13,7 +13,7 @@ from trainshed.files.caches import default_cache_dir
 
 
 def make(context: EngineContext) -> LocalEngine:
-    """Make the engine of this machine; look for a container runtime that works."""
+    """Make the engine of this machine; find a container runtime and an isolation that work."""
     options = dict(context.options)
     detected = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
     isolation_options = options.pop("isolation", None)

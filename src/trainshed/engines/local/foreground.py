@@ -1,7 +1,7 @@
 """Runs one attempt in the foreground: the command waits for it, and the attempt ends with it.
 
 The supervisor is the same program as for a server's attempts.  Its folder is a temporary one, and
-the command reads the log there while it is written.  A socket ties the two processes together
+the command reads the log in it while the supervisor writes.  A socket connects the two processes
 (``supervise.record.tether``), so that no process of the attempt outlives the command.
 """
 
@@ -46,8 +46,8 @@ _PRIVATE_FOLDER: Final = 0o700
 _UID_BYTES: Final = 7
 _READ_BYTES: Final = 1 << 12
 _PAUSE_S: Final = 0.01
-#: How often ``enough`` is called, in milliseconds.
-_LOOK_MS: Final = 500
+#: The time between two calls of ``enough``, in milliseconds.
+_CHECK_MS: Final = 500
 
 
 def run(  # noqa: PLR0913 - what differs between machines and tests, each with its default
@@ -61,13 +61,13 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     uid: int | None = None,
     enough: "Enough | None" = None,
 ) -> "Ran":
-    """Run a job to its end and return how it ended; its exit code is the deciding replica's.
+    """Run a job and return its end; the exit code is that of the primary replica.
 
     ``uid`` is the number of the job, a random one if None.  ``enough`` is called twice a second,
     and the job is stopped when it returns a reason.
 
     ``grace_s`` is the time from SIGTERM to SIGKILL.  SIGINT, SIGTERM and SIGHUP stop the job (exit
-    code 128 + N), a second one kills it; in a thread other than the main one, signals keep their
+    code 128 + N), and a second signal kills it.  Outside of the main thread, signals keep their
     effect.  Raises EngineFault when a replica cannot be started, or packages cannot be installed.
     """
     devices = find.devices(fake_gpus)
@@ -98,20 +98,20 @@ class Stamped(Protocol):
 
 
 class Ran(NamedTuple):
-    """How a job ended, and what its workers reported of their exchanges through reducers."""
+    """The end of a job, with the reports of its workers about reducers and steps."""
 
     outcome: Outcome
     reduction: ReductionReport | None
     steps: Mapping[str, StepTimes]
-    """By task name, of the replicas that have reported any."""
+    """The step times by task name, of the replicas that have reported some."""
 
 
-#: From the step times by task name: why the job has run for long enough; empty: let it run.
+#: Returns why the job has run long enough, from the step times by task name; empty: continue.
 Enough = Callable[[Mapping[str, StepTimes]], str]
 
 
 class _Run:
-    """One attempt, from the command's side."""
+    """One attempt, as the command in the foreground starts and follows it."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what run was given
         self,
@@ -168,7 +168,7 @@ class _Run:
             poll.register(self._signals, select.POLLIN)
         is_over = has_more = False
         while has_more or not is_over:
-            pause = None if self._enough is None else _LOOK_MS
+            pause = None if self._enough is None else _CHECK_MS
             for descriptor, _ in poll.poll(0 if has_more or is_over else pause):
                 if descriptor == self._signals:
                     self._on_signals()
@@ -193,7 +193,7 @@ class _Run:
         return True
 
     def _deliver(self) -> bool:
-        """Pass some lines on; tell whether there may be more."""
+        """Send some lines to the sink; return whether there may be more."""
         lines = self._tail.read()
         for line in lines:
             self._show(line)
@@ -236,12 +236,13 @@ class _Run:
             self._tether.sendall(json.dumps(message).encode() + b"\n")
 
     def _ended(self, preparation: Preparation) -> Ran:
-        """Return how the job ended.  Raises EngineFault where it could not be run."""
+        """Return the end of the job.  Raises EngineFault if the job could not run."""
         observation = self._observe_end(preparation)
         if observation.phase is Phase.LOST and self._records.began and not self._records.ended:
-            raise EngineFault("the supervisor was killed; every replica was ended with it")
+            raise EngineFault("the supervisor was killed, and all replicas too; run the job again")
         if observation.fault is not None or observation.outcome is None:
-            raise EngineFault(observation.fault or "the supervisor recorded no end of the job")
+            no_record = "the supervisor did not record the end of the job; run the job again"
+            raise EngineFault(observation.fault or no_record)
         outcome = observation.outcome
         if self._stop is not None and outcome.interrupted:
             message = success.message(self._stop)
@@ -249,7 +250,7 @@ class _Run:
         return Ran(outcome, observation.reduction, self._steps())
 
     def _observe_end(self, preparation: Preparation) -> Observation:
-        """Read the end from the records; without one, end what the supervisor left first."""
+        """Read the end from the records; without a record, first kill leftover processes."""
         self._records.read(self._folder.records)
         if self._records.ended is not None:
             return with_report(recorded(self._key, self._records), self._folder)
@@ -264,7 +265,7 @@ class _Run:
         return observation
 
     def _collect(self) -> None:
-        """Wait until the supervisor has ended; unless it was killed, its replicas have too."""
+        """Wait until the supervisor has ended; its replicas end before it unless it is killed."""
         pid, self._pid = self._pid, None
         if pid is not None:
             with suppress(ChildProcessError):
@@ -272,7 +273,7 @@ class _Run:
 
 
 def _with_severity(line: LogLine) -> str:
-    """Return a line of the service, with its severity in front unless that is INFO."""
+    """Return a line of the service, with its severity in front if it is not INFO."""
     return line.text if line.severity == "INFO" else f"{line.severity}: {line.text}"
 
 
@@ -286,7 +287,7 @@ def _asks_for_gpus(plan: LaunchPlan) -> bool:
 
 
 def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
-    """Return the plan for a machine without GPUs, with a warning that says what it asked for."""
+    """Return the plan for a machine without GPUs, with a warning that names the requested GPUs."""
     if not _asks_for_gpus(plan):
         return plan
     none = gpus.deal(plan.replicas, 0)
@@ -297,10 +298,11 @@ def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
 
 @contextmanager
 def _open_signals() -> Iterator[int]:
-    """Yield a descriptor that delivers the numbers of ending signals in place of their effect.
+    """Yield a descriptor from which to read the numbers of SIGINT, SIGTERM and SIGHUP.
 
-    A signal that the command was started to ignore (nohup, a background job of a script) stays
-    ignored.  In a thread other than the main one, which alone gets signals, yield -1.
+    In the block these signals have no other effect.  A signal that the command ignored from its
+    start (nohup, a background job of a script) stays ignored.  Outside of the main thread, which
+    alone gets signals, yield -1.
     """
     read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     old_handlers = {number: signal.getsignal(number) for number in _ENDING}

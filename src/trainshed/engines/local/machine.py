@@ -51,7 +51,7 @@ def node_of(  # noqa: PLR0913 - what was detected, and the settings
 ) -> Node:
     """Return the machine as a node, with the processors and the memory that the server may use.
 
-    Without ``policy`` it is best effort where there are GPUs, and emulation where there are none.
+    Without ``policy``, a machine with GPUs is best effort, and a machine without GPUs emulates.
     Devices that no job may use now count as held.
     """
     devices = status.devices
@@ -74,7 +74,7 @@ def node_of(  # noqa: PLR0913 - what was detected, and the settings
 
 
 def node_gpu(device: GpuDevice, status: DeviceStatus, attempt: str = "") -> NodeGpu:
-    """Convert a device to a GPU of the node; ``attempt`` has leased it, if that is known."""
+    """Convert a device to a GPU of the node; ``attempt`` is its lease holder, or empty."""
     problem = status.faulty.get(device.uuid, "")
     stranger = "" if problem else status.held.get(device.uuid, "")
     state = GpuState.HELD if attempt else GpuState.FOREIGN if stranger else GpuState.FREE
@@ -92,9 +92,9 @@ def node_gpu(device: GpuDevice, status: DeviceStatus, attempt: str = "") -> Node
 
 
 def accelerator_of(device: GpuDevice) -> str:
-    """Return the accelerator type of a device; for other devices a name made from the driver's.
+    """Return the accelerator type of a device; else a name made from the driver's name.
 
-    A part of a divided GPU (MIG) is always such another device.
+    A part of a divided GPU (MIG) always counts as an unknown device.
     """
     is_part = bool(device.gpu_uuid)
     for pattern, name in () if is_part else _ACCELERATORS:
@@ -112,7 +112,7 @@ def bounded(plan: LaunchPlan, processes_max: int | None) -> LaunchPlan:
 
 
 def emulated(plan: LaunchPlan) -> LaunchPlan:
-    """Return the plan without its GPUs, with a warning; the machine's GPUs are hidden from it."""
+    """Return the plan without GPUs, with a warning; its variables hide the machine's GPUs."""
     warnings = (*plan.warnings, *_without_gpus(plan.replicas))
     return replace(plan, replicas=tuple(map(_hide_gpus, plan.replicas)), warnings=warnings)
 

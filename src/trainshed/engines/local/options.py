@@ -1,4 +1,4 @@
-"""The server's settings for this machine; the defaults are those of tests and tools."""
+"""The server's settings for this machine; only tests and tools use the defaults."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,48 +18,48 @@ class LocalOptions:
 
     name: str = "local"
     node_name: str | None = None
-    """This machine's host name by default."""
+    """The name of this machine's node; None: the host name."""
     cache_dir: Path | None = None
     buckets: Path | None = None
-    """The folder that programs see as ``gs://``; next to the folder of jobs by default."""
+    """The folder with the content of ``gs://``; None: next to the folder of jobs."""
 
     policy: FleetPolicy | None = None
-    """By default best effort where there are GPUs, and emulation where there are none."""
+    """None: best effort on a machine with GPUs, emulation on a machine without GPUs."""
     slots: int | None = None
     gpu_alias: Mapping[str, str] = field(default_factory=dict)
     find_gpus: Callable[[], Sequence[GpuDevice]] | None = None
-    """Lists the GPUs; by default from the driver."""
+    """A function that lists the GPUs; None: the driver lists them."""
     fake_gpus: int = 0
     """The number of fake GPUs to use in place of the machine's."""
     gpu_wait_s: float = 60.0
-    """How long an attempt waits for GPUs that other processes hold."""
+    """The time that an attempt waits for GPUs that other processes hold, in seconds."""
 
     containers: RuntimeChoice = NONE
     isolation: Isolation | None = None
-    """Isolates jobs from each other; None: no isolation."""
+    """The isolation of jobs; None: no isolation."""
     network: JobNetwork = JobNetwork(is_own=False)  # noqa: RUF009 - a constant
     """Whether each attempt may have a network of its own."""
     pass_env: Sequence[str] | None = None
-    """The names of server variables that programs get besides those that all get; by default all
-    variables but its secrets."""
+    """The names of the server's variables that programs get besides the usual variables.
+
+    None: all of the server's variables except its secrets."""
 
     hang_s: float | None = None
-    """How long a replica may show no sign of progress before it counts as hung; None: for ever."""
+    """The seconds without progress after which a replica counts as hung; None: no limit."""
     hang_stacks: bool = True
     """Whether the supervisor reads the stacks of a replica that hangs."""
     grace_s: float = GRACE_S
-    """How long processes that outlive their job may take to end."""
+    """The time that processes get to end after their job is over, in seconds."""
     processes_max: int | None = None
-    """How many processes and threads a replica may have."""
+    """The maximum number of processes and threads of a replica; None: no limit."""
 
     package_bytes_max: int | None = None
-    """The size that a package may unpack to."""
+    """The maximum size of an unpacked package; None: no limit."""
     relax_pins: bool = False
     """Whether to install the nearest version for a pin that cannot be met."""
     environments_bytes_max: int | None = None
-    """Above this size, installed packages that no attempt reads are removed, the longest unused
-    ones first."""
+    """The size above which unused installed packages are removed, the least recently used first."""
     log_bytes_per_s_max: int | None = None
-    """Lines beyond this rate are dropped."""
+    """The maximum rate of a job's log; lines above it are dropped."""
     log_bytes_max: int | None = None
-    """A longer log loses its oldest lines, and says so."""
+    """The maximum size of a log; a longer log loses its oldest lines, with a note in the log."""

@@ -1,6 +1,6 @@
-"""Finds which attempts meet at a port of the machine, by the processes that hold its sockets.
+"""Finds the attempts that use the same port of the machine, by the holders of sockets.
 
-An attempt may hold any number of sockets, so no loop here goes over all pairs of sockets.
+An attempt may hold any number of sockets, so no loop goes over all pairs of sockets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ class SocketHolder(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """Two attempts at one port."""
+    """Two attempts that use the same port: both listen, or one is connected to the other."""
 
     first: AttemptKey
     second: AttemptKey
-    """The one that listens, where the first is connected to it."""
+    """The listening attempt, if the first attempt is connected to it."""
     port: int
     both_listen: bool
 
@@ -32,7 +32,7 @@ Meetings = dict[Meeting, tuple[SocketHolder, SocketHolder]]
 
 
 def list_candidates(sockets: Sequence[TcpSocket]) -> Iterator[int]:
-    """Yield the inode of each socket that may meet another one on this machine."""
+    """Yield the inodes of sockets that share a port with another socket of this machine."""
     for client, server in pair_connections(sockets):
         yield client.inode
         yield server.inode
@@ -42,7 +42,7 @@ def list_candidates(sockets: Sequence[TcpSocket]) -> Iterator[int]:
 
 
 def find_meetings(sockets: Sequence[TcpSocket], holders: Mapping[int, SocketHolder]) -> Meetings:
-    """Find each two attempts that meet at a port; ``holders`` has a process by inode."""
+    """Find all pairs of attempts that use the same port; ``holders`` has a process by inode."""
     meetings: Meetings = {}
 
     def add(first: SocketHolder, second: SocketHolder, port: int, *, both_listen: bool) -> None:
@@ -63,9 +63,9 @@ def find_meetings(sockets: Sequence[TcpSocket], holders: Mapping[int, SocketHold
 
 
 def pair_connections(sockets: Iterable[TcpSocket]) -> Iterator[tuple[TcpSocket, TcpSocket]]:
-    """Yield both ends of each connection within the machine: the client, and the one that listens.
+    """Yield both ends of each connection within the machine: the client, then the server.
 
-    Where no socket listens on either port any more, the client is the end with the higher port.
+    If no socket listens on either port any more, the client is the end with the higher port.
     """
     by_ends: dict[tuple[SocketAddress, SocketAddress], TcpSocket] = {}
     listening = set()
@@ -92,7 +92,7 @@ def _listeners_by_port(sockets: Iterable[TcpSocket]) -> dict[int, list[TcpSocket
 def _pair_listeners(
     listeners: Iterable[tuple[SocketAddress, SocketHolder]],
 ) -> Iterator[tuple[SocketHolder, SocketHolder]]:
-    """Yield attempts, two at a time, whose sockets at one port get connections to one address."""
+    """Yield the pairs of attempts whose listening addresses at a port overlap."""
     on_any_address: dict[AttemptKey, SocketHolder] = {}
     by_address: dict[str, dict[AttemptKey, SocketHolder]] = {}
     for local, holder in listeners:

@@ -1,8 +1,8 @@
-"""Warns jobs that meet at a port of the machine, where they have no networks of their own.
+"""Warns two jobs that use the same port of the machine, if jobs share its network.
 
 Two jobs with the same fixed port and rendezvous train as one job, and both succeed without an
-error.  The table of sockets is read every few seconds while two attempts run; processes are
-searched only for sockets that were not there before.
+error.  While two attempts run, a thread reads the table of sockets every few seconds; it searches
+processes only for new sockets.
 """
 
 import logging
@@ -32,25 +32,25 @@ _LOG = logging.getLogger(__name__)
 
 PAUSE_S: Final = 5.0
 _CLOSE_S_MAX: Final = 2.0
-#: How often the holder of one socket is looked for: a connection may not be accepted yet.
-_LOOKS_MAX: Final = 3
-#: Two jobs that meet at more ports than these get no more warnings of each other.
+#: The number of searches for the holder of a socket: a connection may not be accepted yet.
+_SEARCHES_MAX: Final = 3
+#: The number of shared ports after which two jobs get no more warnings about each other.
 _WARNINGS_MAX: Final = 8
 _TASK: Final = f"{trainer_contract.TASK}="
 _ADVICE: Final = (
     "Jobs share the network of this machine: use the ports that MASTER_PORT and TF_CONFIG name, or "
-    '[isolation] network = "job" in a mode that has it.'
+    'set [isolation] network = "job" in a mode that has it.'
 )
 _LAST: Final = "Other ports at which these two jobs meet are not reported."
 
 #: The supervisors of the attempts that run, by pid.
 Running = Callable[[], Mapping[int, AttemptKey]]
-#: Adds a warning to the log of an attempt; False: not now.
+#: Adds a warning to the log of an attempt; returns False if the supervisor did not get it.
 Warn = Callable[[AttemptKey, str], bool]
 
 
 class PortWatch:
-    """Checks whether processes of two attempts meet at a port, and warns both, once."""
+    """Checks whether processes of two attempts use the same port, and warns both attempts once."""
 
     def __init__(self, running: Running, warn: Warn, pause_s: float = PAUSE_S) -> None:
         """Check nothing before ``start``."""
@@ -59,8 +59,8 @@ class PortWatch:
         self._pause_s = pause_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._looks: dict[int, int] = {}
-        """By inode: how often its holder was looked for."""
+        self._search_counts: dict[int, int] = {}
+        """The number of searches for the holder of a socket, by inode."""
         self._holders: dict[int, SocketHolder] = {}
         self._warned: set[Meeting] = set()
 
@@ -77,14 +77,14 @@ class PortWatch:
             self._thread.join(_CLOSE_S_MAX)
             self._thread = None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the ports once."""
         supervisors = self._running()
         self._warned = {meeting for meeting in self._warned if _lives(meeting, supervisors)}
         if len(supervisors) < 2:  # noqa: PLR2004 - a meeting takes two attempts
             return
         sockets = _sockets_of_others()
-        self._look_for_holders(sockets, supervisors)
+        self._find_new_holders(sockets, supervisors)
         for meeting, holders in find_meetings(sockets, self._holders).items():
             if meeting not in self._warned:
                 self._report(meeting, holders)
@@ -92,31 +92,31 @@ class PortWatch:
     def _work(self) -> None:
         while not self._stop.wait(self._pause_s):
             try:
-                self.look()
+                self.check()
             except Exception:  # noqa: BLE001 - the next check may succeed
                 _LOG.warning("cannot check the ports of jobs", exc_info=True)
 
-    def _look_for_holders(
+    def _find_new_holders(
         self, sockets: Sequence[TcpSocket], supervisors: Mapping[int, AttemptKey]
     ) -> None:
         """Find the holders of new sockets; drop the sockets that are gone."""
         candidates = set(list_candidates(sockets))
-        self._looks = {inode: self._looks.get(inode, 0) for inode in candidates}
+        self._search_counts = {inode: self._search_counts.get(inode, 0) for inode in candidates}
         self._holders = {
             inode: holder for inode, holder in self._holders.items() if inode in candidates
         }
         new = [
             inode
             for inode in candidates
-            if inode not in self._holders and self._looks[inode] < _LOOKS_MAX
+            if inode not in self._holders and self._search_counts[inode] < _SEARCHES_MAX
         ]
         for inode in new:
-            self._looks[inode] += 1
+            self._search_counts[inode] += 1
         holders = find_holders(new, supervisors) if new else {}
         self._holders |= {inode: SocketHolder(*holder) for inode, holder in holders.items()}
 
     def _report(self, meeting: Meeting, holders: tuple[SocketHolder, SocketHolder]) -> None:
-        """Warn both attempts, unless they have got all the warnings of each other they may get."""
+        """Warn both attempts, unless they have reached the limit of warnings about each other."""
         attempts = meeting.first, meeting.second
         warnings = 1 + sum({*attempts} == {other.first, other.second} for other in self._warned)
         if warnings > _WARNINGS_MAX:
@@ -127,7 +127,9 @@ class PortWatch:
         for key, text in zip(attempts, texts, strict=True):
             more = f" {_LAST}" if warnings == _WARNINGS_MAX else ""
             if not self._warn(key, f"{text}{more}"):
-                _LOG.warning("cannot add a line to the log of attempt %s: no answer", key)
+                _LOG.warning(
+                    "cannot warn attempt %s in its log: its supervisor does not answer", key
+                )
 
 
 def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
@@ -152,7 +154,7 @@ def _task_of(pid: int) -> str:
 
 
 def _sockets_of_others() -> list[TcpSocket]:
-    """Return all sockets but those of this process, which are the gateway's connections."""
+    """Return all sockets except those of this process, which are the gateway's connections."""
     own = set(held_inodes(os.getpid()))
     return [socket for socket in read_sockets(in_use=True) if socket.inode not in own]
 

@@ -35,7 +35,7 @@ _SEND_S: Final = 0.2
 _PART_LENGTH: Final = 1 << 14
 _LINE_LENGTH: Final = 32
 #: Time between two checks whether a supervisor is suspended: there may be thousands of them.
-_LOOK_S: Final = 2.0
+_CHECK_S: Final = 2.0
 #: Decisions after which the records of the attempt are reported.
 _REPORTED: Final = frozenset({LocalDecision.RECORDED, LocalDecision.KILL, LocalDecision.GIVE_UP})
 
@@ -92,8 +92,8 @@ class TrackedAttempt:
     """The same supervisor where a fork server is its parent."""
     was_ours: bool = False
     """Whether this process has started a supervisor, and so knows when it has ended."""
-    _looked_s: float = float("-inf")
-    _still_since_s: float | None = None
+    _checked_s: float = float("-inf")
+    _suspended_since_s: float | None = None
     _waits_since_s: float | None = None
 
     def is_running(self) -> bool:
@@ -117,7 +117,7 @@ class TrackedAttempt:
             return False
         return self.folder.stop_order() is None
 
-    def tell(self, order: Order) -> None:
+    def notify_supervisor(self, order: Order) -> None:
         """Tell the supervisor to read its order; send the order too, in case it is not on disk."""
         began = self.records.began
         if began is None or self.records.ended is not None:
@@ -160,17 +160,17 @@ class TrackedAttempt:
         The time counts from the first such reading, by the monotonic clock.
         """
         now_s = time.monotonic()
-        if now_s - self._looked_s < _LOOK_S:
+        if now_s - self._checked_s < _CHECK_S:
             return LocalFacts(lives=True)
-        self._looked_s = now_s
+        self._checked_s = now_s
         is_suspended = fencing.find_suspended(self.folder, self.records.began) is not None
         order = self.folder.stop_order() if is_suspended else None
         if order is None:
-            self._still_since_s = None
+            self._suspended_since_s = None
             return LocalFacts(lives=True)
-        if self._still_since_s is None:
-            self._still_since_s = now_s
-        return LocalFacts(lives=True, order=order, still_s=now_s - self._still_since_s)
+        if self._suspended_since_s is None:
+            self._suspended_since_s = now_s
+        return LocalFacts(lives=True, order=order, suspended_s=now_s - self._suspended_since_s)
 
     def _waited_s(self) -> float:
         """Return how long this process has waited for a supervisor that another server started."""

@@ -60,11 +60,11 @@ class ForkServer:
 
     def _start(self, env: Mapping[str, str]) -> socket.socket:
         self.close()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own_end, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
-            ours.setsockopt(socket.SOL_SOCKET, option, _ANSWER_TIME_MAX)
+            own_end.setsockopt(socket.SOL_SOCKET, option, _ANSWER_TIME_MAX)
         argv = start.supervisor_argv(FORK_SERVER)
-        with theirs:
-            self._pid = start.spawn(argv, env, None, theirs.fileno())
-        self._channel, self._env = ours, dict(env)
-        return ours
+        with other_end:
+            self._pid = start.spawn(argv, env, None, other_end.fileno())
+        self._channel, self._env = own_end, dict(env)
+        return own_end

@@ -18,19 +18,19 @@ _DESCRIPTORS_MAX: Final = 253
 
 def ask_listeners(folder: AttemptFolder) -> JobListeners | None:
     """Return the sockets, which the caller closes; None: the supervisor sends none now."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    own_end, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sockets: list[socket.socket] = []
     try:
-        with theirs:
-            _send(folder, theirs.fileno())
-        ours.settimeout(_ANSWER_S)
-        while _receive(ours, sockets) != DONE:
+        with other_end:
+            _send(folder, other_end.fileno())
+        own_end.settimeout(_ANSWER_S)
+        while _receive(own_end, sockets) != DONE:
             pass
     except (OSError, EOFError):
-        for opened in (ours, *sockets):
+        for opened in (own_end, *sockets):
             opened.close()
         return None
-    return JobListeners(tuple(sockets), ours)
+    return JobListeners(tuple(sockets), own_end)
 
 
 def _send(folder: AttemptFolder, descriptor: int) -> None:
@@ -43,9 +43,9 @@ def _send(folder: AttemptFolder, descriptor: int) -> None:
             sender.sendmsg([message], [rights], 0, path)
 
 
-def _receive(ours: socket.socket, sockets: list[socket.socket]) -> bytes:
+def _receive(own_end: socket.socket, sockets: list[socket.socket]) -> bytes:
     """Return the kind of a message, and add its sockets.  Raises OSError or EOFError."""
-    kind, descriptors = receive(ours, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX)
+    kind, descriptors = receive(own_end, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX)
     sockets += to_sockets(descriptors)
     if kind not in {SOCKETS, DONE}:
         raise EOFError

@@ -98,9 +98,9 @@ def _lease_devices(preparation: Preparation, key: AttemptKey, root: Path) -> Lea
     replicas = preparation.plan.replicas
     if not preparation.uses_gpus:
         return Lease(shares=(Share(),) * len(replicas), locks=())
-    with find.looking(preparation.fake_gpus) as look:
+    with find.open_devices(preparation.fake_gpus) as list_devices:
         leaser = DeviceLeaser(
-            look=look,
+            list_devices=list_devices,
             # the supervisor is the parent of this process, and holds the devices from now on
             holder=_holder(preparation, key, root),
             note=note,

@@ -12,7 +12,7 @@ from trainshed.engines.supervise.record.folder import Order
 #: A supervisor that has not begun after this time, and was started by another server, is given up.
 BEGIN_S_MAX: Final = 60.0
 #: How much longer than its grace a supervisor may stand still before it is killed.
-STILL_S_MAX: Final = 30.0
+SUSPENDED_S_MAX: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class LocalFacts:
     """Whether its records contain an end."""
     lives: bool = False
     """Whether its supervisor lives."""
-    still_s: float | None = None
+    suspended_s: float | None = None
     """How long the supervisor is suspended though it was ordered to end; None: it is not."""
     order: Order | None = None
     was_begun: bool = False
@@ -69,9 +69,9 @@ def what_is_proven(facts: LocalFacts) -> LocalDecision:
 
 
 def _obeys_no_order(facts: LocalFacts) -> bool:
-    if facts.still_s is None or facts.order is None:
+    if facts.suspended_s is None or facts.order is None:
         return False
-    return facts.still_s >= facts.order.grace_s + STILL_S_MAX
+    return facts.suspended_s >= facts.order.grace_s + SUSPENDED_S_MAX
 
 
 def _judge_remains(facts: LocalFacts) -> LocalDecision:

@@ -54,12 +54,12 @@ class ContainerRoots:
         return self.read_cached()
 
     def find_holder(
-        self, theirs: Endpoint, ours: Endpoint, running: Collection[AttemptKey]
+        self, remote: Endpoint, local: Endpoint, running: Collection[AttemptKey]
     ) -> AttemptKey | None:
         """Return the attempt with the container at the remote end of a connection."""
         for list_roots in (self.read_cached, self.refresh):
             own = {pid: key for pid, key in list_roots().items() if key in running}
-            if holder := peers.holder_in(theirs, ours, own):
+            if holder := peers.holder_in(remote, local, own):
                 return holder
         return None
 

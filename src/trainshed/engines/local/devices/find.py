@@ -17,33 +17,33 @@ from trainshed.engines.local.devices import nvml
 from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.processes import tree
 
-Look = Callable[[], Sequence[GpuDevice]]
+ListDevices = Callable[[], Sequence[GpuDevice]]
 
 
 def devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> tuple[GpuDevice, ...]:
     """List the devices that jobs may have; with ``fake_gpus`` so many fake ones instead."""
-    with looking(fake_gpus, env) as look:
-        return tuple(look())
+    with open_devices(fake_gpus, env) as list_devices:
+        return tuple(list_devices())
 
 
 @contextmanager
-def looking(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator[Look]:
+def open_devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator[ListDevices]:
     """Open the driver once; yield a function that lists the devices at each call."""
     if fake_gpus:
         yield partial(fake_devices, fake_gpus, env)
         return
-    with nvml.opened() as look:
-        yield lambda: nvml.visible(look(), env.get(nvml.VISIBLE))
+    with nvml.opened() as list_devices:
+        yield lambda: nvml.visible(list_devices(), env.get(nvml.VISIBLE))
 
 
 @contextmanager
-def looking_at(uuids: Sequence[str]) -> Iterator[Look]:
+def open_devices_of(uuids: Sequence[str]) -> Iterator[ListDevices]:
     """Yield the devices of these UUIDs, also hidden ones; devices that are gone are left out."""
     if all(map(is_fake, uuids)):
         yield lambda: [fake_device(uuid) for uuid in uuids]
         return
-    with nvml.opened() as look:
-        yield lambda: [device for device in look() if device.uuid in uuids]
+    with nvml.opened() as list_devices:
+        yield lambda: [device for device in list_devices() if device.uuid in uuids]
 
 
 FOLDER: Final = "TRAINSHED_FAKE_GPU_DIR"

@@ -60,11 +60,11 @@ def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> De
     return lock_holder if lock_holder is not None and lock_holder.root == str(root) else None
 
 
-def stranger_held(
-    devices: Sequence[GpuDevice], ours: Collection[str], lock_dir: Path | None = None
+def list_foreign_holders(
+    devices: Sequence[GpuDevice], own_uuids: Collection[str], lock_dir: Path | None = None
 ) -> dict[str, str]:
     """By UUID, the holders of devices that no attempt of this server's folder has."""
-    holders = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in ours}
+    holders = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in own_uuids}
     return {uuid: held_by for uuid, held_by in holders.items() if held_by is not None}
 
 
@@ -124,7 +124,7 @@ class Inventory:
         self._fresh_s = fresh_s
         self._problem = problem
         self._remembered = remembered
-        self._looked_s = -float("inf")
+        self._read_s = -float("inf")
         self._raw_status = self._status = _NOTHING
         self._lock = threading.Lock()
 
@@ -135,8 +135,8 @@ class Inventory:
         """
         with self._lock:
             now = time.monotonic()
-            if now - self._looked_s >= self._fresh_s:
-                self._raw_status, self._looked_s = self._look(), now
+            if now - self._read_s >= self._fresh_s:
+                self._raw_status, self._read_s = self._read_devices(), now
             before, self._status = self._status, self.latest()
             if before.held != self._status.held:
                 _log_changes(before.held, self._status.held)
@@ -150,10 +150,10 @@ class Inventory:
         """Return the last result, or the first one if there is none yet."""
         return self.status() if self._raw_status is _NOTHING else self.latest()
 
-    def _look(self) -> DeviceStatus:
+    def _read_devices(self) -> DeviceStatus:
         present = tuple(self._find())
         gone = _list_missing(self._before(), present)
-        held = stranger_held(present, leased_below(self._root, present)) if present else {}
+        held = list_foreign_holders(present, leased_below(self._root, present)) if present else {}
         before, now = self._raw_status.faulty, datetime.now(UTC)
         missed = {d.uuid: before.get(d.uuid) or _describe_missing(now) for d in gone}
         devices = sorted((*present, *gone), key=lambda device: device.index)

@@ -21,7 +21,7 @@ from typing import Final
 
 from trainshed.engines.local.devices import find, gpus
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.find import Look
+from trainshed.engines.local.devices.find import ListDevices
 from trainshed.engines.local.devices.gpus import GpuDevice, Share
 from trainshed.engines.local.devices.inventory import holder
 from trainshed.engines.local.devices.locks import DeviceHolder
@@ -123,7 +123,7 @@ class Lease:
 class DeviceLeaser:
     """Leases the devices of this machine to one holder."""
 
-    look: Look
+    list_devices: ListDevices
     holder: DeviceHolder
     note: Callable[[str], None]
     """Called with the reason for a wait, when it changes."""
@@ -165,7 +165,7 @@ class DeviceLeaser:
         devices.  Raises EngineFault when locks cannot be used.
         """
         takes_all = gpus.takes_all(replicas)
-        devices = self.look()
+        devices = self.list_devices()
         limit = len(devices) if takes_all else sum(replica.gpu_count for replica in replicas)
         held, busy = self._lock_free(devices, limit)
         counts = (len(held),) if takes_all else gpus.deal(replicas, len(held))
@@ -202,7 +202,7 @@ class DeviceLeaser:
 
     def _try_lease(self, replicas: Sequence[ReplicaPlan]) -> Lease | None:
         """Lock all devices or none; devices that are held are not tried."""
-        devices = self.look()
+        devices = self.list_devices()
         free = [device for device in devices if self._describe_holder(device) is None]
         chosen = choose(replicas, free, self.aliases)
         if chosen is None:
@@ -229,11 +229,11 @@ class DeviceLeaser:
         return tuple(acquired)
 
     def _are_idle(self, uuids: Sequence[str]) -> bool:
-        return {d.uuid for d in self.look() if not d.busy_pids}.issuperset(uuids)
+        return {d.uuid for d in self.list_devices() if not d.busy_pids}.issuperset(uuids)
 
     def _describe_shortage(self, replicas: Sequence[ReplicaPlan]) -> str:
         """Which processes hold the devices that the replicas could have, or how few there are."""
-        devices = self.look()
+        devices = self.list_devices()
         if choose(replicas, devices, self.aliases) is None:
             counts = Counter(accelerator_of(device) for device in devices)
             names = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))

@@ -76,9 +76,9 @@ def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
     """
     if override := env.get(_OVERRIDE):
         return Path(override)
-    ours = _SYSTEM / _NAME
-    if os.access(_SYSTEM, os.W_OK | os.X_OK) or ours.is_dir():
-        return ours
+    directory = _SYSTEM / _NAME
+    if os.access(_SYSTEM, os.W_OK | os.X_OK) or directory.is_dir():
+        return directory
     import tempfile  # noqa: PLC0415 - it is slow to import, and rarely needed
 
     return Path(tempfile.gettempdir()) / _NAME

@@ -21,7 +21,7 @@ _THROTTLES: Final = {
 #: nvmlDeviceGpuRecoveryAction_t: reset, restart of the node, drain and reset, bus reset, restart of
 #: the system.  With the others, new programs can run.
 _RECOVERY_BY_RESET: Final = frozenset({1, 2, 4, 6, 7})
-#: The results of ``ailment``.
+#: The results of ``find_fault``.
 NOT_REMAPPED: Final = "a row of its memory could not be remapped"
 NEEDS_RESET: Final = "the driver asks for a reset"
 LOST: Final = "the driver has lost it"
@@ -73,7 +73,7 @@ def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
     )
 
 
-def ailment(nvml: Any, ask: GpuQuery) -> str:
+def find_fault(nvml: Any, ask: GpuQuery) -> str:
     """Return the permanent fault: NOT_REMAPPED, NEEDS_RESET or LOST; empty for a healthy GPU."""
     rows = ask("nvmlDeviceGetRemappedRows")
     if rows is not None and rows[3]:

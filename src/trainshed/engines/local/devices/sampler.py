@@ -137,8 +137,8 @@ class Sampler:
     def _examine(self, nvml: Any, handle: Any) -> None:
         with suppress(nvml.NVMLError, UnicodeDecodeError):
             uuid = nvml.nvmlDeviceGetUUID(handle)
-            if ailment := readings.ailment(nvml, readings.GpuQuery(nvml, handle)):
-                self._close_gpu(uuid, ailment)
+            if fault := readings.find_fault(nvml, readings.GpuQuery(nvml, handle)):
+                self._close_gpu(uuid, fault)
 
     def _listen(self, nvml: Any, wait: Wait, due: float) -> None:
         """Wait until ``due``, and handle the events that the driver reports meanwhile."""

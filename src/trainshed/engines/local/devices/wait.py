@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from trainshed.engines.local.devices.find import Look, looking_at
+from trainshed.engines.local.devices.find import ListDevices, open_devices_of
 from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.inventory import processes
 
@@ -26,10 +26,10 @@ def command(python: str, uuids: Iterable[str]) -> tuple[str, ...] | None:
     return (python, "-P", "-m", __name__, *arguments) if arguments else None
 
 
-def busy_after(look: Look, limit_s: float) -> Sequence[GpuDevice]:
+def busy_after(list_devices: ListDevices, limit_s: float) -> Sequence[GpuDevice]:
     """Return the devices that are in use after ``limit_s`` seconds; empty as soon as none is."""
     deadline = time.monotonic() + limit_s
-    while busy := [device for device in look() if device.busy_pids]:
+    while busy := [device for device in list_devices() if device.busy_pids]:
         if time.monotonic() >= deadline:
             break
         time.sleep(_PAUSE_S)
@@ -38,8 +38,8 @@ def busy_after(look: Look, limit_s: float) -> Sequence[GpuDevice]:
 
 def main() -> int:
     """Wait for the devices named on the command line."""
-    with looking_at(sys.argv[1:]) as look:
-        for device in busy_after(look, LIMIT_S):
+    with open_devices_of(sys.argv[1:]) as list_devices:
+        for device in busy_after(list_devices, LIMIT_S):
             text = f"{device.uuid} is not free {LIMIT_S:g} s after the job: {processes(device)}\n"
             sys.stdout.write(text)
     return 0
