@@ -126,7 +126,7 @@ def test_a_variable_says_where_instead(tmp_path):
 def test_a_directory_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "locks").symlink_to("elsewhere")
-    with pytest.raises(EngineFault, match="locks is a link"):
+    with pytest.raises(EngineFault, match="locks must not be a link"):
         device_locks.prepare(tmp_path / "locks")
 
 
@@ -151,7 +151,7 @@ def test_a_lock_file_that_is_a_link_is_refused_and_nothing_is_made_behind_it(dir
 
 def test_a_fifo_in_place_of_a_lock_file_is_refused_and_does_not_make_us_wait(directory):
     os.mkfifo(directory / "GPU-1.lock")
-    with pytest.raises(EngineFault, match=r"GPU-1\.lock is not a file"):
+    with pytest.raises(EngineFault, match=r"GPU-1\.lock must be a regular file"):
         device_locks.try_lock(directory, "GPU-1", ME)
 
 
@@ -218,6 +218,6 @@ def test_another_name_of_a_file_of_ours_is_no_lock_and_keeps_its_bytes(directory
     secret.write_text("secret")
     secret.chmod(0o600)
     (directory / "GPU-1.lock").hardlink_to(secret)
-    with pytest.raises(EngineFault, match=r"GPU-1\.lock has 2 names, not one; remove it"):
+    with pytest.raises(EngineFault, match=r"GPU-1\.lock must have one name, got 2; remove it"):
         device_locks.try_lock(directory, "GPU-1", ME)
     assert (secret.read_text(), secret.stat().st_mode & 0o777) == ("secret", 0o600)

@@ -1,1 +1,1 @@
-"""The GPUs of this machine: their list, their holders and their assignment."""
+"""The GPUs of this machine: lists them, finds their holders and assigns them."""

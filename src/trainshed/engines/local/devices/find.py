@@ -1,7 +1,7 @@
-"""Lists the devices of this machine: the driver's, or fake ones in their place.
+"""Lists the devices of this machine: the driver's devices, or fake ones instead.
 
 Fake devices exist only by name, so that the same code runs on a machine without GPUs.  They are
-leased, named in the environment and released as real ones are.  For tests a fake device can have
+leased, named in the environment and released like real devices.  For tests a fake device can have
 processes: the pids in the file ``UUID.pids``, one on each line, in the folder that
 $TRAINSHED_FAKE_GPU_DIR names.  A process that has ended does not count.
 """
@@ -21,7 +21,7 @@ ListDevices = Callable[[], Sequence[GpuDevice]]
 
 
 def devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> tuple[GpuDevice, ...]:
-    """List the devices that jobs may have; with ``fake_gpus`` so many fake ones instead."""
+    """List the devices that jobs may have; if ``fake_gpus`` is not 0, that many fake devices."""
     with open_devices(fake_gpus, env) as list_devices:
         return tuple(list_devices())
 
@@ -38,7 +38,7 @@ def open_devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Ite
 
 @contextmanager
 def open_devices_of(uuids: Sequence[str]) -> Iterator[ListDevices]:
-    """Yield the devices of these UUIDs, also hidden ones; devices that are gone are left out."""
+    """Yield a function that lists the present devices of these UUIDs, also hidden ones."""
     if all(map(is_fake, uuids)):
         yield lambda: [fake_device(uuid) for uuid in uuids]
         return
@@ -47,7 +47,8 @@ def open_devices_of(uuids: Sequence[str]) -> Iterator[ListDevices]:
 
 
 FOLDER: Final = "TRAINSHED_FAKE_GPU_DIR"
-#: The most descriptors in one message (SCM_MAX_FD of Linux): a job may have all fake devices.
+#: The maximum number of fake devices: one message has at most so many descriptors (SCM_MAX_FD of
+#: Linux), and a job may have all fake devices.
 COUNT_MAX: Final = 253
 
 _PREFIX: Final = "GPU-fake-"

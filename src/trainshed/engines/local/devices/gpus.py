@@ -1,12 +1,12 @@
-"""GPUs, and how free ones are assigned to the replicas of a local run.
+"""Assigns free GPUs to the replicas of a local run.
 
-When there are too few, devices are assigned in rounds, one to every replica that still needs one,
-and a round that cannot be completed is dropped: replicas of one training cluster that see different
-hardware choose different collectives and hang.  ``leases`` takes the devices.
+If there are too few, GPUs are assigned in rounds: each round gives one to every replica that needs
+another one.  An incomplete round is dropped, since replicas of one training cluster that see
+different hardware choose different collectives and hang.  ``leases`` takes the devices.
 
-A job that asks for no GPU may still use one: gcloud's own local train runs the trainer in the
-caller's environment, where it sees every GPU.  So a single replica that asks for none gets all that
-are free.  Several replicas get none, since each would open the same ones.
+A job that requests no GPU may still use one: gcloud's own local train runs the trainer in the
+caller's environment, in which the trainer sees every GPU.  So a single replica that requests no GPU
+gets all free GPUs.  Several such replicas get none, since each would open the same GPUs.
 """
 
 import re
@@ -35,15 +35,15 @@ class GpuDevice:
     index: int = 0
     """The driver's number of the GPU."""
     minor: int | None = None
-    """The number of the device file, ``/dev/nvidia0``; None where the driver does not say."""
+    """The number in the name of the device file, such as ``/dev/nvidia0``; None: not reported."""
     gpu_uuid: str = ""
-    """The GPU that an instance is part of."""
+    """The UUID of the GPU to which an instance belongs; empty for a whole GPU."""
     busy_pids: tuple[int, ...] = ()
-    """Processes other than this one that compute on it."""
+    """The pids of processes that use the GPU, without this process."""
     memory_bytes: int | None = None
-    """All its memory; None where the driver does not say."""
+    """The size of its memory; None if the driver does not report it."""
     pci_bus_id: str = ""
-    """As nvidia-smi writes it; empty where the driver does not say."""
+    """The bus id, as nvidia-smi writes it; empty if the driver does not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +58,14 @@ class Share:
 
 
 def takes_all(replicas: Sequence[ReplicaPlan]) -> bool:
-    """Return whether a local run gets all free devices: its only replica asks for none."""
+    """Return whether a local run gets all free devices: its only replica requests none."""
     return len(replicas) == 1 and not replicas[0].gpu_count
 
 
 def hidden_shares(
     replicas: Sequence[ReplicaPlan], devices: Sequence[GpuDevice]
 ) -> tuple[tuple[Share, ...], tuple[str, ...]]:
-    """Empty shares for replicas that ask for no device, and a note that says so."""
+    """Return empty shares for replicas that request no device, and a note about the GPUs."""
     none = share((), machine_has_gpus=bool(devices))
     remark = f"this machine has {_gpus(len(devices))}; the job asks for none"
     return (none,) * len(replicas), (remark,) if devices else ()
@@ -93,7 +93,7 @@ def gets_none(replicas: Sequence[ReplicaPlan], counts: Sequence[int]) -> bool:
 def shortage(
     replicas: Sequence[ReplicaPlan], counts: Sequence[int], *, machine: int, free: int
 ) -> str:
-    """Return a line that says what was asked for and what the replicas get instead."""
+    """Return a line with the requested GPUs, and the GPUs that the replicas get instead."""
     total = sum(replica.gpu_count for replica in replicas)
     has = _HAS.get(machine, f"has {machine}")
     busy = f", {free} of them free" if machine > free and free < total else ""
@@ -111,7 +111,7 @@ _HAS = {0: "has none"}
 def remarks(
     replicas: Sequence[ReplicaPlan], counts: Sequence[int], machine: int, free: int
 ) -> Iterator[str]:
-    """What to tell a local run about its devices: nothing, or one line."""
+    """Yield the note for a local run about its devices: at most one line."""
     if any(replica.gpu_count for replica in replicas):
         if any(c != r.gpu_count for c, r in zip(counts, replicas, strict=True)):
             yield shortage(replicas, counts, machine=machine, free=free)
@@ -131,7 +131,7 @@ def describe_busy(busy: Sequence[GpuDevice]) -> str:
 
 
 def _describe_request(replicas: Sequence[ReplicaPlan]) -> str:
-    """``4 NVIDIA_TESLA_T4 per master and worker``: one entry for groups with the same request."""
+    """Return text such as ``4 NVIDIA_TESLA_T4 per master and worker``: one entry per request."""
     groups: dict[str, list[str]] = {}
     for replica in replicas:
         if replica.gpu_count:
@@ -153,7 +153,7 @@ def share(uuids: Sequence[str], *, machine_has_gpus: bool) -> Share:
 def split_devices(
     devices: Sequence[GpuDevice], counts: Sequence[int], *, machine_has_gpus: bool
 ) -> tuple[Share, ...]:
-    """Split the devices among the replicas, by the number for each one."""
+    """Split the devices among the replicas; ``counts`` has the number for each replica."""
     rest = iter([device.uuid for device in devices])
     return tuple(
         share(tuple(islice(rest, count)), machine_has_gpus=machine_has_gpus) for count in counts

@@ -1,8 +1,8 @@
-"""Finds the holders of this machine's devices by locks and running processes; takes no lock.
+"""Finds the holders of this machine's devices by locks and running processes; locks nothing.
 
-A device that another program has counts as held, and is still listed, so that jobs wait for it.
-The same is true for a faulty device, and for one that the driver listed before and does not now: a
-machine without GPUs in its list would start to run jobs without them.
+A device that another program uses counts as held, and is still listed, so that jobs wait for it.
+The same is true for a faulty device, and for a device that the driver no longer lists: a machine
+without GPUs in its list would start to run jobs without GPUs.
 """
 
 import logging
@@ -22,9 +22,9 @@ from trainshed.model.faults import EngineFault
 
 
 def holder(device: GpuDevice, lock_dir: Path | None = None) -> str | None:
-    """``process 12 (attempt 7/1)`` or ``process 99 (python)``; None for a device that is free.
+    """Return the holder, such as ``process 12 (attempt 7/1)``; None if the device is free.
 
-    ``lock_dir`` is for tests, here and below; the default is the directory that all users share.
+    In this module ``lock_dir`` is for tests; the default is the directory that all users share.
     A lock that cannot be read counts as held.
     """
     try:
@@ -44,9 +44,9 @@ def processes(device: GpuDevice) -> str:
 def leased_below(
     root: Path, devices: Sequence[GpuDevice], lock_dir: Path | None = None
 ) -> frozenset[str]:
-    """Return the UUIDs of the devices that living attempts in this folder of attempts have locked.
+    """Return the UUIDs of the devices that running attempts below ``root`` have locked.
 
-    They may be attempts of any server, and still in preparation.
+    The attempts may be of any server, and still in preparation.
     """
     directory = lock_dir or device_locks.shared_directory()
     return frozenset(
@@ -55,7 +55,7 @@ def leased_below(
 
 
 def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> DeviceHolder | None:
-    """Return the living attempt in this folder of attempts that has locked a device."""
+    """Return the running attempt below ``root`` that has locked a device; None if none has."""
     lock_holder = _find_holder(lock_dir or device_locks.shared_directory(), device.uuid)
     return lock_holder if lock_holder is not None and lock_holder.root == str(root) else None
 
@@ -63,7 +63,7 @@ def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> De
 def list_foreign_holders(
     devices: Sequence[GpuDevice], own_uuids: Collection[str], lock_dir: Path | None = None
 ) -> dict[str, str]:
-    """By UUID, the holders of devices that no attempt of this server's folder has."""
+    """Return the holders, by UUID, of held devices that are not in ``own_uuids``."""
     holders = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in own_uuids}
     return {uuid: held_by for uuid, held_by in holders.items() if held_by is not None}
 
@@ -76,7 +76,7 @@ def _find_holder(directory: Path, uuid: str) -> DeviceHolder | None:
 
 
 def _name(pid: int) -> str:
-    """`` (python)``; empty for a process that has ended or is in another namespace."""
+    """Return text such as `` (python)``; empty if the process has ended or is hidden."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -86,25 +86,25 @@ def _name(pid: int) -> str:
 
 _LOG = logging.getLogger(__name__)
 
-#: How long a result is used; a call of the driver can take a second.
+#: Seconds for which a result is used; a call of the driver can take a second.
 FRESH_S: Final = 30.0
 
 
 class DeviceStatus(NamedTuple):
-    """The devices, and which of them jobs cannot have now."""
+    """The devices, and the reasons why jobs cannot have some of them now."""
 
     devices: Sequence[GpuDevice]
     held: Mapping[str, str]
-    """By UUID: the process or job that holds a device, or the fault of the device."""
+    """The holder or the fault of each device that jobs cannot have, by UUID."""
     faulty: Mapping[str, str] = {}
-    """By UUID: only the faults."""
+    """The fault of each faulty device, by UUID."""
 
 
 _NOTHING: Final = DeviceStatus((), {})
 
 
 class Inventory:
-    """The devices of this machine and their state, which is read again after a while."""
+    """The devices of this machine and their state, read again after ``fresh_s`` seconds."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Inventory:
         """``root`` is the folder of the server's attempts; ``find`` calls the driver.
 
         ``problem`` returns the fault of a device, and is called each time.  ``remembered`` has the
-        GPUs that earlier servers saw.
+        GPUs that earlier servers listed.
         """
         self._root = root
         self._find = find
@@ -129,7 +129,7 @@ class Inventory:
         self._lock = threading.Lock()
 
     def status(self) -> DeviceStatus:
-        """Return the devices as of at most ``fresh_s`` seconds ago, with their faults as of now.
+        """Return the devices, at most ``fresh_s`` seconds old, with their present faults.
 
         Blocks while the driver hangs.
         """
@@ -147,7 +147,7 @@ class Inventory:
         return self._judge(self._raw_status)
 
     def ensure_status(self) -> DeviceStatus:
-        """Return the last result, or the first one if there is none yet."""
+        """Return the last result; call the driver if there is none yet."""
         return self.status() if self._raw_status is _NOTHING else self.latest()
 
     def _read_devices(self) -> DeviceStatus:
@@ -187,9 +187,9 @@ def _describe_missing(since: datetime) -> str:
 
 
 def _list_missing(before: Sequence[GpuDevice], present: Sequence[GpuDevice]) -> list[GpuDevice]:
-    """Return the earlier devices of GPUs that the driver lists neither whole nor by any instance.
+    """Return the earlier devices whose GPU the driver lists neither whole nor as instances.
 
-    A GPU that was divided anew is present, so none of its earlier instances is missing.
+    A GPU that was divided again is present, so none of its earlier instances is missing.
     """
     gpu_uuids = {device.uuid for device in present} | {device.gpu_uuid for device in present}
     return [device for device in before if (device.gpu_uuid or device.uuid) not in gpu_uuids]

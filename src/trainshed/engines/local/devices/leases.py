@@ -1,11 +1,11 @@
-"""Leases devices for an attempt that was placed: all that its replicas ask for, or none.
+"""Leases devices for a placed attempt: all that its replicas request, or none.
 
-The server has counted the devices when it placed the job.  So a missing one is held by a process
-that the server does not know, or by an attempt that is just ending, and the attempt waits for it.
-A job never starts with fewer devices than it asked for, because it would train differently.
+The server has counted the devices when it placed the job.  So a missing device is held by an
+unknown process, or by an attempt that is just ending, and the attempt waits for the device.
+A job never starts with fewer devices than it requests, because it would train differently.
 
-A device is leased once it is locked and no process uses it; in this order, since a job that ends
-releases its lock while the driver may still clean up after it.
+A device is leased when it is locked and no process uses it.  The lock comes first, since a job that
+ends releases its lock while the driver may still clean up its processes.
 """
 
 import random
@@ -34,9 +34,9 @@ from trainshed.model.resources import ANY_GPU
 def choose(
     replicas: Sequence[ReplicaPlan], free: Sequence[GpuDevice], aliases: Mapping[str, str]
 ) -> list[list[GpuDevice]] | None:
-    """Devices for each replica, all of one type; None where one replica cannot have its devices.
+    """Return devices of one type for each replica; None if a replica cannot have its devices.
 
-    A replica's own type comes before those that stand in for it (``Node.gpu_alias``).
+    A replica's own type comes before its stand-ins (``Node.gpu_alias``).
     """
     pools: dict[str, list[GpuDevice]] = {}
     for device in free:
@@ -61,7 +61,7 @@ def serves(device: GpuDevice, replica: ReplicaPlan, aliases: Mapping[str, str]) 
 
 
 def describe_request(replicas: Sequence[ReplicaPlan]) -> str:
-    """``4 NVIDIA_TESLA_T4, 1 GPU``: all that the replicas ask for, by type."""
+    """Return text such as ``4 NVIDIA_TESLA_T4, 1 GPU``: the requests of all replicas by type."""
     total: Counter[str] = Counter()
     for replica in replicas:
         total[replica.gpu_type or "GPU"] += replica.gpu_count
@@ -78,7 +78,10 @@ def _kinds(
 def _assign_types(
     wants: Sequence[tuple[int, Sequence[str]]], rooms: Mapping[str, int]
 ) -> list[str] | None:
-    """Return a type for each that wants devices, so that all types suffice."""
+    """Return a type for each entry of ``wants``, so that the devices of each type suffice.
+
+    An entry is a number of devices with the accepted types; None if they cannot suffice.
+    """
     if not wants:
         return []
     (count, kinds), *remaining = wants
@@ -90,14 +93,14 @@ def _assign_types(
     return None
 
 
-#: How long devices that others hold are waited for.  Longer than the time in which a server sees
-#: that they are held, so that the next attempt is placed only when they are free.
+#: Seconds to wait for devices that other processes hold.  This is longer than the time in which a
+#: server notices the holders, so that it places the next attempt only when the devices are free.
 WAIT_S: Final = 60.0
 _PAUSE_S: Final = 0.2
 
 
 class DevicesHeld(EngineFault):
-    """Other processes held the devices for the whole wait; the program has not failed."""
+    """Raised if other processes held the devices for the whole wait; not a fault of the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,7 @@ class Lease:
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """All its devices."""
+        """The UUIDs of all devices of the lease."""
         return tuple(device.uuid for device in self.devices)
 
     def close(self) -> None:
@@ -128,15 +131,15 @@ class DeviceLeaser:
     note: Callable[[str], None]
     """Called with the reason for a wait, when it changes."""
     aliases: Mapping[str, str]
-    """Which types stand in for others (``Node.gpu_alias``)."""
+    """The stand-in of each type (``Node.gpu_alias``)."""
     lock_dir: Path
     closed: Mapping[str, str] = field(default_factory=dict)
-    """By UUID: devices that must not be taken, and why."""
+    """The devices that must not be leased: the reasons by UUID."""
     warn: Callable[[str], None] | None = None
-    """Called when a job that asks for devices gets none; ``note`` if None."""
+    """Called when a job that requests devices gets none; None: ``note`` is called."""
 
     def lease(self, replicas: Sequence[ReplicaPlan], wait_s: float = WAIT_S) -> Lease:
-        """Take all devices at once, when they are free.
+        """Lease all devices at once, when they are free.
 
         Raises DevicesHeld after ``wait_s`` seconds, EngineFault when locks cannot be used.
         """
@@ -159,10 +162,10 @@ class DeviceLeaser:
             time.sleep(_PAUSE_S * random.uniform(0.5, 1.0))  # noqa: S311 - so two waits drift apart
 
     def lease_free(self, replicas: Sequence[ReplicaPlan]) -> Lease:
-        """Take what is free now, in complete rounds; a lone replica that asks for none takes all.
+        """Lease free devices in complete rounds, or all of them (``gpus.takes_all``).
 
-        Note in one line which request cannot be met, and in another which processes are on the
-        devices.  Raises EngineFault when locks cannot be used.
+        Writes a note if a request cannot be met, and a note with the processes that use devices.
+        Raises EngineFault when locks cannot be used.
         """
         takes_all = gpus.takes_all(replicas)
         devices = self.list_devices()
@@ -184,7 +187,7 @@ class DeviceLeaser:
     def _lock_free(
         self, devices: Sequence[GpuDevice], limit: int
     ) -> tuple[list[tuple[GpuDevice, FileIO]], list[GpuDevice]]:
-        """Up to ``limit`` free devices with their locks; and those that other processes use."""
+        """Return at most ``limit`` free devices with their locks, and devices that are in use."""
         held: list[tuple[GpuDevice, FileIO]] = []
         busy: list[GpuDevice] = []
         if devices and limit:
@@ -201,7 +204,7 @@ class DeviceLeaser:
         return held, busy
 
     def _try_lease(self, replicas: Sequence[ReplicaPlan]) -> Lease | None:
-        """Lock all devices or none; devices that are held are not tried."""
+        """Lock all devices or none (None); does not try to lock held devices."""
         devices = self.list_devices()
         free = [device for device in devices if self._describe_holder(device) is None]
         chosen = choose(replicas, free, self.aliases)
@@ -232,7 +235,7 @@ class DeviceLeaser:
         return {d.uuid for d in self.list_devices() if not d.busy_pids}.issuperset(uuids)
 
     def _describe_shortage(self, replicas: Sequence[ReplicaPlan]) -> str:
-        """Which processes hold the devices that the replicas could have, or how few there are."""
+        """Return the holders of suitable devices, or the number of devices if it is too small."""
         devices = self.list_devices()
         if choose(replicas, devices, self.aliases) is None:
             counts = Counter(accelerator_of(device) for device in devices)
@@ -245,7 +248,7 @@ class DeviceLeaser:
         return "; ".join(reasons) or "another job is taking its devices"
 
     def _describe_holder(self, device: GpuDevice) -> str | None:
-        """Return why a device cannot be taken; None for one that is free."""
+        """Return why a device cannot be leased; None if the device is free."""
         if device.uuid in self.closed:
             return f"is closed: {self.closed[device.uuid]}"
         held_by = holder(device, self.lock_dir)

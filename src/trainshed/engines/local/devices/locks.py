@@ -1,14 +1,14 @@
 """Locks a device for one job against every other job on the machine, of any server or user.
 
-The lock of a device is on a file named after its UUID, in one directory that all users share.  It
-belongs to the open file (fcntl(2), open file description locks): it moves with the descriptor to
-another process, the kernel releases it when the last process that has it ends in any way, and a
-process can read its state without taking it.  So it needs no cleanup.  The text of the file names
-the holder for people; it proves nothing.
+The lock of a device is on a file named after its UUID, in one directory that all users share.  The
+lock belongs to the open file (fcntl(2), open file description locks), so a descriptor that is sent
+to another process keeps it.  The kernel releases the lock when the last process with the descriptor
+ends in any way, so it needs no cleanup.  A process can read the state of a lock without locking.
+The text of the file names the holder for people; it is no proof.
 
-The directory is open to all users and sticky, as /tmp is.  A user who can make a file there can
-also hold a device without using it: the lock is for cooperating programs.  Containers that have
-file systems of their own share no directory; there, only NVML's list of running processes
+All users can write to the directory, and it is sticky, like /tmp.  So any user can also hold a
+device without using it: the lock is for cooperating programs.  Containers with their own file
+systems do not share the directory.  For them, only NVML's list of running processes
 (``GpuDevice.busy_pids``) shows that a device is in use.
 """
 
@@ -49,15 +49,15 @@ class DeviceHolder(NamedTuple):
     what: str
     """``attempt 7/1``, for people."""
     root: str = ""
-    """The folder of its server's attempts; empty for a run without a server."""
+    """The folder of the server's attempts; empty for a run without a server."""
 
     def __str__(self) -> str:
-        """``process 12 (attempt 7/1)``."""
+        """Return text such as ``process 12 (attempt 7/1)``."""
         return f"process {self.pid} ({self.what})" if self.pid else "another job"
 
     @property
     def attempt(self) -> AttemptKey | None:
-        """The attempt that ``what`` names."""
+        """The attempt that ``what`` names; None if it names none."""
         match = _ATTEMPT.fullmatch(self.what)
         return None if match is None else AttemptKey(int(match[1]), int(match[2]))
 
@@ -71,8 +71,8 @@ UNKNOWN: Final = DeviceHolder(pid=0, what="")
 def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
     """Return the directory of the device locks of all users; $TRAINSHED_LOCK_DIR overrides it.
 
-    It is below /run/lock; below the temporary directory where this user may not write there and no
-    other user has made the directory yet.
+    The directory is below /run/lock.  If this user may not write to /run/lock and no other user has
+    made the directory yet, it is below the temporary directory.
     """
     if override := env.get(_OVERRIDE):
         return Path(override)
@@ -85,7 +85,7 @@ def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def prepare(directory: Path) -> None:
-    """Make the directory, open to all users and sticky.
+    """Make the directory, sticky and writable for all users.
 
     Raises EngineFault when that fails, or the path is a link or not a directory.
     """
@@ -93,7 +93,7 @@ def prepare(directory: Path) -> None:
         directory.mkdir(mode=_SHARED_DIRECTORY, parents=True, exist_ok=True)
         facts = directory.lstat()
         if not stat.S_ISDIR(facts.st_mode):
-            raise EngineFault(f"cannot lock a GPU: {directory} is a link, not a directory")
+            raise EngineFault(f"cannot lock a GPU: {directory} must not be a link; remove it")
         if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) != _SHARED_DIRECTORY:
             directory.chmod(_SHARED_DIRECTORY)  # mkdir has applied the umask
     except FileExistsError as error:
@@ -103,7 +103,7 @@ def prepare(directory: Path) -> None:
 
 
 def try_lock(directory: Path, uuid: str, holder: DeviceHolder) -> FileIO | None:
-    """Lock a device until all copies of the file are closed; None when another holds it.
+    """Lock a device until all copies of the file are closed; None if another process holds it.
 
     Raises EngineFault when the lock file cannot be opened, or is not a regular file.
     """
@@ -170,8 +170,8 @@ def _read(text: bytes) -> DeviceHolder:
 def _open_file(path: Path) -> int:
     """Open the lock file; create it if there is none.
 
-    O_CREAT is used only then: in sticky directories Linux refuses it for existing files of other
-    users (fs.protected_regular), also when they could be opened.
+    The first try is without O_CREAT: in sticky directories Linux refuses O_CREAT for existing files
+    of other users (fs.protected_regular), also if they can be opened without it.
     """
     try:
         descriptor = os.open(path, _FLAGS)
@@ -180,11 +180,11 @@ def _open_file(path: Path) -> int:
     facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
-        raise EngineFault(f"cannot lock a GPU: {path} is not a file; remove it")
+        raise EngineFault(f"cannot lock a GPU: {path} must be a regular file; remove it")
     if facts.st_nlink != 1:  # the mode is changed below, also that of a hard link's other name
         os.close(descriptor)
         raise EngineFault(
-            f"cannot lock a GPU: {path} has {facts.st_nlink} names, not one; remove it"
+            f"cannot lock a GPU: {path} must have one name, got {facts.st_nlink}; remove it"
         )
     if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) != _SHARED_FILE:
         os.fchmod(descriptor, _SHARED_FILE)  # the umask must not lock other users out

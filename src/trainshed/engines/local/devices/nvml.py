@@ -1,7 +1,7 @@
-"""Lists the GPUs of this machine by the driver, through NVIDIA's own binding (decision 0031).
+"""Lists the GPUs of this machine with the driver, through NVIDIA's own binding (decision 0031).
 
-The binding is 8,000 lines, so it is imported only where there is a driver.  No framework is
-imported: that would take seconds and would occupy a device.
+The binding has 8,000 lines, so it is imported only on machines with a driver.  No framework is
+imported for this: a framework would take seconds and would occupy a device.
 """
 
 import ctypes
@@ -41,7 +41,7 @@ def session() -> Iterator[Any]:
 
 
 def has_driver() -> bool:
-    """Return whether this machine has NVIDIA's library; it may still refuse to work."""
+    """Return whether this machine has the library of NVIDIA's driver, which may still fail."""
     try:
         ctypes.CDLL(_LIBRARY)
     except OSError:
@@ -50,7 +50,7 @@ def has_driver() -> bool:
 
 
 def handles(nvml: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the GPUs that answer, by index: one that has fallen off the bus is left out."""
+    """Yield (index, handle) of the GPUs that answer; a GPU that has fallen off the bus does not."""
     count = 0
     with suppress(nvml.NVMLError):
         count = nvml.nvmlDeviceGetCount()
@@ -69,9 +69,9 @@ def devices(nvml: Any) -> Iterator[tuple[GpuDevice, Any]]:
 def visible(devices: Sequence[GpuDevice], names: str | None) -> tuple[GpuDevice, ...]:
     """Keep the devices that a CUDA_VISIBLE_DEVICES value names, by index or start of UUID.
 
-    As in CUDA, the first name that fits no device ends the list.  None means: not set.
-    Indexes are those of NVML, which CUDA shares where CUDA_DEVICE_ORDER is PCI_BUS_ID or all GPUs
-    are alike.  A GPU that is divided (MIG) stands for all its instances.
+    As in CUDA, the first name that matches no device ends the list.  None: the variable is not set.
+    Indexes are those of NVML.  CUDA has the same ones if CUDA_DEVICE_ORDER is PCI_BUS_ID, or if all
+    GPUs are of one type.  The name of a divided GPU (MIG) stands for all its instances.
     """
     if names is None:
         return tuple(devices)
@@ -96,7 +96,7 @@ def _select_named(devices: Sequence[GpuDevice], name: str) -> list[GpuDevice]:
 def _open_library() -> Any:
     if not has_driver():
         return None
-    import pynvml  # noqa: PLC0415  # only machines with a driver have a use for it
+    import pynvml  # noqa: PLC0415  # only machines with a driver need it
 
     try:
         pynvml.nvmlInit()
@@ -145,7 +145,7 @@ def _is_divided(nvml: Any, handle: Any) -> bool:
 
 
 def _busy_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
-    """Return the processes on a device except this one; none if the driver does not say."""
+    """Return the processes on a device except this one; none if the driver reports none."""
     for listing in (
         nvml.nvmlDeviceGetComputeRunningProcesses_v3,
         nvml.nvmlDeviceGetComputeRunningProcesses_v2,

@@ -1,7 +1,7 @@
-"""Reads the figures of one GPU, and whether it has a permanent fault.
+"""Reads the figures of one GPU, and its permanent fault.
 
-A card or its driver may not have every figure (instances of MIG have no utilization of their own,
-laptops no ECC): that figure is None then, and the others are still read.
+A card or its driver may lack some figures: MIG instances have no utilization of their own, and
+laptops no ECC.  Such a figure is None, and the others are still read.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ _THROTTLES: Final = {
     0x80: "hw power brake slowdown",
 }
 #: nvmlDeviceGpuRecoveryAction_t: reset, restart of the node, drain and reset, bus reset, restart of
-#: the system.  With the others, new programs can run.
+#: the system.  With the other values, new programs can run.
 _RECOVERY_BY_RESET: Final = frozenset({1, 2, 4, 6, 7})
 #: The results of ``find_fault``.
 NOT_REMAPPED: Final = "a row of its memory could not be remapped"
@@ -33,7 +33,7 @@ class GpuQuery:
     """Calls functions of the driver for one GPU; a call that fails returns None."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
-        """``nvml`` is the opened binding."""
+        """``nvml`` is the opened binding, ``handle`` that of the GPU."""
         self._nvml = nvml
         self._handle = handle
         self.is_lost = False
@@ -55,7 +55,7 @@ class GpuQuery:
 
 
 def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
-    """Return the figures now; cheap enough for every second."""
+    """Return the present figures; fast enough to call every second."""
     use = ask("nvmlDeviceGetUtilizationRates")
     power = ask("nvmlDeviceGetPowerUsage")
     return GpuSample(
@@ -74,7 +74,7 @@ def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
 
 
 def find_fault(nvml: Any, ask: GpuQuery) -> str:
-    """Return the permanent fault: NOT_REMAPPED, NEEDS_RESET or LOST; empty for a healthy GPU."""
+    """Return the permanent fault: NOT_REMAPPED, NEEDS_RESET or LOST; empty if healthy."""
     rows = ask("nvmlDeviceGetRemappedRows")
     if rows is not None and rows[3]:
         return NOT_REMAPPED
@@ -101,7 +101,7 @@ def _read_throttles(ask: GpuQuery) -> tuple[str, ...] | None:
 
 
 def _asks_for_reset(nvml: Any, ask: GpuQuery) -> bool:
-    """Return whether the driver recommends a reset or a restart; R565 and newer say so."""
+    """Return whether the driver (R565 or newer) recommends a reset or a restart."""
     field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     values = ask("nvmlDeviceGetFieldValues", [field]) if field else None
     if values is None or values[0].nvmlReturn != nvml.NVML_SUCCESS:

@@ -1,8 +1,8 @@
-"""Stores which GPUs this machine has had since it was booted, in a file beside the attempts.
+"""Stores the GPUs that this machine has had since its boot, in a file next to the attempts.
 
-The driver does not list a GPU that was lost before the server started, and without this file a
-machine that lost all would count as one without GPUs.  Instances of divided GPUs (MIG) are not
-stored: they may be divided anew while no server runs.
+The driver does not list a GPU that was lost before the server started.  Without this file, a
+machine that has lost all its GPUs would count as a machine without GPUs.  Instances of divided GPUs
+(MIG) are not stored: the GPUs may be divided again while no server runs.
 """
 
 import logging
@@ -31,10 +31,10 @@ class _Stored(NamedTuple):
 
 
 class Remembered:
-    """The file of one server."""
+    """The file with the GPUs of this machine, for one server."""
 
     def __init__(self, path: Path) -> None:
-        """Read nothing yet."""
+        """Do not read the file yet."""
         self._path = path
         self._gpus: tuple[GpuDevice, ...] = ()
 

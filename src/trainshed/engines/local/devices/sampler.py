@@ -1,8 +1,8 @@
 """Samples the GPUs of this machine once a second and reads their Xids, in one thread of the server.
 
-The driver is opened once and stays open; that makes no CUDA context and uses no memory of a GPU.
-Only the server calls it, for all jobs.  A call that fails means "not measured" and nothing else:
-only an error that the driver itself reports closes a GPU (``xids``).
+The driver is opened once and stays open; this makes no CUDA context and uses no memory of a GPU.
+Only the server calls the driver, for all jobs.  A failed call only means that a figure is missing:
+only an error that the driver itself reports closes a GPU for new replicas (``xids``).
 """
 
 import logging
@@ -24,16 +24,17 @@ from trainshed.model.gpus import GpuSample
 _LOG = logging.getLogger(__name__)
 
 PAUSE_S: Final = 1.0
-#: How often to list the devices and to check their health.
+#: Seconds between two lists of the devices and checks of their health.
 _HEALTH_S: Final = 30.0
-#: Older readings are not shown: the driver hangs, or the device is gone.
+#: The maximum age of a shown reading: if it is older, the driver hangs, or the device is gone.
 _FRESH: Final = timedelta(seconds=10)
 _MINUTE: Final = 60
-#: How soon ``close`` is noticed, and how many events are read between two samples.
+#: The seconds within which the thread notices ``close``, and the number of events to read between
+#: two samples.
 _SLICE_S: Final = 0.25
 _EVENTS_MAX: Final = 64
 _CLOSE_S_MAX: Final = 1.0
-#: An Xid that closes nothing is logged once in this time for each GPU.
+#: Seconds in which an Xid that does not close a GPU is logged once for each GPU.
 _LOGGED_AGAIN_S: Final = 60.0
 
 _REMEDIES: Final[Mapping[str, Callable[[str], str]]] = {
@@ -44,10 +45,10 @@ _REMEDIES: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 class Sampler:
-    """The newest readings, the mean of a minute, and what is wrong with which GPU."""
+    """The newest readings, the mean use of the last minute, and the faults of GPUs."""
 
     def __init__(self, pause_s: float = PAUSE_S) -> None:
-        """Call no driver before ``start``."""
+        """Do not call the driver before ``start``; ``pause_s`` is the time between samples."""
         self.driver = ""
         """The driver's version; empty until it was read."""
         self._pause_s = pause_s
@@ -60,7 +61,7 @@ class Sampler:
         self._logged_s: dict[tuple[str, int], float] = {}
 
     def start(self) -> None:
-        """Start the thread where there is a driver, unless it runs."""
+        """Start the thread if there is a driver and the thread does not run yet."""
         if self._thread is None and driver.has_driver():
             self._thread = threading.Thread(target=self._work, name="gpu-sampler", daemon=True)
             self._thread.start()
@@ -73,19 +74,19 @@ class Sampler:
             self._thread = None
 
     def reading(self, uuid: str) -> GpuSample | None:
-        """Return the newest reading of a device; None without one of the last seconds."""
+        """Return the newest reading of a device; None if it is older than ten seconds."""
         sample = self._readings.get(uuid)
         return None if sample is None or datetime.now(UTC) - sample.at > _FRESH else sample
 
     def problem(self, device: GpuDevice) -> str:
-        """Return why new replicas may not use a device; empty for a healthy one.
+        """Return why new replicas may not use a device; empty for a healthy device.
 
         An error of a GPU counts for all its instances.
         """
         return self._problems.get(device.gpu_uuid or device.uuid, "")
 
     def xid_counts(self, device: GpuDevice) -> Mapping[int, int]:
-        """Return how often the driver has reported each Xid of a device's GPU."""
+        """Return the number of reports of each Xid for a device's GPU."""
         return dict(self._xids.get(device.gpu_uuid or device.uuid, {}))
 
     def _work(self) -> None:
@@ -114,7 +115,7 @@ class Sampler:
                     self._listen(nvml, wait, due)
 
     def _list_devices(self, nvml: Any) -> list[tuple[GpuDevice, Any]]:
-        """Check the health of each GPU; return the devices of now."""
+        """Check the health of each GPU; return the present devices."""
         for _, handle in driver.handles(nvml):
             self._examine(nvml, handle)
         devices = list(driver.devices(nvml))
@@ -156,10 +157,10 @@ class Sampler:
             self._close_gpu(event.uuid, xids.meaning(event.xid), event.xid)
         else:
             self._log_event(event)
-            self._examine(nvml, event.handle)  # 154 means that the driver asks for another remedy
+            self._examine(nvml, event.handle)  # 154: the recommended remedy has changed
 
     def _close_gpu(self, uuid: str, what: str, xid: int | None = None) -> None:
-        """Close a GPU for the life of this server; the first cause is the one that is shown."""
+        """Close a GPU for the life of this server, with the first cause as the reason."""
         if uuid not in self._problems:
             remedy = xids.remedy(xid, uuid) if xid is not None else _REMEDIES[what](uuid)
             self._problems[uuid] = xids.problem(what, datetime.now(UTC), remedy)
@@ -169,5 +170,5 @@ class Sampler:
         now = time.monotonic()
         if now - self._logged_s.get(event[:2], -_LOGGED_AGAIN_S) >= _LOGGED_AGAIN_S:
             self._logged_s[event[:2]] = now
-            which = event.uuid or "that the driver cannot name"
-            _LOG.warning("the GPU %s: %s", which, xids.meaning(event.xid))
+            uuid = event.uuid or "(unknown UUID)"
+            _LOG.warning("the GPU %s: %s", uuid, xids.meaning(event.xid))

@@ -1,10 +1,11 @@
 """Waits until no process uses the GPUs of an attempt: the last step of an attempt with GPUs.
 
-A killed process is gone before the driver has cleaned up after it; a program that starts on the
-device in that time finds its memory in use.  The attempt keeps its locks until this has ended.
+A killed process ends before the driver has released its GPU memory, so a program that starts on the
+device in that time finds memory in use.  The attempt keeps its locks until this wait has ended.
 
 ``python -P -m trainshed.engines.local.devices.wait UUID...`` writes a line for each device that is
-still in use after ``LIMIT_S``.  No job gets it then, because it is not free (``leases``).
+still in use after ``LIMIT_S`` seconds.  No job gets such a device, because it is not free
+(``leases``).
 """
 
 import sys
@@ -27,7 +28,7 @@ def command(python: str, uuids: Iterable[str]) -> tuple[str, ...] | None:
 
 
 def busy_after(list_devices: ListDevices, limit_s: float) -> Sequence[GpuDevice]:
-    """Return the devices that are in use after ``limit_s`` seconds; empty as soon as none is."""
+    """Wait until no device is in use; return those still in use after ``limit_s`` seconds."""
     deadline = time.monotonic() + limit_s
     while busy := [device for device in list_devices() if device.busy_pids]:
         if time.monotonic() >= deadline:
@@ -37,7 +38,7 @@ def busy_after(list_devices: ListDevices, limit_s: float) -> Sequence[GpuDevice]
 
 
 def main() -> int:
-    """Wait for the devices named on the command line."""
+    """Wait for the devices that the command line names; print those that stay in use."""
     with open_devices_of(sys.argv[1:]) as list_devices:
         for device in busy_after(list_devices, LIMIT_S):
             text = f"{device.uuid} is not free {LIMIT_S:g} s after the job: {processes(device)}\n"

@@ -1,6 +1,6 @@
-"""Reads Xids from the events of the driver, as they happen.
+"""Reads the driver's error numbers (Xids) from its events, as they happen.
 
-The kernel's log has them too, but only root can read it, and containers have none.
+The kernel's log has them too, but only root can read it, and containers have no such log.
 """
 
 import ctypes
@@ -15,21 +15,24 @@ _MS: Final = 1000
 
 
 class XidEvent(NamedTuple):
-    """One report."""
+    """One report of an Xid by the driver."""
 
     uuid: str
-    """The UUID of the whole GPU; empty where the driver no longer says."""
+    """The UUID of the whole GPU; empty if the driver can no longer report it."""
     xid: int
     handle: Any
 
 
-#: Waits at most that many seconds for the next report; without one, exactly that long.
+#: Waits for the next report for at most the given seconds; None if there was none in this time.
 Wait = Callable[[float], XidEvent | None]
 
 
 @contextmanager
 def xid_events(nvml: Any) -> Iterator[Wait]:
-    """Register for the Xids of all present GPUs; if that fails, the function only waits."""
+    """Register for the Xids of all present GPUs; yield a function that waits for a report.
+
+    If the registration fails, the function always waits for the full time and returns None.
+    """
     names = {_number(handle): _uuid(nvml, handle) for _, handle in driver.handles(nvml)}
     events = None
     with _suppress_refusals(nvml):
@@ -75,7 +78,7 @@ def _uuid(nvml: Any, handle: Any) -> str:
 
 
 def _number(handle: Any) -> int:
-    """Return the address in a handle: two objects of the binding may be the same handle."""
+    """Return the address in a handle, since two objects may represent the same handle."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 

@@ -1,4 +1,4 @@
-"""What the driver's error numbers (Xids) mean for a GPU: whether new replicas may use it.
+"""The meaning of the driver's error numbers (Xids): whether new replicas may use the GPU.
 
 The rule is NVIDIA's: an Xid closes a GPU if the catalog's remedy is a reset or a restart of the
 machine, and closes nothing if the remedy is a restart of the program.  So 63 (a row will be
@@ -44,23 +44,23 @@ _FALLEN_OFF: Final = 79
 
 
 def meaning(xid: int) -> str:
-    """Return the name of an Xid, in a few words."""
+    """Return the number of an Xid with a short description."""
     words = CLOSING.get(xid) or LOGGED.get(xid)
     return f"Xid {xid} ({words})" if words else f"Xid {xid}"
 
 
 def problem(what: str, since: datetime, remedy: str) -> str:
-    """Return the text that says why a GPU is closed."""
+    """Return the text for a closed GPU: the reason, the time and the remedy."""
     return visible_line(f"{what} since {since:%Y-%m-%dT%H:%M:%SZ}: {remedy}")
 
 
 def remedy(xid: int, uuid: str) -> str:
-    """Return how to make a GPU usable again that an Xid has closed."""
+    """Return the instruction that makes a GPU usable again after an Xid has closed it."""
     return RESTART if xid == _FALLEN_OFF else reset(uuid)
 
 
 def reset(uuid: str) -> str:
-    """Return how to reset a GPU that the driver still reaches."""
+    """Return the instruction to reset a GPU that the driver can still reach."""
     return (
         f"stop the server, reset it (nvidia-smi --gpu-reset -i {uuid}) or restart the machine, "
         "and start the server again"
