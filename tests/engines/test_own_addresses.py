@@ -62,7 +62,7 @@ def test_addresses_are_the_same_whenever_they_are_asked_for(layout):
 def test_more_replicas_than_addresses_are_refused_with_what_to_do():
     shape = [ReplicaShape(Role.WORKER, index) for index in range(REPLICAS_MAX + 1)]
     assert len(own_addresses(shape[:-1], NetworkLayout.JOB)) == REPLICAS_MAX
-    with pytest.raises(EngineFault, match=r'751 addresses.* 752 replicas.*network = "host"'):
+    with pytest.raises(EngineFault, match=r'at most 751 replicas, got 752.*network = "host"'):
         own_addresses(shape, NetworkLayout.JOB)
 
 

@@ -1,1 +1,1 @@
-"""One attempt from the server's side: its folder, its start, what is known of it, its end."""
+"""One attempt from the server's side: its folder, its start, its state and its end."""

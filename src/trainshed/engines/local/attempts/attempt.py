@@ -1,6 +1,6 @@
-"""Observes one attempt of this machine: reads facts from its folder, performs what they prove.
+"""Observes one attempt of this machine: reads facts from its folder, and performs a decision.
 
-``proof`` decides what the facts prove.
+``proof`` decides from the facts.
 """
 
 import json
@@ -30,23 +30,24 @@ from trainshed.model.attempt import AttemptKey, Observation, Phase
 _LOG = logging.getLogger(__name__)
 
 _SEND_S: Final = 0.2
-#: The most characters of text in one message, each in up to twelve bytes of JSON; the JSON around
-#: a line counts as ``_LINE_LENGTH`` characters.
+#: The maximum number of characters in one message; a character takes up to twelve bytes of JSON.
+#: The JSON around a line counts as ``_LINE_LENGTH`` characters.
 _PART_LENGTH: Final = 1 << 14
 _LINE_LENGTH: Final = 32
-#: Time between two checks whether a supervisor is suspended: there may be thousands of them.
+#: Seconds between two checks whether a supervisor is suspended: there may be thousands of
+#: supervisors.
 _CHECK_S: Final = 2.0
 #: Decisions after which the records of the attempt are reported.
 _REPORTED: Final = frozenset({LocalDecision.RECORDED, LocalDecision.KILL, LocalDecision.GIVE_UP})
 
 
 def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
-    """Send an order to a supervisor; False: it has not got the message."""
+    """Send an order to a supervisor; return False if it did not get the message."""
     return _send(folder, [{"do": "stop", "order": order}])
 
 
 def send_lines(folder: AttemptFolder, task: str, lines: Sequence[tuple[str, str]]) -> bool:
-    """Send lines for the log to a supervisor; False: it has not got all of them."""
+    """Send lines for the log to a supervisor; return False if it did not get all of them."""
     return _send(folder, ({"do": "log", "task": task, "lines": part} for part in _parts(lines)))
 
 
@@ -81,7 +82,7 @@ def _send(folder: AttemptFolder, messages: Iterable[Mapping[str, Any]]) -> bool:
 
 @dataclass(slots=True)
 class TrackedAttempt:
-    """One attempt, with the position up to which its records were read."""
+    """One attempt, with its records as far as they were read."""
 
     key: AttemptKey
     folder: AttemptFolder
@@ -89,15 +90,15 @@ class TrackedAttempt:
     child: int | None = None
     """The pid of a supervisor that this process has started and not yet waited for."""
     forked: Identity | None = None
-    """The same supervisor where a fork server is its parent."""
+    """The identity of that supervisor if a fork server is its parent; else None."""
     was_ours: bool = False
-    """Whether this process has started a supervisor, and so knows when it has ended."""
+    """Whether this process has started a supervisor, and so notices when the supervisor ends."""
     _checked_s: float = float("-inf")
     _suspended_since_s: float | None = None
     _waits_since_s: float | None = None
 
     def is_running(self) -> bool:
-        """Return whether a supervisor of this process lives; reap it if it has ended."""
+        """Return whether a supervisor that this process started runs; reap it if it has ended."""
         if self.child is not None and self._has_ended(self.child):
             self.child = None
         return self.child is not None
@@ -111,14 +112,17 @@ class TrackedAttempt:
             return True
 
     def may_begin(self) -> bool:
-        """Return whether it has not begun and has no order to stop.  Raises OSError, ValueError."""
+        """Return whether the attempt has not begun and has no order to stop.
+
+        Raises OSError or ValueError.
+        """
         self.records.read(self.folder.records)
         if self.records.began is not None or self.is_running():
             return False
         return self.folder.stop_order() is None
 
     def notify_supervisor(self, order: Order) -> None:
-        """Tell the supervisor to read its order; send the order too, in case it is not on disk."""
+        """Make the supervisor read its order; send the order too, in case it is not on disk."""
         began = self.records.began
         if began is None or self.records.ended is not None:
             return
@@ -129,7 +133,7 @@ class TrackedAttempt:
             identity.send_signal(supervisor, signal.SIGCONT)
 
     def observation(self, sweeper: Sweeper) -> Observation:
-        """What is proven now.  Raises what reading a folder can raise."""
+        """Return the state of the attempt.  Raises any error of reading its folder."""
         facts = self._read_facts()
         decision = what_is_proven(facts)
         if decision is LocalDecision.SWEEP:
@@ -143,7 +147,7 @@ class TrackedAttempt:
             return LocalFacts(has_ended=True)
         if self.is_running() or fencing.has_living_supervisor(self.folder, self.records.began):
             return self._read_facts_of_living()
-        # its lock is free, so its records are complete now
+        # the supervisor's lock is free, so the records are complete now
         self.records.read(self.folder.records)
         if self.records.ended is not None:
             return LocalFacts(has_ended=True)
@@ -155,9 +159,9 @@ class TrackedAttempt:
         return LocalFacts(order=order, has_plan=has_plan, was_ours=self.was_ours, waited_s=waited_s)
 
     def _read_facts_of_living(self) -> LocalFacts:
-        """Read whether the supervisor is suspended though it was ordered to end.
+        """Return the facts of a living supervisor: whether it is suspended and was ordered to end.
 
-        The time counts from the first such reading, by the monotonic clock.
+        ``suspended_s`` counts from the first check that found this, by the monotonic clock.
         """
         now_s = time.monotonic()
         if now_s - self._checked_s < _CHECK_S:
@@ -185,7 +189,7 @@ class TrackedAttempt:
         return sweeper.is_clean(self.key, began, self.folder)
 
     def _perform(self, decision: LocalDecision) -> Observation:
-        """Perform a decision; return what to report."""
+        """Perform a decision; return the state to report."""
         if decision is LocalDecision.KILL:
             self._kill()
         if decision is LocalDecision.GIVE_UP:
@@ -197,7 +201,7 @@ class TrackedAttempt:
         return self._report_end(decision)
 
     def _report_end(self, decision: LocalDecision) -> Observation:
-        """Report an end that the records do not contain, and remove what the supervisor left."""
+        """Report an end that the records do not contain, and remove leftovers of the supervisor."""
         remove_short_name(self.folder.tmp)
         if decision is LocalDecision.STOPPED_EARLY:
             return observe.ended(self.key, self.records, STOPPED_EARLY)
@@ -221,7 +225,7 @@ class TrackedAttempt:
             identity.send_signal(supervisor, signal.SIGKILL)
 
     def _give_up(self) -> None:
-        """Forbid a supervisor that is only late to begin."""
+        """Write an order that prevents the start of a supervisor that is only late."""
         self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
 
     def _last_words(self, default: str) -> str:

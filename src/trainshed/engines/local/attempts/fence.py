@@ -1,7 +1,7 @@
 """Ends the older attempts of a job before a newer one begins, so that they never run together.
 
 The engine writes an order into the folder of each older attempt, so that a supervisor that starts
-late does not begin.  It kills a supervisor that lives, also a suspended one, and then ends the
+late does not begin.  Then the engine kills a running supervisor, also a suspended one, and ends the
 processes that this supervisor leaves.
 """
 
@@ -20,17 +20,18 @@ from trainshed.engines.supervise.record.observe import AttemptRecords
 from trainshed.engines.supervise.record.records import Began
 from trainshed.model.attempt import AttemptKey
 
-#: Killed processes end within milliseconds; after this time the next try goes on.
+#: Seconds to wait for killed processes, which normally end within milliseconds.  After this time
+#: the call fails, and the caller retries.
 _GONE_S_MAX: Final = 0.5
 _POLL_S: Final = 0.005
 
 
 class OlderAttemptLives(NotYet):
-    """An older attempt of the job could not be ended yet."""
+    """Raised if an older attempt of the job could not be ended yet; the caller retries."""
 
 
 class Fence:
-    """Ends older attempts."""
+    """Ends the older attempts of a job."""
 
     def __init__(self, sweeper: Sweeper) -> None:
         """``sweeper`` ends the processes that a killed supervisor leaves."""
@@ -59,7 +60,7 @@ class Fence:
 def has_living_supervisor(folder: AttemptFolder, began: Began | None) -> bool:
     """Return whether a supervisor of the attempt lives.  Raises OSError.
 
-    If the lock file was removed, the lock is free in any case: so this checks the process too.
+    This also checks the process, because a removed lock file counts as a free lock.
     """
     return folder.is_held() or (began is not None and identity.is_alive(identity_of(began)))
 
@@ -70,7 +71,7 @@ def identity_of(began: Began) -> Identity:
 
 
 def find_supervisor(folder: AttemptFolder, records: AttemptRecords) -> Began | None:
-    """Return the supervisor that has begun; without a record of it, the holder of the lock.
+    """Return the supervisor that has begun or, without a record, the holder of the lock.
 
     The holder has begun, or will begin at once; its ``places`` are unknown.
     """
@@ -79,14 +80,14 @@ def find_supervisor(folder: AttemptFolder, records: AttemptRecords) -> Began | N
 
 
 def list_supervisors(folder: AttemptFolder, began: Began | None) -> Iterator[Identity]:
-    """List the supervisor that has begun and the holder of the lock: they may differ."""
+    """Yield the supervisor that has begun and the holder of the lock, which may differ."""
     for supervisor in (folder.holder(), began and identity_of(began)):
         if supervisor is not None:
             yield supervisor
 
 
 def find_suspended(folder: AttemptFolder, began: Began | None) -> Identity | None:
-    """Return the supervisor if it is suspended, and so obeys no order; else None."""
+    """Return the supervisor if it is suspended, so that it reads no order; else None."""
     return next(filter(identity.is_suspended, list_supervisors(folder, began)), None)
 
 

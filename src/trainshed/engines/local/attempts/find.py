@@ -23,7 +23,7 @@ _COMMAND_LENGTH: Final = 200
 
 
 def list_attempts(root: Path) -> Sequence[ListedAttempt]:
-    """Every attempt of the installation whose folders are below ``root``.  Raises OSError."""
+    """List the attempts of the installation with its folders below ``root``.  Raises OSError."""
     living: defaultdict[AttemptKey, list[LivingProcess]] = defaultdict(list)
     keys = {key for uid in _numbers(root) for key in attempts_of(root / str(uid))}
     for process in _list_marked(root, {marks.limit_of(str(key)): key for key in keys}):
@@ -35,15 +35,13 @@ def list_attempts(root: Path) -> Sequence[ListedAttempt]:
 
 
 def attempts_of(folder: Path) -> Iterator[AttemptKey]:
-    """Yield the attempts that have a folder in that of their job."""
+    """Yield the attempts that have a folder in the folder of their job."""
     for attempt in _numbers(folder):
         yield AttemptKey(int(folder.name), attempt)
 
 
-def _inspect_attempt(
-    key: AttemptKey, folder: AttemptFolder, living: Sequence[LivingProcess]
-) -> ListedAttempt:
-    """Read the folder and the lock of an attempt; unlike an observation, change nothing."""
+def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[LivingProcess]) -> ListedAttempt:
+    """Return the state of an attempt by its folder and lock, without any change to them."""
     records = AttemptRecords()
     records.read(folder.records)
     is_supervised = has_living_supervisor(folder, records.began)
@@ -70,7 +68,7 @@ def _command(pid: int) -> str:
 
 
 def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[LivingProcess]:
-    """Other processes that have the mark of an attempt of this installation."""
+    """Yield the other processes that have the mark of an attempt of this installation."""
     for pid in _numbers(Path("/proc")):
         if pid == os.getpid():
             continue
@@ -82,7 +80,7 @@ def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Livin
 
 
 def _find_named(root: Path, environ: list[bytes]) -> AttemptKey | None:
-    """Return the attempt that an environment names, if it is of this installation."""
+    """Return the attempt that an environment names; None if it is of another installation."""
     key = _key(marks.find_variable(environ))
     prefix = f"{root}/".encode()
     is_ours = key and (_path(root, key).exists() or any(prefix in entry for entry in environ))

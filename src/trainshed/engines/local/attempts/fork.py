@@ -16,25 +16,25 @@ from trainshed.engines.supervise.record.spec import FORK_SERVER
 
 #: A fork server answers in milliseconds once its imports are done; a suspended one never does.
 _ANSWER_S_MAX: Final = 10
-#: The same as a struct timeval for the kernel, which saves a poll before each call.
+#: The same limit as a struct timeval: the kernel applies it, which saves a poll before each call.
 _ANSWER_TIME_MAX: Final = struct.pack("ll", _ANSWER_S_MAX, 0)
 _ANSWER_BYTES_MAX: Final = 1 << 12
 
 
 class ForkServer:
-    """One process, started at the first ``fork``; not safe for several threads at once."""
+    """The fork server's process, started at the first ``fork``; not thread-safe."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
+        """Do not start the process yet."""
         self._env: Mapping[str, str] = {}
         self._channel: socket.socket | None = None
         self._pid = 0
 
     def fork(self, folder: AttemptFolder, env: Mapping[str, str]) -> Identity | None:
-        """Fork a supervisor of an attempt; end the fork server where it does not answer: None.
+        """Fork a supervisor of an attempt; if the fork server does not answer, kill it: None.
 
-        It may have forked a supervisor even so: of two for a folder only the first one runs.
-        Raises OSError where the machine has no room for another process or file.
+        The fork server may have forked a supervisor even so.  This is safe, since only the first
+        supervisor of a folder runs.  Raises OSError if the machine has too many processes or files.
         """
         try:
             channel = self._channel if env == self._env else None
@@ -49,7 +49,7 @@ class ForkServer:
         return Identity(*answer)
 
     def close(self) -> None:
-        """End the fork server; its supervisors live on."""
+        """End the fork server; its supervisors continue."""
         if self._channel is None:
             return
         self._channel.close()

@@ -17,7 +17,7 @@ _DESCRIPTORS_MAX: Final = 253
 
 
 def ask_listeners(folder: AttemptFolder) -> JobListeners | None:
-    """Return the sockets, which the caller closes; None: the supervisor sends none now."""
+    """Return the sockets, which the caller closes; None if the supervisor sends none now."""
     own_end, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sockets: list[socket.socket] = []
     try:
@@ -34,7 +34,7 @@ def ask_listeners(folder: AttemptFolder) -> JobListeners | None:
 
 
 def _send(folder: AttemptFolder, descriptor: int) -> None:
-    """Raises OSError."""
+    """Ask the supervisor to send its sockets to a descriptor.  Raises OSError."""
     message = json.dumps({"do": HAND_OVER, "key": folder.read_key()}).encode()
     rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

@@ -1,4 +1,4 @@
-"""Reads an attempt's log while it is written; a segment that was read to its end is removed."""
+"""Reads an attempt's log while the supervisor writes it; removes completely read segments."""
 
 import os
 from contextlib import suppress
@@ -11,17 +11,17 @@ _READING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LogTail:
-    """A reader of a log, with the position up to which it has read."""
+    """A reader of a log that remembers its position."""
 
     def __init__(self, folder: str) -> None:
-        """Begin with the first line; the folder need not exist."""
+        """Start at the first line; the folder need not exist yet."""
         self._folder = folder
         self._number = 0
         self._descriptor = -1
         self._rest = b""
 
     def read(self) -> list[LogLine]:
-        """Return the next lines; an empty list when all that was written is read."""
+        """Return the next lines; an empty list if there are no more lines yet."""
         log_lines: list[LogLine] = []
         while not log_lines and (data := self._read_bytes()):
             *lines, self._rest = (self._rest + data).split(b"\n")

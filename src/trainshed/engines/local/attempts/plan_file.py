@@ -1,8 +1,8 @@
-"""The plan file of an attempt: what its supervisor runs here, and what its preparer reads.
+"""The plan file of an attempt, which its supervisor and its preparer read.
 
-The engine composes the replicas of attempts that need no preparation, the preparer those of all
-others.  The file is JSON, for people and for the next release; it is private, because it contains
-the job's variables.
+The engine composes the replicas of attempts that need no preparation; the preparer composes the
+replicas of all other attempts.  The file is JSON, so that people and the next release can read it.
+It is private, because it contains the job's variables.
 """
 
 import json
@@ -45,40 +45,40 @@ if TYPE_CHECKING:
 
 
 class Preparation(NamedTuple):
-    """What a preparer reads: a plan, and the settings of this machine for it."""
+    """The preparer's part of the file: a plan, and the settings of this machine for the plan."""
 
     plan: LaunchPlan
     cache_dir: str | None = None
     """The folder of installed packages; the default one if None."""
     uses_gpus: bool = True
-    """False on a node that emulates GPUs: the machine's own are ignored."""
+    """Whether to use the machine's GPUs; False on a node that emulates GPUs."""
     runtime: Runtime | None = None
     """The container runtime of this machine."""
     gpu_alias: Mapping[str, str] = {}
-    """Which accelerators stand in for others (``model.resources.Node``)."""
+    """The stand-in of each accelerator (``model.resources.Node``)."""
     closed_gpus: Mapping[str, str] = {}
-    """By UUID: devices that the attempt must not take, and what is wrong with them."""
+    """The devices that the attempt must not use: their faults by UUID."""
     gpu_wait_s: float = 60.0
-    """How long to wait for devices that other processes hold."""
+    """The time to wait for devices that other processes hold, in seconds."""
     takes_free: bool = False
     """Whether to take the devices that are free instead of waiting for all (a local run)."""
     fake_gpus: int = 0
     """The number of fake devices to use in place of the machine's."""
     package_bytes_max: int | None = None
-    """The most that a package may unpack to; no limit if None."""
+    """The maximum size of an unpacked package; None: no limit."""
     relax_pins: bool = False
-    """Whether to install the nearest version for a pin that no Python here can have."""
+    """Whether to install the nearest version for a pin that cannot be met."""
     environments_bytes_max: int | None = None
-    """The size of all installed packages above which those that no attempt reads are removed; no
-    limit if None."""
+    """The size of all installed packages above which unused packages are removed; None: no
+    limit."""
     isolation: Isolation | None = None
-    """How programs are isolated; None in a local run."""
+    """The isolation of programs; None in a local run."""
     variables: tuple[str, ...] | None = None
-    """The server's variables that programs get (``processes.variables``); None: all."""
+    """The names of the server's variables that programs get besides the usual; None: all."""
 
 
 def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
-    """Write the file whole or not at all.  Raises OSError.
+    """Write the whole file, or leave it unchanged and raise OSError.
 
     Both parts are in one JSON object: each of the two readers ignores the fields of the other.
     """
@@ -91,14 +91,14 @@ def read(path: str) -> Preparation:
 
 
 class ReplicaSite(NamedTuple):
-    """The attempt and the machine that replicas are composed for."""
+    """The attempt and the machine for which replicas are composed."""
 
     key: AttemptKey
     folder: AttemptFolder
     env: Mapping[str, str] = os.environ
     """The environment of helpers of the replicas, such as the clients of containers."""
     variables: tuple[str, ...] | None = None
-    """The names in ``env`` that programs get besides those that all get; None: all of it."""
+    """The names in ``env`` that programs get besides the usual variables; None: all of ``env``."""
     runtime: Runtime | None = None
     """The container runtime of this machine."""
     isolation: Isolation | None = None
@@ -126,7 +126,7 @@ def site_of(
 def replicas_of(
     site: ReplicaSite, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
 ) -> tuple[ReplicaSpec, ...]:
-    """Every replica, complete.  Raises EngineFault or OSError for containers."""
+    """Compose all replicas of a plan.  Raises EngineFault or OSError for containers."""
     base = _base_env(site, plan.unset_env)
     if any(replica.container for replica in plan.replicas):
         _open_to_containers(site, plan)
@@ -201,7 +201,7 @@ def _machine_of(
 
 
 def outlines_of(site: ReplicaSite, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
-    """Return the replicas before a preparer has run: only names and limits."""
+    """Return the replicas before a preparer has run: only their names and limits."""
     return tuple(_process(site, plan, replica, (), {}) for replica in plan.replicas)
 
 
@@ -268,7 +268,7 @@ def _container(
 
 
 def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
-    """Return the runtime; where containers run as the project's user, with its UID and GID."""
+    """Return the runtime, with the UID and GID of the project's user if containers run as it."""
     owner = owner_of(site.isolation, plan)
     if site.runtime is None or site.runtime.user != USER_OF_PROJECT or owner is None:
         return site.runtime
@@ -276,16 +276,16 @@ def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
 
 
 def _open_to_containers(site: ReplicaSite, plan: LaunchPlan) -> None:
-    """Give the folders to the user that containers run as, also where isolation gave them away.
+    """Make the user of the containers the owner of the attempt's folders.
 
-    Root without capabilities cannot read the folders of other users either.
+    This is also necessary for root: without capabilities, it cannot read folders of other users.
     """
     own = make_own_folders(plan, site.folder)
     owner = owner_of(site.isolation, plan)
     if site.runtime is None or site.runtime.user == USER_OF_PROJECT:
-        return  # isolation has given it all of them
+        return  # the isolation has given the folders to the project's user
     if site.runtime.user is not None:
-        folders = (*own, *(here for here, _ in plan.binds))
+        folders = (*own, *(source for source, _ in plan.binds))
         hand_over(folders, site.runtime.user, before=owner and owner.uid)
     elif owner is not None:
         hand_over(own, "0:0", before=owner.uid)

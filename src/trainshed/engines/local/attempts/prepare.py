@@ -1,13 +1,13 @@
 """Prepares an attempt: installs its packages, leases its devices.
 
-This is a child of the supervisor, because the supervisor should not keep what it imports in memory
-for days.  What it prints are notes for the job's log.  Its answer goes through descriptor 3: one
-JSON object, with the locks of the devices and of the packages attached; the supervisor holds them
-from then on, and its end frees them.
+The preparer is a child of the supervisor, so that its imported modules do not stay in the
+supervisor's memory for days.  It prints notes for the job's log.  It sends its answer through
+descriptor 3: one JSON object, with the locks of the devices and of the packages attached.  From
+then on the supervisor holds the locks, and its end frees them.
 
 ``python -P -m trainshed.engines.local.attempts.prepare`` ends with 0, with ``HELD`` where other
-processes hold the devices (the machine is at fault, not the job), or with 1 where the job cannot be
-prepared.  The last line on stderr says why.
+processes hold the devices (not a fault of the job), or with 1 where the job cannot be prepared.
+The last line on stderr is the reason.
 """
 
 import os
@@ -43,7 +43,7 @@ from trainshed.model.faults import EngineFault
 
 
 def main() -> int:
-    """Prepare the attempt whose folder was requested."""
+    """Prepare the attempt whose folder the supervisor has sent; return the exit status."""
     folder = AttemptFolder(take_request())
     try:
         _prepare(folder)

@@ -1,4 +1,4 @@
-"""Decides what is proven of an attempt on this machine: a pure function from facts to a decision.
+"""Decides the state of an attempt on this machine: a pure function from facts to a decision.
 
 ``attempt.TrackedAttempt`` reads the facts and performs the decision.
 """
@@ -9,43 +9,44 @@ from typing import Final
 
 from trainshed.engines.supervise.record.folder import Order
 
-#: A supervisor that has not begun after this time, and was started by another server, is given up.
+#: Seconds after which a supervisor that another server started, and that has not begun, counts as
+#: lost.
 BEGIN_S_MAX: Final = 60.0
-#: How much longer than its grace a supervisor may stand still before it is killed.
+#: Seconds after its grace period until a suspended supervisor is killed.
 SUSPENDED_S_MAX: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFacts:
-    """What one observation has read, as far as it is needed."""
+    """The facts about an attempt that one observation has read."""
 
     has_ended: bool = False
     """Whether its records contain an end."""
     lives: bool = False
     """Whether its supervisor lives."""
     suspended_s: float | None = None
-    """How long the supervisor is suspended though it was ordered to end; None: it is not."""
+    """Seconds for which the supervisor is suspended after an order to end; None: it is not."""
     order: Order | None = None
     was_begun: bool = False
-    """Whether a supervisor has begun, or has taken the lock and was about to."""
+    """Whether a supervisor has begun, or has locked the folder to begin."""
     has_decided: bool = False
-    """Whether its records contain how it is to end."""
+    """Whether its records contain the decision about its end."""
     is_clean: bool | None = None
-    """Whether no process that its supervisor left lives; None: not searched yet."""
+    """Whether no leftover process of its supervisor runs; None: not searched yet."""
     has_plan: bool = False
     was_ours: bool = False
-    """Whether this process has started the supervisor, and so knows that it has ended."""
+    """Whether this process has started the supervisor, and so notices its end."""
     waited_s: float = 0.0
     """Seconds since this process first read a plan that no supervisor has taken."""
 
 
 class LocalDecision(enum.Enum):
-    """What to report of an attempt, or what to do first."""
+    """The state of an attempt to report, or an action that must come first."""
 
     RECORDED = "RECORDED"
     """Report its records."""
     KILL = "KILL"
-    """Kill its supervisor, which obeys no order; report its records until it has ended."""
+    """Kill its supervisor, which ignores its order; report its records until it has ended."""
     SWEEP = "SWEEP"
     """End the processes that its supervisor left, and decide again."""
     UNKNOWN = "UNKNOWN"
@@ -54,13 +55,13 @@ class LocalDecision(enum.Enum):
     """Its supervisor was killed."""
     NEVER_BEGAN = "NEVER_BEGAN"
     STOPPED_EARLY = "STOPPED_EARLY"
-    """It was ordered to end before it began."""
+    """The attempt was ordered to end before it began."""
     GIVE_UP = "GIVE_UP"
-    """Forbid its supervisor to begin; the next observation reports that it never began."""
+    """Prevent the start of its supervisor; the next observation reports NEVER_BEGAN."""
 
 
 def what_is_proven(facts: LocalFacts) -> LocalDecision:
-    """Decide what to report of an attempt now."""
+    """Decide which state of an attempt to report, or which action must come first."""
     if facts.has_ended:
         return LocalDecision.RECORDED
     if facts.lives:
@@ -75,7 +76,7 @@ def _obeys_no_order(facts: LocalFacts) -> bool:
 
 
 def _judge_remains(facts: LocalFacts) -> LocalDecision:
-    """Decide for a supervisor that has ended and recorded no end."""
+    """Decide for a supervisor that has ended without a record of the end."""
     if facts.is_clean is None:
         return LocalDecision.SWEEP
     if not facts.is_clean:

@@ -1,6 +1,6 @@
 """Starts the supervisor of an attempt: writes its plan file, then makes the process.
 
-Most attempts need no preparation, and their spec is complete.  For the others a child of the
+Most attempts need no preparation, and their spec is complete.  For other attempts, a child of the
 supervisor (``prepare``) installs packages, leases devices and completes the spec.
 A supervisor outlives its server.  Its environment has no secrets, since the programs of users can
 read it.
@@ -42,7 +42,7 @@ class Started(NamedTuple):
 
     pid: int
     forked: Identity | None = None
-    """Set for a supervisor that is not a child of this process: another process may get its pid."""
+    """Set if the supervisor is not a child of this process: then its pid may be reused."""
 
 
 def _not_forked(_folder: AttemptFolder, _env: Mapping[str, str]) -> Identity | None:
@@ -53,13 +53,13 @@ class AttemptStarter(NamedTuple):
     """Starts attempts on this machine."""
 
     devices: Sequence[GpuDevice]
-    """The machine's GPUs; none where GPUs are emulated."""
+    """The machine's GPUs; empty if GPUs are emulated."""
     hang: HangRule
     grace_s: float = GRACE_S
-    """How long processes that are left when the job is over may take to end."""
+    """The time that processes get to end after their job is over, in seconds."""
     log: LogRule = LogRule()
     fork: Callable[[AttemptFolder, Mapping[str, str]], Identity | None] = _not_forked
-    """Asks a fork server for the supervisor; where it returns None, this process starts it."""
+    """Forks a supervisor with a fork server; if it returns None, this process starts one."""
 
     def begin(
         self,
@@ -70,8 +70,8 @@ class AttemptStarter(NamedTuple):
     ) -> Started:
         """Start a supervisor.  Raises OSError or EngineFault.
 
-        ``tether`` is a socket to the command that the supervisor ends with; its programs get the
-        whole environment of this process.
+        ``tether`` is a socket to a command; the supervisor ends together with that command, and its
+        programs get the whole environment of this process.
         """
         env = _environment(preparation) if tether is None else dict(os.environ)
         site = plan_file.site_of(preparation, key, folder, env)
@@ -107,18 +107,18 @@ class AttemptStarter(NamedTuple):
 
 
 def needs_preparer(plan: LaunchPlan) -> bool:
-    """Return whether the job needs packages, an interpreter that is to be searched, or devices.
+    """Return whether the job needs packages, devices, or a search for its interpreter.
 
-    A job that asks for devices needs the preparer also where the machine seems to have none: the
-    preparer waits for them, and the job never begins without.
+    A job that requests devices needs the preparer also if the machine seems to have none: the
+    preparer waits for the devices, and the job never begins without them.
     """
     return needs_packages(plan) or any(replica.gpu_count for replica in plan.replicas)
 
 
-#: Signals that have their default effect in a supervisor, also where its parent ignores them.
+#: Signals that have their default effect in a supervisor, also if its parent ignores them.
 _DEFAULT: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD)
 
-#: Flags of Python with which only the standard library and our own source can be imported.
+#: Flags of Python with which only the standard library and Trainshed can be imported.
 _FLAGS: Final = ("-I", "-S", "-c")
 _CODE: Final = (
     "import sys; sys.path.append(sys.argv[1])\n"
@@ -128,14 +128,14 @@ _CODE: Final = (
 
 
 def _environment(preparation: Preparation) -> dict[str, str]:
-    """Return the environment of the supervisor, from which its helpers and replicas get theirs."""
+    """Return the environment of the supervisor, which its helpers and replicas inherit in part."""
     if preparation.variables is None:
         return variables.without_secrets(os.environ)
     return variables.select_for_helpers(os.environ, preparation.variables)
 
 
 def supervisor_argv(role: str) -> tuple[str, ...]:
-    """Return the command of a supervisor or of a fork server; ``role`` says which."""
+    """Return the command of a supervisor or of a fork server, by ``role``."""
     source = str(Path(trainshed.__file__).parent.parent)
     return (sys.executable, *_FLAGS, _CODE, source, role)
 
@@ -146,7 +146,7 @@ def spawn(
     """Start a process in a session of its own; return its pid.  Raises OSError.
 
     ``output`` is the file for its stdout and stderr; the stderr of this process if None.
-    ``tether`` is a socket to the command that it ends with (``supervise.record.tether``).
+    ``tether`` is a socket to a command with which the process ends (``supervise.record.tether``).
     """
     empty_stdin = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     append = os.O_WRONLY | os.O_APPEND | os.O_CREAT

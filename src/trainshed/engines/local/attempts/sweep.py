@@ -1,4 +1,4 @@
-"""Ends the processes that killed supervisors left, in a thread, because that may take seconds.
+"""Ends the leftover processes of killed supervisors, in a thread, because it may take seconds.
 
 An attempt counts as clean only after a search found no process of it.
 """
@@ -21,17 +21,17 @@ from trainshed.model.attempt import AttemptKey
 
 _LOG = logging.getLogger(__name__)
 
-#: How long ``close`` waits for the thread, which is a daemon.
+#: Seconds that ``close`` waits for the thread, which is a daemon.
 _CLOSE_S_MAX: Final = 2.0
 
 _Task = tuple[AttemptKey, Began, AttemptFolder]
 
 
 class Sweeper:
-    """One thread that sweeps attempt after attempt; it starts with the first one."""
+    """One thread that ends the leftovers of attempts; it starts with the first attempt."""
 
     def __init__(self, runtime: Runtime | None, env: Mapping[str, str]) -> None:
-        """``runtime`` lists and removes containers; ``env`` is its command's environment."""
+        """``runtime`` lists and removes containers; ``env`` is the environment of its commands."""
         self._runtime = runtime
         self._env = env
         self._lock = threading.Condition()
@@ -43,9 +43,10 @@ class Sweeper:
     def is_clean(
         self, key: AttemptKey, began: Began | None, folder: AttemptFolder, wait_s: float = 0.0
     ) -> bool:
-        """Whether no process of an attempt without a supervisor lives; False: not yet, or unknown.
+        """Return whether no process runs of an attempt without a supervisor; False: not known yet.
 
-        After False, call it again later; ``wait_s`` is how long this call may wait.
+        After False, the caller calls again later.  ``wait_s``: how long this call may wait, in
+        seconds.
         """
         if began is None or began.boot_id != identity.boot_id():
             return True
@@ -63,7 +64,7 @@ class Sweeper:
             self._clean.discard(key)
 
     def close(self) -> None:
-        """End the thread, at the latest after the sweep that it is in."""
+        """End the thread after its current sweep; wait for it at most two seconds."""
         if self._thread is not None:
             self._tasks.put(None)
             self._thread.join(_CLOSE_S_MAX)
@@ -99,9 +100,10 @@ class Sweeper:
         return not remaining
 
     def _runtime_of(self, folder: AttemptFolder) -> Runtime | None:
-        """Return the runtime of the attempt's containers; it may not be the server's.
+        """Return the runtime of the attempt's containers, which may differ from the server's.
 
-        The launch plan says which; the supervisor's spec may have only outlines of its replicas.
+        This reads the launch plan, since the supervisor's spec may have only outlines of its
+        replicas.  None: no replica is a container.
         """
         try:
             preparation = plan_file.read(folder.plan)
@@ -109,5 +111,6 @@ class Sweeper:
             return self._runtime
         if all(replica.container is None for replica in preparation.plan.replicas):
             return None
-        now, then = self._runtime, preparation.runtime
-        return now if then is None or (now is not None and now.name == then.name) else then
+        current, planned = self._runtime, preparation.runtime
+        is_same = current is not None and planned is not None and current.name == planned.name
+        return current if planned is None or is_same else planned

@@ -1,5 +1,5 @@
-"""Replicas in containers: which runtime there is, and the command that it is given.
+"""Replicas in containers: finds a container runtime and composes its commands.
 
-A runtime is another program of the machine that is called by its command line: no library of it is
-needed, and docker, podman and apptainer differ in a page of flags.
+A runtime is a program of the machine, which is called by its command line.  So Trainshed needs no
+library of it, and docker, podman and apptainer differ only in some flags.
 """

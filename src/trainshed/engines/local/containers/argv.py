@@ -1,8 +1,8 @@
 """Describes one replica's container, and composes the command lines of the runtimes.
 
-Docker's and podman's ``run`` stays in the foreground: it passes the container's output and signals
-on and ends with its exit status.  Values of the job stand after ``--`` or after an equals sign, so
-that an image named ``--privileged`` is an image that does not exist.
+Docker's and podman's ``run`` stays in the foreground: it forwards the container's output and
+signals, and ends with the container's exit status.  Values of the job stand after ``--`` or after
+an equals sign, so that an image named ``--privileged`` is an image that does not exist.
 """
 
 import os
@@ -15,10 +15,11 @@ from trainshed.model.launch_plan import ContainerPlan
 
 _MIB: Final = 1 << 20
 SHM_BYTES_MIN: Final = 64 * _MIB
-#: The replica's memory divided by this: as Linux does for the /dev/shm of a machine.
+#: The size of /dev/shm is the replica's memory divided by this number, as Linux does for a machine.
 _SHM_SHARE: Final = 2
 
-#: Threads count too: data loaders on a large machine have thousands, a fork bomb has more.
+#: The maximum number of processes and threads: data loaders on a large machine have thousands, a
+#: fork bomb has more.
 PROCESSES_MAX: Final = 32_768
 
 
@@ -27,28 +28,28 @@ class ContainerSpec(NamedTuple):
 
     name: str
     mark: str
-    """UID/ATTEMPT, by which leftover containers are found."""
+    """UID/ATTEMPT, the label by which the engine finds leftover containers."""
     plan: ContainerPlan
     env: Mapping[str, str]
     shm_bytes: int
     home: str
-    """A folder of the replica's user, also inside."""
+    """The home of the replica's user: a folder with the same path on the machine and inside."""
     hosts: tuple[tuple[str, str], ...] = ()
-    """(address, name)."""
+    """The (address, name) pairs for the hosts file."""
     binds: tuple[Bind, ...] = ()
     devices: tuple[str, ...] = ()
-    """UUIDs of its GPUs."""
+    """The UUIDs of the replica's GPUs."""
     memory_bytes: int | None = None
     cpus: float | None = None
     processes_max: int = PROCESSES_MAX
     has_peers: bool = False
-    """Whether other replicas of its job must reach it."""
+    """Whether other replicas of the job must reach the container."""
 
 
 def shm_bytes(memory_bytes: int | None, machine_bytes: int, replicas: int) -> int:
     """Return the size of /dev/shm: half of the replica's memory.
 
-    The default of runtimes is 64 MiB, on which data loaders with several workers die of SIGBUS.
+    The default of runtimes is 64 MiB, with which data loaders with several workers die of SIGBUS.
     The size is a limit and reserves nothing; replicas without a memory limit share the machine's
     memory evenly.
     """
@@ -66,7 +67,7 @@ _TEMPORARY: Final = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - the container's
 def docker_run(
     runtime: Runtime, spec: ContainerSpec, variables: tuple[str, ...], *, euid: int | None = None
 ) -> tuple[str, ...]:
-    """Compose the command line of ``run``; ``variables`` are the flags for variables."""
+    """Compose the command line of docker or podman; ``variables`` are the flags for variables."""
     return (
         *(runtime.program, "run", "--rm", "--pull", "missing"),
         *("--name", spec.name, "--label", f"{LABEL}={spec.mark}"),
@@ -81,7 +82,7 @@ def docker_run(
 
 
 def docker_started(plan: ContainerPlan) -> Iterator[str]:
-    """Yield the image and its program: a command replaces ENTRYPOINT and CMD, args only CMD."""
+    """Yield the arguments for the image: a command replaces ENTRYPOINT and CMD, args only CMD."""
     if plan.command:
         yield f"--entrypoint={plan.command[0]}"
     yield "--"
@@ -105,7 +106,7 @@ done"""
 
 
 def empty_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
-    """Compose the command that removes an attempt's containers, until none is listed."""
+    """Compose the command that removes an attempt's containers until the runtime lists none."""
     return ("/bin/sh", "-c", _REMOVE_ALL, "sh", runtime.program, f"label={LABEL}={mark}")
 
 
@@ -127,7 +128,7 @@ def inspect_argv(runtime: Runtime, containers: Iterable[str]) -> tuple[str, ...]
 
 
 def _host_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
-    """Replicas share the host's network, as processes do, so that ports in TF_CONFIG are valid."""
+    """Yield flags for network, memory and names: replicas share the host's network and ports."""
     if runtime.has_init:
         yield "--init"  # a program that runs as process 1 ignores SIGTERM by default
     if spec.has_peers or not runtime.is_isolated:
@@ -143,10 +144,10 @@ def _host_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
 
 
 def _isolation_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
-    """Flags for what Kubernetes' Pod Security calls ``restricted``, and for a read-only image.
+    """Yield flags for the level ``restricted`` of Kubernetes' Pod Security, and a read-only image.
 
-    Without a flag for the network a container has one of its own, from which it reaches neither
-    the server's loopback nor the ports of other jobs.
+    Without a flag for the network, a container has its own network.  From it, the container reaches
+    neither the server's loopback nor the ports of other jobs.
     """
     if runtime.is_isolated:
         yield from ("--cap-drop", "ALL", "--pids-limit", str(spec.processes_max))

@@ -16,7 +16,7 @@ _ADDRESS: Final = slice(20, 24)
 
 
 def bridge_address(runtime: Runtime | None) -> str | None:
-    """Return the machine's address on the runtime's default network; None without one."""
+    """Return the machine's address on the runtime's default network; None if there is none."""
     interface = _INTERFACES.get(runtime.name) if runtime else None
     if interface is None:
         return None

@@ -1,7 +1,7 @@
 """Finds a container runtime that works, and lists and removes the containers of attempts.
 
-An installed command proves little: many machines have a docker client without its daemon.  So each
-runtime gets a command that only a working one can answer.
+An installed command proves little: many machines have a docker client without its daemon.  So this
+module runs a command that only a working runtime can answer.
 """
 
 import json
@@ -37,15 +37,15 @@ from trainshed.engines.local.containers.argv import (
 #: A daemon that takes longer to answer counts as not working.
 _DETECT_S_MAX: Final = 5.0
 _ROOT: Final = 0
-#: Where podman looks for the first process of containers, besides the PATH.
+#: Paths outside of PATH where podman finds its init program for containers.
 _PODMAN_INITS: Final = ("/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit")
 
-#: Runs a command and gives its exit status and stdout, or raises OSError or TimeoutExpired.
+#: Runs a command; returns its exit status and stdout, or raises OSError or TimeoutExpired.
 Ask = Callable[[tuple[str, ...]], tuple[int, str]]
 
 
 class _UnusableError(Exception):
-    """An installed runtime cannot be used; the text follows its name in a sentence."""
+    """An installed runtime cannot be used; the text continues a sentence after the name."""
 
 
 def find(
@@ -58,8 +58,8 @@ def find(
 ) -> RuntimeChoice:
     """Return the requested runtime, or with ``auto`` the first that works.
 
-    ``user`` is UID[:GID], ``image``, or None: the server's own where that is not root, else
-    ``UNPRIVILEGED``.
+    ``user`` is UID[:GID], ``image``, or None: the server's user, or ``UNPRIVILEGED`` if the server
+    is root.
     """
     if requested == NO_RUNTIME:
         return NONE
@@ -134,7 +134,7 @@ def _read_word(ask: Ask, *command: str) -> str:
 
 
 def _read_output(ask: Ask, command: tuple[str, ...], failure: str) -> str:
-    """What a command prints.  Raises _UnusableError if it fails, prints nothing, or hangs."""
+    """Return a command's output.  Raises _UnusableError if it fails, prints nothing, or hangs."""
     try:
         status, answer = ask(command)
     except (OSError, subprocess.SubprocessError):
@@ -163,8 +163,8 @@ ANSWER_S_MAX: Final = 30.0
 def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:
     """Kill and remove every container of an attempt (UID/ATTEMPT); return those that are left.
 
-    Blocks until the runtime has done it.  Raises OSError or subprocess.SubprocessError where the
-    runtime does not answer: nothing is known then.
+    Blocks until the runtime has removed them.  Raises OSError or subprocess.SubprocessError if the
+    runtime does not answer.
     """
     if runtime.name in CHILDREN_OF_CLIENT:
         return []  # they died with their client, or have the mark in their environment
@@ -174,15 +174,15 @@ def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> l
 
 
 def first_processes(runtime: Runtime, environ: Mapping[str, str]) -> dict[int, str]:
-    """Return the first process of every container of an attempt that runs, and its UID/ATTEMPT.
+    """Return UID/ATTEMPT by the first process of each running container, for all attempts.
 
-    Raises OSError or subprocess.SubprocessError where the runtime does not answer.
+    Raises OSError or subprocess.SubprocessError if the runtime does not answer.
     """
     running = _run(running_argv(runtime), environ, _DETECT_S_MAX)
     running.check_returncode()
     if not running.stdout.split():
         return {}
-    # a container that ends meanwhile makes it fail, but the others still have their lines
+    # a container that ends meanwhile makes the command fail, but it still prints the other lines
     inspected = _run(inspect_argv(runtime, running.stdout.split()), environ, _DETECT_S_MAX)
     lines = (line.split() for line in inspected.stdout.splitlines())
     return {int(words[0]): words[1] for words in lines if len(words) == 2 and words[0] != "0"}  # noqa: PLR2004 - a pid, a mark

@@ -26,7 +26,7 @@ class ContainerRoots:
     """The first processes of the containers of attempts, by pid."""
 
     def __init__(self, runtime: Runtime | None, environ: Mapping[str, str]) -> None:
-        """List nothing yet; ``environ`` is the environment of the runtime's command."""
+        """Do not call the runtime yet; ``environ`` is the environment of its commands."""
         is_needed = runtime is not None and runtime.name not in CHILDREN_OF_CLIENT
         self._runtime = runtime if is_needed else None
         self._environ = environ
@@ -36,14 +36,14 @@ class ContainerRoots:
         self._roots: dict[Identity, AttemptKey] = {}
 
     def read_cached(self) -> dict[int, AttemptKey]:
-        """Return the processes of the last list that still live, without calling the runtime."""
+        """Return the processes of the last list that still run; does not call the runtime."""
         return {root.pid: key for root, key in self._roots.items() if is_alive(root)}
 
     def refresh(self) -> dict[int, AttemptKey]:
-        """Return the processes that live now.  Blocks for some seconds at most.
+        """Return the processes that run now.  Blocks for some seconds at most.
 
-        Raises OSError if the runtime does not answer: a process that is not in the list may then
-        belong to a job, and has to repeat its request.
+        Raises OSError if the runtime does not answer.  Then a process that is not in the list may
+        be of a job, and must repeat its request.
         """
         with self._lock:
             if self._runtime and time.monotonic() - self._listed_s > _LIST_PAUSE_S:

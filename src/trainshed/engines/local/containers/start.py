@@ -34,13 +34,13 @@ class AttemptSetup(NamedTuple):
     mark: str
     """UID/ATTEMPT."""
     files: str
-    """A private folder for the files that runtimes read variables from."""
+    """A private folder for the files from which runtimes read variables."""
     work: str
     """The attempt's folder to write to: the home of its containers."""
     replicas: int
-    """How many replicas share the machine's memory."""
+    """The number of replicas that share the machine's memory."""
     hosts: tuple[tuple[str, str], ...] = ()
-    """(address, name)."""
+    """The (address, name) pairs for the hosts file."""
     binds: tuple[tuple[str, str], ...] = ()
     """(folder on the machine, folder in the container), as in a launch plan."""
     shown: tuple[str, ...] = ()
@@ -50,17 +50,20 @@ class AttemptSetup(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The command that runs a replica's container, and how to remove the container."""
+    """The command that runs a replica's container, and the commands that remove containers."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     """The whole environment of the command; the container has its own."""
     cleanup: tuple[tuple[str, ...], ...] = ()
-    """Commands that remove the attempt's containers, also after every client has ended: they run
-    before the end of the attempt is recorded.  All replicas have the same, which runs once."""
+    """Commands that remove the attempt's containers, also after every client has ended.
+
+    They run once, before the end of the attempt is recorded; all replicas have the same."""
     is_process: bool = False
-    """Whether the container's processes are children of ``argv``: then the supervisor's limits,
-    host names and binds apply to them.  Otherwise ``argv`` contains these."""
+    """Whether the container's processes are children of the command ``argv``.
+
+    Then the supervisor's limits, host names and binds apply to them.  Otherwise ``argv`` has the
+    limits, host names and binds."""
 
 
 def replica_start(  # noqa: PLR0913 - a replica, and what was chosen for it
@@ -74,12 +77,13 @@ def replica_start(  # noqa: PLR0913 - a replica, and what was chosen for it
 ) -> Start:
     """Compose the command of a replica's container; write the file with its variables.
 
-    ``env`` has the container's variables: the plan's, the attempt's and those of the devices, and
-    none of the machine's.  Raises EngineFault without a runtime, OSError if
-    the file cannot be written.
+    ``env`` has the container's variables, of the plan, the attempt and the devices, and none of the
+    machine's.  Raises EngineFault without a runtime, OSError if the file cannot be written.
     """
     if runtime is None:
-        raise EngineFault("the job's image needs a container runtime, which is no longer available")
+        raise EngineFault(
+            "the job's image needs a container runtime, and this machine has none now; install one"
+        )
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
     user_env = _user_env(runtime, setup)
@@ -103,21 +107,21 @@ def replica_start(  # noqa: PLR0913 - a replica, and what was chosen for it
 
 
 def container_name(mark: str, task_name: str) -> str:
-    """``ts-1234-2-workerpool0-0``: a fixed name, so that any server can remove the container."""
+    """Return a name such as ``ts-1234-2-workerpool0-0``, with which any server can remove it."""
     return f"ts-{mark.replace('/', '-')}-{_NAME.sub('-', task_name)}"
 
 
 def _user_env(runtime: Runtime, setup: AttemptSetup) -> dict[str, str]:
-    """Return variables with a name and a home, since the image does not know the user."""
+    """Return variables with the user's name and home, which the image does not have."""
     if runtime.user is None:
         return {}
     return {"HOME": setup.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
 
 
 def _bind_passwd(runtime: Runtime, replica: ReplicaPlan, setup: AttemptSetup) -> Iterator[Bind]:
-    """Mount an ``/etc/passwd`` with the container's user, which only Docker leaves out.
+    """Yield a mount of an ``/etc/passwd`` with the container's user, which only Docker omits.
 
-    It drops the image's own users except root: the container cannot run as any of them.
+    The file has no users of the image except root: the container cannot run as any of them.
     """
     if runtime.name != DOCKER or runtime.user is None:
         return
@@ -160,9 +164,9 @@ def _binds(setup: AttemptSetup) -> Iterator[Bind]:
         yield Bind(path, path)
     for path in setup.reads:
         yield Bind(path, path, is_read_only=True)
-    for here, there in setup.binds:
-        yield Bind(here, there)
-        yield Bind(here, here)
+    for source, target in setup.binds:
+        yield Bind(source, target)
+        yield Bind(source, source)
 
 
 def _write_file(folder: str, task_name: str, text: str) -> str:
@@ -178,11 +182,11 @@ def _make_path(folder: str, name: str) -> Path:
 
 
 def hand_over(folders: Iterable[str], user: str | None, *, before: int | None = None) -> None:
-    """Give root's folders, and the folders below, to ``UID:GID``; links are not followed.
+    """Make ``UID:GID`` the owner of root's folders and subfolders; links are not followed.
 
-    Folders of the user ``before`` are given too.  Does nothing if the server is not root, or if
-    containers run as the user of their image.  Raises OSError; a folder that is removed meanwhile
-    is skipped.
+    The owner of folders of the user ``before`` is changed too.  Does nothing if the server is not
+    root, or if containers run as the user of their image.  Raises OSError; a folder that is removed
+    meanwhile is skipped.
     """
     if user is None or os.geteuid() != _ROOT:
         return

@@ -1,8 +1,8 @@
 """Gives the variables of a replica to its container, unchanged and hidden from other users.
 
-docker and podman read them from a private file, a line each.  A value that does not fit on a line
-goes through the environment of the command, or, if the command itself might read that variable,
-into its arguments.  ``engines.apptainer`` does the same for apptainer.
+docker and podman read the variables from a private file, one on each line.  A value that does not
+fit on a line goes into the environment of the command or, if the command itself might read that
+variable, into its arguments.  ``engines.apptainer`` does the same for apptainer.
 
 The command runs as the server's user: a job that could set LD_PRELOAD or DOCKER_HOST there would
 run as the server.
@@ -32,17 +32,17 @@ _LINE_BYTES_MAX: Final = 60_000
 
 
 class DockerVariables(NamedTuple):
-    """The variables by the way they are given; ``flags`` stand before the image."""
+    """The variables in a file, in flags and in the command's environment."""
 
     file: str
     """The text of the env file."""
     flags: tuple[str, ...]
     process: Mapping[str, str]
-    """Variables of the command's own environment, for the names in ``flags``."""
+    """Variables of the command's own environment; ``flags`` contains their names."""
 
 
 def for_docker(env: Mapping[str, str]) -> DockerVariables:
-    """Choose the way for each variable."""
+    """Choose the file, a flag or the environment for each variable."""
     lines, flags, process = [], [], {}
     for name, value in env.items():
         if _fits_a_line(name, value):
@@ -56,7 +56,10 @@ def for_docker(env: Mapping[str, str]) -> DockerVariables:
 
 
 def _fits_a_line(name: str, value: str) -> bool:
-    """Some versions of podman strip quotes, a line break ends a value, and the file is UTF-8."""
+    """Return whether a value can be in the env file, which is UTF-8.
+
+    Some versions of podman strip quotes, and a line break ends a value.
+    """
     if value[:1] in {'"', "'"} or any(c in value for c in "\r\n"):
         return False
     try:
