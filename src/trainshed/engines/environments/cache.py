@@ -141,10 +141,10 @@ def _install_once(
         _remove(partial)  # left by an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
-            place = uv.UvContext(partial, builder)
-            install(environment, python, place, note, **how)
-            _take_back(builder, place.target)
-            place.target.rename(home)
+            context = uv.UvContext(partial, builder)
+            install(environment, python, context, note, **how)
+            _take_back(builder, context.target)
+            context.target.rename(home)
             _check_is_folder(home)
             (home / ".lock").unlink(missing_ok=True)  # uv's lock file
             with prune.use(home) as used:

@@ -30,13 +30,13 @@ _ENTERED, _READABLE = 0o755, 0o644
 def install(  # noqa: PLR0913 - the parts of an install
     environment: Environment,
     interpreter: Interpreter,
-    place: UvContext,
+    context: UvContext,
     note: Callable[[str], None],
     *,
     bytes_max: int | None = None,
     relaxes: bool = False,
 ) -> None:
-    """Install the packages into the target folder of ``place``.
+    """Install the packages into the target folder of ``context``.
 
     ``relaxes``: install the nearest version for a pin that the interpreter cannot have.
 
@@ -45,23 +45,23 @@ def install(  # noqa: PLR0913 - the parts of an install
     """
     names = [Path(package).name for package in environment.packages]
     note(f"installing {', '.join([*names, *environment.requirements])} (kept for the next time)")
-    place.wheels.mkdir()
-    place.wheels.chmod(_ENTERED)
+    context.wheels.mkdir()
+    context.wheels.chmod(_ENTERED)
     wheels = [
-        _wheel(Path(package), interpreter, place, f"package-{number}",
+        _wheel(Path(package), interpreter, context, f"package-{number}",
                ignored=environment.ignored, bytes_max=bytes_max)
         for number, package in enumerate(environment.packages)
     ]  # fmt: skip
     for wheel in wheels:
         check_wheel(wheel, bytes_max)
-    plan = Plan(environment.requirements, wheels, interpreter, place, note if relaxes else None)
-    place.target.mkdir(mode=0o700, parents=True)
-    while _needs_retry(plan, wheels, interpreter.path, place, note):
+    plan = Plan(environment.requirements, wheels, interpreter, context, note if relaxes else None)
+    context.target.mkdir(mode=0o700, parents=True)
+    while _needs_retry(plan, wheels, interpreter.path, context, note):
         pass  # the next try relaxes another pin
 
 
 def _needs_retry(
-    plan: Plan, wheels: Sequence[Path], python: str, place: UvContext, note: Callable[[str], None]
+    plan: Plan, wheels: Sequence[Path], python: str, context: UvContext, note: Callable[[str], None]
 ) -> bool:
     """Try to install; return whether to retry.  Raises EngineFault if a retry cannot help."""
     lacking = plan.lacking()
@@ -70,8 +70,8 @@ def _needs_retry(
     if lacking:
         note(f"also installing what {python} lacks: {', '.join(lacking)}")
     words = ["pip", "install", "--quiet", "--no-deps", "--python", python]
-    words += ["--target", str(place.target), *map(str, wheels), *lacking]
-    answer = uv.ask(words, place, place.target.parent)
+    words += ["--target", str(context.target), *map(str, wheels), *lacking]
+    answer = uv.ask(words, context, context.target.parent)
     if plan.relaxes(answer):
         return True
     plan.check(answer, "cannot install the packages")
@@ -81,26 +81,26 @@ def _needs_retry(
 def _wheel(  # noqa: PLR0913 - one package, and where it is built
     package: Path,
     interpreter: Interpreter,
-    place: UvContext,
+    context: UvContext,
     name: str,
     *,
     ignored: Sequence[str],
     bytes_max: int | None,
 ) -> Path:
-    (place.wheels / name).mkdir()
-    (place.wheels / name).chmod(_ENTERED)
+    (context.wheels / name).mkdir()
+    (context.wheels / name).chmod(_ENTERED)
     if package.suffix == _WHEEL:
         with package.open("rb") as file:
-            return _copy_wheel(file, place.wheels / name / package.name, bytes_max)
-    work = place.work / name
+            return _copy_wheel(file, context.wheels / name / package.name, bytes_max)
+    work = context.work / name
     work.mkdir()
     tree = content.source_tree(package, work, ignored, bytes_max=bytes_max)
     isolation = interpreter.builds and content.builds_with_setuptools(tree)
     arguments = ["build", "--wheel", "--python", interpreter.path, "--out-dir", str(work / "out")]
-    answer = uv.ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)], place, work)
-    uv.check(answer, f"the package {package.name} does not build", place)
+    answer = uv.ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)], context, work)
+    uv.check(answer, f"the package {package.name} does not build", context)
     with _open_built_wheel(work, package.name) as (file, wheel):
-        return _copy_wheel(file, place.wheels / name / wheel, bytes_max)
+        return _copy_wheel(file, context.wheels / name / wheel, bytes_max)
 
 
 @contextmanager

@@ -51,9 +51,9 @@ def pinned(requirements: Iterable[str], wheels: Sequence[Path]) -> Pins:
 
 
 def unmet(pins: Pins, index: Index) -> Iterator[Unmet]:
-    """Yield the pins that need another version: without a wheel for this interpreter.
+    """Yield the pins without a wheel for this interpreter, each with the nearest other version.
 
-    A version whose source has no compiled code is built instead.
+    Skips a pin whose source has no compiled code: uv builds this source.
     """
     if not pins:
         return

@@ -1,6 +1,6 @@
 """Plans which packages to install for a job, and which versions replace pins that cannot be met.
 
-With ``relax_pins``, a pin without a version for this Python is relaxed before anything is built,
+With ``relax_pins``, a pin without a version for this Python is relaxed before uv builds a package,
 since resolving a source that compiles takes minutes.  A source that does not build is relaxed
 afterwards.
 """
@@ -40,20 +40,20 @@ class Plan:
         requirements: Sequence[str],
         wheels: Sequence[Path],
         interpreter: Interpreter,
-        place: UvContext,
+        context: UvContext,
         relaxed: Callable[[str], None] | None,
     ) -> None:
         """``relaxed`` gets a note for each relaxed pin; None: pins are not relaxed."""
         self._requirements = (*map(str, wheels), *requirements)
         self._wheels = wheels
         self._interpreter = interpreter
-        self._place = place
+        self._context = context
         self._relaxed = relaxed
         self._pins = pins.pinned(requirements, wheels)
         self._instead: dict[str, str] = {}
-        self._step = place.work / "plan"
+        self._step = context.work / "plan"
         self._step.mkdir()
-        self._index = Index(interpreter.path, self._ask, place.wheels)
+        self._index = Index(interpreter.path, self._ask, context.wheels)
 
     def lacking(self) -> tuple[str, ...]:
         """Return the packages to install besides the wheels.  Raises EngineFault."""
@@ -75,9 +75,9 @@ class Plan:
         return unmet is not None
 
     def check(self, answer: UvResult, failure: str) -> None:
-        """Raise EngineFault for a failed run; say what to do if a source does not build."""
+        """Raise EngineFault for a failed run, with remedies if a source does not build."""
         if answer.unbuilt is None or answer.disk_is_full:
-            uv.check(answer, failure, self._place)
+            uv.check(answer, failure, self._context)
             return
         pin, unmet = "==".join(answer.unbuilt), self._replace_unbuilt(answer)
         other = f" (the nearest version that has a wheel is {unmet.nearest})" if unmet else ""
@@ -96,7 +96,7 @@ class Plan:
     def _overrides(self) -> tuple[str, ...]:
         if not self._instead:
             return ()
-        file = self._place.wheels / "overrides.txt"
+        file = self._context.wheels / "overrides.txt"
         file.write_text("".join(f"{name}=={other}\n" for name, other in self._instead.items()))
         file.chmod(_READABLE)
         return ("--override", str(file))
@@ -149,7 +149,7 @@ class Plan:
         return {key: pin for key, pin in self._pins.items() if pin[0] not in self._instead}
 
     def _ask(self, words: Sequence[str]) -> UvResult:
-        return uv.ask(words, self._place, self._step)
+        return uv.ask(words, self._context, self._step)
 
 
 def _list_planned(text: str, wheels: Sequence[Path]) -> Iterator[str]:

@@ -109,12 +109,12 @@ class ReplicaTools(NamedTuple):
         return path if os.path.isdir(path) else ""
 
 
-def tools_of(python: str, above: Path) -> ReplicaTools:
-    """Return the tools of an interpreter in a folder below ``above``; make the folder if needed.
+def tools_of(python: str, parent: Path) -> ReplicaTools:
+    """Return the tools of an interpreter in a folder below ``parent``; make the folder if needed.
 
     Raises OSError or EngineFault.
     """
-    folder = above / FOLDER / _name_of(python)
+    folder = parent / FOLDER / _name_of(python)
     if not (folder / _FACTS).exists():
         _make(python, folder)
     fields = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
@@ -126,8 +126,8 @@ def _name_of(python: str) -> str:
     """Return a name that changes when the environment's scripts or interpreter change."""
     real = os.path.realpath(python)
     parts = [str(_FORMAT), python, real]
-    above = os.path.dirname(python)
-    for path in (real, above, f"{os.path.dirname(above)}/pyvenv.cfg"):
+    parent = os.path.dirname(python)
+    for path in (real, parent, f"{os.path.dirname(parent)}/pyvenv.cfg"):
         with suppress(OSError):
             parts.append(str(os.stat(path).st_mtime_ns))
     import hashlib  # noqa: PLC0415  # the command line imports this module, and rarely calls it

@@ -87,10 +87,10 @@ class UvContext(NamedTuple):
         return self.work / "install" / "target"
 
 
-def ask(arguments: Sequence[str], place: UvContext, step: Path) -> UvResult:
+def ask(arguments: Sequence[str], context: UvContext, step: Path) -> UvResult:
     """Run uv, which may write to the folder ``step``, and wait for it."""
     command = (find_uv(), *arguments)
-    build = place.builder.build(command, step, place.cache, reads=(str(place.wheels),))
+    build = context.builder.build(command, step, context.cache, reads=(str(context.wheels),))
     try:
         process = subprocess.Popen(  # noqa: S603 - our own installer
             build.argv,
@@ -108,11 +108,11 @@ def ask(arguments: Sequence[str], place: UvContext, step: Path) -> UvResult:
         for descriptor in build.descriptors:
             os.close(descriptor)
     try:
-        output = _read_until_end(process, place.builder)
+        output = _read_until_end(process, context.builder)
     finally:
         os.killpg(process.pid, signal.SIGKILL)  # no process of the step may live on
         code = process.wait()
-        place.builder.end()
+        context.builder.end()
     return UvResult(code=code, text=output.decode("utf-8", errors="replace"))
 
 
@@ -160,10 +160,10 @@ def disk_full(cache_dir: Path) -> str:
     return f"no space left for packages on the disk of {cache_dir}; nothing was kept"
 
 
-def check(answer: UvResult, failure: str, place: UvContext) -> None:
+def check(answer: UvResult, failure: str, context: UvContext) -> None:
     """Raise EngineFault for a failed run of uv, with its last lines."""
     if answer.disk_is_full:
-        raise EngineFault(disk_full(place.cache))
+        raise EngineFault(disk_full(context.cache))
     if answer.code:
         raise EngineFault(f"{failure}:\n{answer.last_lines()}")
 

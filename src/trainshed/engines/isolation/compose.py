@@ -281,7 +281,8 @@ def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFol
 def make_own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
     """Make the folders of ``own_folders`` and the attempt's ``/tmp``.  Raises OSError.
 
-    No link is followed: the attempt may have begun, and its programs may have made links there.
+    No link is followed: the attempt may have begun, and its programs may have made links in these
+    folders.
     """
     own = own_folders(plan, folder)
     os.makedirs(folder.path, mode=_PRIVATE_FOLDER, exist_ok=True)

@@ -51,7 +51,7 @@ def perform(libc: Any, step: Step) -> None:
 
 
 def check(code: int, what: str) -> None:
-    """Raise OSError with ``what`` where a call of libc has failed."""
+    """Raise an OSError that names the step ``what`` if a call of libc has failed."""
     if code != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)

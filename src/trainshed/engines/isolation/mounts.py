@@ -141,7 +141,7 @@ def write_profile(path: str) -> bool:
 def private_mounts(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
 ) -> Callable[[], None] | None:
-    """Return a function for a forked child to call before exec; None if it cannot mount anything.
+    """Return a function for a forked child to call before exec; None if it would mount nothing.
 
     ``hosts`` is the path of a hosts file, ``binds`` are (folder on the machine, folder in the
     replica).  The child writes a failed step to its stderr, and the replica starts even so.
@@ -208,8 +208,8 @@ def allowed() -> bool:
 def private_files(hosts: str | None, more: PrivateFolders) -> Iterator[tuple[str, str]]:
     """Yield (file on the machine, path in the replica) for the replica's files in ``/etc``.
 
-    A file is mounted on the target of a link, not on the link.  On a machine without resolv.conf
-    there is nothing to mount on, and only the hosts file resolves names.
+    A file is mounted on the target of a link, not on the link.  A machine without resolv.conf has
+    no path for this mount, and only the hosts file resolves names.
     """
     resolver = more.resolver if os.path.exists(RESOLVER) else None
     sources = {

@@ -43,7 +43,7 @@ class ReplicaMachine(NamedTuple):
     def variables(
         self, env: Mapping[str, str], python: str, own: Collection[str]
     ) -> dict[str, str]:
-        """Add the variables of the machine to a replica's, except those that its plan sets.
+        """Return ``env`` with the variables of these folders, except for names in ``own``.
 
         ``python`` is the mapped interpreter, ``own`` the names of the plan's variables.
         """
@@ -135,7 +135,7 @@ def _list_mounts(mode: str, own: str, metrics: str) -> Iterator[tuple[str, str]]
 
 
 def _give(folder: str, owner: tuple[int, int]) -> None:
-    """Change the owner of a folder and its content; only this process has written there."""
+    """Change the owner of a folder and its content; only this process has written to it."""
     for path, folders, files in os.walk(folder):
         os.chown(path, *owner)
         for name in (*folders, *files):

@@ -40,7 +40,7 @@ _SIGNAL_MAX: Final = 64
 
 
 def open_arguments(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> tuple[int, ...]:
-    """Open descriptors for bubblewrap: its arguments, then those they name.  Raises OSError."""
+    """Open descriptors for bubblewrap: of its arguments and its filter.  Raises OSError."""
     code = seccomp.code_of(view.refused_calls)
     filters = (_memory_file("seccomp", code),) if code else ()
     filter_flags = [word for descriptor in filters for word in ("--seccomp", str(descriptor))]

@@ -40,16 +40,16 @@ _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 class _Step(NamedTuple):
     """One mount of the replica's view; steps are in the order of their paths."""
 
-    place: str
+    mount_path: str
     """The path to mount on."""
     kind: str
     """``hide``, ``tmp``, ``read`` or ``write``."""
     source: str
-    """The path to mount on ``place``; empty for ``hide``."""
-    above: str
+    """The path to mount on ``mount_path``; empty for ``hide``."""
+    parent: str
     """The mounted path in which to make the mount point; empty if the mount point exists."""
     is_in_own: bool = False
-    """Whether ``above`` is a folder of the replica's own, such as its home."""
+    """Whether ``parent`` is a folder of the replica's own, such as its home."""
 
 
 def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
@@ -91,10 +91,10 @@ def _over_hidden(view: ReplicaView) -> Sequence[tuple[str, str]]:
     return [pair for pair in view.folders if pair[1] in hides or not _is_open(pair[1])]
 
 
-def _is_open(place: str) -> bool:
+def _is_open(path: str) -> bool:
     """Return whether all users may enter a folder; true for a folder that does not exist."""
     with suppress(OSError):
-        return bool(os.stat(place).st_mode & _OTHERS_ENTER)
+        return bool(os.stat(path).st_mode & _OTHERS_ENTER)
     return True
 
 
@@ -117,51 +117,51 @@ def _steps(view: ReplicaView) -> Iterator[_Step]:
     """Yield the mounts to make; a path in a folder of the same kind needs no mount."""
     kinds = _kinds(view)
     done: dict[str, str] = {}
-    for place in sorted(kinds):
-        kind, source = kinds[place]
-        above = next((folder for folder in _parents(place) if folder in done), "")
-        around = done.get(above, "")
+    for mount_path in sorted(kinds):
+        kind, source = kinds[mount_path]
+        parent = next((folder for folder in _parents(mount_path) if folder in done), "")
+        parent_kind = done.get(parent, "")
         if kind == "hide":
-            if around not in {"hide", "tmp"} and os.path.isdir(place):
-                done[place] = kind
-                yield _Step(place, kind, "", "")
+            if parent_kind not in {"hide", "tmp"} and os.path.isdir(mount_path):
+                done[mount_path] = kind
+                yield _Step(mount_path, kind, "", "")
         elif kind == "tmp":
-            done[place] = kind
-            yield _Step(place, kind, source, "")
-        elif around and around != kind and os.path.lexists(source):
-            done[place] = kind
-            point_in = above if around in {"hide", "tmp"} else ""
-            is_in_own = around == "tmp" and above not in TMP
-            yield _Step(place, kind, source, point_in, is_in_own)
+            done[mount_path] = kind
+            yield _Step(mount_path, kind, source, "")
+        elif parent_kind and parent_kind != kind and os.path.lexists(source):
+            done[mount_path] = kind
+            point_in = parent if parent_kind in {"hide", "tmp"} else ""
+            is_in_own = parent_kind == "tmp" and parent not in TMP
+            yield _Step(mount_path, kind, source, point_in, is_in_own)
 
 
 def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
     """Return (kind, source) by the path to mount on; later entries replace earlier ones."""
     hides = [real for path in view.hides if (real := os.path.realpath(path)) != "/"]
     accesses = [(path, "read") for path in view.reads] + [(path, "write") for path in view.writes]
-    places = [
-        (place, kind, os.path.realpath(path))
+    mount_paths = [
+        (mount_path, kind, os.path.realpath(path))
         for path, kind in accesses
-        for place in dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
+        for mount_path in dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
     ]
-    closed = _list_closed_parents(place for place, _, _ in places)
+    closed = _list_closed_parents(mount_path for mount_path, _, _ in mount_paths)
     kinds = dict.fromkeys((*closed, *hides), ("hide", ""))
     kinds |= {target: ("tmp", source) for source, target in _over_hidden(view)}
     kinds |= {path: ("tmp", view.tmp) for path in TMP if view.tmp and os.path.isdir(path)}
-    return kinds | {place: (kind, source) for place, kind, source in places}
+    return kinds | {mount_path: (kind, source) for mount_path, kind, source in mount_paths}
 
 
-def _list_closed_parents(places: Iterable[str]) -> Iterator[str]:
-    """Yield the parent folders of ``places`` that not all users may enter, such as root's home."""
-    above = {folder for place in places for folder in _parents(place)}
-    for folder in sorted(above):
+def _list_closed_parents(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the parent folders of ``paths`` that not all users may enter, such as root's home."""
+    parents = {folder for path in paths for folder in _parents(path)}
+    for folder in sorted(parents):
         with suppress(OSError):
             if not os.stat(folder).st_mode & _OTHERS_ENTER:
                 yield os.path.realpath(folder)
 
 
-def _parents(place: str) -> Iterator[str]:
-    folder = os.path.dirname(place)
+def _parents(path: str) -> Iterator[str]:
+    folder = os.path.dirname(path)
     while folder != "/":
         yield folder
         folder = os.path.dirname(folder)
@@ -172,13 +172,13 @@ def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
     sources = [os.open(step.source, flags) if step.source else -1 for step in steps]
     for step, source in zip(steps, sources):
         if step.kind == "hide":
-            _mount(b"tmpfs", step.place, b"tmpfs", 0, _HIDING)
+            _mount(b"tmpfs", step.mount_path, b"tmpfs", 0, _HIDING)
             continue
         is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
         target = _make_mount_point(step, owner if step.is_in_own else (0, 0), is_folder=is_folder)
         _mount(_descriptor_path(source), target, None, _BIND | _RECURSIVE, None)
         if step.kind == "read":
-            _mount(None, step.place, None, _REMOUNT | _BIND | _READ_ONLY, None)
+            _mount(None, step.mount_path, None, _REMOUNT | _BIND | _READ_ONLY, None)
 
 
 def _make_mount_point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
@@ -187,22 +187,22 @@ def _make_mount_point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -
     ``owner`` becomes the owner of the new parent folders.  Otherwise a mounted library in the
     server's ``~/.cache`` would make ``~/.cache`` unwritable for programs with a home of their own.
     """
-    if not step.above:
-        return step.place
-    *folders, leaf = os.path.relpath(step.place, step.above).split("/")
-    at = os.open(step.above, _FOLDER)
+    if not step.parent:
+        return step.mount_path
+    *folders, leaf = os.path.relpath(step.mount_path, step.parent).split("/")
+    descriptor = os.open(step.parent, _FOLDER)
     for part in folders:
-        at = _make_folder(at, part, owner)
+        descriptor = _make_folder(descriptor, part, owner)
     if is_folder:
-        return os.fsdecode(_descriptor_path(_make_folder(at, leaf, (0, 0))))
+        return os.fsdecode(_descriptor_path(_make_folder(descriptor, leaf, (0, 0))))
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.fsdecode(_descriptor_path(os.open(leaf, flags, 0o644, dir_fd=at)))
+    return os.fsdecode(_descriptor_path(os.open(leaf, flags, 0o644, dir_fd=descriptor)))
 
 
-def _make_folder(at: int, part: str, owner: tuple[int, int]) -> int:
+def _make_folder(parent: int, part: str, owner: tuple[int, int]) -> int:
     with suppress(FileExistsError):
-        os.mkdir(part, dir_fd=at)
-    descriptor = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+        os.mkdir(part, dir_fd=parent)
+    descriptor = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
     if os.fstat(descriptor).st_uid == 0:  # with any umask
         os.chmod(_descriptor_path(descriptor), _POINT_MODE)
         os.chown(_descriptor_path(descriptor), *owner)
@@ -216,7 +216,7 @@ def _descriptor_path(descriptor: int) -> bytes:
 def _private_proc() -> None:
     """Mount a /proc that does not list processes of other users.
 
-    Before Linux 5.8 the option applied to the whole machine, so there these processes stay listed.
+    Before Linux 5.8 the option applied to the whole machine, so these processes stay listed.
     """
     try:
         _mount(b"proc", "/proc", b"proc", _NO_SUID | _NO_DEVICES, b"hidepid=invisible")

@@ -189,8 +189,8 @@ def _machine_of(
     from trainshed.engines.environments.replica_tools import tools_of  # noqa: PLC0415 - see above
     from trainshed.engines.isolation.replica_machine import machine_of  # noqa: PLC0415 - see above
 
-    above = Path(site.folder.path).parents[2]
-    tools = tools_of(python, above)
+    parent = Path(site.folder.path).parents[2]
+    tools = tools_of(python, parent)
     return machine_of(
         site.isolation.mode,
         site.folder,
