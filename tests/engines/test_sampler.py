@@ -129,7 +129,8 @@ def test_xids_of_programs_close_nothing_and_are_told_once(library, sampler, capl
     sampler.close()
     messages = [record.message for record in caplog.records if "Xid 31" in record.message]
     assert messages == [
-        "the GPU GPU-1234: Xid 31 (GPU memory page fault, mostly the program's own)"
+        "the driver reported an error of GPU GPU-1234: "
+        "Xid 31 (GPU memory page fault, mostly the program's own)"
     ]
 
 

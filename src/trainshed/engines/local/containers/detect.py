@@ -161,7 +161,7 @@ ANSWER_S_MAX: Final = 30.0
 
 
 def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:
-    """Kill and remove every container of an attempt (UID/ATTEMPT); return those that are left.
+    """Kill and remove every container of an attempt (UID/ATTEMPT); return the remaining ones.
 
     Blocks until the runtime has removed them.  Raises OSError or subprocess.SubprocessError if the
     runtime does not answer.

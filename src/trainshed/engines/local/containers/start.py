@@ -58,7 +58,8 @@ class Start(NamedTuple):
     cleanup: tuple[tuple[str, ...], ...] = ()
     """Commands that remove the attempt's containers, also after every client has ended.
 
-    They run once, before the end of the attempt is recorded; all replicas have the same."""
+    They run once, before the end of the attempt is recorded.  All replicas have the same
+    commands."""
     is_process: bool = False
     """Whether the container's processes are children of the command ``argv``.
 

@@ -86,7 +86,7 @@ def deal(replicas: Sequence[ReplicaPlan], free: int) -> tuple[int, ...]:
 
 
 def gets_none(replicas: Sequence[ReplicaPlan], counts: Sequence[int]) -> bool:
-    """Return whether replicas ask for devices and no replica gets any: the job runs on the CPU."""
+    """Return whether replicas request devices and none gets any: the job runs on the CPU."""
     return any(replica.gpu_count for replica in replicas) and not any(counts)
 
 

@@ -245,7 +245,7 @@ class DeviceLeaser:
         candidates = [d for d in devices if any(serves(d, r, self.aliases) for r in with_gpus)]
         held = {device.uuid: self._describe_holder(device) for device in candidates}
         reasons = (f"{uuid} {why}" for uuid, why in held.items() if why is not None)
-        return "; ".join(reasons) or "another job is taking its devices"
+        return "; ".join(reasons) or "another process is locking devices at this moment"
 
     def _describe_holder(self, device: GpuDevice) -> str | None:
         """Return why a device cannot be leased; None if the device is free."""

@@ -164,11 +164,13 @@ class Sampler:
         if uuid not in self._problems:
             remedy = xids.remedy(xid, uuid) if xid is not None else _REMEDIES[what](uuid)
             self._problems[uuid] = xids.problem(what, datetime.now(UTC), remedy)
-            _LOG.error("the GPU %s: %s", uuid, self._problems[uuid])
+            _LOG.error("closed the GPU %s for new replicas: %s", uuid, self._problems[uuid])
 
     def _log_event(self, event: XidEvent) -> None:
         now = time.monotonic()
         if now - self._logged_s.get(event[:2], -_LOGGED_AGAIN_S) >= _LOGGED_AGAIN_S:
             self._logged_s[event[:2]] = now
             uuid = event.uuid or "(unknown UUID)"
-            _LOG.warning("the GPU %s: %s", uuid, xids.meaning(event.xid))
+            _LOG.warning(
+                "the driver reported an error of GPU %s: %s", uuid, xids.meaning(event.xid)
+            )
