@@ -128,10 +128,8 @@ def test_xids_of_programs_close_nothing_and_are_told_once(library, sampler, capl
     assert sampler.problem(GPU) == ""
     sampler.close()
     messages = [record.message for record in caplog.records if "Xid 31" in record.message]
-    assert messages == [
-        "the driver reported an error of GPU GPU-1234: "
-        "Xid 31 (GPU memory page fault, mostly the program's own)"
-    ]
+    report = "the driver reported an error of GPU GPU-1234: "
+    assert messages == [f"{report}Xid 31 (GPU memory page fault, mostly the program's own)"]
 
 
 def test_the_first_cause_stays(library, sampler):
