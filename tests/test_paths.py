@@ -100,7 +100,7 @@ ALLOWED: Final = {
         "engines/environments/unpack.py::unpack",
     ),
     "the kernel's files and the machine's devices": (
-        "engines/isolation/device_nodes.py::_names",
+        "engines/isolation/device_nodes.py::_list_names",
         "engines/isolation/landlock.py::*",
         "engines/isolation/linux.py::*",
         "engines/isolation/users.py::*",
@@ -112,7 +112,7 @@ ALLOWED: Final = {
         "engines/supervise/leftovers.py::marked",
         "engines/supervise/kernel/limits.py::_count_threads",
         "engines/isolation/mount_steps.py::perform",
-        "engines/isolation/mounts.py::_groups",
+        "engines/isolation/mounts.py::_group_steps",
         "engines/supervise/kernel/signals.py::close_inherited",
         "engines/supervise/kernel/spawn.py::*",
         "engines/warden/warden.py::main",

@@ -89,7 +89,7 @@ def _own_copy(package: Path, buckets: Path, into: Path, bytes_max: int | None) -
     target = into / package.name
     room = Room(package.name, bytes_max)
     with Beneath(buckets / bucket) as tree, _explain_links(package):
-        for name in _names(tree, "/".join(parts)):
+        for name in _list_files(tree, "/".join(parts)):
             copy = target.joinpath(*name.split("/")[len(parts) :])
             copy.parent.mkdir(parents=True, exist_ok=True)
             with tree.read(name) as source, copy.open("xb") as file:
@@ -111,7 +111,7 @@ def _explain_links(package: Path) -> Iterator[None]:
         ) from None
 
 
-def _names(tree: Beneath, name: str) -> Iterator[str]:
+def _list_files(tree: Beneath, name: str) -> Iterator[str]:
     """Yield a file's name, or the names of all files in a folder, without those of ``_NEVER``."""
     if not stat.S_ISDIR(tree.stat(name).st_mode):
         yield name
@@ -120,7 +120,7 @@ def _names(tree: Beneath, name: str) -> Iterator[str]:
         if kind is FileKind.FILE:
             yield f"{name}/{entry}"
         elif kind is FileKind.FOLDER and entry not in _NEVER:
-            yield from _names(tree, f"{name}/{entry}")
+            yield from _list_files(tree, f"{name}/{entry}")
 
 
 def builds_with_setuptools(tree: Path) -> bool:

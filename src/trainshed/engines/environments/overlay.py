@@ -64,18 +64,18 @@ def make(overlay: PythonOverlay, folder: str, user_base: str) -> None:
     os.symlink("lib", f"{folder}/lib64")
     for name in ("python", "python3", f"python{facts.version}"):
         os.symlink(facts.program, f"{folder}/bin/{name}")
-    _write(f"{folder}/pyvenv.cfg", _settings(facts))
-    _write(f"{own}/{_PATH_FILE}", _lines(_site_of(overlay.user_base, facts), overlay))
-    _write(f"{user}/{_PATH_FILE}", _lines(_site_of(overlay.folder, facts), overlay))
+    _write(f"{folder}/pyvenv.cfg", _compose_settings(facts))
+    _write(f"{own}/{_PATH_FILE}", _compose_path_lines(_site_of(overlay.user_base, facts), overlay))
+    _write(f"{user}/{_PATH_FILE}", _compose_path_lines(_site_of(overlay.folder, facts), overlay))
 
 
-def _settings(facts: InterpreterFacts) -> Iterator[str]:
+def _compose_settings(facts: InterpreterFacts) -> Iterator[str]:
     yield f"home = {facts.home}"
     yield f"include-system-site-packages = {'true' if facts.shows_base else _HIDES_BASE}"
     yield f"version = {facts.version}"
 
 
-def _lines(first: str, overlay: PythonOverlay) -> Iterator[str]:
+def _compose_path_lines(first: str, overlay: PythonOverlay) -> Iterator[str]:
     """Yield the lines of a path file: another folder, the environment's folders, pip's folder."""
     yield first
     for site in overlay.facts.sites:

@@ -46,7 +46,9 @@ class Unmet(NamedTuple):
 def pinned(requirements: Iterable[str], wheels: Sequence[Path]) -> Pins:
     """Return the pins of requirements and wheels, at most the first ``_PINS_MAX``."""
     lines = [*requirements, *(line for wheel in wheels for line in _read_requirements(wheel))]
-    pins = {_normal(name): (name, version) for name, version in filter(None, map(_pin, lines))}
+    pins = {
+        _normalize(name): (name, version) for name, version in filter(None, map(_parse_pin, lines))
+    }
     return dict(islice(pins.items(), _PINS_MAX))
 
 
@@ -74,7 +76,7 @@ def _find_replacement(
         return
     has_source = index.newest(f"{name}=={version}") is not None
     if not (has_source and release.is_pure):
-        yield Unmet(name, version, installed.get(_normal(name), release.version), has_source)
+        yield Unmet(name, version, installed.get(_normalize(name), release.version), has_source)
 
 
 def unbuilt(name: str, version: str, index: Index) -> Unmet | None:
@@ -82,12 +84,12 @@ def unbuilt(name: str, version: str, index: Index) -> Unmet | None:
     release = nearest(name, version, index)
     if release is None or release.wheel is None:
         return None
-    return Unmet(name, version, _list_installed(index).get(_normal(name), release.version), True)
+    return Unmet(name, version, _list_installed(index).get(_normalize(name), release.version), True)
 
 
 def find_pin(name: str, pins: Pins) -> tuple[str, str] | None:
     """Return the pin of a distribution, by any spelling of its name; None if it has no pin."""
-    return pins.get(_normal(name))
+    return pins.get(_normalize(name))
 
 
 def _meets(candidate: str, version: str) -> bool:
@@ -95,7 +97,7 @@ def _meets(candidate: str, version: str) -> bool:
     return candidate == version or (version != prefix and candidate.startswith(prefix))
 
 
-def _pin(requirement: str) -> tuple[str, str] | None:
+def _parse_pin(requirement: str) -> tuple[str, str] | None:
     match = _PIN.fullmatch(requirement.strip())
     return None if match is None else (match[1], match[2])
 
@@ -115,10 +117,10 @@ def _list_installed(index: Index) -> dict[str, str]:
     answer = index.ask(["pip", "list", "--quiet", "--format", "json", "--python", index.python])
     try:
         rows = json.loads(answer.text)
-        return {_normal(row["name"]): row["version"] for row in rows}
+        return {_normalize(row["name"]): row["version"] for row in rows}
     except (ValueError, TypeError, KeyError):
         return {}
 
 
-def _normal(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

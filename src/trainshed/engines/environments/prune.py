@@ -62,7 +62,7 @@ def use(folder: Path) -> TextIO:
 
 def measure(folder: Path, file: TextIO) -> int:
     """Measure a folder and write its size to its file; return the size."""
-    size = sum(map(_bytes_in, opened_folders(folder))) if folder.is_dir() else 0
+    size = sum(map(_measure_folder, opened_folders(folder))) if folder.is_dir() else 0
     with suppress(OSError):  # the disk is full: the next pruning measures again
         file.seek(0)
         file.truncate()
@@ -83,7 +83,7 @@ def _use_file(folder: Path) -> Path:
     return folder.with_suffix(_USED)
 
 
-def _bytes_in(opened: tuple[str, list[str], int]) -> int:
+def _measure_folder(opened: tuple[str, list[str], int]) -> int:
     """Return the size of the files in a folder; a file with N names counts 1/N of its size."""
     _, names, folder = opened
     size = 0

@@ -142,7 +142,7 @@ def _make(python: str, folder: Path) -> None:
     draft = folder.with_name(f".{os.urandom(4).hex()}")
     draft.mkdir()
     try:
-        _fill(python, draft)
+        _fill_folder(python, draft)
         _open(draft)
         with suppress(OSError):  # another process was faster
             draft.rename(folder)
@@ -163,11 +163,11 @@ class _Answer(NamedTuple):
     wheels: list[str]
 
 
-def _fill(python: str, folder: Path) -> None:
+def _fill_folder(python: str, folder: Path) -> None:
     (folder / "bin").mkdir()
     for name in SYSTEM_INSTALLERS:
         (folder / "bin" / name).write_text(_ADVICE)
-    answer = _ask(python)
+    answer = _describe_interpreter(python)
     if answer is not None:
         _copy_scripts(answer.executable, folder / "bin")
         if not answer.has_pip:
@@ -178,7 +178,7 @@ def _fill(python: str, folder: Path) -> None:
     (folder / _FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
 
-def _ask(python: str) -> _Answer | None:
+def _describe_interpreter(python: str) -> _Answer | None:
     import subprocess  # noqa: PLC0415  # once for each interpreter
 
     try:
@@ -223,7 +223,7 @@ def _copy_scripts(executable: str, target: Path) -> None:
     """Copy the console scripts of an interpreter; the copies run in the first Python on PATH."""
     own = os.path.dirname(executable)
     for script in _list_scripts(own):
-        if text := _rewrite(script, own):
+        if text := _rewrite_script(script, own):
             (target / script.name).write_bytes(text)
 
 
@@ -236,7 +236,7 @@ def _list_scripts(own: str) -> Iterator[Path]:
         yield from Path(_LOCAL).iterdir()
 
 
-def _rewrite(script: Path, own: str) -> bytes:
+def _rewrite_script(script: Path, own: str) -> bytes:
     """Return the rewritten text of a script; empty if no interpreter in ``own`` runs the file."""
     with suppress(OSError):
         if not script.is_file() or script.stat().st_size > _SCRIPT_BYTES_MAX:

@@ -33,7 +33,7 @@ class UvResult:
         """Return the last lines of the builder's output or, without a builder, of uv's output."""
         builder_text = self.text.partition("error: Failed to build")[0]
         own_text = self.text.partition("\nhint:")[0]
-        return "\n".join((_relevant(builder_text) or _relevant(own_text))[-_LAST_LINES:])
+        return "\n".join((_drop_progress(builder_text) or _drop_progress(own_text))[-_LAST_LINES:])
 
     @property
     def unbuilt(self) -> tuple[str, str] | None:
@@ -171,7 +171,7 @@ def check(answer: UvResult, failure: str, context: UvContext) -> None:
 _PROGRESS: Final = ("hint:", "Building ", "Using ", "Resolved ")
 
 
-def _relevant(text: str) -> list[str]:
+def _drop_progress(text: str) -> list[str]:
     """Return the lines without hints and progress."""
     lines = (line for line in text.splitlines() if line.strip())
     return [line for line in lines if not line.lstrip().startswith(_PROGRESS)]

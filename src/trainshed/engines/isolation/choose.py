@@ -69,7 +69,7 @@ def choose_isolation(
     settings: IsolationOptions, machine: Machine, hides: Sequence[str | None] = ()
 ) -> Isolation:
     """Return the isolation of a server.  Raises UsageFault if the settings cannot be met."""
-    mode, why = _automatic(settings, machine) if settings.mode == AUTO else (settings.mode, "")
+    mode, why = _choose_mode(settings, machine) if settings.mode == AUTO else (settings.mode, "")
     if not why and settings.mode != AUTO:
         why = _why_not(mode, settings, machine)
         if why:
@@ -82,19 +82,19 @@ def choose_isolation(
         raise UsageFault(
             f'[isolation] require accepts {accepted}; this server would use "{mode}"{reason}'
         )
-    refuses_ports, ports_note = _ports(settings.refuse_ports, mode)
+    refuses_ports, ports_note = _choose_ports(settings.refuse_ports, mode)
     return Isolation(
         mode=mode,
         uids=settings.uids,
         hides=hidden_folders((*hides, home_of_user())) if mode != NONE else (),
-        warning=_warning(why) if mode == NONE else "",
+        warning=_compose_warning(why) if mode == NONE else "",
         refused_calls=settings.refused_calls if mode in FILTERED else (),
         refuses_ports=refuses_ports,
         ports_note=ports_note,
     )
 
 
-def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 - the setting
+def _choose_ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 - the setting
     """Return whether Landlock refuses the server's ports to jobs; if it cannot, a note for people.
 
     Rules for ports delay each start.  So without a setting they are used only on kernels where jobs
@@ -106,7 +106,7 @@ def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 
     return version > 0 and (bool(refuse) or version < landlock.SCOPES_SINCE), ""
 
 
-def _automatic(settings: IsolationOptions, machine: Machine) -> tuple[str, str]:
+def _choose_mode(settings: IsolationOptions, machine: Machine) -> tuple[str, str]:
     """Return the strongest mode for processes that works, and why stronger modes do not work."""
     reasons = []
     unprivileged = () if machine.is_root and not settings.allow_root_jobs else (SANDBOX, LANDLOCK)
@@ -133,7 +133,7 @@ def _why_not(mode: str, settings: IsolationOptions, machine: Machine) -> str:
     return "" if mode == NONE else machine.try_mode(mode, settings.uids[0])
 
 
-def _warning(why: str) -> str:
+def _compose_warning(why: str) -> str:
     reason = f" ({why})" if why else ""
     return (
         f"isolation none{reason}: this job's programs run as the server's user and can read and "

@@ -153,7 +153,9 @@ def view_of(  # noqa: PLR0913 - the parts of a view
     return ReplicaView(
         mode=isolation.mode,
         writes=tuple(
-            dict.fromkeys((*_writes(plan, folder), *([machine.folder] if machine else [])))
+            dict.fromkeys(
+                (*_list_written_paths(plan, folder), *([machine.folder] if machine else []))
+            )
         ),
         reads=tuple(
             dict.fromkeys(
@@ -215,7 +217,7 @@ def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str
     return own | ({"TMPDIR": make_short_name(folder.tmp)} if isolation.mode == LANDLOCK else {})
 
 
-def _writes(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:
+def _list_written_paths(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:
     yield from own_folders(plan, folder)
     for source, _ in plan.binds:
         yield source

@@ -46,14 +46,14 @@ def list_nodes_of(devices: Collection[DeviceNode], dev: str = DEV) -> tuple[str,
 
 
 def _list_nodes(dev: str) -> Iterator[str]:
-    for name in _names(dev):
+    for name in _list_names(dev):
         if _GPU.fullmatch(name):
             yield f"{dev}/{name}"
-    for name in _names(f"{dev}/{_CAPS}"):
+    for name in _list_names(f"{dev}/{_CAPS}"):
         yield f"{dev}/{_CAPS}/{name}"
 
 
-def _names(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:

@@ -74,21 +74,23 @@ def version() -> int:
 def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     """Return the function that the forked child calls; the function raises IsolationFault."""
     abi = version()
-    rules = tuple(_rules(view, _all_rights(abi)))
+    rules = tuple(_list_rules(view, _all_rights(abi)))
     before = {target: _identity(target) for _, target in view.folders}
     scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
     make_mounts = prepare_mounts(mounts)
     filtered = seccomp.code_of((*view.refused_calls, seccomp.LIMITS))
     # with capabilities a program can read much of other processes: root keeps none after exec
     capabilities = linux.capability_count() if os.geteuid() == _ROOT else 0
-    ports = _port_ruleset(view.refused_ports) if view.refused_ports and abi >= TCP_SINCE else None
+    ports = (
+        _make_port_ruleset(view.refused_ports) if view.refused_ports and abi >= TCP_SINCE else None
+    )
 
     def enter_isolation() -> None:
         if make_mounts is not None:  # the server is root, and its jobs may be
             make_mounts()
         try:
-            mounted_rules = _mounted_rules(before, _all_rights(abi))
-            files = _files_ruleset(abi, scopes, (*rules, *mounted_rules))
+            mounted_rules = _list_mounted_rules(before, _all_rights(abi))
+            files = _make_files_ruleset(abi, scopes, (*rules, *mounted_rules))
             linux.drop_capabilities(capabilities)
             linux.forbid_new_privileges()
             for ruleset in (files,) if ports is None else (files, ports):
@@ -105,11 +107,11 @@ def _all_rights(abi: int) -> int:
     return (1 << _RIGHTS[min(abi, len(_RIGHTS)) - 1]) - 1 if abi else 0
 
 
-def _files_ruleset(abi: int, scopes: int, rules: Iterable[_Rule]) -> int:
+def _make_files_ruleset(abi: int, scopes: int, rules: Iterable[_Rule]) -> int:
     """Return a ruleset that opens the paths of the rules; exec closes it.  Raises OSError."""
     ruleset = _make_ruleset(abi, scopes)
     for rule in (*rules, _Rule("/proc/self", _READ | _WRITE_FILE)):
-        _allow(ruleset, rule, _all_rights(abi))
+        _add_rule(ruleset, rule, _all_rights(abi))
     return ruleset
 
 
@@ -122,7 +124,7 @@ def _make_ruleset(abi: int, scopes: int) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _port_ruleset(refused: tuple[int, ...]) -> int:
+def _make_port_ruleset(refused: tuple[int, ...]) -> int:
     """Return a ruleset that lets programs bind to all TCP ports but ``refused``.  Raises OSError.
 
     This takes a tenth of a second, so all replicas of an attempt share one, which stays open.
@@ -143,7 +145,7 @@ def _port_ruleset(refused: tuple[int, ...]) -> int:
     return ruleset
 
 
-def _rules(view: ReplicaView, all_rights: int) -> Iterator[_Rule]:
+def _list_rules(view: ReplicaView, all_rights: int) -> Iterator[_Rule]:
     linked = (os.path.realpath(path) for path in _LINKED)
     for path in dict.fromkeys((*SYSTEM, *linked, *view.reads)):
         yield _Rule(path, _READ)
@@ -156,7 +158,7 @@ def _rules(view: ReplicaView, all_rights: int) -> Iterator[_Rule]:
         yield _Rule(path, _WRITE_DEVICE | _READ_DIR)
 
 
-def _mounted_rules(before: Mapping[str, _Identity | None], all_rights: int) -> Iterator[_Rule]:
+def _list_mounted_rules(before: Mapping[str, _Identity | None], all_rights: int) -> Iterator[_Rule]:
     """Yield the rules for the replica's own folders that are mounted.
 
     After a failed mount the path is still the machine's folder, and gets no rule.
@@ -174,7 +176,7 @@ def _identity(path: str) -> _Identity | None:
     return None
 
 
-def _allow(ruleset: int, rule: _Rule, all_rights: int) -> None:
+def _add_rule(ruleset: int, rule: _Rule, all_rights: int) -> None:
     """Add a rule to a ruleset; skip a path that does not exist."""
     try:
         path = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)

@@ -181,7 +181,7 @@ def additions(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
 ) -> Callable[[Any], None]:
     """Return a function that mounts names and folders, and writes failures to stderr."""
-    groups = _groups(hosts, binds, more)
+    groups = _group_steps(hosts, binds, more)
 
     def add_mounts(libc: Any) -> None:
         for group in groups:
@@ -221,7 +221,7 @@ def private_files(hosts: str | None, more: PrivateFolders) -> Iterator[tuple[str
     yield from ((file, path) for path, file in sources.items() if file)
 
 
-def _groups(
+def _group_steps(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders
 ) -> list[list[Step]]:
     """Return the steps in groups; if the first step of a group fails, the others are skipped."""

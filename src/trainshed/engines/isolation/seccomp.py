@@ -165,14 +165,18 @@ def assemble(machine: str, families: Collection[str]) -> list[_Step]:
     native, old = _ARCHITECTURES[machine]
     is_strict = bool(set(families) - {LIMITS})
     first = [(_LOAD, 0, 0, _ARCHITECTURE)]
-    section = _section(native, [*_native_steps(machine, families, is_strict=is_strict)])
+    section = _compose_section(
+        native, [*_compose_native_steps(machine, families, is_strict=is_strict)]
+    )
     if is_strict:
         return [*first, *section, (_RETURN, 0, 0, _KILL)]
-    limits = [step for call in _CALLS[LIMITS] for step in _steps(_LIMITS_32[machine], call)]
-    return [*first, *section, *_section(old, limits), (_RETURN, 0, 0, _ALLOW)]
+    limits = [
+        step for call in _CALLS[LIMITS] for step in _compose_call_steps(_LIMITS_32[machine], call)
+    ]
+    return [*first, *section, *_compose_section(old, limits), (_RETURN, 0, 0, _ALLOW)]
 
 
-def _section(architecture: int, steps: list[_Step]) -> Iterator[_Step]:
+def _compose_section(architecture: int, steps: list[_Step]) -> Iterator[_Step]:
     """Yield the tests for one architecture; a conditional jump spans at most 255 steps."""
     body = [(_LOAD, 0, 0, _NUMBER), *steps, (_RETURN, 0, 0, _ALLOW)]
     yield (_EQUALS, 1, 0, architecture)
@@ -180,7 +184,9 @@ def _section(architecture: int, steps: list[_Step]) -> Iterator[_Step]:
     yield from body
 
 
-def _native_steps(machine: str, families: Collection[str], *, is_strict: bool) -> Iterator[_Step]:
+def _compose_native_steps(
+    machine: str, families: Collection[str], *, is_strict: bool
+) -> Iterator[_Step]:
     if is_strict:  # this refuses the numbers of x32 too
         yield (_AT_LEAST, 0, 1, _NEWEST + 1)
         yield (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
@@ -188,12 +194,12 @@ def _native_steps(machine: str, families: Collection[str], *, is_strict: bool) -
         for call in calls if family in families else ():
             number = call.x86_64 if machine == "x86_64" else call.aarch64
             if number is not None:
-                yield from _steps(number, call)
+                yield from _compose_call_steps(number, call)
                 if not is_strict and machine == "x86_64":
-                    yield from _steps(_X32 | number, call)
+                    yield from _compose_call_steps(_X32 | number, call)
 
 
-def _steps(number: int, call: _Call) -> Iterator[_Step]:
+def _compose_call_steps(number: int, call: _Call) -> Iterator[_Step]:
     """Yield the steps for one number, which is in the accumulator before and after."""
     refuse, allow = (_RETURN, 0, 0, _ERRNO | call.error), (_RETURN, 0, 0, _ALLOW)
     tests = [(_HAS_BITS, call.bits)] if call.bits else []

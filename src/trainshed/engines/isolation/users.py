@@ -57,9 +57,9 @@ def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     if view.uid is None or view.gid is None:
         raise AssertionError("the mode users needs a user")
     uid, gid = view.uid, view.gid
-    steps = tuple(_steps(view))
+    steps = tuple(_list_steps(view))
     closed_nodes = device_nodes.list_unleased_nodes(view.devices)
-    shared = b"" if view.has_peers else _shm_options()
+    shared = b"" if view.has_peers else _compose_shm_options()
     capabilities = linux.capability_count()
     filtered = seccomp.code_of(view.refused_calls)
     add_mounts = mounting.additions(mounts.hosts, mounts.binds, _drop_hidden(view, mounts.more))
@@ -69,15 +69,15 @@ def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
         try:
             mounting.leave_namespace(libc)
             add_mounts(libc)  # before the next step hides the sources of its binds
-            _perform(steps, (uid, gid))
-            _private_proc()
+            _perform_steps(steps, (uid, gid))
+            _mount_private_proc()
             if shared:
                 _mount(b"tmpfs", _SHM, b"tmpfs", _NO_SUID | _NO_DEVICES, shared)
             for node in closed_nodes:
-                _close(node)
+                _block_device(node)
             for descriptor in (_STDOUT, _STDERR):  # else /dev/stdout cannot be opened
                 os.fchown(descriptor, uid, gid)
-            _become(uid, gid, capabilities)
+            _change_user(uid, gid, capabilities)
             seccomp.install(filtered)
         except OSError as error:
             raise IsolationFault(USERS, error) from error
@@ -85,7 +85,7 @@ def make_enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     return enter_isolation
 
 
-def _over_hidden(view: ReplicaView) -> Sequence[tuple[str, str]]:
+def _list_replacements(view: ReplicaView) -> Sequence[tuple[str, str]]:
     """Return the replica's folders that replace hidden ones, such as root's home."""
     hides = {os.path.realpath(path) for path in view.hides}
     return [pair for pair in view.folders if pair[1] in hides or not _is_open(pair[1])]
@@ -99,12 +99,12 @@ def _is_open(path: str) -> bool:
 
 
 def _drop_hidden(view: ReplicaView, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
-    """Drop the folders that the steps of ``_over_hidden`` mount."""
-    replaced = _over_hidden(view)
+    """Drop the folders that the steps of ``_list_replacements`` mount."""
+    replaced = _list_replacements(view)
     return more._replace(folders=[pair for pair in more.folders if tuple(pair) not in replaced])
 
 
-def _become(uid: int, gid: int, capabilities: int) -> None:
+def _change_user(uid: int, gid: int, capabilities: int) -> None:
     linux.drop_capabilities(capabilities)
     os.setgroups([gid])
     os.setresgid(gid, gid, gid)
@@ -113,13 +113,13 @@ def _become(uid: int, gid: int, capabilities: int) -> None:
     os.umask(_UMASK)
 
 
-def _steps(view: ReplicaView) -> Iterator[_Step]:
+def _list_steps(view: ReplicaView) -> Iterator[_Step]:
     """Yield the mounts to make; a path in a folder of the same kind needs no mount."""
-    kinds = _kinds(view)
+    kinds = _list_kinds(view)
     done: dict[str, str] = {}
     for mount_path in sorted(kinds):
         kind, source = kinds[mount_path]
-        parent = next((folder for folder in _parents(mount_path) if folder in done), "")
+        parent = next((folder for folder in _list_parents(mount_path) if folder in done), "")
         parent_kind = done.get(parent, "")
         if kind == "hide":
             if parent_kind not in {"hide", "tmp"} and os.path.isdir(mount_path):
@@ -135,7 +135,7 @@ def _steps(view: ReplicaView) -> Iterator[_Step]:
             yield _Step(mount_path, kind, source, point_in, is_in_own)
 
 
-def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
+def _list_kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
     """Return (kind, source) by the path to mount on; later entries replace earlier ones."""
     hides = [real for path in view.hides if (real := os.path.realpath(path)) != "/"]
     accesses = [(path, "read") for path in view.reads] + [(path, "write") for path in view.writes]
@@ -146,28 +146,28 @@ def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
     ]
     closed = _list_closed_parents(mount_path for mount_path, _, _ in mount_paths)
     kinds = dict.fromkeys((*closed, *hides), ("hide", ""))
-    kinds |= {target: ("tmp", source) for source, target in _over_hidden(view)}
+    kinds |= {target: ("tmp", source) for source, target in _list_replacements(view)}
     kinds |= {path: ("tmp", view.tmp) for path in TMP if view.tmp and os.path.isdir(path)}
     return kinds | {mount_path: (kind, source) for mount_path, kind, source in mount_paths}
 
 
 def _list_closed_parents(paths: Iterable[str]) -> Iterator[str]:
     """Yield the parent folders of ``paths`` that not all users may enter, such as root's home."""
-    parents = {folder for path in paths for folder in _parents(path)}
+    parents = {folder for path in paths for folder in _list_parents(path)}
     for folder in sorted(parents):
         with suppress(OSError):
             if not os.stat(folder).st_mode & _OTHERS_ENTER:
                 yield os.path.realpath(folder)
 
 
-def _parents(path: str) -> Iterator[str]:
+def _list_parents(path: str) -> Iterator[str]:
     folder = os.path.dirname(path)
     while folder != "/":
         yield folder
         folder = os.path.dirname(folder)
 
 
-def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
+def _perform_steps(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
     flags = os.O_PATH | os.O_CLOEXEC
     sources = [os.open(step.source, flags) if step.source else -1 for step in steps]
     for step, source in zip(steps, sources):
@@ -213,7 +213,7 @@ def _descriptor_path(descriptor: int) -> bytes:
     return b"/proc/self/fd/%d" % descriptor
 
 
-def _private_proc() -> None:
+def _mount_private_proc() -> None:
     """Mount a /proc that does not list processes of other users.
 
     Before Linux 5.8 the option applied to the whole machine, so these processes stay listed.
@@ -225,7 +225,7 @@ def _private_proc() -> None:
             raise
 
 
-def _shm_options() -> bytes:
+def _compose_shm_options() -> bytes:
     """Return the mount options for a /dev/shm of the machine's size; empty if it has none."""
     with suppress(OSError):
         filesystem = os.statvfs(_SHM)
@@ -233,7 +233,7 @@ def _shm_options() -> bytes:
     return b""
 
 
-def _close(node: str) -> None:
+def _block_device(node: str) -> None:
     """Remount a device node so that programs cannot open it."""
     _mount(os.fsencode(node), node, None, _BIND, None)
     _mount(None, node, None, _REMOUNT | _BIND | _NO_DEVICES, None)

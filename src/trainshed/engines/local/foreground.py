@@ -144,12 +144,12 @@ class _Run:
             with self._tether:
                 with self._supervisor_end:
                     self._pid = self._start(start, preparation)
-                self._pass_on()
-            self._collect()
-            return self._ended(preparation)
+                self._forward_output()
+            self._wait_for_supervisor()
+            return self._read_result(preparation)
         finally:
             self._tail.close()
-            self._collect()
+            self._wait_for_supervisor()
             remove_folder(self._folder)
 
     def _start(self, start: AttemptStarter, preparation: Preparation) -> int:
@@ -160,7 +160,7 @@ class _Run:
         except OSError as error:
             raise EngineFault(f"cannot start the job: {error}") from error
 
-    def _pass_on(self) -> None:
+    def _forward_output(self) -> None:
         """Pass output on until the supervisor has ended and all of its log was read."""
         poll = select.poll()
         poll.register(self._tether, select.POLLIN)
@@ -181,7 +181,7 @@ class _Run:
     def _end_if_enough(self, enough: Enough) -> None:
         if self._stop is None and (why := enough(self._steps())):
             self._has_enough = True
-            self._order(self._grace_s, success.interrupted(signal.SIGTERM, why))
+            self._send_order(self._grace_s, success.interrupted(signal.SIGTERM, why))
 
     def _steps(self) -> dict[str, StepTimes]:
         steps = {name: steps_of(self._folder, name) for name in self._replicas}
@@ -196,10 +196,10 @@ class _Run:
         """Send some lines to the sink; return whether there may be more."""
         lines = self._tail.read()
         for line in lines:
-            self._show(line)
+            self._write_line(line)
         return bool(lines)
 
-    def _show(self, line: LogLine) -> None:
+    def _write_line(self, line: LogLine) -> None:
         if self._sink_error is not None:
             return
         try:
@@ -212,7 +212,7 @@ class _Run:
                 self._sink.line(self._replicas[line.task_name], line.text, stream)
         except OSError as error:
             self._sink_error = error
-            self._order(self._grace_s, success.output_gone(error))
+            self._send_order(self._grace_s, success.output_gone(error))
 
     def _on_signals(self) -> None:
         for number in os.read(self._signals, _READ_BYTES):
@@ -223,19 +223,19 @@ class _Run:
             if self._has_enough:  # the signal decides the exit code from now on
                 self._stop, self._has_enough = success.interrupted(signum), False
             if self._stop is not None or self._records.decided is not None:
-                self._order(0.0, self._stop)
+                self._send_order(0.0, self._stop)
                 continue
             words = f"{signum.name}: stopping all replicas; again to kill them at once"
-            self._order(self._grace_s, success.interrupted(signum), words)
+            self._send_order(self._grace_s, success.interrupted(signum), words)
 
-    def _order(self, grace_s: float, stop: JobEnd | None, words: str = "") -> None:
+    def _send_order(self, grace_s: float, stop: JobEnd | None, words: str = "") -> None:
         self._stop = self._stop or stop
         order = Order(grace_s, message=success.message(stop) if stop else "")
         message = {"do": "stop", "order": order._asdict(), "words": words}
         with suppress(OSError):  # the supervisor has ended already
             self._tether.sendall(json.dumps(message).encode() + b"\n")
 
-    def _ended(self, preparation: Preparation) -> Ran:
+    def _read_result(self, preparation: Preparation) -> Ran:
         """Return the end of the job.  Raises EngineFault if the job could not run."""
         observation = self._observe_end(preparation)
         if observation.phase is Phase.LOST and self._records.began and not self._records.ended:
@@ -264,7 +264,7 @@ class _Run:
             time.sleep(_PAUSE_S)
         return observation
 
-    def _collect(self) -> None:
+    def _wait_for_supervisor(self) -> None:
         """Wait until the supervisor has ended; its replicas end before it unless it is killed."""
         pid, self._pid = self._pid, None
         if pid is not None:

@@ -80,10 +80,10 @@ class PortWatch:
     def check(self) -> None:
         """Check the ports once."""
         supervisors = self._running()
-        self._warned = {meeting for meeting in self._warned if _lives(meeting, supervisors)}
+        self._warned = {meeting for meeting in self._warned if _are_running(meeting, supervisors)}
         if len(supervisors) < 2:  # noqa: PLR2004 - a meeting takes two attempts
             return
-        sockets = _sockets_of_others()
+        sockets = _read_foreign_sockets()
         self._find_new_holders(sockets, supervisors)
         for meeting, holders in find_meetings(sockets, self._holders).items():
             if meeting not in self._warned:
@@ -123,7 +123,7 @@ class PortWatch:
             return
         self._warned.add(meeting)
         _LOG.warning("the attempts %s and %s use the same port %d", *attempts, meeting.port)
-        texts = _texts(meeting, *(_task_of(holder.pid) for holder in holders))
+        texts = _compose_warnings(meeting, *(_read_task_name(holder.pid) for holder in holders))
         for key, text in zip(attempts, texts, strict=True):
             more = f" {_LAST}" if warnings == _WARNINGS_MAX else ""
             if not self._warn(key, f"{text}{more}"):
@@ -132,7 +132,7 @@ class PortWatch:
                 )
 
 
-def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
+def _compose_warnings(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
     """Return the warning for each of two jobs, without the name of the other one."""
     port = meeting.port
     if meeting.both_listen:
@@ -144,7 +144,7 @@ def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
     )
 
 
-def _task_of(pid: int) -> str:
+def _read_task_name(pid: int) -> str:
     """Return the task name of a process, from its environment."""
     with suppress(OSError):
         for text in tree.read(f"/proc/{pid}/environ").split("\0"):
@@ -153,12 +153,12 @@ def _task_of(pid: int) -> str:
     return "a process of this job"
 
 
-def _sockets_of_others() -> list[TcpSocket]:
+def _read_foreign_sockets() -> list[TcpSocket]:
     """Return all sockets except those of this process, which are the gateway's connections."""
     own = set(held_inodes(os.getpid()))
     return [socket for socket in read_sockets(in_use=True) if socket.inode not in own]
 
 
-def _lives(meeting: Meeting, supervisors: Mapping[int, AttemptKey]) -> bool:
+def _are_running(meeting: Meeting, supervisors: Mapping[int, AttemptKey]) -> bool:
     running = set(supervisors.values())
     return meeting.first in running and meeting.second in running

@@ -36,16 +36,16 @@ def count_job_networks() -> JobNetworkCounts:
     """Count the networks that exist now; skip processes that this user may not inspect."""
     held: set[str] = set()
     left_over = []
-    ways_out = list(_ways_out())
+    ways_out = list(_list_ways_out())
     for pid, parent in ways_out:
-        namespaces = _namespaces(parent)
+        namespaces = _list_namespaces(parent)
         held |= namespaces or set()
         if namespaces is not None and not namespaces:
             left_over.append(pid)
-    return JobNetworkCounts(len(held), len(ways_out), tuple(left_over), tuple(_links()))
+    return JobNetworkCounts(len(held), len(ways_out), tuple(left_over), tuple(_list_links()))
 
 
-def _ways_out() -> Iterator[tuple[int, int]]:
+def _list_ways_out() -> Iterator[tuple[int, int]]:
     """Yield (pid, pid of the parent) of each process that carries packets."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -55,7 +55,7 @@ def _ways_out() -> Iterator[tuple[int, int]]:
                     yield int(folder.name), tree.parent_of(int(folder.name))
 
 
-def _namespaces(pid: int) -> set[str] | None:
+def _list_namespaces(pid: int) -> set[str] | None:
     """Return the network namespaces that a process has open; None if the user may not see them."""
     try:
         paths = list(Path(f"/proc/{pid}/fd").iterdir())
@@ -70,7 +70,7 @@ def _namespaces(pid: int) -> set[str] | None:
     return {target for target in targets if target.startswith(_NET)}
 
 
-def _links() -> Iterator[str]:
+def _list_links() -> Iterator[str]:
     """Yield the links whose route leads to the range of jobs' networks."""
     job_range = ipaddress.ip_network(CIDR)
     with suppress(OSError):

@@ -199,7 +199,7 @@ def _make(channel: socket.socket, rule: NetworkRule, *, owns_user: bool) -> None
     _unshare(owns_user=owns_user)
     hub = _open(_NET)
     with closing(Netlink()) as netlink:
-        _fill(netlink, rule.addresses if rule.shared else ())
+        _set_up_loopback(netlink, rule.addresses if rule.shared else ())
         if not rule.shared:
             _write("net/ipv4/conf/default/proxy_arp", "1")  # for the links that are added next
         with open_route_monitor() as routes:
@@ -226,7 +226,7 @@ def _unshare(*, owns_user: bool) -> None:
     tree.write("/proc/thread-self/gid_map", f"{gid} {gid} 1")
 
 
-def _fill(netlink: Netlink, addresses: Iterable[str]) -> None:
+def _set_up_loopback(netlink: Netlink, addresses: Iterable[str]) -> None:
     """Set up the loopback of a namespace with addresses, refused networks and all ports."""
     with suppress(FileNotFoundError):  # a kernel without IPv6
         _write("net/ipv6/conf/default/disable_ipv6", "1")  # on links; the loopback still has ::1
@@ -253,7 +253,7 @@ def _make_linked(netlink: Netlink, bridge: int, name: str, address: str) -> int:
     linux.check(linux.LIBC.unshare(_NEW_NET), "a network namespace")
     space = _open(_NET)
     with closing(Netlink()) as inside:
-        _fill(inside, ())
+        _set_up_loopback(inside, ())
         netlink.add_veth(name, bridge, _LINK_NAME, space, MTU)
         inside.add_address(_LINK_NAME, address, PREFIX)
         inside.set_up(_LINK_NAME)

@@ -53,17 +53,21 @@ class Netlink:
 
     def link_index(self, name: str) -> int:
         """Return the number of a link."""
-        answer = self._call(f"the link {name}", _GET_LINK, _LINK.pack(0, 0, 0, 0, 0) + _name(name))
+        answer = self._call(
+            f"the link {name}", _GET_LINK, _LINK.pack(0, 0, 0, 0, 0) + _encode_name(name)
+        )
         return int(_LINK.unpack_from(answer, _HEADER.size)[2])
 
     def set_up(self, name: str) -> None:
         """Set a link up."""
-        self._call(f"the link {name}", _NEW_LINK, _LINK.pack(0, 0, 0, _UP, _UP) + _name(name))
+        self._call(
+            f"the link {name}", _NEW_LINK, _LINK.pack(0, 0, 0, _UP, _UP) + _encode_name(name)
+        )
 
     def add_bridge(self, name: str, mtu: int) -> int:
         """Make a bridge that is up; return its number."""
-        info = _attribute(_LINKINFO, _attribute(_KIND, b"bridge"))
-        body = _LINK.pack(0, 0, 0, _UP, _UP) + _name(name) + _number(_MTU, mtu) + info
+        info = _encode_attribute(_LINKINFO, _encode_attribute(_KIND, b"bridge"))
+        body = _LINK.pack(0, 0, 0, _UP, _UP) + _encode_name(name) + _encode_number(_MTU, mtu) + info
         self._call(f"the bridge {name}", _NEW_LINK, body, _CREATE | _EXCL)
         return self.link_index(name)
 
@@ -72,34 +76,34 @@ class Netlink:
 
         ``bridge`` is the number of the bridge, ``netns`` a descriptor.
         """
-        peer_data = _LINK.pack(0, 0, 0, 0, 0) + _name(peer) + _number(_MTU, mtu)
-        peer_data += _number(_NET_NS_FD, netns)
-        data = _attribute(_DATA, _attribute(_PEER, peer_data))
-        info = _attribute(_LINKINFO, _attribute(_KIND, b"veth") + data)
-        body = _LINK.pack(0, 0, 0, _UP, _UP) + _name(name) + _number(_MTU, mtu)
-        body += _number(_MASTER, bridge) + info
+        peer_data = _LINK.pack(0, 0, 0, 0, 0) + _encode_name(peer) + _encode_number(_MTU, mtu)
+        peer_data += _encode_number(_NET_NS_FD, netns)
+        data = _encode_attribute(_DATA, _encode_attribute(_PEER, peer_data))
+        info = _encode_attribute(_LINKINFO, _encode_attribute(_KIND, b"veth") + data)
+        body = _LINK.pack(0, 0, 0, _UP, _UP) + _encode_name(name) + _encode_number(_MTU, mtu)
+        body += _encode_number(_MASTER, bridge) + info
         self._call(f"the link {name}", _NEW_LINK, body, _CREATE | _EXCL)
 
     def add_address(self, name: str, address: str, prefix: int) -> None:
         """Give a link an IPv4 address."""
         packed = socket.inet_aton(address)
         body = _ADDRESS.pack(socket.AF_INET, prefix, 0, 0, self.link_index(name))
-        body += _attribute(_ADDRESS_ITSELF, packed) + _attribute(_LOCAL, packed)
+        body += _encode_attribute(_ADDRESS_ITSELF, packed) + _encode_attribute(_LOCAL, packed)
         self._call(f"the address {address}", _NEW_ADDRESS, body, _CREATE | _EXCL)
 
     def add_route(self, network: str, prefix: int, *, via: str = "", link: str = "") -> None:
         """Route packets for a network to a gateway or a link; prefix 0 is the default route."""
         scope = 0 if via else _SCOPE_LINK
         body = _ROUTE.pack(socket.AF_INET, prefix, 0, 0, _MAIN_TABLE, _STATIC, scope, _UNICAST, 0)
-        body += _attribute(_DESTINATION, socket.inet_aton(network)) if prefix else b""
-        body += _attribute(_VIA, socket.inet_aton(via)) if via else b""
-        body += _number(_OUT_LINK, self.link_index(link)) if link else b""
+        body += _encode_attribute(_DESTINATION, socket.inet_aton(network)) if prefix else b""
+        body += _encode_attribute(_VIA, socket.inet_aton(via)) if via else b""
+        body += _encode_number(_OUT_LINK, self.link_index(link)) if link else b""
         self._call(f"the route to {network}", _NEW_ROUTE, body, _CREATE | _EXCL)
 
     def refuse(self, network: str, prefix: int) -> None:
         """Make connections to a network fail with EHOSTUNREACH."""
         body = _ROUTE.pack(socket.AF_INET, prefix, 0, 0, _MAIN_TABLE, _STATIC, 0, _UNREACHABLE, 0)
-        body += _attribute(_DESTINATION, socket.inet_aton(network))
+        body += _encode_attribute(_DESTINATION, socket.inet_aton(network))
         self._call(f"the route to {network}", _NEW_ROUTE, body, _CREATE | _EXCL)
 
     def _call(self, what: str, kind: int, body: bytes, flags: int = 0) -> bytes:
@@ -139,14 +143,14 @@ def tells_default_route(data: bytes) -> bool:
     return False
 
 
-def _attribute(kind: int, data: bytes) -> bytes:
+def _encode_attribute(kind: int, data: bytes) -> bytes:
     size = 4 + len(data)
     return struct.pack("=HH", size, kind) + data + bytes(-size % 4)
 
 
-def _name(name: str) -> bytes:
-    return _attribute(_IFNAME, name.encode() + b"\0")
+def _encode_name(name: str) -> bytes:
+    return _encode_attribute(_IFNAME, name.encode() + b"\0")
 
 
-def _number(kind: int, value: int) -> bytes:
-    return _attribute(kind, struct.pack("=I", value))
+def _encode_number(kind: int, value: int) -> bytes:
+    return _encode_attribute(kind, struct.pack("=I", value))

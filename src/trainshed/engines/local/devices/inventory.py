@@ -144,7 +144,7 @@ class Inventory:
 
     def latest(self) -> DeviceStatus:
         """Return the devices of the last ``status``, without a call of the driver."""
-        return self._judge(self._raw_status)
+        return self._add_faults(self._raw_status)
 
     def ensure_status(self) -> DeviceStatus:
         """Return the last result; call the driver if there is none yet."""
@@ -152,7 +152,7 @@ class Inventory:
 
     def _read_devices(self) -> DeviceStatus:
         present = tuple(self._find())
-        gone = _list_missing(self._before(), present)
+        gone = _list_missing(self._get_previous_devices(), present)
         held = list_foreign_holders(present, leased_below(self._root, present)) if present else {}
         before, now = self._raw_status.faulty, datetime.now(UTC)
         missed = {d.uuid: before.get(d.uuid) or _describe_missing(now) for d in gone}
@@ -161,12 +161,12 @@ class Inventory:
             self._remembered.keep(devices)
         return DeviceStatus(devices, {**held, **missed}, missed)
 
-    def _before(self) -> Sequence[GpuDevice]:
+    def _get_previous_devices(self) -> Sequence[GpuDevice]:
         if self._raw_status is _NOTHING and self._remembered is not None:
             return self._remembered.load()
         return self._raw_status.devices
 
-    def _judge(self, status: DeviceStatus) -> DeviceStatus:
+    def _add_faults(self, status: DeviceStatus) -> DeviceStatus:
         wrong = {device.uuid: self._problem(device) for device in status.devices}
         wrong = {uuid: problem for uuid, problem in wrong.items() if problem}
         if not wrong:

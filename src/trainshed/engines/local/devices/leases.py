@@ -41,7 +41,7 @@ def choose(
     pools: dict[str, list[GpuDevice]] = {}
     for device in free:
         pools.setdefault(accelerator_of(device), []).append(device)
-    wants = [(r.gpu_count, _kinds(r, pools, aliases)) for r in replicas if r.gpu_count]
+    wants = [(r.gpu_count, _list_types(r, pools, aliases)) for r in replicas if r.gpu_count]
     kinds = _assign_types(wants, {name: len(pool) for name, pool in pools.items()})
     if kinds is None:
         return None
@@ -68,7 +68,7 @@ def describe_request(replicas: Sequence[ReplicaPlan]) -> str:
     return ", ".join(f"{count} {name}" for name, count in total.items() if count)
 
 
-def _kinds(
+def _list_types(
     replica: ReplicaPlan, pools: Mapping[str, Sequence[GpuDevice]], aliases: Mapping[str, str]
 ) -> list[str]:
     serving = [name for name, pool in pools.items() if serves(pool[0], replica, aliases)]

@@ -112,12 +112,12 @@ class Sampler:
                     for device, handle in devices:
                         self._sample(nvml, device, handle)
                     due = max(due + self._pause_s, time.monotonic())  # late samples are left out
-                    self._listen(nvml, wait, due)
+                    self._handle_events(nvml, wait, due)
 
     def _list_devices(self, nvml: Any) -> list[tuple[GpuDevice, Any]]:
         """Check the health of each GPU; return the present devices."""
         for _, handle in driver.handles(nvml):
-            self._examine(nvml, handle)
+            self._check_health(nvml, handle)
         devices = list(driver.devices(nvml))
         for uuid in self._readings.keys() - {device.uuid for device, _ in devices}:
             del self._readings[uuid]
@@ -135,13 +135,13 @@ class Sampler:
         if ask.is_lost:
             self._close_gpu(device.gpu_uuid or device.uuid, readings.LOST)
 
-    def _examine(self, nvml: Any, handle: Any) -> None:
+    def _check_health(self, nvml: Any, handle: Any) -> None:
         with suppress(nvml.NVMLError, UnicodeDecodeError):
             uuid = nvml.nvmlDeviceGetUUID(handle)
             if fault := readings.find_fault(nvml, readings.GpuQuery(nvml, handle)):
                 self._close_gpu(uuid, fault)
 
-    def _listen(self, nvml: Any, wait: Wait, due: float) -> None:
+    def _handle_events(self, nvml: Any, wait: Wait, due: float) -> None:
         """Wait until ``due``, and handle the events that the driver reports meanwhile."""
         events = 0
         while (remaining_s := due - time.monotonic()) > 0 and not self._stop.is_set():
@@ -149,15 +149,15 @@ class Sampler:
                 self._stop.wait(remaining_s)
             elif event := wait(min(remaining_s, _SLICE_S)):
                 events += 1
-                self._handle(nvml, event)
+                self._handle_event(nvml, event)
 
-    def _handle(self, nvml: Any, event: XidEvent) -> None:
+    def _handle_event(self, nvml: Any, event: XidEvent) -> None:
         self._xids.setdefault(event.uuid, Counter())[event.xid] += 1
         if event.uuid and event.xid in xids.CLOSING:
             self._close_gpu(event.uuid, xids.meaning(event.xid), event.xid)
         else:
             self._log_event(event)
-            self._examine(nvml, event.handle)  # 154: the recommended remedy has changed
+            self._check_health(nvml, event.handle)  # 154: the recommended remedy has changed
 
     def _close_gpu(self, uuid: str, what: str, xid: int | None = None) -> None:
         """Close a GPU for the life of this server, with the first cause as the reason."""
