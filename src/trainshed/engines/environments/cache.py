@@ -95,11 +95,11 @@ def _check_owner(folder: Path) -> None:
 
 
 def _describe(python: str) -> Interpreter:
-    facts: dict[str, Any] = _facts(python)
+    facts: dict[str, Any] = _read_facts(python)
     return Interpreter(python, facts["identity"], facts["version"], facts["builds"])
 
 
-def _facts(python: str) -> dict[str, object]:
+def _read_facts(python: str) -> dict[str, object]:
     if python == sys.executable and not sys.flags.no_site:
         return interpreter.describe()
     try:

@@ -48,7 +48,7 @@ def install(  # noqa: PLR0913 - the parts of an install
     context.wheels.mkdir()
     context.wheels.chmod(_ENTERED)
     wheels = [
-        _wheel(Path(package), interpreter, context, f"package-{number}",
+        _make_wheel(Path(package), interpreter, context, f"package-{number}",
                ignored=environment.ignored, bytes_max=bytes_max)
         for number, package in enumerate(environment.packages)
     ]  # fmt: skip
@@ -78,7 +78,7 @@ def _needs_retry(
     return False
 
 
-def _wheel(  # noqa: PLR0913 - one package, and where it is built
+def _make_wheel(  # noqa: PLR0913 - one package, and where it is built
     package: Path,
     interpreter: Interpreter,
     context: UvContext,

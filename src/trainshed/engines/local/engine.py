@@ -100,7 +100,7 @@ class LocalEngine:
         self._buckets = options.buckets or self._root.with_name("buckets")
         isolation, network, containers = options.isolation, options.network, options.containers
         self._network_callbacks: list[Callable[[AttemptKey], object]] = []
-        leftovers = self._leftovers = _leftovers_ended_by(isolation)
+        leftovers = self._leftovers = _find_leftover_means(isolation)
         self.traits = Traits(
             reach=NodeLocation.THIS_MACHINE,
             python=sys.executable,
@@ -113,7 +113,7 @@ class LocalEngine:
             has_names=isolation.has_names if isolation else mounts.allowed(),
             bridge=bridge_address(containers.runtime),
         )
-        if options.processes_max and not _limits_processes(isolation):
+        if options.processes_max and not _can_limit_processes(isolation):
             _LOG.warning(
                 "cannot enforce limits.processes_max: this machine offers no pids cgroup, and jobs "
                 "run as root"
@@ -135,7 +135,7 @@ class LocalEngine:
 
     def fleet(self) -> Sequence[Node]:
         """Return this machine as a node.  Calls the GPU driver, which may hang, without a lock."""
-        return (self._node(self._inventory.status()),)
+        return (self._describe_node(self._inventory.status()),)
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
@@ -182,7 +182,8 @@ class LocalEngine:
         if other_nodes:
             names = ", ".join(sorted(other_nodes))
             raise EngineFault(f"seats must be on the node {self._node_name}, got {names}")
-        emulates = self._node(self._inventory.ensure_status()).policy is FleetPolicy.EMULATE
+        node = self._describe_node(self._inventory.ensure_status())
+        emulates = node.policy is FleetPolicy.EMULATE
         with self._attempts.lock:
             attempt = self._attempts.get(key)
             try:
@@ -302,7 +303,7 @@ class LocalEngine:
     def _warn(self, key: AttemptKey, text: str) -> bool:
         return send_lines(self._folder(key), SERVICE_TASK, [(text, "WARNING")])
 
-    def _node(self, status: DeviceStatus) -> Node:
+    def _describe_node(self, status: DeviceStatus) -> Node:
         options = self._options
         return machine.node_of(
             self._node_name,
@@ -391,13 +392,13 @@ def _has_processes(attempt: TrackedAttempt) -> bool:
     return attempt.folder.is_held() or bool(list_marked(str(attempt.key)))
 
 
-def _limits_processes(isolation: Isolation | None) -> bool:
+def _can_limit_processes(isolation: Isolation | None) -> bool:
     """Return whether a cgroup, or a user that is not root, can limit a replica's processes."""
     is_root = os.geteuid() == 0 and not (isolation and isolation.has_users)
     return cgroups.offers(cgroups.PIDS) or not is_root
 
 
-def _leftovers_ended_by(isolation: Isolation | None) -> str:
+def _find_leftover_means(isolation: Isolation | None) -> str:
     """Return this machine's best means to end the processes that a killed supervisor leaves."""
     namespace = isolation is not None and isolation.mode == SANDBOX
     return kill.by_boxes() or (PID_NAMESPACE if namespace else SUBREAPER)

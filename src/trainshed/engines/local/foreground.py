@@ -72,7 +72,7 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     """
     devices = find.devices(fake_gpus)
     preparation = Preparation(
-        plan=plan if devices else _without_gpus(plan),
+        plan=plan if devices else _remove_gpus(plan),
         cache_dir=cache_dir,
         runtime=runtime,
         fake_gpus=fake_gpus,
@@ -179,11 +179,11 @@ class _Run:
                 self._end_if_enough(self._enough)
 
     def _end_if_enough(self, enough: Enough) -> None:
-        if self._stop is None and (why := enough(self._steps())):
+        if self._stop is None and (why := enough(self._read_steps())):
             self._has_enough = True
             self._send_order(self._grace_s, success.interrupted(signal.SIGTERM, why))
 
-    def _steps(self) -> dict[str, StepTimes]:
+    def _read_steps(self) -> dict[str, StepTimes]:
         steps = {name: steps_of(self._folder, name) for name in self._replicas}
         return {name: times for name, times in steps.items() if times is not None}
 
@@ -204,7 +204,7 @@ class _Run:
             return
         try:
             if line.task_name == SERVICE_TASK:
-                self._sink.note(_with_severity(line))
+                self._sink.note(_add_severity(line))
             else:
                 stream: Stream = "stderr" if line.stream == "stderr" else "stdout"
                 if self._stamped:
@@ -247,7 +247,7 @@ class _Run:
         if self._stop is not None and outcome.interrupted:
             message = success.message(self._stop)
             outcome = outcome._replace(exit_code=self._stop.exit_code, message=message)
-        return Ran(outcome, observation.reduction, self._steps())
+        return Ran(outcome, observation.reduction, self._read_steps())
 
     def _observe_end(self, preparation: Preparation) -> Observation:
         """Read the end from the records; without a record, first kill leftover processes."""
@@ -272,7 +272,7 @@ class _Run:
                 os.waitpid(pid, 0)
 
 
-def _with_severity(line: LogLine) -> str:
+def _add_severity(line: LogLine) -> str:
     """Return a line of the service, with its severity in front if it is not INFO."""
     return line.text if line.severity == "INFO" else f"{line.severity}: {line.text}"
 
@@ -286,7 +286,7 @@ def _asks_for_gpus(plan: LaunchPlan) -> bool:
     return any(replica.gpu_count for replica in plan.replicas)
 
 
-def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
+def _remove_gpus(plan: LaunchPlan) -> LaunchPlan:
     """Return the plan for a machine without GPUs, with a warning that names the requested GPUs."""
     if not _asks_for_gpus(plan):
         return plan

@@ -113,7 +113,7 @@ def bounded(plan: LaunchPlan, processes_max: int | None) -> LaunchPlan:
 
 def emulated(plan: LaunchPlan) -> LaunchPlan:
     """Return the plan without GPUs, with a warning; its variables hide the machine's GPUs."""
-    warnings = (*plan.warnings, *_without_gpus(plan.replicas))
+    warnings = (*plan.warnings, *_list_gpu_warnings(plan.replicas))
     return replace(plan, replicas=tuple(map(_hide_gpus, plan.replicas)), warnings=warnings)
 
 
@@ -122,7 +122,7 @@ def _hide_gpus(replica: ReplicaPlan) -> ReplicaPlan:
     return replace(replica, gpu_count=0, gpu_type=None, env={**replica.env, **hidden})
 
 
-def _without_gpus(replicas: Sequence[ReplicaPlan]) -> list[str]:
+def _list_gpu_warnings(replicas: Sequence[ReplicaPlan]) -> list[str]:
     """Return a warning for every role that asked for GPUs, in the order of the plan."""
     requests = {
         replica.role: f"{replica.gpu_count} {replica.gpu_type or 'GPU'}"

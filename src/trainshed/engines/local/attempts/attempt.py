@@ -48,10 +48,11 @@ def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
 
 def send_lines(folder: AttemptFolder, task: str, lines: Sequence[tuple[str, str]]) -> bool:
     """Send lines for the log to a supervisor; return False if it did not get all of them."""
-    return _send(folder, ({"do": "log", "task": task, "lines": part} for part in _parts(lines)))
+    parts = _split_lines(lines)
+    return _send(folder, ({"do": "log", "task": task, "lines": part} for part in parts))
 
 
-def _parts(lines: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+def _split_lines(lines: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
     """Yield the lines, split into messages that fit a socket."""
     part: list[tuple[str, str]] = []
     length = 0
@@ -139,7 +140,7 @@ class TrackedAttempt:
         if decision is LocalDecision.SWEEP:
             facts = replace(facts, is_clean=self._is_clean(sweeper))
             decision = what_is_proven(facts)
-        return observe.with_report(self._perform(decision), self.folder)
+        return observe.with_report(self._perform_decision(decision), self.folder)
 
     def _read_facts(self) -> LocalFacts:
         self.records.read(self.folder.records)
@@ -185,15 +186,15 @@ class TrackedAttempt:
     def _is_clean(self, sweeper: Sweeper) -> bool:
         began = fencing.find_supervisor(self.folder, self.records)
         if self.records.began is None:
-            self._give_up()
+            self._prevent_start()
         return sweeper.is_clean(self.key, began, self.folder)
 
-    def _perform(self, decision: LocalDecision) -> Observation:
+    def _perform_decision(self, decision: LocalDecision) -> Observation:
         """Perform a decision; return the state to report."""
         if decision is LocalDecision.KILL:
             self._kill()
         if decision is LocalDecision.GIVE_UP:
-            self._give_up()
+            self._prevent_start()
         if decision is LocalDecision.UNKNOWN:
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         if decision in _REPORTED:
@@ -206,12 +207,12 @@ class TrackedAttempt:
         if decision is LocalDecision.STOPPED_EARLY:
             return observe.ended(self.key, self.records, STOPPED_EARLY)
         if decision is LocalDecision.NEVER_BEGAN:
-            why = self._last_words("its supervisor never began")
+            why = self._read_last_words("its supervisor never began")
             return observe.lost(self.key, self.records, why)
         room.release(self.folder.spare)
         if self.records.decided is not None:
             return observe.ended(self.key, self.records, decided_outcome(self.records.decided))
-        why = self._last_words("its supervisor was killed")
+        why = self._read_last_words("its supervisor was killed")
         return observe.lost(self.key, self.records, why, observe.ran_s(self.folder))
 
     def _kill(self) -> None:
@@ -224,9 +225,9 @@ class TrackedAttempt:
             )
             identity.send_signal(supervisor, signal.SIGKILL)
 
-    def _give_up(self) -> None:
+    def _prevent_start(self) -> None:
         """Write an order that prevents the start of a supervisor that is only late."""
         self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
 
-    def _last_words(self, default: str) -> str:
+    def _read_last_words(self, default: str) -> str:
         return observe.last_words(self.folder) or default

@@ -127,19 +127,19 @@ def replicas_of(
     site: ReplicaSite, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
 ) -> tuple[ReplicaSpec, ...]:
     """Compose all replicas of a plan.  Raises EngineFault or OSError for containers."""
-    base = _base_env(site, plan.unset_env)
+    base = _select_base_env(site, plan.unset_env)
     if any(replica.container for replica in plan.replicas):
-        _open_to_containers(site, plan)
-        site = site._replace(runtime=_runtime_for(site, plan))
+        _give_to_containers(site, plan)
+        site = site._replace(runtime=_select_runtime(site, plan))
     return tuple(
         _wrap_process(site, plan, replica, share, home, base)
         if replica.container is None
-        else _container(site, plan, replica, share)
+        else _compose_container(site, plan, replica, share)
         for replica, share in zip(plan.replicas, shares, strict=True)
     )
 
 
-def _base_env(site: ReplicaSite, unset: Sequence[str]) -> dict[str, str]:
+def _select_base_env(site: ReplicaSite, unset: Sequence[str]) -> dict[str, str]:
     """Select the variables of this machine that replicas get; the replicas' own override them."""
     env = dict(site.env)
     if site.variables is not None:
@@ -158,7 +158,7 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was prepared 
 ) -> ReplicaSpec:
     python = replica.python if "/" in replica.python else home.python
     python = shutil.which(python) or python
-    machine = _machine_of(site, plan, replica, python)
+    machine = _compose_machine(site, plan, replica, python)
     view = view_of(
         site.isolation,
         plan,
@@ -175,11 +175,11 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was prepared 
         env = machine.variables(env, python, own=replica.env)
         argv = machine.command(argv, env["PATH"], python, home.python)
         machine.make(owner_of(site.isolation, plan), env["PATH"])
-    spec = _process(site, plan, replica, argv, env)
+    spec = _compose_process(site, plan, replica, argv, env)
     return spec._replace(isolation=view)
 
 
-def _machine_of(
+def _compose_machine(
     site: ReplicaSite, plan: LaunchPlan, replica: ReplicaPlan, python: str
 ) -> "ReplicaMachine | None":
     """Return the folders of a replica of a server; None for a reducer, and in a local run."""
@@ -202,7 +202,7 @@ def _machine_of(
 
 def outlines_of(site: ReplicaSite, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
     """Return the replicas before a preparer has run: only their names and limits."""
-    return tuple(_process(site, plan, replica, (), {}) for replica in plan.replicas)
+    return tuple(_compose_process(site, plan, replica, (), {}) for replica in plan.replicas)
 
 
 def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
@@ -232,7 +232,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     )
 
 
-def _process(
+def _compose_process(
     site: ReplicaSite,
     plan: LaunchPlan,
     replica: ReplicaPlan,
@@ -242,7 +242,7 @@ def _process(
     return compose.process_of(site.key, site.folder, plan, replica, argv, env)
 
 
-def _container(
+def _compose_container(
     site: ReplicaSite, plan: LaunchPlan, replica: ReplicaPlan, share: Share
 ) -> ReplicaSpec:
     setup = AttemptSetup(
@@ -260,14 +260,14 @@ def _container(
     start = replica_start(
         site.runtime, replica, setup, env=env, devices=share.uuids, launcher_env=site.env
     )
-    spec = _process(site, plan, replica, start.argv, start.env)
+    spec = _compose_process(site, plan, replica, start.argv, start.env)
     spec = spec._replace(env={**start.env, **compose.mark_of(site.key)}, cleanup=start.cleanup)
     if start.is_process:
         return spec._replace(cwd=site.folder.work)
     return spec._replace(cwd=site.folder.work, limits=ReplicaLimits(), hosts=(), binds=())
 
 
-def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
+def _select_runtime(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
     """Return the runtime, with the UID and GID of the project's user if containers run as it."""
     owner = owner_of(site.isolation, plan)
     if site.runtime is None or site.runtime.user != USER_OF_PROJECT or owner is None:
@@ -275,7 +275,7 @@ def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
     return site.runtime._replace(user=f"{owner.uid}:{owner.gid}")
 
 
-def _open_to_containers(site: ReplicaSite, plan: LaunchPlan) -> None:
+def _give_to_containers(site: ReplicaSite, plan: LaunchPlan) -> None:
     """Make the user of the containers the owner of the attempt's folders.
 
     This is also necessary for root: without capabilities, it cannot read folders of other users.

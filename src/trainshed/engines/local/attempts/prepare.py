@@ -56,9 +56,9 @@ def main() -> int:
 
 def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
-    key = _key(folder)
+    key = _read_key(folder)
     with installing():
-        home = _python_of(preparation, folder)
+        home = _prepare_python(preparation, folder)
     lease = _lease_devices(preparation, key, Path(folder.path).parents[1])
     site = plan_file.site_of(preparation, key, folder)._replace(devices=lease.devices)
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
@@ -66,7 +66,7 @@ def _prepare(folder: AttemptFolder) -> None:
     answer(encode(PreparerAnswer(replicas, after, lease.uuids)), [home.used, *lease.locks])
 
 
-def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
+def _prepare_python(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     """Install the packages of a job, if it has any; return its Python.  Raises EngineFault."""
     plan = preparation.plan
     environment = plan.environment
@@ -102,7 +102,7 @@ def _lease_devices(preparation: Preparation, key: AttemptKey, root: Path) -> Lea
         leaser = DeviceLeaser(
             list_devices=list_devices,
             # the supervisor is the parent of this process, and holds the devices from now on
-            holder=_holder(preparation, key, root),
+            holder=_make_holder(preparation, key, root),
             note=note,
             warn=warn,
             aliases=preparation.gpu_alias,
@@ -114,13 +114,13 @@ def _lease_devices(preparation: Preparation, key: AttemptKey, root: Path) -> Lea
         return leaser.lease(replicas, preparation.gpu_wait_s)
 
 
-def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> DeviceHolder:
+def _make_holder(preparation: Preparation, key: AttemptKey, root: Path) -> DeviceHolder:
     if preparation.takes_free:
         return DeviceHolder(os.getppid(), "a local run")
     return DeviceHolder(os.getppid(), f"attempt {key}", str(root))
 
 
-def _key(folder: AttemptFolder) -> AttemptKey:
+def _read_key(folder: AttemptFolder) -> AttemptKey:
     path = Path(folder.path)
     return AttemptKey(uid=int(path.parent.name), attempt=int(path.name))
 

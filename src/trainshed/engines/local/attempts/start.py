@@ -45,7 +45,7 @@ class Started(NamedTuple):
     """Set if the supervisor is not a child of this process: then its pid may be reused."""
 
 
-def _not_forked(_folder: AttemptFolder, _env: Mapping[str, str]) -> Identity | None:
+def _fork_none(_folder: AttemptFolder, _env: Mapping[str, str]) -> Identity | None:
     return None
 
 
@@ -58,7 +58,7 @@ class AttemptStarter(NamedTuple):
     grace_s: float = GRACE_S
     """The time that processes get to end after their job is over, in seconds."""
     log: LogRule = LogRule()
-    fork: Callable[[AttemptFolder, Mapping[str, str]], Identity | None] = _not_forked
+    fork: Callable[[AttemptFolder, Mapping[str, str]], Identity | None] = _fork_none
     """Forks a supervisor with a fork server; if it returns None, this process starts one."""
 
     def begin(
@@ -73,18 +73,18 @@ class AttemptStarter(NamedTuple):
         ``tether`` is a socket to a command; the supervisor ends together with that command, and its
         programs get the whole environment of this process.
         """
-        env = _environment(preparation) if tether is None else dict(os.environ)
+        env = _select_environment(preparation) if tether is None else dict(os.environ)
         site = plan_file.site_of(preparation, key, folder, env)
         folder.make()
         folder.make_key()
         compose.make_ready(preparation.isolation, preparation.plan, folder)
-        plan_file.write(folder.plan, self._spec(site, preparation), preparation)
+        plan_file.write(folder.plan, self._compose_spec(site, preparation), preparation)
         if tether is None and (forked := self.fork(folder, env)):
             return Started(forked.pid, forked)
         env = {**env, FOLDER: folder.path}
         return Started(spawn(supervisor_argv(SUPERVISOR), env, folder.words, tether))
 
-    def _spec(self, site: ReplicaSite, preparation: Preparation) -> AttemptSpec:
+    def _compose_spec(self, site: ReplicaSite, preparation: Preparation) -> AttemptSpec:
         plan = preparation.plan
         if preparation.takes_free or needs_preparer(plan):
             outlines = plan_file.outlines_of(site, plan)
@@ -127,7 +127,7 @@ _CODE: Final = (
 )
 
 
-def _environment(preparation: Preparation) -> dict[str, str]:
+def _select_environment(preparation: Preparation) -> dict[str, str]:
     """Return the environment of the supervisor, which its helpers and replicas inherit in part."""
     if preparation.variables is None:
         return variables.without_secrets(os.environ)

@@ -73,9 +73,9 @@ def docker_run(
         *("--name", spec.name, "--label", f"{LABEL}={spec.mark}"),
         *_host_flags(runtime, spec),
         *_isolation_flags(runtime, spec),
-        *_user(runtime, os.geteuid() if euid is None else euid),
-        *_devices(runtime, spec),
-        *_limits(spec),
+        *_user_flags(runtime, os.geteuid() if euid is None else euid),
+        *_device_flags(runtime, spec),
+        *_limit_flags(spec),
         *variables,
         *docker_started(spec.plan),
     )
@@ -140,7 +140,7 @@ def _host_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
     yield from ("--security-opt", "label=disable")  # SELinux would keep buckets from being read
     for address, name in spec.hosts:
         yield from ("--add-host", f"{name}:{address}")
-    yield from _mounts(spec)
+    yield from _mount_flags(spec)
 
 
 def _isolation_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _isolation_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
             yield from ("--tmpfs", f"{folder}:rw,exec,nosuid,nodev,mode=1777")
 
 
-def _user(runtime: Runtime, euid: int) -> Iterator[str]:
+def _user_flags(runtime: Runtime, euid: int) -> Iterator[str]:
     if runtime.user is None:
         return
     yield from ("--user", runtime.user)
@@ -169,7 +169,7 @@ def _user(runtime: Runtime, euid: int) -> Iterator[str]:
         yield "--userns=keep-id"  # else the container's user is not the server's on the machine
 
 
-def _devices(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
+def _device_flags(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
     if not spec.devices:
         return
     if runtime.name == PODMAN:
@@ -179,7 +179,7 @@ def _devices(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
         yield from ("--gpus", f'"device={",".join(spec.devices)}"')
 
 
-def _limits(spec: ContainerSpec) -> Iterator[str]:
+def _limit_flags(spec: ContainerSpec) -> Iterator[str]:
     if spec.memory_bytes is not None:
         limit = str(spec.memory_bytes)
         yield from ("--memory", limit, "--memory-swap", limit)  # equal values allow no swap
@@ -198,6 +198,6 @@ def apptainer_run(runtime: Runtime, spec: ContainerSpec) -> tuple[str, ...]:
     )
 
 
-def _mounts(spec: ContainerSpec) -> Iterator[str]:
+def _mount_flags(spec: ContainerSpec) -> Iterator[str]:
     for bind in spec.binds:
         yield from ("--mount", mount(bind))

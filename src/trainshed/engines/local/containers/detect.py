@@ -72,7 +72,7 @@ def find(
             absent.append(name)
             continue
         try:
-            run_as = _user(user, *ids)
+            run_as = _choose_user(user, *ids)
             return RuntimeChoice(_probe_runtime(name, program, run_as, _make_ask(environ), ids[0]))
         except _UnusableError as error:
             reasons.append(f"{name} {error}")
@@ -84,7 +84,7 @@ def find(
 _WITH_ALIASES: Final = {APPTAINER: (APPTAINER, SINGULARITY)}
 
 
-def _user(requested: str | None, euid: int, egid: int) -> str | None:
+def _choose_user(requested: str | None, euid: int, egid: int) -> str | None:
     if requested == USER_OF_IMAGE:
         return None
     if requested:

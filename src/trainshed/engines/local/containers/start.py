@@ -87,8 +87,8 @@ def replica_start(  # noqa: PLR0913 - a replica, and what was chosen for it
         )
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
-    user_env = _user_env(runtime, setup)
-    spec = _spec(replica, replica.container, setup, {**user_env, **env}, tuple(devices))
+    user_env = _compose_user_env(runtime, setup)
+    spec = _compose_spec(replica, replica.container, setup, {**user_env, **env}, tuple(devices))
     spec = spec._replace(binds=(*spec.binds, *_bind_passwd(runtime, replica, setup)))
     client = client_env(launcher_env)
     if runtime.name in CHILDREN_OF_CLIENT:
@@ -112,7 +112,7 @@ def container_name(mark: str, task_name: str) -> str:
     return f"ts-{mark.replace('/', '-')}-{_NAME.sub('-', task_name)}"
 
 
-def _user_env(runtime: Runtime, setup: AttemptSetup) -> dict[str, str]:
+def _compose_user_env(runtime: Runtime, setup: AttemptSetup) -> dict[str, str]:
     """Return variables with the user's name and home, which the image does not have."""
     if runtime.user is None:
         return {}
@@ -133,7 +133,7 @@ def _bind_passwd(runtime: Runtime, replica: ReplicaPlan, setup: AttemptSetup) ->
         yield Bind(path, PASSWD, is_read_only=True)
 
 
-def _spec(
+def _compose_spec(
     replica: ReplicaPlan,
     plan: ContainerPlan,
     setup: AttemptSetup,
@@ -149,7 +149,7 @@ def _spec(
         shm_bytes=shm_bytes(replica.memory_bytes_max, memory, setup.replicas),
         home=setup.work,
         hosts=setup.hosts,
-        binds=tuple(dict.fromkeys(_binds(setup))),
+        binds=tuple(dict.fromkeys(_list_binds(setup))),
         devices=devices,
         memory_bytes=replica.memory_bytes_max,
         cpus=replica.cpus_max,
@@ -158,7 +158,7 @@ def _spec(
     )
 
 
-def _binds(setup: AttemptSetup) -> Iterator[Bind]:
+def _list_binds(setup: AttemptSetup) -> Iterator[Bind]:
     """Yield the binds of the job's folders at the machine's paths, and at /gcs."""
     yield Bind(setup.work, setup.work)
     for path in setup.shown:

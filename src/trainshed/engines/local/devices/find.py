@@ -62,7 +62,7 @@ def fake_devices(count: int, env: Mapping[str, str] = os.environ) -> tuple[GpuDe
 def fake_device(uuid: str, env: Mapping[str, str] = os.environ) -> GpuDevice:
     """Return the fake device of this name."""
     index = int(uuid.removeprefix(_PREFIX))
-    return GpuDevice(uuid=uuid, name="Fake GPU", index=index, busy_pids=_pids(uuid, env))
+    return GpuDevice(uuid=uuid, name="Fake GPU", index=index, busy_pids=_read_pids(uuid, env))
 
 
 def is_fake(uuid: str) -> bool:
@@ -70,7 +70,7 @@ def is_fake(uuid: str) -> bool:
     return uuid.startswith(_PREFIX)
 
 
-def _pids(uuid: str, env: Mapping[str, str]) -> tuple[int, ...]:
+def _read_pids(uuid: str, env: Mapping[str, str]) -> tuple[int, ...]:
     folder = env.get(FOLDER)
     if not folder:
         return ()

@@ -67,7 +67,7 @@ def hidden_shares(
 ) -> tuple[tuple[Share, ...], tuple[str, ...]]:
     """Return empty shares for replicas that request no device, and a note about the GPUs."""
     none = share((), machine_has_gpus=bool(devices))
-    remark = f"this machine has {_gpus(len(devices))}; the job asks for none"
+    remark = f"this machine has {_describe_count(len(devices))}; the job asks for none"
     return (none,) * len(replicas), (remark,) if devices else ()
 
 
@@ -117,10 +117,11 @@ def remarks(
             yield shortage(replicas, counts, machine=machine, free=free)
     elif free < machine:
         result = f"gets {free}" if free else "runs on the CPU"
-        yield f"this machine has {_gpus(machine)}, {free or 'none'} of them free: the job {result}"
+        count = _describe_count(machine)
+        yield f"this machine has {count}, {free or 'none'} of them free: the job {result}"
 
 
-def _gpus(count: int) -> str:
+def _describe_count(count: int) -> str:
     return f"{count} GPU{'s' * (count != 1)}"
 
 

@@ -38,7 +38,7 @@ def holder(device: GpuDevice, lock_dir: Path | None = None) -> str | None:
 
 def processes(device: GpuDevice) -> str:
     """Return the processes that compute on a device, by number and name."""
-    return ", ".join(f"process {pid}{_name(pid)}" for pid in device.busy_pids)
+    return ", ".join(f"process {pid}{_read_name(pid)}" for pid in device.busy_pids)
 
 
 def leased_below(
@@ -75,7 +75,7 @@ def _find_holder(directory: Path, uuid: str) -> DeviceHolder | None:
         return None
 
 
-def _name(pid: int) -> str:
+def _read_name(pid: int) -> str:
     """Return text such as `` (python)``; empty if the process has ended or is hidden."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()

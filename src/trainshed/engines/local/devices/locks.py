@@ -120,7 +120,7 @@ def try_lock(directory: Path, uuid: str, holder: DeviceHolder) -> FileIO | None:
     except OSError as error:
         file.close()
         raise EngineFault(f"cannot lock a GPU: {path}: {error.strerror}") from error
-    _sign(file.fileno(), holder)
+    _write_holder(file.fileno(), holder)
     return file
 
 
@@ -140,7 +140,7 @@ def holder_of(directory: Path, uuid: str) -> DeviceHolder | None:
         lock = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE)
         if struct.unpack(_FLOCK, lock)[0] == fcntl.F_UNLCK:
             return None
-        return _read(os.pread(descriptor, _TEXT_BYTES_MAX, 0))
+        return _read_holder(os.pread(descriptor, _TEXT_BYTES_MAX, 0))
     except OSError as error:
         raise EngineFault(f"cannot read the lock of a GPU: {path}: {error.strerror}") from error
     finally:
@@ -151,13 +151,13 @@ def _path(directory: Path, uuid: str) -> Path:
     return directory / f"{uuid.replace('/', '_')}.lock"  # old drivers put slashes in MIG UUIDs
 
 
-def _sign(descriptor: int, holder: DeviceHolder) -> None:
+def _write_holder(descriptor: int, holder: DeviceHolder) -> None:
     with suppress(OSError):  # on a full disk the lock works without the text
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
 
 
-def _read(text: bytes) -> DeviceHolder:
+def _read_holder(text: bytes) -> DeviceHolder:
     """Read a lock file, which any process may have written."""
     try:
         document = json.loads(text)

@@ -63,7 +63,7 @@ def devices(nvml: Any) -> Iterator[tuple[GpuDevice, Any]]:
     """Yield all devices with their handles; a divided GPU is listed by its instances."""
     for index, handle in handles(nvml):
         with suppress(nvml.NVMLError):
-            yield from _devices(nvml, handle, index)
+            yield from _list_parts(nvml, handle, index)
 
 
 def visible(devices: Sequence[GpuDevice], names: str | None) -> tuple[GpuDevice, ...]:
@@ -105,21 +105,21 @@ def _open_library() -> Any:
     return pynvml
 
 
-def _devices(nvml: Any, handle: Any, index: int) -> Iterator[tuple[GpuDevice, Any]]:
+def _list_parts(nvml: Any, handle: Any, index: int) -> Iterator[tuple[GpuDevice, Any]]:
     """Yield the GPU, or its instances where it is divided."""
-    gpu = _device(nvml, handle, index)
+    gpu = _read_device(nvml, handle, index)
     if not _is_divided(nvml, handle):
         yield gpu, handle
         return
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         with suppress(nvml.NVMLError):
             instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-            part = _device(nvml, instance, index)
+            part = _read_device(nvml, instance, index)
             part = replace(part, gpu_uuid=gpu.uuid, minor=gpu.minor)
             yield replace(part, pci_bus_id=gpu.pci_bus_id), instance
 
 
-def _device(nvml: Any, handle: Any, index: int) -> GpuDevice:
+def _read_device(nvml: Any, handle: Any, index: int) -> GpuDevice:
     name, minor = "", None
     with suppress(nvml.NVMLError, UnicodeDecodeError):
         name = nvml.nvmlDeviceGetName(handle)
@@ -130,9 +130,9 @@ def _device(nvml: Any, handle: Any, index: int) -> GpuDevice:
         name=name,
         index=index,
         minor=minor,
-        busy_pids=_busy_pids(nvml, handle),
-        memory_bytes=_memory_bytes(nvml, handle),
-        pci_bus_id=_pci_bus_id(nvml, handle),
+        busy_pids=_read_busy_pids(nvml, handle),
+        memory_bytes=_read_memory_bytes(nvml, handle),
+        pci_bus_id=_read_pci_bus_id(nvml, handle),
     )
 
 
@@ -144,7 +144,7 @@ def _is_divided(nvml: Any, handle: Any) -> bool:
     return False
 
 
-def _busy_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
+def _read_busy_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
     """Return the processes on a device except this one; none if the driver reports none."""
     for listing in (
         nvml.nvmlDeviceGetComputeRunningProcesses_v3,
@@ -155,13 +155,13 @@ def _busy_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
     return ()
 
 
-def _memory_bytes(nvml: Any, handle: Any) -> int | None:
+def _read_memory_bytes(nvml: Any, handle: Any) -> int | None:
     with suppress(nvml.NVMLError):
         return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     return None
 
 
-def _pci_bus_id(nvml: Any, handle: Any) -> str:
+def _read_pci_bus_id(nvml: Any, handle: Any) -> str:
     with suppress(nvml.NVMLError):
         bus_id = nvml.nvmlDeviceGetPciInfo(handle).busId
         return bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else str(bus_id)

@@ -60,7 +60,7 @@ def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
     power = ask("nvmlDeviceGetPowerUsage")
     return GpuSample(
         at=at,
-        used_bytes=_used_bytes(nvml, ask),
+        used_bytes=_read_used_bytes(nvml, ask),
         use=None if use is None else use.gpu / _PERCENT,
         power_w=None if power is None else power / _MW,
         temperature_c=ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
@@ -85,7 +85,7 @@ def find_fault(nvml: Any, ask: GpuQuery) -> str:
     return NEEDS_RESET if ask.needs_reset else ""
 
 
-def _used_bytes(nvml: Any, ask: GpuQuery) -> int | None:
+def _read_used_bytes(nvml: Any, ask: GpuQuery) -> int | None:
     """Return the used memory as in nvidia-smi; older drivers include their reserved memory."""
     version = getattr(nvml, "nvmlMemory_v2", None)
     memory = ask("nvmlDeviceGetMemoryInfo", version=version) if version else None

@@ -44,7 +44,7 @@ class Remembered:
             stored = decode(_Stored, read_json(str(self._path)))
         except (OSError, ValueError):
             return ()
-        self._gpus = stored.gpus if stored == _now(stored.gpus) else ()
+        self._gpus = stored.gpus if stored == _make_stored(stored.gpus) else ()
         return self._gpus
 
     def keep(self, devices: Sequence[GpuDevice]) -> None:
@@ -56,12 +56,12 @@ class Remembered:
         if gpus == self._gpus:
             return
         try:
-            write_json(str(self._path), encode(_now(gpus)))
+            write_json(str(self._path), encode(_make_stored(gpus)))
         except OSError as error:
             _LOG.warning("cannot write the list of this machine's GPUs: %s", error)
         else:
             self._gpus = gpus
 
 
-def _now(gpus: tuple[GpuDevice, ...]) -> _Stored:
+def _make_stored(gpus: tuple[GpuDevice, ...]) -> _Stored:
     return _Stored(boot_id(), os.environ.get(VISIBLE), gpus)

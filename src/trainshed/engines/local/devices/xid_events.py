@@ -33,7 +33,7 @@ def xid_events(nvml: Any) -> Iterator[Wait]:
 
     If the registration fails, the function always waits for the full time and returns None.
     """
-    names = {_number(handle): _uuid(nvml, handle) for _, handle in driver.handles(nvml)}
+    names = {_read_address(handle): _read_uuid(nvml, handle) for _, handle in driver.handles(nvml)}
     events = None
     with _suppress_refusals(nvml):
         events = nvml.nvmlEventSetCreate()
@@ -42,9 +42,9 @@ def xid_events(nvml: Any) -> Iterator[Wait]:
 
         def wait(seconds: float) -> XidEvent | None:
             began = time.monotonic()
-            event = _next(nvml, events, seconds) if any(registered) else None
+            event = _wait_for_event(nvml, events, seconds) if any(registered) else None
             if event is not None and event.eventType == nvml.nvmlEventTypeXidCriticalError:
-                uuid = names.get(_number(event.device)) or _uuid(nvml, event.device)
+                uuid = names.get(_read_address(event.device)) or _read_uuid(nvml, event.device)
                 return XidEvent(uuid, int(event.eventData), event.device)
             # for a GPU that is gone the driver fails at once, again and again
             time.sleep(max(0.0, began + seconds - time.monotonic()))
@@ -65,19 +65,19 @@ def _register(nvml: Any, handle: Any, events: Any) -> bool:
     return False
 
 
-def _next(nvml: Any, events: Any, seconds: float) -> Any:
+def _wait_for_event(nvml: Any, events: Any, seconds: float) -> Any:
     with _suppress_refusals(nvml):
         return nvml.nvmlEventSetWait_v2(events, max(1, int(seconds * _MS)))
     return None
 
 
-def _uuid(nvml: Any, handle: Any) -> str:
+def _read_uuid(nvml: Any, handle: Any) -> str:
     with _suppress_refusals(nvml):
         return str(nvml.nvmlDeviceGetUUID(handle))
     return ""
 
 
-def _number(handle: Any) -> int:
+def _read_address(handle: Any) -> int:
     """Return the address in a handle, since two objects may represent the same handle."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
