@@ -18,7 +18,7 @@ _SLACK_S: Final = 5.0
 
 
 def make(context: RemoteContext) -> tuple[Gang, Ending]:
-    """Make the gang and the teardown of an attempt on other machines (``attempt.RemoteFactory``)."""
+    """Make the gang and the teardown of an attempt on other machines (``RemoteFactory``)."""
     rule = context.spec.remote
     if rule is None:
         raise ValueError("the plan names no commands that start wardens")

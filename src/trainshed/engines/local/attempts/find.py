@@ -40,7 +40,9 @@ def attempts_of(folder: Path) -> Iterator[AttemptKey]:
         yield AttemptKey(int(folder.name), attempt)
 
 
-def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[LivingProcess]) -> ListedAttempt:
+def _inspect_attempt(
+    key: AttemptKey, folder: AttemptFolder, living: Sequence[LivingProcess]
+) -> ListedAttempt:
     """Return the state of an attempt by its folder and lock, without any change to them."""
     records = AttemptRecords()
     records.read(folder.records)
