@@ -25,7 +25,7 @@ from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
 from trainshed.store.times import deadline_ns
 from trainshed.store.writer import Transaction
 
-#: How long a retry key is remembered (docs/sources/gcloud.md 8.3: for a few minutes).
+#: How long a retry key is valid (docs/sources/gcloud.md 8.3: for a few minutes).
 RETRY_NS: Final = 600 * 1_000_000_000
 
 _UID_TAKEN = select(JOBS.c.uid).where(JOBS.c.uid == bindparam("of_uid"))
@@ -41,7 +41,7 @@ _DROP_KEY = delete(RETRY_KEYS).where(RETRY_KEYS.c.key == bindparam("of_key"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """A new job with its rows, but for the times."""
+    """A new job and its rows; the writer adds the times."""
 
     uid: int
     new: NewJob
@@ -52,7 +52,7 @@ class Addition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """The uid of a job: its own, or that of the first one with its retry key."""
+    """A stored job: the new one, or the earlier job with the same retry key."""
 
     uid: int
     is_new: bool
@@ -60,7 +60,7 @@ class Added:
 
 
 def prepare(new: NewJob, uid: int) -> Addition:
-    """Prepare a new job, as far as this needs no database."""
+    """Build the rows of a new job; reads no database."""
     return Addition(
         uid=uid,
         new=new,
@@ -69,14 +69,14 @@ def prepare(new: NewJob, uid: int) -> Addition:
         spec={
             "uid": uid,
             "spec": codec.SPEC.encode(new.spec),
-            "expanded": _own_expanded(new),
+            "expanded": _expanded_text(new),
             "notes": codec.TEXTS.encode(new.notes),
         },
     )
 
 
 def new_record(addition: Addition, create_time: datetime) -> JobRecord:
-    """Return the record of a job that was just added, as a read would."""
+    """Return the record of a job that was just added, without a read of the database."""
     new, row = addition.new, addition.job
     return JobRecord(
         uid=JobUid(addition.uid),
@@ -100,7 +100,7 @@ def new_record(addition: Addition, create_time: datetime) -> JobRecord:
 
 
 def expanded_of(row: Row[Any]) -> JobSpec:
-    """The spec to launch, from a row of ``specs``."""
+    """Return the spec to launch, from a row of ``specs``."""
     if not row.expanded:
         return codec.SPEC.decode(row.spec)
     expanded = codec.SPEC.decode(row.expanded)
@@ -111,22 +111,22 @@ def expanded_of(row: Row[Any]) -> JobSpec:
 
 
 def add_all(tx: Transaction, additions: Sequence[Addition]) -> Sequence[Added | AlreadyThere]:
-    """Add the jobs; return the result or the refusal of each."""
-    firsts = _firsts_of_known_keys(tx, additions)
-    fresh = [a for place, a in enumerate(additions) if place not in firsts]
-    added = _insert(tx, fresh)
-    _insert_rest(tx, [a for a in fresh if a.uid in added])
-    refused = {a.uid: _refuse(tx, a) for a in fresh if a.uid not in added}
+    """Add the jobs; return for each an Added, or AlreadyThere if its id is taken."""
+    earlier_uids = _uids_of_known_keys(tx, additions)
+    new_additions = [a for index, a in enumerate(additions) if index not in earlier_uids]
+    added = _insert(tx, new_additions)
+    _insert_rest(tx, [a for a in new_additions if a.uid in added])
+    refused = {a.uid: _refuse(tx, a) for a in new_additions if a.uid not in added}
     return [
-        refused.get(uid) or Added(uid=uid, is_new=place not in firsts, time_ns=tx.now_ns)
-        for place, a in enumerate(additions)
-        for uid in [firsts.get(place, a.uid)]
+        refused.get(uid) or Added(uid=uid, is_new=index not in earlier_uids, time_ns=tx.now_ns)
+        for index, a in enumerate(additions)
+        for uid in [earlier_uids.get(index, a.uid)]
     ]
 
 
 def add_labels(tx: Transaction, labels_by_uid: Mapping[int, Mapping[str, str]]) -> None:
-    """Add the rows that filters look at, for labels by uid."""
-    # two keys may become one when what cannot be stored is replaced
+    """Add the rows of labels that filters compare; ``labels_by_uid`` is by uid of the job."""
+    # two keys can become equal when characters that cannot be stored are replaced
     plain = {
         (uid, codec.plain(key)): codec.plain(value)
         for uid, labels in labels_by_uid.items()
@@ -136,16 +136,16 @@ def add_labels(tx: Transaction, labels_by_uid: Mapping[int, Mapping[str, str]]) 
     add_rows(tx, LABELS, rows)
 
 
-def _firsts_of_known_keys(tx: Transaction, additions: Sequence[Addition]) -> dict[int, int]:
-    """Return, by index of the addition, the uid of the job that has its retry key."""
+def _uids_of_known_keys(tx: Transaction, additions: Sequence[Addition]) -> dict[int, int]:
+    """Return the uid of the earlier job with the same retry key, by index of the addition."""
     keyed = {a.key: a for a in reversed(additions) if a.key}
     if not keyed:
         return {}
     rows = [{"key": k, "uid": a.uid, "create_ns": tx.now_ns} for k, a in keyed.items()]
     added_keys = set(tx.connection.execute(_ADD_KEY, rows).scalars())
     return {
-        place: tx.connection.execute(_UID_OF_KEY, {"of_key": a.key}).scalar_one()
-        for place, a in enumerate(additions)
+        index: tx.connection.execute(_UID_OF_KEY, {"of_key": a.key}).scalar_one()
+        for index, a in enumerate(additions)
         if a.key and not (a.key in added_keys and keyed[a.key] is a)
     }
 
@@ -183,11 +183,12 @@ def _acceptance_rows(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]
 
 
 def _last_stamp_ns(addition: Addition, now_ns: int) -> int:
-    """The stamp of the last event of a new job, whose first one happens now."""
+    """Return the stamp of a new job's last event, in ns; its first event has ``now_ns``."""
     return now_ns + len(addition.new.events)
 
 
 def _refuse(tx: Transaction, addition: Addition) -> AlreadyThere:
+    """Return the refusal of a job whose id is taken.  Raises UidTaken if only the uid is."""
     if tx.connection.execute(_UID_TAKEN, {"of_uid": addition.uid}).first() is not None:
         raise UidTaken(addition.uid)
     if addition.key:
@@ -196,7 +197,7 @@ def _refuse(tx: Transaction, addition: Addition) -> AlreadyThere:
 
 
 class UidTaken(Exception):
-    """Another server made the same uid in the same millisecond; make a new one."""
+    """Another server made the same uid in the same millisecond; the caller makes a new uid."""
 
 
 def _job_row(new: NewJob) -> dict[str, Any]:
@@ -218,10 +219,10 @@ def _job_row(new: NewJob) -> dict[str, Any]:
     }
 
 
-def _own_expanded(new: NewJob) -> str:
-    """Return the difference of the expanded spec from the spec; empty if they are equal.
+def _expanded_text(new: NewJob) -> str:
+    """Return the expanded spec as JSON; empty if it equals the spec.
 
-    The request is left out if it is the spec's own (JSON is never empty).
+    If the request is the same as in the spec, its text is left out.
     """
     expanded, spec = new.expanded, new.spec
     if expanded == spec:

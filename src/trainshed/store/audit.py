@@ -1,6 +1,6 @@
 """Reads a whole database at one moment, for the checks of the doctor.
 
-Reads only: makes no table, migrates nothing and writes nothing, also beside a running server.
+Creates no tables, migrates nothing and writes nothing.  The server may be running.
 """
 
 import os
@@ -58,7 +58,7 @@ _TRIALS: Final = select(TRIALS.c.uid, TRIALS.c.number, TRIALS.c.state, TRIALS.c.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedTrial:
-    """A trial as it is stored with its study; its job may be deleted."""
+    """A stored trial of a study; its job may be deleted."""
 
     study_uid: int
     number: int
@@ -68,7 +68,7 @@ class AuditedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The rows as they were at one moment; pairs are (uid, attempt)."""
+    """All rows of the database at one moment; pairs are (uid, attempt)."""
 
     jobs: Sequence[JobRecord]
     """All jobs, deleted ones too, the oldest first."""
@@ -98,38 +98,38 @@ class Audit:
 
 
 def rows(url: str, clock: Callable[[], int] = time.time_ns) -> Audit:
-    """Read the database of a SQLAlchemy URL; ``clock`` gives the present time in ns.
+    """Read the database of a SQLAlchemy URL; ``clock`` returns the current time in ns.
 
-    Raises StoreFault for an unreadable database, one without tables, or of another release.
+    Raises StoreFault if the database is unreadable, has no tables or is of another release.
     """
     return read_snapshot(url, lambda connection: _audit(connection, clock()))
 
 
 def _audit(connection: Connection, now_ns: int) -> Audit:
-    def every(query: Any) -> Sequence[Any]:
+    def fetch(query: Any) -> Sequence[Any]:
         return connection.execute(query).all()
 
-    places = places_of(every(PLACES))
+    places = places_of(fetch(PLACES))
     return Audit(
-        jobs=[job_record(row, now_ns) for row in every(_JOBS)],
-        held={row.uid: holding(row) for row in every(HOLDING)},
-        commands=[command(row) for row in every(select(COMMANDS).order_by(COMMANDS.c.seq))],
+        jobs=[job_record(row, now_ns) for row in fetch(_JOBS)],
+        held={row.uid: holding(row) for row in fetch(HOLDING)},
+        commands=[command(row) for row in fetch(select(COMMANDS).order_by(COMMANDS.c.seq))],
         attempts={
-            (row.uid, row.attempt): codec.SEATS.decode(row.seats) for row in every(select(ATTEMPTS))
+            (row.uid, row.attempt): codec.SEATS.decode(row.seats) for row in fetch(select(ATTEMPTS))
         },
-        claims=frozenset((row.uid, row.attempt) for row in every(_CLAIMS)),
-        fenced=frozenset((row.uid, row.attempt) for row in every(_FENCED)),
+        claims=frozenset((row.uid, row.attempt) for row in fetch(_CLAIMS)),
+        fenced=frozenset((row.uid, row.attempt) for row in fetch(_FENCED)),
         replicas={
             key: [replica_row(row) for row in group]
-            for key, group in groupby(every(_REPLICAS), lambda row: (row.uid, row.attempt))
+            for key, group in groupby(fetch(_REPLICAS), lambda row: (row.uid, row.attempt))
         },
         trials=[
             of_columns(AuditedTrial, row, study_uid=row.uid, state=TrialState(row.state))
-            for row in every(_TRIALS)
+            for row in fetch(_TRIALS)
         ],
-        nodes=[node_row(row, places) for row in every(ALL)],
-        last_events={row.uid: stored_event(row) for row in every(LAST_EVENTS)},
-        leases={row.name: (row.holder, row.until_ns) for row in every(select(LEASES))},
+        nodes=[node_row(row, places) for row in fetch(ALL)],
+        last_events={row.uid: stored_event(row) for row in fetch(LAST_EVENTS)},
+        leases={row.name: (row.holder, row.until_ns) for row in fetch(select(LEASES))},
         buckets=connection.execute(select(BUCKETS.c.name)).scalars().all(),
         jumps=clock_jumps.read(connection),
         damage=damage_of(connection),
@@ -138,7 +138,7 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
 
 T = TypeVar("T")
 
-#: Reads until the file stays unchanged; more than one if a server starts during the first.
+#: Reads at most, until the file stays unchanged; a server that starts meanwhile changes it.
 _TRIES: Final = 5
 _BUSY_S: Final = 10.0
 
@@ -146,7 +146,7 @@ _BUSY_S: Final = 10.0
 def read_snapshot(url: str, read: Callable[[Connection], T]) -> T:
     """Return ``read(connection)``; the connection sees the database as of one moment.
 
-    Raises StoreFault for an unreadable database, or one of another release.
+    Raises StoreFault if the database is unreadable or is of another release.
     """
     database_url = parsed(url)
     if database_url.get_backend_name() == "sqlite":
@@ -157,7 +157,7 @@ def read_snapshot(url: str, read: Callable[[Connection], T]) -> T:
 
 
 def damage_of(connection: Connection) -> Sequence[str]:
-    """Return the damage that SQLite reports of a file; nothing for other databases."""
+    """Return the damage that SQLite reports of its file; empty for other databases."""
     if connection.dialect.name != "sqlite":
         return ()
     pages = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
@@ -176,18 +176,18 @@ def _read_file_snapshot(url: URL, read: Callable[[Connection], T]) -> T:
         result = _read(_reader(path, at_rest=at_rest), url, read)
         if not at_rest or (_stamp(path) == before and not _log_of(path).exists()):
             return result
-    raise StoreFault(f"{place_of(url)} changed during every read; try again later")
+    raise StoreFault(f"{place_of(url)} changed during fetch read; try again later")
 
 
 def _reader(path: Path, *, at_rest: bool) -> Engine:
-    """Open a file for reading; if no process uses it, make no log beside it."""
+    """Open a file for reading; ``at_rest`` says that no process uses it and it needs no log."""
     mode = "immutable=1" if at_rest else "mode=ro"
 
     def begin() -> sqlite3.Connection:
         connection = connect(path, mode, timeout=_BUSY_S, isolation_level=None)
         for pragma in ("query_only=ON", "case_sensitive_like=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
-        connection.execute("BEGIN").close()  # one view for all that follows
+        connection.execute("BEGIN").close()  # all later reads see this state
         return connection
 
     return create_engine("sqlite://", creator=begin, poolclass=NullPool)
@@ -209,6 +209,7 @@ def _log_of(path: Path) -> Path:
 
 
 def _stamp(path: Path) -> tuple[Any, ...]:
+    """Return values that differ after the file changes.  Raises StoreFault."""
     try:
         check_ours(path)
         stat = os.stat(path)  # noqa: PTH116 - beside open files, by name

@@ -1,6 +1,6 @@
-"""The audit log: added to in groups, read from its end, and bounded by rows and by age.
+"""The audit log in the database, limited by number of rows and by age.
 
-Entries of unauthenticated calls have a limit of their own, so that they cannot displace others.
+Unauthenticated calls have a separate limit of rows, so that they cannot displace other entries.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class StoredAuditLog:
     _db: Database
 
     def add_audit(self, entries: Sequence[AuditEntry]) -> None:
-        """Add entries, in this order.  Raises StoreFault also where the disk is nearly full."""
+        """Add entries, in this order.  Raises StoreFault, also if the disk is nearly full."""
         if entries:
             self._db.check_room()
             rows = [_row(entry) for entry in entries]
@@ -33,7 +33,10 @@ class StoredAuditLog:
     def audit_log(
         self, *, limit: int, project: str | None = None, since: datetime | None = None
     ) -> Sequence[AuditEntry]:
-        """The newest entries, oldest of them first; of one project, or not older than ``since``."""
+        """Return the newest ``limit`` entries, the oldest first.
+
+        None in ``project`` means all projects; None in ``since`` means any age.
+        """
         query = _ENTRY.order_by(AUDIT_LOG.c.seq.desc()).limit(limit)
         if project is not None:
             query = query.where(AUDIT_LOG.c.project == codec.plain(project))
@@ -42,21 +45,21 @@ class StoredAuditLog:
         return [AuditEntry(*row) for row in reversed(self._db.rows(query))]
 
     def shorten_audit_log(self, *, rows_max: int, before: datetime) -> int:
-        """Delete older entries, and the oldest beyond ``rows_max`` rows; return how many.
+        """Delete entries older than ``before``, and the oldest beyond ``rows_max`` rows.
 
-        Unauthenticated calls have a tenth of the rows.
+        Unauthenticated calls keep a tenth of ``rows_max``.  Return the number of deleted entries.
         """
-        old = self._db.put(delete(AUDIT_LOG).where(AUDIT_LOG.c.stamp_ns < codec.to_ns(before)))
-        return old + self._cut(0, rows_max) + self._cut(1, rows_max // 10)
+        deleted = self._db.put(delete(AUDIT_LOG).where(AUDIT_LOG.c.stamp_ns < codec.to_ns(before)))
+        return deleted + self._cut(0, rows_max) + self._cut(1, rows_max // 10)
 
     def _cut(self, is_stranger: int, rows_max: int) -> int:
-        """Delete the oldest of a kind; writes only if there are too many."""
+        """Delete the oldest entries of one kind of caller; writes only if there are too many."""
         seq, of_kind = AUDIT_LOG.c.seq, AUDIT_LOG.c.is_stranger == is_stranger
         newest = select(seq).where(of_kind).order_by(seq.desc()).offset(rows_max).limit(1)
-        gone = 0
+        deleted_count = 0
         for last in self._db.column(newest):
-            gone += self._db.put(delete(AUDIT_LOG).where(of_kind, seq <= last))
-        return gone
+            deleted_count += self._db.put(delete(AUDIT_LOG).where(of_kind, seq <= last))
+        return deleted_count
 
 
 def _row(entry: AuditEntry) -> dict[str, Any]:

@@ -21,19 +21,19 @@ _AWAY: Final = ".before-restore"
 
 
 def database_path(url: str) -> Path:
-    """The file of a database.  Raises StoreFault for one that is not SQLite's."""
+    """Return the file of a SQLite database.  Raises StoreFault for any other database."""
     address = parsed(url)
     if address.get_backend_name() != "sqlite":
         raise StoreFault(
             f"{place_of(address)} is a PostgreSQL database, and this command copies SQLite only. "
             f"Back it up with: pg_dump --format=custom --file=trainshed.dump {address.database}; "
-            "pg_restore puts it back. Copy the data directory with tar"
+            "restore it with pg_restore. Copy the data directory with tar"
         )
     return file_of(address)
 
 
 def copy_database(url: str, target: Path) -> None:
-    """Write all that a database holds at one moment to a new file.  Raises StoreFault."""
+    """Copy a database, as of one moment, to the new file ``target``.  Raises StoreFault."""
     database_path(url)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with contextlib.closing(sqlite3.connect(target)) as copy:
@@ -44,7 +44,7 @@ def copy_database(url: str, target: Path) -> None:
 def _copy_database(connection: Connection, copy: sqlite3.Connection) -> None:
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):
-        raise TypeError("only files of SQLite are copied")
+        raise TypeError("the source must be a SQLite database")
     source.backup(copy)
 
 
@@ -52,13 +52,13 @@ def _copy_database(connection: Connection, copy: sqlite3.Connection) -> None:
 def database_away(path: Path) -> Iterator[Path | None]:
     """Lock a database and move it aside with all its files.
 
-    Yields its new path; None without a database.  Raises StoreFault while a server uses it.
+    Yields its new path; None if there is no database.  Raises StoreFault while a server uses it.
     """
     with file_lock(path):
         files = [name for name in (path, *_beside(path)) if name.exists()]
         number = next(n for n in range(1, 1 << 20) if not _aside(path, n).exists())
         away = _aside(path, number)
-        for file in reversed(files):  # the database last: without it the rest means nothing
+        for file in reversed(files):  # the database last: the other files are useless without it
             file.rename(away.with_name(away.name + file.name.removeprefix(path.name)))
         yield away if path in files else None
 

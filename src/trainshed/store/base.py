@@ -2,7 +2,7 @@
 
 
 class AlreadyThere(Exception):
-    """A job of this project has the id already."""
+    """Another job of the project already has this id."""
 
 
 class StaleEtag(Exception):

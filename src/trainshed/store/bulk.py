@@ -1,8 +1,8 @@
-"""Many rows in one statement.
+"""Inserts many rows with one statement.
 
 A thread releases the interpreter's lock at every statement and at every row of an ``executemany``,
-and may wait for it beside busy threads.  So the hot writes are one statement
-for all rows: several VALUES, or one JSON array that the database takes apart itself.
+and may wait for that lock while other threads are busy.  So frequent writes use one statement for
+all rows: several VALUES, or one JSON array that the database splits into rows.
 """
 
 import json
@@ -33,7 +33,7 @@ from trainshed.store.writer import Transaction
 
 #: Rows of one statement; SQLite binds at most 32,766 values.
 _ROWS_MAX = 100
-#: Statements are remembered by table and number of rows.
+#: Cached texts of statements, by table and number of rows.
 _STATEMENTS_MAX = 2048
 
 
@@ -44,7 +44,7 @@ def add_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -
 
 
 def add_new_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Insert the rows without a conflict; return their uids."""
+    """Insert the rows whose keys are free, skip the others; return the uids of the inserted."""
     ending = " ON CONFLICT DO NOTHING RETURNING uid"
     return {uid for part in _parts(rows) for uid in _insert(tx, table, part, ending).scalars()}
 
@@ -94,7 +94,7 @@ def _into(table: Table, columns: Sequence[str], dialect: Dialect) -> str:
 
 
 class ElementsOf(GenericFunction[Any]):
-    """The elements of a JSON array, a row each."""
+    """The SQL function that returns one row for each element of a JSON array."""
 
     inherit_cache = True
     name = "elements_of"
@@ -111,12 +111,12 @@ def _in_postgresql(element: ElementsOf, compiler: SQLCompiler, **kw: Any) -> str
 
 
 def given(name: str, **columns: type[BigInteger | Integer | Text]) -> CTE:
-    """The rows of a bound JSON array of arrays (``:name``) as a table of typed columns."""
+    """Return a JSON array of arrays, bound as ``:name``, as a table of typed columns."""
     elements = ElementsOf(bindparam(name, type_=Text)).table_valued(column("value", JSON))
     value = type_coerce(elements.c.value, JSON)
     return select(
         *(
-            cast(value[place].as_string(), kind).label(key)
-            for place, (key, kind) in enumerate(columns.items())
+            cast(value[index].as_string(), kind).label(key)
+            for index, (key, kind) in enumerate(columns.items())
         )
     ).cte(name)

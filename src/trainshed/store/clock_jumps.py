@@ -1,8 +1,8 @@
-"""Corrects limits after a jump of the clock while no server used the database.
+"""Corrects stored times after a jump of the clock while no server used the database.
 
-The store's time then restarts at the wall clock, so that callers see right times.  All moments of
-limits are moved by the jump.  The ends of jobs are not, because callers see them: the jump is
-noted, and retention subtracts it (``moment_before``).
+The store's time then restarts at the wall clock, so that callers see the correct time.  Times that
+a limit is measured from are moved by the jump.  The end times of jobs are not, because callers see
+them: the jump is stored, and retention subtracts it (``moment_before``).
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from sqlalchemy.types import BigInteger
 from trainshed.store.tables import JOBS, LEASES, MARKS, NODES, RETRY_KEYS
 
 _PREFIX: Final = "jump "
-#: The store keeps at most so many jumps: a machine without a battery jumps at each start.
+#: The largest number of stored jumps: a machine without a clock battery jumps at each start.
 _KEPT_MAX: Final = 100
 
 
 class ClockJump(NamedTuple):
-    """A jump of the clock."""
+    """A stored jump of the clock."""
 
     at_ns: int
-    """The time after it."""
+    """The time after the jump, in ns."""
     by_ns: int
-    """The length of the jump; below 0 for a jump back."""
+    """The length of the jump, in ns; negative for a jump back."""
 
 
 _BY: Final = bindparam("by_ns", type_=BigInteger)
@@ -44,9 +44,9 @@ _JUMPS: Final = select(MARKS.c.name, MARKS.c.value).where(MARKS.c.name.startswit
 
 
 def perform(connection: Connection, jump: ClockJump) -> None:
-    """Move the moments of limits, end all leases, and note the jump.
+    """Move the times that limits are measured from, delete all leases, and store the jump.
 
-    Only for a database without leases.
+    The caller makes sure that no server uses the database.
     """
     for move in (_MOVE_JOBS, _MOVE_NODES, _MOVE_KEYS):
         connection.execute(move, {"by_ns": jump.by_ns})
@@ -57,15 +57,15 @@ def perform(connection: Connection, jump: ClockJump) -> None:
 
 
 def read(connection: Connection) -> Sequence[ClockJump]:
-    """All jumps that are noted, by the time after them."""
+    """Return all stored jumps, sorted by the time after the jump."""
     rows = connection.execute(_JUMPS).all()
     return sorted(ClockJump(int(name.removeprefix(_PREFIX)), by_ns) for name, by_ns in rows)
 
 
 def moment_before(now_ns: int, span_ns: int, jumps: Sequence[ClockJump]) -> int:
-    """Return the moment since which this much time has passed, without jumps forward.
+    """Return the time ``span_ns`` before ``now_ns`` in ns, not counting jumps forward.
 
-    Jumps back are ignored: rows from before one seem younger and are kept longer.
+    Jumps back are ignored: rows from before such a jump seem younger and are kept longer.
     """
     moment_ns = now_ns - span_ns
     for jump in sorted(jumps, reverse=True):

@@ -1,4 +1,4 @@
-"""Values of the model as JSON text, and back, exactly.
+"""Converts values of the model to JSON text and back, without loss.
 
 Texts of users may contain lone surrogates and zero bytes, which databases cannot store.  JSON
 escapes both, so JSON columns lose nothing; ``plain`` is for columns that are compared or shown.
@@ -50,7 +50,7 @@ class Codec(Generic[T]):
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[T]:
-        """The adapter, made on first use: all of them would take 5 % of the server's start."""
+        """The adapter, made on first use: making all adapters takes 5 % of the server's start."""
         return TypeAdapter(self._kind)
 
     def encode(self, value: T) -> str:
@@ -86,7 +86,7 @@ MEASUREMENT: Final[Codec[Measurement]] = Codec(Measurement)
 
 @functools.lru_cache(1024)
 def reason_of(explanation: str) -> str:
-    """Return only the reason of a stored explanation; thousands of listed jobs have the same."""
+    """Return the reason of a stored explanation; cached, as many jobs have the same."""
     reason: str = json.loads(explanation)["reason"]
     return reason
 
@@ -97,7 +97,7 @@ def plain(text: str) -> str:
 
 
 def to_ns(time: datetime) -> int:
-    """An aware datetime as nanoseconds since 1970."""
+    """Convert a datetime with a time zone to nanoseconds since 1970."""
     return (time - _EPOCH) // timedelta(microseconds=1) * NS_PER_US
 
 

@@ -49,12 +49,12 @@ _IDLE_OPTION = "-c idle_in_transaction_session_timeout=10s"
 #: SQLite's own default.
 _CHECKPOINT_PAGES: Final = 1000
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MS}", "foreign_keys=ON")
-#: LIKE of SQLite otherwise takes A for a, which PostgreSQL does not.
+#: Without it LIKE of SQLite ignores case; LIKE of PostgreSQL does not.
 _READER_PRAGMAS = ("case_sensitive_like=ON", "query_only=ON")
 
 
 class Database:
-    """Reads run at once on connections of their own; writes go through the one writer."""
+    """Runs reads in parallel, each on its own connection, and writes through one writer."""
 
     def __init__(
         self, url: URL, clock: Callable[[], int], file: DatabaseFile | None = None
@@ -70,65 +70,65 @@ class Database:
         self._place = place_of(url)
         self._writer = Writer(self._write_engine, clock, self._place, self._check)
 
-    def read(self, look: Callable[[Connection], T]) -> T:
-        """Perform a read.  Raises StoreFault if the database cannot be reached."""
+    def read(self, query: Callable[[Connection], T]) -> T:
+        """Return ``query(connection)``.  Raises StoreFault if the database cannot be used."""
         self._check()
-        driver = self._read_engine.dialect.loaded_dbapi.Error  # of a connection that is being made
+        driver = self._read_engine.dialect.loaded_dbapi.Error  # errors while connecting
         try:
-            return self._look(look)
+            return self._run(query)
         except (DBAPIError, driver) as error:
             if not (isinstance(error, DBAPIError) and error.connection_invalidated):
                 raise fault_of(error, self._place) from error
-        try:  # the pool has let go of all dead connections by now
-            return self._look(look)
+        try:  # the pool has dropped all dead connections
+            return self._run(query)
         except (DBAPIError, driver) as error:
             raise fault_of(error, self._place) from error
 
     def rows(self, query: Select[Any], **parameters: Any) -> Sequence[Any]:
-        """The rows of a query; ``parameters`` is bound in it."""
+        """Return the rows of a query; ``parameters`` are bound in it."""
         return self.read(lambda c: c.execute(query, parameters).all())
 
     def row(self, query: Select[Any], **parameters: Any) -> Row[Any] | None:
-        """The one row of a query that finds one at most."""
+        """Return the only row of a query; None if there is no row."""
         return self.read(lambda c: c.execute(query, parameters).one_or_none())
 
     def column(self, query: Select[Any], **parameters: Any) -> Sequence[Any]:
-        """The first column of the rows of a query."""
+        """Return the first column of the rows of a query."""
         return self.read(lambda c: c.execute(query, parameters).scalars().all())
 
     def put(self, statement: Executable, **row: Any) -> int:
-        """Perform one statement; gives how many rows it has changed."""
+        """Execute one statement; return the number of rows that it changed."""
         return self._writer.write(lambda tx: tx.connection.execute(statement, row).rowcount)
 
     def write(self, perform: Callable[[Transaction], T]) -> T:
-        """Write something; see ``Writer.write``."""
+        """Run a write; see ``Writer.write``."""
         return self._writer.write(perform)
 
     def write_with_others(self, perform: Perform[A, T], item: A, *, marked: bool = False) -> T:
-        """Write something together with others of its kind; see there."""
+        """Write an item in one group with others; see ``Writer.write_with_others``."""
         return self._writer.write_with_others(perform, item, marked=marked)
 
     def check_room(self) -> None:
-        """Check the disk before a write that can wait.  Raises StoreFault when it is nearly full.
+        """Check the disk before a write that can wait.  Raises StoreFault if it is nearly full.
 
-        Writes use up the free pages of the file: on a disk that may soon be full they are checked
-        again after some jobs.
+        Writes use up the free pages of the file.  If the disk may soon be full, some calls reserve
+        new free pages.
         """
         if self._file is None or not self._file.check_room() or not self._keeps_room:
             return
         self._added += 1
-        if self._added % _ADDED_PER_LOOK == 0 and self._lacks_room(self._file.free_bytes):
+        if self._added % _ADDED_PER_CHECK == 0 and self._lacks_room(self._file.free_bytes):
             self.keep_room()
 
     def keep_room(self) -> None:
-        """Reserve space for writes that cannot wait, such as the end of a job, on a full disk.
+        """Reserve space in the file for writes that must succeed on a full disk: ends of jobs.
 
-        The space is written and freed again, which leaves free pages in the file.
+        Writes a large row and deletes it, which leaves free pages in the file.
         """
         if self._file is None:
             return
         self._file.hold_log()
-        self.put(_FREE_ROOM)  # of a server that was killed in the midst of this
+        self.put(_FREE_ROOM)  # a killed server may have left the row
         reserve_bytes = self._file.free_bytes
         if self._lacks_room(reserve_bytes):
             self.put(_TAKE_ROOM, size=reserve_bytes)
@@ -145,17 +145,17 @@ class Database:
         self._read_engine.dispose()
         self._write_engine.dispose()
 
-    def _look(self, look: Callable[[Connection], T]) -> T:
+    def _run(self, query: Callable[[Connection], T]) -> T:
         with self._read_engine.connect() as connection:
-            return look(connection)
+            return query(connection)
 
 
 def _needs_no_check() -> None:
-    """A server's database is where it is."""
+    """Do nothing: the database is not a file that can be removed."""
 
 
-#: So many jobs fit into a part of the free pages on the smallest disk.
-_ADDED_PER_LOOK: Final = 8
+#: Added jobs between two checks of the free pages; they fit in even on the smallest disk.
+_ADDED_PER_CHECK: Final = 8
 
 _ROOM: Final = "room"
 _TAKE_ROOM = insert(MARKS).values(name=_ROOM, value=func.zeroblob(bindparam("size")))
@@ -171,18 +171,18 @@ def _free_bytes(connection: Connection) -> int:
 
 
 def write_engine(url: URL, checkpoint_bytes: int = 0) -> Engine:
-    """The engine of the writer: one connection, whose transactions begin as writing ones.
+    """Return the writer's engine, with one connection whose transactions lock for writing.
 
-    ``checkpoint_bytes``: how long SQLite's log may be at most before it is begun anew; 0 leaves
-    that to SQLite.
+    ``checkpoint_bytes``: the size of SQLite's log at which SQLite restarts it; 0 keeps the default
+    of SQLite.
     """
-    engine = create_engine(url, pool_size=1, max_overflow=0, **_connecting(url))
+    engine = create_engine(url, pool_size=1, max_overflow=0, **_connection_options(url))
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", partial(_prepare_writer, checkpoint_bytes))
         event.listen(engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
-        event.listen(engine, "handle_error", _drop_spoilt)
+        event.listen(engine, "handle_error", _drop_unusable)
     else:
-        event.listen(engine, "connect", _go_by_keys)
+        event.listen(engine, "connect", _prefer_indexes)
     return engine
 
 
@@ -192,18 +192,18 @@ def _read_engine(url: URL) -> Engine:
         pool_size=_READERS,
         max_overflow=-1,
         isolation_level="AUTOCOMMIT",
-        **_connecting(url),
+        **_connection_options(url),
     )
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_reader)
-        event.listen(engine, "handle_error", _drop_spoilt)
+        event.listen(engine, "handle_error", _drop_unusable)
     return engine
 
 
-def _connecting(url: URL) -> dict[str, Any]:
-    """Return connection arguments that detect a lost database.
+def _connection_options(url: URL) -> dict[str, Any]:
+    """Return the options of ``create_engine`` that detect a lost database.
 
-    A silent host is noticed within a minute; a removed file is not made again without its tables.
+    A host that does not answer is detected within a minute; a removed file is not created again.
     """
     if url.get_backend_name() == "postgresql":
         options = f"{url.query.get('options', '')} {_IDLE_OPTION}".strip()
@@ -212,7 +212,7 @@ def _connecting(url: URL) -> dict[str, Any]:
     return {"creator": lambda: connect(file_of(url), "mode=rw", check_same_thread=False)}
 
 
-def _drop_spoilt(context: ExceptionContext) -> None:
+def _drop_unusable(context: ExceptionContext) -> None:
     """Drop a connection after a fault of the file, because it may cache the fault."""
     if spoils_connection(context.original_exception):
         context.is_disconnect = True
@@ -228,10 +228,10 @@ def _prepare_writer(checkpoint_bytes: int, connection: sqlite3.Connection, _: An
         connection.execute(f"PRAGMA wal_autocheckpoint={pages}").close()
 
 
-def _go_by_keys(connection: Any, _: Any) -> None:
-    """Make PostgreSQL find rows by key; its planner does not know how few they are and scans all.
+def _prefer_indexes(connection: Any, _: Any) -> None:
+    """Make PostgreSQL use indexes: its planner overestimates the rows and would scan the table.
 
-    For an unavoidable scan it estimates a high cost and would compile the query for seconds.
+    PostgreSQL would estimate a high cost for other scans and compile them for seconds: no JIT.
     """
     for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
         connection.execute(f"SET {setting} = off")
@@ -246,12 +246,12 @@ def _prepare_reader(connection: sqlite3.Connection, _: Any) -> None:
 #: The tested drivers: others may handle transactions differently.
 _DRIVERS: Final = frozenset({"pysqlite", "psycopg"})
 
-#: How a SQLite file begins that is not empty.
+#: The first bytes of a SQLite file that is not empty.
 _SQLITE: Final = b"SQLite format 3\0"
 
 
 def parsed(url: str) -> URL:
-    """Parse a URL.  Faults never repeat its text, which may have a password."""
+    """Parse a database URL.  Raises StoreFault without the URL, which may contain a password."""
     accepted = "sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
     try:
         parts = make_url(url)
@@ -262,21 +262,21 @@ def parsed(url: str) -> URL:
         raise StoreFault(f"the database URL is malformed; it must be {accepted}") from error
     if driver not in _DRIVERS:
         kind = parts.drivername
-        raise StoreFault(f"a database of {kind} cannot be used; the URL must be {accepted}")
+        raise StoreFault(f"the database URL must be {accepted}, got the driver {kind}")
     return parts
 
 
 def file_of(url: URL) -> Path:
-    """The file of a SQLite database.  Raises StoreFault for one in memory."""
+    """Return the file of a SQLite database.  Raises StoreFault if it is in memory."""
     if not url.database or url.database == ":memory:":
-        raise StoreFault("a SQLite database needs a file: sqlite:///PATH")
+        raise StoreFault("the database URL must name a file: sqlite:///PATH")
     return Path(url.database)
 
 
 def check_ours(path: Path) -> None:
-    """Check that a file is a SQLite database, before anything of it is changed.
+    """Raise StoreFault if the file is not a SQLite database; it may be empty or missing.
 
-    Raises StoreFault, and OSError where it cannot be read; one that is not there may be made.
+    Raises OSError if the file cannot be read.
     """
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         if file.read(len(_SQLITE)) not in {b"", _SQLITE}:

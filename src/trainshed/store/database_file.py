@@ -1,9 +1,9 @@
-"""Guards the file of a SQLite database: it is still the same file, and its disk has space.
+"""Checks that a SQLite database is still the same file, and that its disk has space.
 
-SQLite goes on writing to a removed or replaced file, which is never read again.  On a full disk it
-writes nothing, not even the order to end the job that has filled it.  So the file is checked before
-a write is confirmed, and space for its log and free pages is reserved.  The log's space outlives
-the server as a file of its own: else another program could take it between two starts.
+SQLite continues to write to a removed or replaced file; those writes are lost.  On a full disk
+SQLite cannot even store that the job which filled the disk must end.  So the file is checked before
+a write is confirmed, and space is reserved for its log and free pages.  When the server stops, the
+log's space is kept as a separate file, so that no other program takes it before the next start.
 """
 
 import os
@@ -18,17 +18,17 @@ from trainshed.files import room
 from trainshed.store.base import StoreFault
 from trainshed.store.faults import REPLACED, fault_of, full
 
-#: More than the log has when SQLite restarts it (1,000 pages), and some hundred writes.
+#: Reserved for the log: more than SQLite's 1,000 pages and some hundred writes.
 LOG_BYTES: Final = 6 << 20
 #: Free bytes in the file itself, so that it need not grow.
 FREE_BYTES: Final = 2 << 20
-#: With less free on the disk nothing is added.
+#: If less space is free on the disk, the store adds no jobs or rows that can wait.
 ADDING_BYTES_MIN: Final = 8 << 20
-#: The largest part of a disk that is reserved.
+#: At most one part in so many of the disk is reserved.
 _PART: Final = 16
-#: Nothing is reserved unless this many times as much is free.
+#: Space is reserved only if this many times as much is free.
 _SCARCE: Final = 4
-#: A program of a job may fill as much in a minute, after which the room is looked at again.
+#: A job may write as much in a minute; the free space is checked again after that.
 _SOON_FULL_BYTES: Final = 4 << 30
 #: Bytes that a start needs on a full disk for SQLite's index of its log and small files.
 _START_BYTES: Final = 256 << 10
@@ -37,10 +37,10 @@ _HEADER: Final = bytes(32)
 
 
 class DatabaseFile:
-    """A database, held open so that its log stays; ``place`` names it in faults."""
+    """A SQLite database, held open so that SQLite keeps its log."""
 
     def __init__(self, path: Path, place: str, keeper: sqlite3.Connection) -> None:
-        """The database must have a log."""
+        """``place`` names the database in faults; ``keeper`` is open; a log must exist."""
         self._path = path
         self._place = place
         self._log = _beside(path, "-wal")
@@ -75,7 +75,7 @@ class DatabaseFile:
     def hold_log(self) -> None:
         """Reserve the log's space, unless the disk is nearly full.
 
-        A log that SQLite has removed, because the store was closed, is not made again.
+        Creates no log if SQLite has removed it because the store was closed.
         """
         self.check()
         size = _bound_size(self._path.parent, LOG_BYTES)
@@ -84,26 +84,26 @@ class DatabaseFile:
 
     @property
     def free_bytes(self) -> int:
-        """Return how many bytes should be free in the file; 0 without space on the disk."""
+        """The bytes that should be free in the file; 0 if the disk has too little space."""
         size = _bound_size(self._path.parent, FREE_BYTES)
         return size if room.free_bytes(self._path.parent) > _SCARCE * size else 0
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Return the size in bytes at which SQLite copies the log into the file and restarts it.
+        """The size in bytes at which SQLite copies the log into the file and restarts the log.
 
-        On a small disk that is less than SQLite's own 1,000 pages: a full disk has only the
-        reserved space for the log.
+        On a small disk this is less than SQLite's default of 1,000 pages: when the disk is full,
+        the log has only its reserved space.
         """
         return _bound_size(self._path.parent, LOG_BYTES) * 2 // 3
 
     def checkpoint(self) -> None:
-        """Copy the log into the file, whose pages then have their room on the disk."""
-        with suppress(sqlite3.Error):  # it is copied later
+        """Copy the log into the file, so that the file's new pages have space on the disk."""
+        with suppress(sqlite3.Error):  # SQLite copies the log later
             self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
 
     def close(self) -> None:
-        """Let SQLite remove the log; its space stays reserved under another name."""
+        """Close the database; the log's space stays reserved in another file."""
         self._is_closed = True
         spare = _beside(self._path, "-spare")
         with suppress(OSError):
@@ -111,7 +111,7 @@ class DatabaseFile:
             if self._log.stat().st_size >= _bound_size(self._path.parent, LOG_BYTES):
                 spare.hardlink_to(self._log)
         self._keeper.close()
-        if self._log.exists():  # it could not be removed, and holds what is not in the database
+        if self._log.exists():  # SQLite kept the log, because it has changes that the file lacks
             spare.unlink(missing_ok=True)
 
     def _ids(self) -> list[tuple[int, int]]:
@@ -121,7 +121,7 @@ class DatabaseFile:
 
 @contextmanager
 def held(path: Path, place: str) -> Iterator[DatabaseFile]:
-    """Hold an existing database open and give it a log.  Raises StoreFault."""
+    """Hold an existing database open with a log.  Raises StoreFault."""
     with suppress(OSError):
         _take_spare(path)
     try:
@@ -138,14 +138,14 @@ def held(path: Path, place: str) -> Iterator[DatabaseFile]:
 
 
 def connect(path: Path, mode: str, **options: Any) -> sqlite3.Connection:
-    """Open a file in one of SQLite's own modes: ``mode=rw`` for one, which never makes a file."""
+    """Open a file with a mode of SQLite's URIs, such as ``mode=rw``, which creates no file."""
     uri = f"file:{quote(str(path.absolute()))}?{mode}"
     opened: sqlite3.Connection = sqlite3.connect(uri, uri=True, **options)
     return opened
 
 
 def _take_spare(path: Path) -> None:
-    """Turn the space reserved by the last server into an empty log."""
+    """Rename the file that the last server reserved to the log, and empty it."""
     spare, log = _beside(path, "-spare"), _beside(path, "-wal")
     if log.exists() or not path.stat().st_size:
         spare.unlink(missing_ok=True)

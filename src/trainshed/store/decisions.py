@@ -18,7 +18,7 @@ _CANCELLING_EVENT: Final = NewEvent(kind="CANCELLING", message="Job is being can
 
 
 def cancel_step(record: JobRecord) -> Step | None:
-    """Return the step that cancels a job in its present state; None if there is nothing to do.
+    """Return the step that cancels a job; None if the job is ending or has ended.
 
     If the store refuses the step, the job has changed: read it and call this again.
     """
@@ -35,9 +35,9 @@ def ending_step(  # noqa: PLR0913 - what the end of a job consists of
     stop: StopOrder | None = None,
     server: str | None = None,
 ) -> Step | None:
-    """Return the step that ends a job with ``error``; None if it is ending already.
+    """Return the step that ends a job with ``error``; None if the job is ending or has ended.
 
-    ``events`` come before its own.
+    ``events`` come before the event of the end.
     """
     decision = decide(state, CancelRequested())
     if decision.state is state:

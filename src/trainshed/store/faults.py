@@ -1,7 +1,7 @@
-"""Turns errors of database drivers into sentences that name the database.
+"""Converts errors of database drivers to StoreFaults that name the database.
 
-Tells also whether an error concerns the database as a whole.  Every write of a batch would then
-fail alike, so that trying each write alone would only make all of them wait.
+Also says whether an error concerns the whole database.  Then every write of a group would fail, and
+the writer does not try each write alone.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from trainshed.store.base import StoreFault
 
-#: Messages for callers of the API where waiting does not help.
+#: Messages for callers of the API, for faults that do not end by waiting.
 FULL: Final = (
     "The disk of the server's database is full: nothing can be added until its administrator frees "
     "space; jobs can be cancelled"
@@ -30,7 +30,7 @@ _OF_FILES: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_BUSY: "is locked by another program",
     sqlite3.SQLITE_LOCKED: "is locked by another program",
     sqlite3.SQLITE_FULL: _NO_SPACE,
-    sqlite3.SQLITE_READONLY: "is read-only, or so is its folder or its disk",
+    sqlite3.SQLITE_READONLY: "is read-only, or its folder or disk is read-only",
     sqlite3.SQLITE_PERM: "may not be used by this user",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened",
     sqlite3.SQLITE_IOERR: "cannot be read or written",
@@ -64,7 +64,7 @@ _OF_SERVERS: Final[Mapping[str, str]] = {
 
 
 def place_of(url: URL) -> str:
-    """Name a database in a sentence, without user and password."""
+    """Return the name of a database for messages, without user and password."""
     if url.get_backend_name() == "sqlite":
         return f"the database {url.database}"
     host = url.host or url.query.get("host") or "this machine"
@@ -110,12 +110,12 @@ def _describe(raw: BaseException) -> str:
         return _OF_FILES.get(_primary(raw), "")
     state = getattr(raw, "sqlstate", None) or ""
     if not state:
-        return _without_state(raw)
+        return _describe_lost_server(raw)
     return next((_OF_SERVERS[state[:n]] for n in (5, 3, 2) if state[:n] in _OF_SERVERS), "")
 
 
-def _without_state(raw: BaseException) -> str:
-    """Return the code of an error without SQLSTATE, which a missing server cannot give."""
+def _describe_lost_server(raw: BaseException) -> str:
+    """Describe an error that has no SQLSTATE because the server cannot be reached."""
     return _OF_SERVERS["08"] if type(raw).__name__ == "OperationalError" else ""
 
 

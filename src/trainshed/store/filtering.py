@@ -1,4 +1,4 @@
-"""Pages of lists, and their filters as SQL conditions."""
+"""Converts filters and pages of lists to SQL."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -45,8 +45,8 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 _STATE: Final = "state"
 _RUNNING: Final = JobState.RUNNING.value
 _RESTARTING: Final = JobState.RESTARTING.value
-#: To clients a restarting job is running, and one in an engine's own queue is queued: neither
-#: dialect has states of its own for them.
+#: Clients see a restarting job as running, and a job in an engine's queue as queued: neither
+#: dialect has other states for them.
 _SHOWN_AS: Final = {
     _RESTARTING: _RUNNING,
     JobState.ENQUEUED.value: JobState.QUEUED.value,
@@ -60,7 +60,7 @@ JOB_FIELDS: Final[Mapping[str, Column]] = {
     _STATE: _SHOWN_STATE,
     "create_time": JOBS.c.create_ns,
 }
-#: A pipeline's state is its child's.
+#: The state of a pipeline is the state of its job.
 PIPELINE_FIELDS: Final[Mapping[str, Column]] = {
     "uid": PIPELINES.c.uid,
     "display_name": PIPELINES.c.display_name,
@@ -77,7 +77,7 @@ MODEL_FIELDS: Final[Mapping[str, Column]] = {
 
 
 def condition(item: Filter, fields: Mapping[str, Column]) -> Condition:
-    """Return the SQL condition of a filter.  A field that the rows lack equals nothing."""
+    """Return the SQL condition of a filter.  A field that the rows lack never matches."""
     match item:
         case Not(item=inner):
             return not_(condition(inner, fields))
@@ -141,7 +141,7 @@ def _pattern(value: str) -> str:
 def page_of(
     query: JobQuery, rows: Select[Any], table: Table, fields: Mapping[str, Column]
 ) -> Select[Any]:
-    """The rows of one page of a list: newest first by the columns of ``table``."""
+    """Return the query for one page of a list; sorts by ``table``, the newest row first."""
     age = (table.c.create_ns, table.c.uid)
     if query.location is not None:
         rows = rows.where(table.c.location == query.location)

@@ -1,4 +1,4 @@
-"""The nodes that engines report, and administrators' orders for them."""
+"""Stores the nodes that engines report, and the states that administrators set for them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -67,19 +67,19 @@ class StoredNodes:
 
     def see_nodes(self, engine: str, nodes: Sequence[Node]) -> None:
         """Store an engine's current nodes; a state set by ``set_node_state`` has priority."""
-        now = {node.name: codec.NODE.encode(node) for node in nodes}
+        new_texts = {node.name: codec.NODE.encode(node) for node in nodes}
 
         def see(tx: Transaction) -> None:
             parameters = {"of_engine": engine}
-            before = {
+            old_texts = {
                 row.name: row.node for row in tx.connection.execute(_NODES_OF_ENGINE, parameters)
             }
             put = [
                 {"engine": engine, "name": name, "node": text, "seen_ns": tx.now_ns}
-                for name, text in now.items()
-                if before.get(name) != text
+                for name, text in new_texts.items()
+                if old_texts.get(name) != text
             ]
-            gone = [{**parameters, "of_name": name} for name in before.keys() - now.keys()]
+            gone = [{**parameters, "of_name": name} for name in old_texts.keys() - new_texts.keys()]
             tx.connection.execute(_SET_SEEN.values(seen_ns=tx.now_ns), parameters)
             if put:
                 tx.connection.execute(_PUT, put)
@@ -93,7 +93,7 @@ class StoredNodes:
     ) -> bool:
         """Set the state of a node; False if the engine has no node of this name.
 
-        ``notice_s`` belongs to MAINTENANCE: what its replicas get between notice and kill.
+        ``notice_s`` is for MAINTENANCE only: seconds between the notice to replicas and their kill.
         """
         row = {
             "engine": engine,
@@ -112,7 +112,7 @@ class StoredNodes:
         return self._db.write(put)
 
     def node_orders(self) -> Sequence[NodeStateRow]:
-        """Return the nodes that are not READY by an administrator's order."""
+        """Return the nodes that an administrator set to a state other than READY."""
         return [
             NodeStateRow(
                 engine=row.engine,
@@ -124,12 +124,12 @@ class StoredNodes:
         ]
 
     def nodes(self) -> Sequence[NodeRow]:
-        """All nodes that were seen, with what is on them."""
+        """Return all nodes that engines reported, with the number of replicas on each."""
         places = places_of(self._db.rows(PLACES))
         return [node_row(row, places) for row in self._db.rows(ALL)]
 
     def fleet(self) -> Sequence[Node]:
-        """Return the nodes without counting replicas; cheap enough for every second."""
+        """Return all nodes without their replicas; cheap enough for a call every second."""
         return [_node(engine, text, state) for engine, text, state in self._db.rows(_STATES)]
 
 
@@ -137,14 +137,14 @@ Places = Mapping[tuple[str, str], int]
 
 
 def places_of(rows: Iterable[Row[Any]]) -> Places:
-    """Count the replicas with a place on each node, by engine and name: rows of ``PLACES``."""
+    """Return the number of replicas on each node, by engine and name; ``rows`` are of PLACES."""
     return {(row.engine, row.node): row.places for row in rows}
 
 
 def node_row(row: Row[Any], places: Places) -> NodeRow:
-    """A row of ``ALL``, with how many replicas hold a place on the node.
+    """Build a NodeRow from a row of ``ALL`` and the number of replicas on the node.
 
-    An attempt that names no engine was launched when there was one.
+    An attempt with an empty engine is from a release that had one engine only.
     """
     replicas = places.get((row.engine, row.name), 0) + places.get(("", row.name), 0)
     return NodeRow(

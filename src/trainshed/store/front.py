@@ -1,7 +1,7 @@
-"""The front of the queue, and why a job behind it waits.
+"""Defines the front of the queue, and the explanation of jobs behind it.
 
-The scheduler looks at the first ``FRONT_MAX`` queued jobs, and stores why each of them waits.  Of
-a job behind them nothing is stored: ``EXPLANATION`` derives the reason when the job is read.
+The scheduler considers the first ``FRONT_MAX`` queued jobs, and stores why each of them waits.  For
+jobs behind them nothing is stored: ``EXPLANATION`` derives the reason when the job is read.
 """
 
 from typing import Any, Final
@@ -19,13 +19,13 @@ BEHIND_FRONT: Final = Explanation(
     blockers=(f"{FRONT_MAX} waiting jobs",),
 )
 
-#: Written out, not bound: a partial index is used only where its condition stands in the query.
+#: A literal, not a parameter: databases use a partial index only if the query has its condition.
 QUEUED: Final = JOBS.c.state == literal_column("'QUEUED'")
 IN_LINE: Final = (JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
 
 
 def _explain() -> ColumnElement[Any]:
-    """The stored explanation, else that of a job behind the front, else NULL."""
+    """Return the SQL of a job's explanation: the stored one, or BEHIND_FRONT, or NULL."""
     queue = JOBS.alias("queue")
     place = (queue.c.rank, queue.c.create_ns, queue.c.uid)
     last_of_front = (
@@ -41,5 +41,5 @@ def _explain() -> ColumnElement[Any]:
     return case((is_behind, literal(codec.EXPLANATION.encode(BEHIND_FRONT))), else_=stored)
 
 
-#: In place of the column ``explanation`` in whatever is read for a user.
+#: Queries for users select it instead of the column ``explanation``.
 EXPLANATION: Final = _explain().label("explanation")

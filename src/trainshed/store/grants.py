@@ -1,4 +1,4 @@
-"""Projects and buckets; tokens, and the keys of service accounts that sign their own."""
+"""Stores tokens, keys of service accounts, and the projects that own buckets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,7 +27,7 @@ class Grants:
         self._db.put(insert(TOKENS), **_token_row(token))
 
     def add_bucket_token(self, token: Token, *, most: int) -> bool:
-        """Store a token for buckets; False if its parent has ``most`` unexpired ones already."""
+        """Store a token for one bucket; False if its parent has ``most`` unexpired tokens."""
 
         def add(tx: Transaction) -> bool:
             now_ns = codec.to_ns(token.create_time)
@@ -43,39 +43,39 @@ class Grants:
     def extend_token(
         self, token_id: str, parent: str, now: datetime, until: datetime
     ) -> Token | None:
-        """Extend an unexpired token for buckets of this parent; None if there is none."""
-        its = (TOKENS.c.token_id == token_id) & (TOKENS.c.parent == parent)
-        lives = (TOKENS.c.revoked == 0) & (TOKENS.c.expire_ns > codec.to_ns(now))
-        self._db.put(update(TOKENS).where(its, lives), expire_ns=codec.to_ns(until))
-        row = self._db.row(select(TOKENS).where(its, lives))
+        """Extend an unexpired token for one bucket; None if ``parent`` has no such token."""
+        is_token = (TOKENS.c.token_id == token_id) & (TOKENS.c.parent == parent)
+        is_valid = (TOKENS.c.revoked == 0) & (TOKENS.c.expire_ns > codec.to_ns(now))
+        self._db.put(update(TOKENS).where(is_token, is_valid), expire_ns=codec.to_ns(until))
+        row = self._db.row(select(TOKENS).where(is_token, is_valid))
         return _token(row) if row else None
 
     def token(self, digest: str) -> Token | None:
-        """The token of a digest, revoked or not."""
+        """Return the token of a digest, also a revoked one; None if there is none."""
         row = self._db.row(select(TOKENS).where(TOKENS.c.digest == digest))
         return _token(row) if row else None
 
     def tokens(self) -> Sequence[Token]:
-        """All tokens, oldest first, but for those for buckets."""
-        every = select(TOKENS).where(TOKENS.c.bucket.is_(None))
-        ordered = every.order_by(TOKENS.c.create_ns, TOKENS.c.token_id)
+        """Return all tokens except those for one bucket, the oldest first."""
+        query = select(TOKENS).where(TOKENS.c.bucket.is_(None))
+        ordered = query.order_by(TOKENS.c.create_ns, TOKENS.c.token_id)
         return [_token(row) for row in self._db.rows(ordered)]
 
     def revoke_token(self, token_id: str) -> bool:
-        """Revoke a token and those that its holder made; False if there is none of this id."""
+        """Revoke a token and the tokens made with it; False if no token has this id."""
         revoke = update(TOKENS).values(revoked=1)
-        its = or_(TOKENS.c.token_id == token_id, TOKENS.c.parent == token_id)
-        return self._db.put(revoke.where(its)) > 0
+        is_revoked = or_(TOKENS.c.token_id == token_id, TOKENS.c.parent == token_id)
+        return self._db.put(revoke.where(is_revoked)) > 0
 
     def note_use(self, times: Mapping[str, datetime]) -> None:
-        """Remember when tokens were last used, by their ids."""
+        """Store when tokens were last used; ``times`` is by token id."""
         used = update(TOKENS).where(TOKENS.c.token_id == bindparam("of_id"))
         rows = [{"of_id": name, "used_ns": codec.to_ns(time)} for name, time in times.items()]
         if rows:
             self._db.write(lambda tx: tx.connection.execute(used, rows))
 
     def forget_ended_tokens(self, before: datetime) -> int:
-        """Delete tokens for buckets that expired before a time; return how many."""
+        """Delete tokens for one bucket that expired before a time; return their number."""
         ended = (TOKENS.c.bucket.is_not(None)) & (TOKENS.c.expire_ns < codec.to_ns(before))
         return self._db.put(delete(TOKENS).where(ended))
 
@@ -84,14 +84,14 @@ class Grants:
         self._db.put(insert(KEYS), **_row(key))
 
     def keys(self, email: str) -> Sequence[SigningKey]:
-        """The keys of a service account."""
+        """Return the public keys of a service account, the oldest first."""
         return self._keys(select(KEYS).where(KEYS.c.email == codec.plain(email)))
 
     def all_keys(self) -> Sequence[SigningKey]:
         return self._keys(select(KEYS))
 
     def remove_key(self, key_id: str) -> bool:
-        """Delete a key and the tokens that its holder made; False if there is none."""
+        """Delete a key and the tokens made with it; False if there is no such key."""
 
         def remove(tx: Transaction) -> bool:
             tx.connection.execute(delete(TOKENS).where(TOKENS.c.parent == key_id))
@@ -145,7 +145,7 @@ _PROJECT = (
     .where(or_(PROJECTS.c.id == bindparam("of_name"), PROJECTS.c.number == bindparam("of_name")))
     .limit(1)
 )
-#: A bucket keeps its project for ever, and a project its numbers, so both are read once.
+#: Cached entries: a bucket never changes its project, and a project never its numbers.
 REMEMBERED_MAX: Final = 4096
 
 
@@ -156,9 +156,9 @@ class Places:
     _known_owners: dict[str, int]
 
     def project(self, id_or_number: str) -> tuple[str, str]:
-        """Return (id, number) of a project; makes a new one, whose number follows from the id.
+        """Return (id, number) of a project; stores a new project if the id is unknown.
 
-        A number without a project becomes a project id.
+        A number that no project has is returned as id and number, and is not stored.
         """
         if (entry := self._known_projects.get(id_or_number)) is not None:
             return entry
@@ -174,9 +174,9 @@ class Places:
         return new["id"], new["number"]
 
     def owner_number(self, project: str) -> int:
-        """Return the small number of a project, from 0; assigned once, at its first job.
+        """Return the number of a project, from 0; the first call for a project assigns it.
 
-        If two servers choose the same number, the later write fails and chooses again.
+        If two servers choose the same number, the later write fails and this chooses again.
         """
         if (number := self._known_owners.get(project)) is not None:
             return number
@@ -190,7 +190,7 @@ class Places:
             self._db.put(add.on_conflict_do_nothing())
 
     def next_owner_number(self, project: str) -> int:
-        """Return a project's number, or the one that its first job would get; writes nothing."""
+        """Return a project's number, or the number that it would be assigned; writes nothing."""
         row = self._db.row(_OWNER, of_project=project)
         if row is not None:
             return int(row.number)
@@ -198,7 +198,7 @@ class Places:
         return int(self._db.read(lambda c: c.execute(next_one).scalar_one()))
 
     def add_bucket(self, name: str, project: str) -> str:
-        """Give a bucket without a project to a project; return the bucket's project."""
+        """Make a project the owner of a bucket that has none; return the bucket's project."""
 
         def add(tx: Transaction) -> str:
             row = {"name": name, "project": project, "create_ns": tx.now_ns}
@@ -209,7 +209,7 @@ class Places:
         return self._db.write(add)
 
     def bucket(self, name: str) -> tuple[str, datetime] | None:
-        """The project of a bucket, and since when."""
+        """Return a bucket's project and since when it has it; None if the bucket has no project."""
         if (entry := self._known_buckets.get(name)) is not None:
             return entry
         row = self._db.row(_BUCKET, of_name=codec.plain(name))
@@ -219,5 +219,5 @@ class Places:
         return entry
 
     def buckets(self, project: str) -> Sequence[str]:
-        """The buckets of a project."""
+        """Return the names of a project's buckets, sorted."""
         return self._db.column(_BUCKETS, of_project=project)

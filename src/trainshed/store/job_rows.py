@@ -1,7 +1,7 @@
-"""Lists jobs of all kinds: short rows, newest first, in pages that continue by key.
+"""Lists jobs of all kinds as short rows, the newest first, in pages.
 
-A training pipeline and the custom job that does its work are one row, the pipeline's.  The jobs of
-a study's trials are rows only for a caller who asks for ``TRIAL``: a study has one row.
+A training pipeline and its custom job are one row, with the name of the pipeline.  A study is one
+row; the jobs of its trials are listed only if the query has the kind ``TRIAL``.
 """
 
 import json
@@ -40,16 +40,16 @@ from trainshed.store.records.jobs import JobKind
 from trainshed.store.rows import restarts
 from trainshed.store.tables import JOBS, LABELS, PIPELINES, REPLICAS, TRIALS
 
-#: Thousands of jobs have the same few demands.
+#: Cached demands: thousands of jobs have the same few.
 _DEMANDS_MAX: Final = 4096
 
-#: An enum's own way from a value is slow, and a page has thousands of them.
+#: Calling an enum with a value is slow, and a page has thousands of values.
 _STATES: Final = {state.value: state for state in JobState}
 _KINDS: Final = {kind.value: kind for kind in ListedKind}
-#: Before a character of a text that LIKE would read as another one.
+#: Stands before a character that LIKE would read as a wildcard.
 _ESCAPE: Final = "/"
-#: The first node and the number of nodes of a job that has none.
-_NOWHERE: Final = ("", 0)
+#: The first node and the number of nodes of a job without nodes.
+_NO_NODES: Final = ("", 0)
 
 OPEN: Final = frozenset(JobState) - FINAL
 _WAITS: Final = [state.value for state in JobState if state.waits]
@@ -86,7 +86,7 @@ _ROWS: Final = select(
 ).select_from(_FROM)
 
 _PLACED = given("placed", uid=BigInteger, attempt=Integer)
-#: The nodes of the newest attempts, as far as they are known.
+#: For each job, the first and the number of the known nodes of its newest attempt.
 NODES: Final = (
     select(
         REPLICAS.c.uid,
@@ -103,31 +103,34 @@ NODES: Final = (
 
 
 class StoredJobRows:
-    """Jobs of every kind as one list."""
+    """The list of jobs of all kinds."""
 
     _db: Database
 
     def job_rows(self, query: JobListQuery) -> Sequence[JobListRow]:
-        """At most ``page_size`` rows, newest first."""
+        """Return at most ``page_size`` rows, the newest first."""
         rows = self._db.rows(page_of(query))
         placed = json.dumps([[row.uid, row.attempt] for row in rows if row.attempt])
         nodes = {uid: node for uid, *node in self._db.rows(NODES, placed=placed)}
-        return [_list_row(row, nodes.get(row.uid, _NOWHERE)) for row in rows]
+        return [_list_row(row, nodes.get(row.uid, _NO_NODES)) for row in rows]
 
     def open_counts(self, project: str | None) -> Mapping[str, int]:
-        """Count the jobs that are not over by state, as they are listed."""
+        """Return the number of listed jobs that have not ended, by state.
+
+        None in ``project`` means all projects.
+        """
         rows = self._db.rows(counts_of(project))
         return {row[0]: row[1] for row in rows}
 
 
 def page_of(query: JobListQuery) -> Select[Any]:
-    """The statement of one page."""
+    """Return the statement that reads one page."""
     age = (JOBS.c.create_ns, JOBS.c.uid)
     return _ROWS.where(*_conditions(query)).order_by(*map(desc, age)).limit(query.page_size)
 
 
 def counts_of(project: str | None) -> Select[Any]:
-    """The statement of the counts."""
+    """Return the statement that counts jobs that have not ended, by state."""
     open_jobs = select(JOBS.c.state, func.count()).select_from(_FROM)
     scope = JobListQuery(project=project, states=OPEN)
     return open_jobs.where(*_conditions(scope)).group_by(JOBS.c.state)
@@ -139,11 +142,11 @@ def _conditions(query: JobListQuery) -> Iterator[ColumnElement[bool]]:
     if are_open:
         yield JOBS.c.end_ns.is_(None)
     if query.project is not None:
-        # open jobs: by the index of those, of all projects, not by a project's whole history
+        # for open jobs: + "" makes the database use the index of open jobs, not that of the project
         column = JOBS.c.project + "" if are_open else JOBS.c.project
         yield column == codec.plain(query.project)
     if query.states and query.states != OPEN:
-        # not by the index of states, which has no order by age
+        # + "" keeps the database from using the index of states, which is not sorted by age
         yield (JOBS.c.state + "").in_(sorted(state.value for state in query.states))
     kinds = query.kinds or frozenset(ListedKind) - {ListedKind.TRIAL}
     yield _KIND.in_(sorted(kind.value for kind in kinds))
@@ -165,7 +168,7 @@ def _has_label(key: str, value: str | None) -> ColumnElement[bool]:
 
 
 def _has_text(text: str) -> ColumnElement[bool]:
-    """Capital letters count as small ones, in ASCII at least: the database folds both sides."""
+    """Return the condition that a name or id contains the text; ignores case, at least in ASCII."""
     for mark in f"{_ESCAPE}%_":
         text = text.replace(mark, f"{_ESCAPE}{mark}")
     pattern = func.lower(f"%{text}%")

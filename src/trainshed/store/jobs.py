@@ -115,16 +115,16 @@ _HIDE = (
 
 
 class StoredJobs:
-    """Jobs, by name and by uid."""
+    """The jobs of the store, by name and by uid."""
 
     _db: Database
     _pruned_ns = 0
 
     def add_job(self, new: NewJob) -> tuple[JobRecord, bool]:
-        """Store a new job: QUEUED or, for a study, PREPARING.
+        """Store a new job as QUEUED, a study as PREPARING; return its record and True.
 
-        False with the first one's record for a known ``retry_key``, which is remembered for ten
-        minutes.  Raises AlreadyThere; StoreFault also where the disk is nearly full.
+        If a job of the last ten minutes has the same ``retry_key``, store nothing; return that
+        job's record and False.  Raises AlreadyThere; StoreFault also if the disk is nearly full.
         """
         self._db.check_room()
         while True:
@@ -135,7 +135,7 @@ class StoredJobs:
                 continue
             if added.is_new:
                 return new_record(addition, codec.to_time(added.time_ns)), True
-            if first := self.job_by_uid(added.uid):  # unless it was forgotten just now
+            if first := self.job_by_uid(added.uid):  # None if it was deleted meanwhile
                 return first, False
 
     def job(self, project: str, kind: JobKind, job_id: str) -> JobRecord | None:
@@ -145,22 +145,22 @@ class StoredJobs:
         return self._record(row)
 
     def job_by_uid(self, uid: int) -> JobRecord | None:
-        """The job of a uid, also a deleted one."""
+        """Return the job of a uid, also a deleted one; None if there is none."""
         return self._record(self._db.row(BY_UID, of_uid=uid))
 
     def jobs_by_uid(self, uids: Collection[int]) -> Mapping[int, JobRecord]:
-        """Return jobs by uid; missing ones are left out."""
+        """Return the jobs by uid; leaves out uids without a job."""
         rows = self._db.rows(BY_UIDS, wanted=json.dumps([[uid] for uid in uids]))
         now_ns = self._db.clock()
         return {row.uid: job_record(row, now_ns) for row in rows}
 
     def expanded(self, uid: int) -> JobSpec:
-        """The spec to launch.  Raises KeyError."""
-        return expanded_of(self._of_spec(uid))
+        """Return the spec to launch.  Raises KeyError if there is no job of this uid."""
+        return expanded_of(self._spec_row(uid))
 
     def to_launch(self, uid: int) -> tuple[JobSpec, tuple[str, ...]]:
         """Return the spec to launch and the notes, in one query.  Raises KeyError."""
-        row = self._of_spec(uid)
+        row = self._spec_row(uid)
         return expanded_of(row), codec.TEXTS.decode(row.notes)
 
     def demand(self, uid: int) -> JobDemand:
@@ -170,25 +170,25 @@ class StoredJobs:
         return codec.DEMAND.decode(_require(demand, uid))
 
     def notes(self, uid: int) -> tuple[str, ...]:
-        """The sentences at the head of the job's log.  Raises KeyError."""
-        return codec.TEXTS.decode(self._of_spec(uid).notes)
+        """Return the notes that begin the job's log.  Raises KeyError."""
+        return codec.TEXTS.decode(self._spec_row(uid).notes)
 
     def list_jobs(self, query: JobQuery) -> Sequence[JobRecord]:
-        """At most ``page_size`` jobs, newest first."""
+        """Return at most ``page_size`` jobs, the newest first."""
         rows = self._db.rows(page_of(query))
         now_ns = self._db.clock()
         return [job_record(row, now_ns) for row in rows]
 
     def logged_jobs(self, project: str, from_ns: int, before_ns: int) -> Sequence[LoggedJob]:
-        """List the jobs that were there at some time from ``from_ns`` on and before ``before_ns``.
+        """List the jobs that existed at any time from ``from_ns`` until before ``before_ns``.
 
-        A study is one job: its trials are left out.
+        A study is one job: the jobs of its trials are left out.
         """
         rows = self._db.rows(_LOGGED, of_project=project, from_ns=from_ns, before_ns=before_ns)
         return [LoggedJob(uid=JobUid(uid), create_ns=begin, end_ns=end) for uid, begin, end in rows]
 
     def queue_position(self, uid: int) -> int | None:
-        """Count the waiting jobs before it, by priority and age; None if it does not wait."""
+        """Count the queued jobs before a job, by priority and age; None if it is not queued."""
         place = self._db.row(_PLACE, of_uid=uid)
         if place is None:
             return None
@@ -196,9 +196,9 @@ class StoredJobs:
         return self._db.read(lambda c: c.execute(BEFORE, parameters).scalar_one())
 
     def set_labels(self, uid: int, labels: Mapping[str, str], etag: bytes | None) -> JobRecord:
-        """Replace the labels.  Raises StaleEtag where an etag is given and is not the row's.
+        """Replace a job's labels.  Raises StaleEtag if ``etag`` is not None and not the job's etag.
 
-        Raises KeyError for a job that is not there or was deleted.
+        Raises KeyError if the job does not exist or was deleted.
         """
         text = codec.LABELS.encode(labels)
 
@@ -219,7 +219,10 @@ class StoredJobs:
         return _require(self.job_by_uid(uid), uid)
 
     def delete_job(self, uid: int) -> None:
-        """Hide a final job from names and lists, a study with its ml v1 trials; its story stays."""
+        """Hide a job that has ended from names and lists, with an ml v1 study's trials.
+
+        Its rows and events stay until retention deletes them.
+        """
 
         def hide(tx: Transaction) -> None:
             if tx.connection.execute(_HIDE, {"of_uid": uid, "now_ns": tx.now_ns}).rowcount:
@@ -228,13 +231,13 @@ class StoredJobs:
         self._db.write(hide)
 
     def counts(self) -> Mapping[tuple[str, str], int]:
-        """How many jobs there are by (project, state)."""
+        """Return the number of jobs by (project, state)."""
         return {(project, state): count for project, state, count in self._db.rows(COUNTS)}
 
     def _record(self, row: Row[Any] | None) -> JobRecord | None:
         return None if row is None else job_record(row, self._db.clock())
 
-    def _of_spec(self, uid: int) -> Any:
+    def _spec_row(self, uid: int) -> Any:
         return _require(self._db.row(_SPEC, of_uid=uid), uid)
 
     def _add_all(
@@ -247,7 +250,7 @@ class StoredJobs:
 
 
 def page_of(query: JobQuery) -> Select[Any]:
-    """The statement of one page of a list."""
+    """Return the statement that reads one page of a list."""
     page = JOB.where(JOBS.c.project == query.project, JOBS.c.kind == query.kind.value, _LIVES)
     return filtering.page_of(query, page, JOBS, filtering.JOB_FIELDS)
 
@@ -271,7 +274,7 @@ _UIDS = select(_GONE.c.uid)
 #: Locked until the commit, so that no event is added to a job that is being deleted.
 OVER = select(JOBS.c.uid).where(_IS_OVER, JOBS.c.uid.in_(_UIDS)).with_for_update(of=JOBS)
 _THEIR_PIPELINES = select(PIPELINES.c.uid).where(PIPELINES.c.child_uid.in_(_UIDS))
-#: In the order in which rows refer to each other.
+#: Rows that refer to other rows are deleted before them.
 DROPS: Final = (
     KEEP,
     DROP_LABELS_OF_UNMADE,
@@ -299,34 +302,34 @@ DROPS: Final = (
 class Forgetting:
     """Deletes expired jobs.
 
-    A job with an unperformed stop is kept at any age: only its command tells that processes of it
-    may still live.  The job of a trial expires by its own age; its study keeps the trial.
+    A job with an unconfirmed command is never deleted: its processes may still run.  The job of a
+    trial expires by the job's own age; its study keeps the trial.
     """
 
     _db: Database
 
     def expired(self, *, ended_before: datetime, limit: int) -> Sequence[JobUid]:
-        """Jobs that ended before a time, deleted ones too, oldest first: their uids.
+        """Return the uids of at most ``limit`` jobs that ended before a time, the oldest first.
 
-        Left out are those with a command that is still to be performed.
+        Includes hidden jobs; leaves out jobs with an unconfirmed command.
         """
         return self._db.column(EXPIRED, before_ns=codec.to_ns(ended_before), most=limit)
 
     def forget(self, uids: Collection[int]) -> None:
-        """Delete final jobs with all their rows, and the pipelines around them.
+        """Delete jobs that have ended, with all their rows and their training pipelines.
 
-        Jobs that are not final or have an unperformed command stay.
+        Keeps jobs that have not ended or have an unconfirmed command.
         """
         if not uids:
             return
         parameters = {"gone": json.dumps([[uid] for uid in uids])}
 
         def drop(tx: Transaction) -> None:
-            over = tx.connection.execute(OVER, parameters).scalars().all()
-            gone = {"gone": json.dumps([[uid] for uid in over])}
-            if over:
-                hide_trials(tx, over)
-            for statement in DROPS if over else ():
-                tx.connection.execute(statement, gone)
+            ended_uids = tx.connection.execute(OVER, parameters).scalars().all()
+            ended = {"gone": json.dumps([[uid] for uid in ended_uids])}
+            if ended_uids:
+                hide_trials(tx, ended_uids)
+            for statement in DROPS if ended_uids else ():
+                tx.connection.execute(statement, ended)
 
         self._db.write(drop)

@@ -1,4 +1,4 @@
-"""Values of the list of all jobs: which rows a page has, and what a row is."""
+"""The query and the rows of the list of all jobs."""
 
 import enum
 from collections.abc import Mapping
@@ -17,30 +17,30 @@ class ListedKind(enum.Enum):
     CUSTOM_JOB = "CUSTOM_JOB"
     TUNING_JOB = "TUNING_JOB"
     TRAINING_PIPELINE = "TRAINING_PIPELINE"
-    """With the custom job that does its work: both are one row."""
+    """A pipeline and its custom job: both are one row."""
     TRIAL = "TRIAL"
     """The job of one trial of a study; listed only if the query has this kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobListQuery:
-    """One page of the list of all kinds: newest first.  What is empty or None does not filter."""
+    """The query for one page, the newest jobs first; empty and None fields do not filter."""
 
     project: str | None
-    """None: all projects."""
+    """None for all projects."""
     states: frozenset[JobState] = frozenset()
     kinds: frozenset[ListedKind] = frozenset()
-    """Empty: all but ``TRIAL``."""
+    """Empty for all kinds except ``TRIAL``."""
     creator: str = ""
     label: tuple[str, str | None] | None = None
-    """A key with its value, or None for any value."""
+    """A label's key and value; a value of None matches any value."""
     text: str = ""
-    """Part of a display name or of an id, in small or capital letters."""
+    """A part of a display name or id; ignores case."""
     since: datetime | None = None
-    """Created then or later."""
+    """Only jobs created at this time or later."""
     page_size: int = 100
     after: tuple[int, int] | None = None
-    """(create time in ns, uid) of the last row of the page before."""
+    """(create time in ns, uid) of the last row of the previous page."""
 
 
 class JobListRow(NamedTuple):
@@ -48,22 +48,22 @@ class JobListRow(NamedTuple):
 
     uid: int
     name: str
-    """Its resource name; of a training pipeline the pipeline's own."""
+    """The resource name; for a training pipeline the name of the pipeline, not of its job."""
     display_name: str
-    """An AI Platform job has its id here."""
+    """For a job without a display name, its id."""
     project: str
     kind: ListedKind
     state: JobState
     reason: str | None
-    """Why it waits, if it does and the scheduler has looked at it."""
+    """Why the job waits; None if it does not wait or the scheduler has not considered it yet."""
     attempt: AttemptNumber
     restarts: int
     gpus: Mapping[str, int]
-    """GPUs of the whole job by type; of a study those of one trial."""
+    """The job's GPUs by type; for a study the GPUs of one trial."""
     replicas: int
-    """Of a study those of one trial."""
+    """The number of replicas; for a study those of one trial."""
     node: str
-    """The first by name of the nodes of the newest attempt; empty where none is known."""
+    """The first node of the newest attempt, by name; empty if no node is known."""
     nodes: int
     """The number of nodes of the newest attempt."""
     creator: str
@@ -74,7 +74,7 @@ class JobListRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedJob:
-    """A job whose log may have lines of a range of time, and when it began and ended, in ns."""
+    """A job whose log may have lines of a range of time, and its create and end times in ns."""
 
     uid: JobUid
     create_ns: int

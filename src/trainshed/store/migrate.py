@@ -21,9 +21,9 @@ _VERSION: Final = table("alembic_version", column("version_num"))
 
 
 def migrate(connection: Connection) -> None:
-    """Make or change the tables, in the connection's transaction.  Safe for several servers.
+    """Create or change the tables in the connection's transaction; servers may do so at once.
 
-    Raises StoreFault for a database that a newer release has written.
+    Raises StoreFault if a newer release has written the database.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -32,7 +32,7 @@ def migrate(connection: Connection) -> None:
 
 
 def check_exists(connection: Connection) -> None:
-    """Raise StoreFault for a database without tables; change nothing."""
+    """Raise StoreFault if the database has no tables; writes nothing."""
     if _version(connection) is None:
         raise StoreFault(
             "the database is empty: no server has used it yet; start one with trainshed serve"
@@ -40,13 +40,13 @@ def check_exists(connection: Connection) -> None:
 
 
 def check_version(connection: Connection) -> None:
-    """Raise StoreFault unless the tables are those of this release; change nothing."""
+    """Raise StoreFault if the tables are of another release or missing; writes nothing."""
     check_exists(connection)
     version = _known_version(connection)
     if version != NEWEST:
         raise StoreFault(
             f"the database was written by an older release (its tables are of version {version}, "
-            f"this release needs {NEWEST}); a server of this release migrates it at its start"
+            f"this release needs {NEWEST}); start a server of this release, which migrates it"
         )
 
 

@@ -46,16 +46,16 @@ def open_store(
 ) -> "Store":
     """Open the store of a SQLAlchemy URL (``sqlite:///PATH`` or ``postgresql+psycopg://...``).
 
-    ``clock`` gives nanoseconds since 1970; by default it is one that does not jump when the wall
-    clock is set (``store.steady_clock``).  ``existing`` refuses a database that no server has used
-    yet, instead of making one.  Raises StoreFault where the database cannot be used.
+    ``clock`` returns nanoseconds since 1970; the default does not jump when the wall clock is set
+    (``store.steady_clock``).  With ``existing`` the database must already have tables; otherwise
+    they are created.  Raises StoreFault if the database cannot be used.
     """
     clock = clock or SteadyClock()
     address = parsed(url)
     with contextlib.ExitStack() as held:
         alone = address.get_backend_name() == "sqlite"
         if alone and existing:
-            _check_is_there(file_of(address))
+            _check_file_exists(file_of(address))
         file = _claim(file_of(address), place_of(address), held) if alone else None
         _prepare(address, clock, alone=alone, existing=existing)
         return Store(Database(address, clock, file), held.pop_all())
@@ -88,20 +88,20 @@ def _prepare(url: URL, clock: Callable[[], int], *, alone: bool, existing: bool)
         )
 
 
-def _check_is_there(path: Path) -> None:
+def _check_file_exists(path: Path) -> None:
     if not path.exists():
         raise StoreFault(f"the database {path} does not exist")
 
 
 def _check_encoding(connection: Connection, url: URL) -> None:
-    """Refuse a PostgreSQL database that cannot hold every text: names and logs are Unicode."""
+    """Raise StoreFault if a PostgreSQL database is not in UTF-8: names and logs are Unicode."""
     if connection.dialect.name != "postgresql":
         return
     encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
     if encoding != "UTF8":
         raise StoreFault(
-            f"{place_of(url)} has the encoding {encoding} and must have UTF8; make a new one with: "
-            f"createdb -E UTF8 -T template0 {url.database}_utf8"
+            f"{place_of(url)} must have the encoding UTF8, got {encoding}; create a new "
+            f"database with: createdb -E UTF8 -T template0 {url.database}_utf8"
         )
 
 
@@ -137,7 +137,7 @@ class Store(
     """The store on one database."""
 
     def __init__(self, db: Database, held: contextlib.ExitStack) -> None:
-        """Use a database with tables; ``held`` is released at the end."""
+        """Use a database with tables; ``close`` also closes ``held``, the locks on its file."""
         self._db = db
         self._held = held
         self._known_buckets = BoundedDict(REMEMBERED_MAX)
@@ -145,11 +145,11 @@ class Store(
         self._known_owners = BoundedDict(REMEMBERED_MAX)
 
     def now(self) -> datetime:
-        """The store's time, to the microsecond; it does not jump when the wall clock is set."""
+        """Return the store's time, which does not jump when the wall clock is set."""
         return codec.to_time(self._db.clock())
 
     def moment_before(self, span: timedelta) -> datetime:
-        """Return the moment since which this much time has passed, without jumps of the clock."""
+        """Return the time ``span`` before now, not counting jumps of the clock."""
         jumps = self._db.read(clock_jumps.read)
         span_ns = int(span.total_seconds() * _NS_PER_S)
         return codec.to_time(clock_jumps.moment_before(self._db.clock(), span_ns, jumps))
@@ -160,7 +160,7 @@ class Store(
         return clock.skew_s() if isinstance(clock, SteadyClock) else 0.0
 
     def keep_room(self) -> None:
-        """Reserve disk space for the ends of jobs; to be repeated at intervals."""
+        """Reserve disk space for writes that end jobs; the caller repeats this at intervals."""
         self._db.keep_room()
 
     def close(self) -> None:
@@ -173,8 +173,8 @@ class Store(
 def file_lock(database: Path) -> Iterator[None]:
     """Lock a database file; the kernel releases the lock when the process ends.
 
-    SQLite itself admits two servers, and each would take over the other's jobs as orphans.
-    Raises StoreFault where another process holds it.
+    SQLite itself allows two servers, but each would take over the other's jobs.
+    Raises StoreFault if another process holds the lock.
     """
     path = database.with_name(database.name + ".lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -185,7 +185,7 @@ def file_lock(database: Path) -> Iterator[None]:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             raise StoreFault(
                 f"{database} is in use by another server (process {holder or 'unknown'}); "
-                "several servers can share a PostgreSQL database"
+                "stop it, or use a PostgreSQL database, which several servers can share"
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -27,7 +27,7 @@ from trainshed.store.story import add_event, stored_event
 from trainshed.store.tables import CALIBRATIONS, EVENTS, OUTCOMES
 from trainshed.store.writer import Transaction
 
-#: Of each project the newest ones are kept.
+#: The number of newest rows that are kept of each project.
 OUTCOMES_MAX: Final = 10_000
 CALIBRATIONS_MAX: Final = 1_000
 
@@ -75,7 +75,7 @@ _NEWEST: Final = (
 )
 _TEXTS: Final = ("document", "model", "machine_type", "accelerator")
 _AGE: Final = (OUTCOMES.c.create_ns, OUTCOMES.c.uid, OUTCOMES.c.attempt)
-#: Of an attempt that nothing was predicted of.
+#: The content for an attempt without a prediction.
 _NONE: Final = "{}"
 _OUTCOME: Final = (
     select(OUTCOMES.c.content)
@@ -89,22 +89,28 @@ class Outcomes:
     _db: Database
 
     def unscored(self, limit: int) -> Sequence[tuple[int, StoredEvent]]:
-        """Return attempts without a score, oldest first: uids, and the figures of their steps."""
+        """Return (uid, event with step times) of attempts without a score, the oldest first."""
         return [(row.uid, stored_event(row)) for row in self._db.rows(_UNSCORED, most=limit)]
 
     def calibration(self, project: str, key: str) -> StoredCalibration | None:
-        """Return the calibration of a trainer on a kind of machine."""
+        """Return the calibration of a trainer on a kind of machine; None if there is none."""
         row = self._db.row(_ONE, of_project=codec.plain(project), of_key=codec.plain(key))
         return None if row is None else of_columns(StoredCalibration, row)
 
     def calibration_of(self, project: str, trainer: str) -> StoredCalibration | None:
-        """Return the newest calibration of a trainer, of any model (``job_runs.trainer_key``)."""
-        within = {"least": f"{trainer}-", "most": f"{trainer}-g"}  # what follows is hexadecimal
+        """Return a trainer's newest calibration for any model; None if there is none.
+
+        ``trainer`` is the key that ``job_runs.trainer_key`` makes.
+        """
+        within = {
+            "least": f"{trainer}-",
+            "most": f"{trainer}-g",
+        }  # the rest is hexadecimal
         row = self._db.row(_NEWEST, of_project=codec.plain(project), **within)
         return None if row is None else of_columns(StoredCalibration, row)
 
     def learn(self, uid: int, attempt: int, learned: Learned) -> bool:
-        """Fill a row and write the calibration; False if another server has done it."""
+        """Store an attempt's score and the calibration; False if another server has done it."""
         return self._db.write(lambda tx: _learn(tx, (uid, attempt), learned))
 
     def learn_nothing(self, uid: int, attempt: int) -> None:
@@ -119,7 +125,10 @@ class Outcomes:
     def outcomes(
         self, project: str, limit: int, after: tuple[int, int, int] | None = None
     ) -> Sequence[StoredOutcome]:
-        """Return scores, newest first, after one of them (``StoredOutcome.place``)."""
+        """Return at most ``limit`` scores, the newest first.
+
+        ``after`` is ``StoredOutcome.place`` of the last score of the previous page.
+        """
         of_project = OUTCOMES.c.project == codec.plain(project)
         query = select(OUTCOMES).where(of_project, OUTCOMES.c.content != _NONE)
         if after is not None:
@@ -128,7 +137,7 @@ class Outcomes:
         return [of_columns(StoredOutcome, row, content=json.loads(row.content)) for row in rows]
 
     def calibrations(self, project: str, limit: int) -> Sequence[CalibrationHead]:
-        """Return the calibrations of a project, the last updated first."""
+        """Return at most ``limit`` calibrations of a project, the last updated first."""
         query = (
             _HEADS.where(CALIBRATIONS.c.project == codec.plain(project))
             .order_by(CALIBRATIONS.c.update_ns.desc(), CALIBRATIONS.c.key)
@@ -138,13 +147,13 @@ class Outcomes:
 
 
 def _learn(tx: Transaction, attempt: tuple[int, int], learned: Learned) -> bool:
-    this = {"of_uid": attempt[0], "of_attempt": attempt[1]}
+    key = {"of_uid": attempt[0], "of_attempt": attempt[1]}
     text = json.dumps(dict(learned.content))
-    filled = {**this, "text": text, "of_project": learned.project}
+    filled = {**key, "text": text, "of_project": learned.project}
     if not tx.connection.execute(_FILL, filled).rowcount:
         return False
     if not _write(tx, learned):
-        tx.connection.execute(_EMPTY, this)
+        tx.connection.execute(_EMPTY, key)
         return False
     if learned.event is not None:
         add_event(tx, attempt[0], learned.event)
@@ -153,7 +162,10 @@ def _learn(tx: Transaction, attempt: tuple[int, int], learned: Learned) -> bool:
 
 
 def _write(tx: Transaction, learned: Learned) -> int:
-    """All calibrations of a key are of one model and machine: these are written once."""
+    """Insert or update a calibration; return 0 if another server has changed it, else 1.
+
+    Model and machine are inserted only: a key has only one of each.
+    """
     if learned.jobs:
         changed = {
             "of_project": learned.project,
@@ -174,7 +186,7 @@ def _shorten(tx: Transaction, project: str) -> None:
         (OUTCOMES, OUTCOMES.c.create_ns, OUTCOMES_MAX),
         (CALIBRATIONS, CALIBRATIONS.c.update_ns, CALIBRATIONS_MAX),
     ):
-        its = table.c.project == project
-        newest = select(age).where(its).order_by(age.desc()).offset(most).limit(1)
+        of_project = table.c.project == project
+        newest = select(age).where(of_project).order_by(age.desc()).offset(most).limit(1)
         for oldest in tx.connection.execute(newest).scalars().all():
-            tx.connection.execute(delete(table).where(its, age <= oldest))
+            tx.connection.execute(delete(table).where(of_project, age <= oldest))

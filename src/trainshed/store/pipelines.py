@@ -1,4 +1,4 @@
-"""Training pipelines: a document around a real job, and operations."""
+"""Stores training pipelines, each with its custom job, and long-running operations."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ _PUT_OPERATION = _new.on_conflict_do_update(
     index_elements=["name"],
     set_={"done": _new.excluded.done},
 )
-#: In columns that older servers fill: what they held follows from the name and the time.
+#: The value of columns that only older servers fill; newer servers derive it from other columns.
 _UNUSED = "{}"
 
 
@@ -60,32 +60,33 @@ class Pipelines:
     def add_pipeline(
         self, new: NewJob, document: str, task_definition: str, model: NewModel | None = None
     ) -> Pipeline:
-        """Store a pipeline, its child job and its model to be, in one write.
+        """Store a pipeline, its child job and the row of its future model, in one write.
 
-        Honours the child's ``retry_key``.
+        If the ``retry_key`` of the child job is known, return the earlier pipeline.  Raises
+        AlreadyThere, and StoreFault also if the disk is nearly full.
         """
         self._db.check_room()
         while True:
             try:
-                child_uid = self._db.write(self._adding(new, document, task_definition, model))
+                child_uid = self._db.write(self._write_of(new, document, task_definition, model))
             except UidTaken:
                 continue
             return self._pipeline_of_child(child_uid)
 
     def pipeline(self, project: str, uid: int) -> tuple[Pipeline, JobRecord] | None:
-        """A pipeline and its child."""
-        one = _BY_UID.where(PIPELINES.c.project == project)
-        row = self._db.row(one, of_uid=uid)
+        """Return a pipeline and its child job; None if the project has no such pipeline."""
+        query = _BY_UID.where(PIPELINES.c.project == project)
+        row = self._db.row(query, of_uid=uid)
         return (_pipeline(row), rows.job_record(row, self._db.clock())) if row else None
 
     def list_pipelines(self, query: JobQuery) -> Sequence[tuple[Pipeline, JobRecord]]:
-        """Newest first; ``query.kind`` is not looked at, states are the child's."""
+        """Return pipelines and their child jobs, the newest first; ``query.kind`` is ignored."""
         matches = self._db.rows(page_of(query))
         now_ns = self._db.clock()
         return [(_pipeline(row), rows.job_record(row, now_ns)) for row in matches]
 
     def delete_pipeline(self, uid: int) -> None:
-        """Forget a pipeline; its child stays."""
+        """Delete a pipeline; its child job stays."""
 
         def drop(tx: Transaction) -> None:
             if tx.connection.execute(_DELETE, {"of_uid": uid}).rowcount:
@@ -94,7 +95,7 @@ class Pipelines:
         self._db.write(drop)
 
     def add_operation(self, operation: Operation) -> None:
-        """Remember an operation; one of the same name is what it was, with a new outcome."""
+        """Store an operation; for a known name, update only whether it is done."""
         self._db.put(
             _PUT_OPERATION,
             name=operation.name,
@@ -106,9 +107,9 @@ class Pipelines:
         )
 
     def operation(self, name: str) -> Operation | None:
-        """An operation by its full name."""
-        one = select(OPERATIONS).where(OPERATIONS.c.name == codec.plain(name))
-        row = self._db.row(one)
+        """Return an operation by its full name; None if there is none."""
+        query = select(OPERATIONS).where(OPERATIONS.c.name == codec.plain(name))
+        row = self._db.row(query)
         if row is None:
             return None
         time = codec.to_time(row.create_ns)
@@ -120,7 +121,7 @@ class Pipelines:
     def _pipeline_of_child(self, uid: int) -> Pipeline:
         return _pipeline(self._db.read(lambda c: c.execute(_BY_CHILD, {"of_uid": uid}).one()))
 
-    def _adding(
+    def _write_of(
         self, new: NewJob, document: str, task_definition: str, model: NewModel | None
     ) -> Callable[[Transaction], int]:
         addition = prepare(new, self._db.new_uid())
@@ -155,7 +156,7 @@ def _pipeline_row(new: NewJob, document: str) -> dict[str, Any]:
 
 
 def page_of(query: JobQuery) -> Select[Any]:
-    """The statement of one page of a list."""
+    """Return the statement that reads one page of a list."""
     page = PIPELINE.where(PIPELINES.c.project == query.project)
     return filtering.page_of(query, page, PIPELINES, filtering.PIPELINE_FIELDS)
 

@@ -1,4 +1,4 @@
-"""Rows of the tables as the records of ``store.records``."""
+"""Converts rows of the tables to the records of ``store.records``."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _DEMANDS_MAX = 4096
 _NONE: Final = Restarts()
 
-#: The columns of a job; its explanation is derived where it is behind the front of the queue.
+#: The columns of a job; behind the front of the queue the explanation is derived.
 JOB_COLUMNS: Final = (*(column for column in JOBS.c if column.name != "explanation"), EXPLANATION)
 #: A job with its spec, for ``job_record``.
 JOB: Select[Any] = select(*JOB_COLUMNS, SPECS.c.spec).join_from(
@@ -75,7 +75,7 @@ HOLDING: Select[Any] = (
 
 
 def job_record(row: Row[Any], now_ns: int) -> JobRecord:
-    """Read a row of ``JOB``; the run time of a running job ends at ``now_ns``."""
+    """Convert a row of ``JOB``; the run time of a running job is counted until ``now_ns``."""
     return JobRecord(
         uid=row.uid,
         kind=JobKind(row.kind),
@@ -94,17 +94,17 @@ def job_record(row: Row[Any], now_ns: int) -> JobRecord:
         creator=row.creator,
         owner=row.owner if row.held_ns is not None else None,
         restarts=restarts(row.restarts),
-        ran_s=_ran_ns(row, now_ns) / NS_PER_S,
+        ran_s=_run_time_ns(row, now_ns) / NS_PER_S,
         refusals=row.refusals,
     )
 
 
 def restarts(text: str | None) -> Restarts:
-    """A column ``restarts``."""
+    """Decode a value of the column ``restarts``; None means no restarts."""
     return codec.RESTARTS.decode(text) if text else _NONE
 
 
-def _ran_ns(row: Row[Any], now_ns: int) -> int:
+def _run_time_ns(row: Row[Any], now_ns: int) -> int:
     since_ns = row.running_since_ns
     ran_ns: int = row.ran_ns
     return ran_ns if since_ns is None else ran_ns + max(0, now_ns - since_ns)
@@ -122,7 +122,7 @@ def _status(row: Row[Any]) -> JobStatus:
 
 
 def waiting(row: Row[Any]) -> WaitingJob:
-    """A row of ``WAITING``."""
+    """Convert a row of ``WAITING``."""
     return of_columns(
         WaitingJob,
         row,
@@ -138,7 +138,7 @@ def waiting(row: Row[Any]) -> WaitingJob:
 
 
 def holding(row: Row[Any]) -> Holding:
-    """A row of ``HOLDING``."""
+    """Convert a row of ``HOLDING``."""
     return of_columns(
         Holding,
         row,
@@ -153,13 +153,13 @@ def holding(row: Row[Any]) -> Holding:
 
 
 def command(row: Row[Any]) -> StoredCommand:
-    """A row of ``commands``."""
+    """Convert a row of ``commands``."""
     stop = codec.STOP.decode(row.stop) if row.stop else None
     return of_columns(StoredCommand, row, kind=Command(row.kind), stop=stop)
 
 
 def of_columns(kind: type[T], row: Row[Any], /, **values: Any) -> T:
-    """A record of the columns that are called as its fields, but for those that are given."""
+    """Make a ``kind`` from ``values``; other fields are read from columns of the same names."""
     for name in _names(cast("Any", kind), *values):
         values[name] = getattr(row, name)
     return kind(**values)
@@ -171,7 +171,7 @@ def _names(kind: Any, *excluded: str) -> tuple[str, ...]:
 
 
 def _seats(text: str, engine: str) -> tuple[Seat, ...]:
-    """A gang is on one engine, which its older seats do not name."""
+    """Decode seats; seats of older releases name no engine, and get the attempt's."""
     seats = codec.SEATS.decode(text)
     return tuple(seat if seat.engine else replace(seat, engine=engine) for seat in seats)
 

@@ -1,15 +1,15 @@
-"""A clock that does not jump when the machine's clock is set.
+"""A clock that does not jump when the machine's clock (the wall clock) is set.
 
-Leases and deadlines are future moments.  If they were compared with the wall clock, setting it
+Leases and deadlines are future times.  If they were compared with the wall clock, setting it
 forward by an hour would end all of them, and setting it back would keep leases of dead servers
-valid.  This clock starts with the wall's time, counts the time that passes, and approaches the wall
-so slowly that it is at most a tenth too fast or too slow: a lease of 30 seconds lasts at least 27.
+valid.  This clock starts at the wall clock's time, counts elapsed time, and approaches the wall
+clock slowly.  It is at most a tenth too fast or too slow: a lease of 30 s lasts at least 27 s.
 
-A wall that is more than a day away was set, and is not followed.
+If the wall clock differs by more than a day, this clock does not approach it.
 
-The servers of a machine share one such time through the database, also one that starts after the
-machine's clock was set.  One that starts after it was set by more than a day begins with the wall's
-time, and moves all limits along (``clock_jumps``).
+The servers of a machine share this time through the database, also a server that starts after the
+machine's clock was set.  If the clock was set by more than a day and no other server runs, a server
+starts at the wall clock's time and moves all stored times of limits (``clock_jumps``).
 """
 
 import threading
@@ -26,12 +26,12 @@ from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.tables import LEASES, MARKS
 
 _NS_PER_S: Final = 1_000_000_000
-#: The part of the time that passes by which it may be too fast or too slow.
+#: The clock may be too fast or too slow by this part of the elapsed time: a tenth.
 _DRIFT_PARTS: Final = 10
 
 
 def since_boot_ns() -> int:
-    """Return nanoseconds since the machine was started, sleep included; this cannot be set."""
+    """Return nanoseconds since the machine started, including sleep; users cannot set it."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
@@ -45,7 +45,7 @@ class SteadyClock:
     def __init__(
         self, wall: Callable[[], int] = time.time_ns, elapsed: Callable[[], int] = since_boot_ns
     ) -> None:
-        """Begin with the wall's time; both clocks give nanoseconds."""
+        """Start at the time of ``wall``; ``wall`` and ``elapsed`` return nanoseconds."""
         self._wall = wall
         self._elapsed = elapsed
         self._lock = threading.Lock()
@@ -57,45 +57,45 @@ class SteadyClock:
             return self._advance()
 
     def skew_s(self) -> float:
-        """Return by how many seconds the wall is ahead; more than a few mean that it was set."""
+        """Return by how many seconds the wall clock is ahead; more than a few: it was set."""
         with self._lock:
             return (self._wall() - self._advance()) / _NS_PER_S
 
     @property
     def offset_ns(self) -> int:
-        """The time minus the time since the start of the machine."""
+        """The time of this clock minus the time since the machine started, in ns."""
         with self._lock:
             return self._advance() - self._seen_ns
 
     def go_on_from(self, offset_ns: int) -> None:
-        """Take the time of another clock of this machine, given by its offset."""
+        """Continue from the time of another clock of this machine, which had this offset."""
         with self._lock:
             self._seen_ns = self._elapsed()
             self._now_ns = self._seen_ns + offset_ns
 
     def _advance(self) -> int:
         seen_ns = self._elapsed()
-        passed_ns = max(0, seen_ns - self._seen_ns)
-        self._seen_ns += passed_ns
-        self._now_ns += passed_ns
-        drift_ns_max = passed_ns // _DRIFT_PARTS
+        elapsed_ns = max(0, seen_ns - self._seen_ns)
+        self._seen_ns += elapsed_ns
+        self._now_ns += elapsed_ns
+        drift_ns_max = elapsed_ns // _DRIFT_PARTS
         gap_ns = self._wall() - self._now_ns
         if abs(gap_ns) < GAP_NS_MAX:
             self._now_ns += min(drift_ns_max, max(-drift_ns_max, gap_ns))
         return self._now_ns
 
 
-#: Longer than a lease lasts (``controller.worker``).
+#: Longer than the interval at which a server renews its lease (``controller.worker``).
 RENEWED_S_MAX: Final = 5.0
 _POLL_S: Final = 0.25
 
-#: Differs from start to start of the machine; what has passed since cannot be compared then.
+#: Changes with every start of the machine; offsets of different starts cannot be compared.
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _PREFIX: Final = "clock "
-#: The mark with the last time that a server of this database had.
+#: The mark with the last time that a server of this database stored.
 _LAST: Final = "last time"
 
-_NOTED = select(MARKS.c.value).where(MARKS.c.name == bindparam("of_name"))
+_STORED = select(MARKS.c.value).where(MARKS.c.name == bindparam("of_name"))
 _OTHERS = delete(MARKS).where(
     MARKS.c.name.startswith(_PREFIX), MARKS.c.name != bindparam("of_name")
 )
@@ -105,9 +105,9 @@ _PUT = _new.on_conflict_do_update(index_elements=["name"], set_={"value": _new.e
 
 
 def has_live_servers(engine: Engine, clock: Callable[[], int]) -> bool:
-    """Whether live servers use a time that is more than a day away from this clock.
+    """Whether running servers use a time that differs from this clock by more than a day.
 
-    Waits for as long as a server may take to renew its lease, if there is a lease.
+    If there is a lease, waits up to ``RENEWED_S_MAX`` seconds for its renewal.
     """
     name = _name()
     if not isinstance(clock, SteadyClock) or name is None:
@@ -115,7 +115,7 @@ def has_live_servers(engine: Engine, clock: Callable[[], int]) -> bool:
 
     def last_ns() -> int | None:
         with engine.connect() as connection:
-            return connection.execute(_NOTED, {"of_name": _LAST}).scalar_one_or_none()
+            return connection.execute(_STORED, {"of_name": _LAST}).scalar_one_or_none()
 
     with engine.connect() as connection:
         gap_ns = _gap_ns(connection, clock, name)
@@ -133,16 +133,17 @@ def has_live_servers(engine: Engine, clock: Callable[[], int]) -> bool:
 def resume(
     connection: Connection, clock: Callable[[], int], *, has_others: bool
 ) -> ClockJump | None:
-    """Continue a steady clock from the noted time; return a jump that it has not followed.
+    """Continue a steady clock from the stored time.
 
-    ``has_others``: other servers of this database are alive, and their time counts.
+    Returns the jump if the wall clock was set by more than a day and ``has_others`` is false, else
+    None.  ``has_others`` says whether other servers use the database: then their time is used.
     """
     name = _name()
     if not isinstance(clock, SteadyClock) or name is None:
         return None
     gap_ns = _gap_ns(connection, clock, name)
     jump = None
-    offset_ns = connection.execute(_NOTED, {"of_name": name}).scalar_one_or_none()
+    offset_ns = connection.execute(_STORED, {"of_name": name}).scalar_one_or_none()
     if offset_ns is not None and abs(gap_ns) < GAP_NS_MAX:
         clock.go_on_from(offset_ns)
     elif has_others:
@@ -156,19 +157,19 @@ def resume(
 
 
 def _gap_ns(connection: Connection, clock: SteadyClock, name: str) -> int:
-    """Return by how much a clock is ahead of the steady clock, without the time since.
+    """Return by how many ns ``clock`` is ahead of the stored steady clock.
 
-    After a restart of the machine the passed time is unknown, so the gap includes it.
+    After a restart of the machine the elapsed time is unknown, so the gap includes it.
     """
-    offset_ns = connection.execute(_NOTED, {"of_name": name}).scalar_one_or_none()
+    offset_ns = connection.execute(_STORED, {"of_name": name}).scalar_one_or_none()
     if offset_ns is not None:
         return clock.offset_ns - int(offset_ns)
-    last_ns = connection.execute(_NOTED, {"of_name": _LAST}).scalar_one_or_none()
+    last_ns = connection.execute(_STORED, {"of_name": _LAST}).scalar_one_or_none()
     return 0 if last_ns is None else clock() - int(last_ns)
 
 
 def note(connection: Connection, clock: Callable[[], int]) -> None:
-    """Note how a steady clock stands, and the time."""
+    """Store the offset and the time of a steady clock."""
     name = _name()
     if isinstance(clock, SteadyClock) and name is not None:
         connection.execute(_PUT, {"name": name, "value": clock.offset_ns})

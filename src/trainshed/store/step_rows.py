@@ -33,8 +33,8 @@ PLACE = (
     .values(seats=_PLACED.c.seats)
 )
 
-#: States in which a launch that was asked for is still wanted.
-_WANTS_LAUNCH = frozenset({JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING})
+#: States in which a stored LAUNCH command is still needed.
+_NEEDS_LAUNCH = frozenset({JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING})
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Additions:
     drop_replicas: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, step: Step, row: Row[Any], now_ns: int) -> None:
-        """Collect what a step adds that has fitted; ``row`` is what its update returned."""
+        """Collect the rows that an applied step adds; ``row`` is the result of its update."""
         opens = opens_attempt(step)
         self._add_replicas(step, row.attempt, opens=opens)
         if opens:
@@ -62,13 +62,13 @@ class Additions:
         if any(event.kind == STEPS for event in step.events):
             key = {"uid": step.uid, "attempt": row.attempt}
             self.outcomes.append({**key, "create_ns": now_ns})
-        if step.state not in _WANTS_LAUNCH:
+        if step.state not in _NEEDS_LAUNCH:
             self._drop_launches(step.uid)
-        if row.attempt:  # what was never opened needs no stopping
+        if row.attempt:  # a job without an attempt has nothing to stop
             self.commands.extend(_command_row(step, row.attempt, kind) for kind in step.commands)
 
     def write(self, tx: Transaction) -> None:
-        """Write all of it."""
+        """Write all collected rows."""
         for statement, rows in (
             (DROP_LAUNCHES, self.drop_launches),
             (DROP_REPLICAS, self.drop_replicas),
@@ -103,7 +103,7 @@ class Additions:
 
 
 def opens_attempt(step: Step) -> bool:
-    """Whether a step gives its job places or a claim, and so begins the next attempt."""
+    """Whether a step gives its job seats or a claim, and so begins the next attempt."""
     if step.state is JobState.ENQUEUED:
         return step.claim is not None
     return step.state is JobState.PREPARING and bool(step.seats)

@@ -1,7 +1,7 @@
-"""Performs steps: each a guarded update of a job's row, with its events and commands in one commit.
+"""Applies steps to jobs.
 
-One statement a step decides whether it still applies; rows of other tables are collected and
-written table by table.
+Each step updates the job's row only if the row is unchanged, in one commit with the step's events
+and commands.  Rows for other tables are collected and written table by table.
 """
 
 import json
@@ -60,27 +60,27 @@ _RELEASE: Final[Mapping[str, Any]] = {
 }
 _END: Final[Mapping[str, Any]] = {
     "held_ns": null(),
-    "changed": bindparam("mark", type_=BigInteger),  # also one that ends while it waits
+    "changed": bindparam("mark", type_=BigInteger),  # also if the job ends while it waits
     "end_ns": func.coalesce(JOBS.c.end_ns, _NOW),
     "explanation": null(),
 }
 _MARK: Final = bindparam("mark", type_=BigInteger)
-#: Marks the row as changed, so that counts of an engine's queue and of places are updated.
+#: Marks the row as changed, so that counts of an engine's queue and of seats are updated.
 _LEAVE_QUEUE: Final[Mapping[str, Any]] = {
     "changed": case(
         (or_(JOBS.c.state == JobState.ENQUEUED.value, _STEP.c.placed > 0), _MARK),
         else_=JOBS.c.changed,
     ),
 }
-#: Its engine has taken it.
-_TAKEN: Final[Mapping[str, Any]] = {"refused_ns": null(), "refusals": 0}
+#: The engine has accepted the job.
+_ACCEPTED: Final[Mapping[str, Any]] = {"refused_ns": null(), "refusals": 0}
 _ON_ENTER: Final[Mapping[JobState, Mapping[str, Any]]] = {
     JobState.QUEUED: _RELEASE,
     JobState.ENQUEUED: {},
-    JobState.PREPARING: {**_LEAVE_QUEUE, **_TAKEN},
+    JobState.PREPARING: {**_LEAVE_QUEUE, **_ACCEPTED},
     JobState.RUNNING: {
         **_LEAVE_QUEUE,
-        **_TAKEN,
+        **_ACCEPTED,
         "start_ns": func.coalesce(JOBS.c.start_ns, _NOW),
     },
     JobState.RESTARTING: _LEAVE_QUEUE,
@@ -95,12 +95,12 @@ _ON_OPENING: Final[Mapping[str, Any]] = {
     "changed": bindparam("mark", type_=BigInteger),
     "explanation": null(),
 }
-#: An error that is not given stays only where the job still ends because of it.
+#: In these states a step without an error keeps the stored error, because it ended the job.
 _KEEPS_ERROR = {JobState.CANCELLING, JobState.CANCELLED, JobState.FAILED}
 
 
 def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, int, int]]:
-    # as an expression: PostgreSQL would read the whole index of open jobs in place of few by key
+    # as an expression: else PostgreSQL would read the whole index of open jobs, not a few keys
     is_open = func.coalesce(JOBS.c.end_ns, 0) == 0
     stays = or_(is_open, JOBS.c.state == state.value)
     return (
@@ -121,22 +121,22 @@ def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, in
             error=_error(state),
             restarts=func.coalesce(_STEP.c.restarts, JOBS.c.restarts),
             **times.on_enter(state, _STEP.c.ran_ns),
-            **{**_waits(state), **_ON_ENTER[state], **(_ON_OPENING if opens else {})},
+            **{**_explanation(state), **_ON_ENTER[state], **(_ON_OPENING if opens else {})},
         )
         .returning(JOBS.c.uid, JOBS.c.attempt, JOBS.c.last_stamp_ns)
     )
 
 
 def _error(state: JobState) -> ColumnElement[str | None]:
-    """Return the new error of the row; an earlier error does not outlive a success."""
+    """Return the new error of the row; a success deletes an earlier error."""
     old_error = (
         JOBS.c.error if state in _KEEPS_ERROR else case((JOBS.c.end_ns.is_not(None), JOBS.c.error))
     )
     return func.coalesce(_STEP.c.error, old_error)
 
 
-def _waits(state: JobState) -> Mapping[str, Any]:
-    """Return the new explanation: of a refusal by its engine, else none outside of its state."""
+def _explanation(state: JobState) -> Mapping[str, Any]:
+    """Return the new columns that explain why the job waits; a new state deletes the old text."""
     if state is not JobState.QUEUED:
         stays = JOBS.c.state == state.value
         return {"explanation": case((stays, JOBS.c.explanation), else_=null())}
@@ -157,46 +157,52 @@ STATEMENTS: Final = {
 
 
 class Steps:
-    """The only writes that change a job's state."""
+    """The only writes that change the state of jobs."""
 
     _db: Database
 
     def apply(self, steps: Sequence[Step]) -> Sequence[bool]:
-        """Perform each step whose row is unchanged, in one transaction; return which were."""
+        """Apply steps in one transaction; return for each whether its row was unchanged.
+
+        A step whose row has changed is not applied.
+        """
         return self._db.write_with_others(_apply_all, steps, marked=True) if steps else ()
 
 
 def _apply_all(tx: Transaction, calls: Sequence[Sequence[Step]]) -> Sequence[Sequence[bool]]:
-    fitted = iter(apply_in(tx, [step for steps in calls for step in steps]))
-    return [[next(fitted) for _ in steps] for steps in calls]
+    applied = iter(apply_in(tx, [step for steps in calls for step in steps]))
+    return [[next(applied) for _ in steps] for steps in calls]
 
 
 def apply_in(tx: Transaction, steps: Sequence[Step]) -> Sequence[bool]:
-    """Perform each step that still fits its row, in a write that may consist of more."""
+    """Apply steps in the transaction of a larger write; return for each whether it was applied.
+
+    A step is applied if its row is unchanged and the lease of its server is valid.
+    """
     servers = {step.server for step in steps if step.server is not None}
-    alive = {None} | {server for server in servers if has_lease(tx, server)}
+    live_servers = {None} | {server for server in servers if has_lease(tx, server)}
     additions = Additions()
-    fitted = [False] * len(steps)
-    for state, opens, places in _groups(steps, alive):
-        rows = _update(tx, state, [steps[place] for place in places], opens=opens)
-        for place in places:
-            row = rows.get(steps[place].uid)
+    applied = [False] * len(steps)
+    for state, opens, indexes in _groups(steps, live_servers):
+        rows = _update(tx, state, [steps[index] for index in indexes], opens=opens)
+        for index in indexes:
+            row = rows.get(steps[index].uid)
             if row is not None:
-                fitted[place] = True
-                additions.add(steps[place], row, tx.now_ns)
+                applied[index] = True
+                additions.add(steps[index], row, tx.now_ns)
     additions.write(tx)
-    return fitted
+    return applied
 
 
 def _groups(
-    steps: Sequence[Step], alive: Collection[str | None]
+    steps: Sequence[Step], live_servers: Collection[str | None]
 ) -> Iterator[tuple[JobState, bool, Sequence[int]]]:
-    """Places of steps that enter one state; two steps of one job are never in one group."""
+    """Yield (state, opens an attempt, indexes of steps); a group has one step per job."""
     rounds: dict[tuple[int, JobState, bool], list[int]] = {}
     counts: Counter[int] = Counter()
-    for place, step in enumerate(steps):
-        if step.server in alive:
-            rounds.setdefault((counts[step.uid], step.state, opens_attempt(step)), []).append(place)
+    for index, step in enumerate(steps):
+        if step.server in live_servers:
+            rounds.setdefault((counts[step.uid], step.state, opens_attempt(step)), []).append(index)
             counts[step.uid] += 1
     for key in sorted(rounds, key=lambda key: key[0]):
         yield key[1], key[2], rounds[key]

@@ -1,4 +1,4 @@
-"""Events of jobs and states of replicas: written with the job's row, read here."""
+"""Reads and writes the story of jobs: their events, and the states of replicas."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from trainshed.store.writer import Transaction
 
 
 def next_stamp(count: ColumnElement[int]) -> ColumnElement[int]:
-    """The stamp of the last of some new events, each later than whatever was before."""
+    """Return the stamp of the last of ``count`` new events, all later than earlier events."""
     now_ns: BindParameter[int] = bindparam("now_ns", type_=BigInteger)
     first = case((JOBS.c.last_stamp_ns >= now_ns, JOBS.c.last_stamp_ns + 1), else_=now_ns)
     return first + count - 1
@@ -52,7 +52,7 @@ _LAST = (
     .where(EVENTS.c.uid == bindparam("of_uid"), EVENTS.c.kind.in_(select(_KINDS.c.kind)))
     .group_by(EVENTS.c.kind)
 )
-#: The newest message of each of some kinds of events of a job.
+#: The newest message of a job's events of each requested kind.
 LAST_OF_KINDS = select(EVENTS.c.kind, EVENTS.c.message).where(EVENTS.c.seq.in_(_LAST))
 _REPLICAS = (
     select(REPLICAS)
@@ -71,7 +71,7 @@ _REPLICAS = (
 def event_rows(
     uid: int, attempt: int, last_stamp_ns: int, events: Sequence[NewEvent]
 ) -> Sequence[dict[str, Any]]:
-    """Rows of new events, of which the last one has a stamp."""
+    """Return the rows of new events; the last event gets ``last_stamp_ns``."""
     return [
         {
             "uid": uid,
@@ -86,17 +86,17 @@ def event_rows(
 
 
 def stored_event(row: Row[Any]) -> StoredEvent:
-    """A row of ``events``."""
+    """Convert a row of ``events``."""
     return of_columns(StoredEvent, row, data=codec.DATA.decode(row.data))
 
 
 def replica_row(row: Row[Any]) -> ReplicaRow:
-    """A row of ``replicas``."""
+    """Convert a row of ``replicas``."""
     return of_columns(ReplicaRow, row, index=row.number)
 
 
 def add_event(tx: Transaction, uid: int, event: NewEvent) -> None:
-    """Add a sentence in a write that may consist of more.  Raises KeyError."""
+    """Add an event in the transaction of a larger write.  Raises KeyError without the job."""
     row = tx.connection.execute(_ADD_EVENT, {"of_uid": uid, "now_ns": tx.now_ns}).one_or_none()
     if row is None:
         raise KeyError(uid)
@@ -107,21 +107,21 @@ class Story:
     _db: Database
 
     def add_event(self, uid: int, event: NewEvent) -> None:
-        """Add a sentence to a job's story without changing its state."""
+        """Add an event to a job without changing its state.  Raises KeyError without the job."""
         self._db.write(lambda tx: add_event(tx, uid, event))
 
     def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
-        """The job's story in order, from behind ``after`` (a seq)."""
+        """Return at most ``limit`` events of a job in order, those with a seq above ``after``."""
         rows = self._db.rows(EVENTS_OF_JOB, of_uid=uid, after=after, most=limit)
         return [stored_event(row) for row in rows]
 
     def last_messages(self, uid: int, kinds: Sequence[str]) -> Mapping[str, str]:
-        """The newest sentence of each of some kinds, however long the story is."""
+        """Return the message of a job's newest event of each kind; leaves out kinds without one."""
         kind_rows = json.dumps([[kind] for kind in kinds])
         rows = self._db.rows(LAST_OF_KINDS, of_uid=uid, kinds=kind_rows)
         return {row.kind: row.message for row in rows}
 
     def replicas(self, uid: int, attempt: int | None = None) -> Sequence[ReplicaRow]:
-        """The replicas of an attempt, by default the newest one's."""
+        """Return the replicas of an attempt, by default of the newest attempt."""
         rows = self._db.rows(_REPLICAS, of_uid=uid, of_attempt=attempt)
         return [replica_row(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Studies and their trials: read for every pass of the study loop, written one step at a time."""
+"""Reads studies and their trials for the study loop, and writes its steps."""
 
 import json
 from collections import defaultdict
@@ -21,7 +21,7 @@ from trainshed.store.steps import apply_in
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
-#: Written out, not bound: a partial index is used only where its condition stands in the query.
+#: A literal, not a parameter: databases use a partial index only if the query has its condition.
 _IS_STUDY = JOBS.c.is_study == literal_column("1")
 OPEN_STUDIES: Final = (
     select(JOBS.c.uid, JOBS.c.state, JOBS.c.version)
@@ -34,7 +34,7 @@ JOBS_OF_STUDY: Final = (
     .where(TRIALS.c.uid == bindparam("of_uid"))
     .order_by(TRIALS.c.number)
 )
-#: A study has begun when its first trial did, which may have ended before anyone looked.
+#: A study starts with its first trial, which may have ended before the study loop sees it.
 BEGIN_STUDY: Final = (
     update(JOBS)
     .where(JOBS.c.uid == bindparam("of_uid"))
@@ -50,7 +50,7 @@ TAKEN: Final = select(TRIALS.c.number).join(
 class _Prepared:
     step: StudyStep
     jobs: Sequence[Addition]
-    """The jobs of its new trials."""
+    """The jobs of the new trials."""
 
 
 class StoredStudies:
@@ -59,22 +59,22 @@ class StoredStudies:
     _db: Database
 
     def open_studies(self) -> Sequence[OpenStudy]:
-        """Every study that is not over, oldest first; cheap."""
+        """Return all studies that have not ended, the oldest first; cheap."""
         studies = self._db.rows(OPEN_STUDIES)
         return [OpenStudy(uid=r.uid, state=JobState(r.state), version=r.version) for r in studies]
 
     def trials(self, uid: int) -> Sequence[StoredTrial]:
-        """The trials of a study by number, with their reports and how their jobs stand.
+        """Return the trials of a study by number, with their reports and the state of their jobs.
 
-        Reports are read last: they may be ahead of the mark, and never behind it.
+        Reports are read after the trials, so they may be newer than a trial's mark, never older.
         """
 
-        def look(connection: Connection) -> tuple[Sequence[Any], Sequence[Any]]:
+        def query(connection: Connection) -> tuple[Sequence[Any], Sequence[Any]]:
             key = {"of_uid": uid}
             trials = connection.execute(rows.TRIALS_OF_STUDY, key).all()
             return trials, connection.execute(rows.REPORTS_OF_STUDY, key).all() if trials else ()
 
-        trials, reports = self._db.read(look)
+        trials, reports = self._db.read(query)
         contents: Mapping[int, list[str]] = defaultdict(list)
         for number, content in reports:
             contents[number].append(content)
@@ -88,13 +88,13 @@ class StoredStudies:
         ]
 
     def apply_study(self, step: StudyStep) -> bool:
-        """Perform a step if it still fits; False if not, and then nothing of it is done.
+        """Apply a step; return False and write nothing if the study has changed since.
 
-        Nothing is done either where it raises: AlreadyThere for a trial or the id of a trial's job
-        that is taken, KeyError for a trial that is not there.
+        Raises AlreadyThere for a new trial or trial job that exists, KeyError for a trial that
+        does not exist.  Then nothing is written.
         """
         if step.state is JobState.QUEUED:
-            raise ValueError("a study is never QUEUED: it cannot be placed")
+            raise ValueError("the state of a study must not be QUEUED: studies are never placed")
         if step.new_trials:
             self._db.check_room()
         while True:
@@ -113,9 +113,9 @@ def _apply_all(tx: Transaction, prepared: Sequence[_Prepared]) -> Sequence[bool]
 
 def _apply(tx: Transaction, prepared: _Prepared) -> bool:
     step = prepared.step
-    if not apply_in(tx, [_row_step(step)])[0]:
+    if not apply_in(tx, [_step_of_job(step)])[0]:
         return False
-    _add_trials(tx, prepared)  # from here on the study's row is locked
+    _add_trials(tx, prepared)  # the update above locks the study's row
     if step.start_time is not None:
         began = {"of_uid": step.uid, "began_ns": codec.to_ns(step.start_time)}
         tx.connection.execute(BEGIN_STUDY, began)
@@ -126,14 +126,16 @@ def _apply(tx: Transaction, prepared: _Prepared) -> bool:
         (rows.MARK_TRIALS, "marked", marked),
     ):
         if table_rows:
-            done = tx.connection.execute(statement, {key: json.dumps(table_rows)}).scalars().all()
-            _check_known({row[1] for row in table_rows}, done)
-    brought = [rows.report_row(step.uid, report) for report in step.reports if report.reports]
-    add_rows(tx, REPORTS, brought)
+            written = (
+                tx.connection.execute(statement, {key: json.dumps(table_rows)}).scalars().all()
+            )
+            _check_known({row[1] for row in table_rows}, written)
+    report_rows = [rows.report_row(step.uid, report) for report in step.reports if report.reports]
+    add_rows(tx, REPORTS, report_rows)
     return True
 
 
-def _row_step(step: StudyStep) -> Step:
+def _step_of_job(step: StudyStep) -> Step:
     return Step(
         uid=step.uid,
         version=step.version,
@@ -166,6 +168,6 @@ def _add_trials(tx: Transaction, prepared: _Prepared) -> None:
     )
 
 
-def _check_known(numbers: Collection[int], done: Collection[int]) -> None:
-    for number in sorted(set(numbers) - set(done)):
+def _check_known(numbers: Collection[int], written: Collection[int]) -> None:
+    for number in sorted(set(numbers) - set(written)):
         raise KeyError(number)

@@ -1,4 +1,4 @@
-"""Trials and reports as rows of their tables, and back, exactly: NaN, infinity and all texts."""
+"""Converts trials and reports to rows and back without loss: NaN, infinity and all texts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ from trainshed.store.records.studies import StoredTrial, TrialReports
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
-#: Every pass of the study loop reads again what never changes: a thousand trials with 20 rows each.
+#: Cached texts: the study loop rereads unchanged rows, such as 1,000 trials with 20 rows each.
 _CONTENTS_MAX: Final = 1 << 15
 
-#: How the job of a trial ended, as far as the trial knows: the job itself was forgotten.
+#: The end state of a trial's job, derived from the trial, for jobs that were deleted.
 STATE_OF_FORGOTTEN: Final[Mapping[TrialState, JobState]] = {
     TrialState.REQUESTED: JobState.FAILED,
     TrialState.ACTIVE: JobState.FAILED,
@@ -62,7 +62,7 @@ _CHANGED = given(
     start_ns=BigInteger,
     end_ns=BigInteger,
 )
-#: The columns that say how a trial stands.
+#: The columns of a trial that change.
 _ENCODED: Final = ("state", "parameters", "final", "reason", "stopped_early", "start_ns", "end_ns")
 CHANGE_TRIALS: Final = (
     update(TRIALS)
@@ -78,10 +78,10 @@ MARK_TRIALS: Final = (
     .returning(TRIALS.c.number)
 )
 
-#: The kind is given, and whether they are hidden already is not asked: were that written out,
-#: PostgreSQL might go through all jobs of an index to find it.
+#: The kind is a parameter, and there is no condition on ``deleted_ns``: with literals in the query
+#: PostgreSQL might scan all jobs of an index.
 _GONE = given("gone", uid=BigInteger, kind=Text)
-#: Trials of Vertex have names that the store made, which are not used again.
+#: Only ml v1 trials are hidden: the store makes the names of Vertex trials, and never reuses them.
 HIDE_TRIALS: Final = (
     update(JOBS)
     .where(
@@ -97,7 +97,7 @@ HIDE_TRIALS: Final = (
 
 
 def hide_trials(tx: Transaction, studies: Sequence[int]) -> None:
-    """Free the names of the ml v1 trials of studies whose own names are free from now on."""
+    """Hide the jobs of the ml v1 trials of hidden studies, which frees their names."""
     gone = json.dumps([[uid, JobKind.TRIAL.value] for uid in studies])
     tx.connection.execute(HIDE_TRIALS, {"gone": gone, "now_ns": tx.now_ns})
 
@@ -109,7 +109,7 @@ def trial_row(uid: int, trial: TrialRecord, job_uid: int, job_id: str) -> dict[s
 
 
 def changed_row(uid: int, trial: TrialRecord) -> Sequence[Any]:
-    """A row for ``CHANGE_TRIALS``."""
+    """Return the row for ``CHANGE_TRIALS``."""
     return [uid, trial.number, *_encode_trial(trial).values()]
 
 
@@ -120,7 +120,7 @@ def report_row(uid: int, reports: TrialReports) -> dict[str, Any]:
 
 
 def stored_trial(row: Row[Any], contents: Sequence[str]) -> StoredTrial:
-    """Read a row of ``TRIALS_OF_STUDY``; ``contents`` are its rows of reports in order."""
+    """Convert a row of ``TRIALS_OF_STUDY``; ``contents`` are the trial's reports in order."""
     state = TrialState(row.state)
     return StoredTrial(
         trial=_trial(row, state),

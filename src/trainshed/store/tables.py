@@ -1,7 +1,8 @@
-"""The tables.  Values that change often are in narrow rows, constant ones in tables beside them.
+"""The tables of the database.
 
-Texts that only the store reads are JSON.  Times are nanoseconds since 1970.  Partial indexes serve
-the queries of every pass: they grow with the queue, not with the history.
+Values that change often are in narrow rows, constant values in other tables.  Texts that only the
+store reads are JSON.  Times are nanoseconds since 1970.  Frequent queries use partial indexes,
+which grow with the queue, not with the number of ended jobs.
 """
 
 from typing import Final
@@ -19,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-#: SQLite keeps rows in the order of an INTEGER key, and only of that word.
+#: SQLite stores rows in the order of their key only if its type is exactly INTEGER.
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 METADATA = MetaData()
@@ -65,7 +66,7 @@ JOBS = Table(
     METADATA,
     _uid(),
     *_texts("project", "location", "kind", "job_id", "display_name", "creator"),
-    *_integers("rank"),  # priority, negated: one direction serves the queue
+    *_integers("rank"),  # negated priority: the queue sorts all columns upwards
     Column("running_s_max", Float),
     *_texts("demand", "labels", "state"),
     *_integers("version", "attempt"),
@@ -74,17 +75,17 @@ JOBS = Table(
     *_numbers("start_ns", "end_ns", null=True),
     *_numbers("update_ns"),
     *_numbers("deleted_ns", null=True),
-    *_numbers("held_ns", null=True),  # since when the newest attempt holds places; null: none
-    *_numbers("changed", null=True),  # the mark under which it last took or left places, or ended
+    *_numbers("held_ns", null=True),  # since when the newest attempt holds seats; null: none
+    *_numbers("changed", null=True),  # the mark of the last change of seats, or of the end
     *_numbers("last_stamp_ns"),
     Column("waiting_s_max", Float),
-    *_numbers("deadline_ns", null=True),  # when its time to wait, or to run, is over
-    Column("ran_ns", BigInteger, nullable=False, server_default=text("0")),  # to its last stop
-    *_numbers("running_since_ns", null=True),  # null: it does not run
-    *_texts("restarts", null=True),  # null: none
+    *_numbers("deadline_ns", null=True),  # when its waiting time or run time is used up
+    Column("ran_ns", BigInteger, nullable=False, server_default=text("0")),  # until its last stop
+    *_numbers("running_since_ns", null=True),  # null: not running
+    *_texts("restarts", null=True),  # null: no restarts
     Column("is_study", Integer, nullable=False, server_default=text("0")),
-    *_numbers("refused_ns", null=True),  # when its engine last did not take it; null: it has not
-    Column("refusals", Integer, nullable=False, server_default=text("0")),  # how often, in a row
+    *_numbers("refused_ns", null=True),  # when its engine last refused it; null: never
+    Column("refusals", Integer, nullable=False, server_default=text("0")),  # refusals in succession
     _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
     _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),
     _partial("jobs_newest", "create_ns", "uid", where="deleted_ns IS NULL"),
@@ -106,10 +107,10 @@ JOBS = Table(
     _partial("jobs_open_studies", "create_ns", "uid", where="is_study = 1 AND end_ns IS NULL"),
 )
 
-#: The request of each job; written once, so that updates of a job do not copy it.
+#: The spec of each job; written once, so that updates of a job do not copy it.
 SPECS = Table("specs", METADATA, _job(), *_texts("spec", "expanded", "notes"))
 
-#: Labels of jobs and pipelines once more, a row each, for filters.
+#: A copy of the labels of jobs and pipelines, one row per label, for filters.
 LABELS = Table("labels", METADATA, _uid(), _key("key"), *_texts("value"))
 
 ATTEMPTS = Table(
@@ -119,8 +120,8 @@ ATTEMPTS = Table(
     _part("attempt"),
     *_texts("seats"),
     *_numbers("create_ns"),
-    Column("engine", Text, nullable=False, server_default=""),  # empty: the first one
-    *_texts("claim", null=True),  # what is held of an engine that places by itself; null: seats
+    Column("engine", Text, nullable=False, server_default=""),  # empty: the first engine
+    *_texts("claim", null=True),  # if the engine chooses the nodes; null: seats
 )
 
 REPLICAS = Table(
@@ -145,8 +146,8 @@ EVENTS = Table(
     Index("events_of_job", "uid", "seq"),
 )
 
-#: Commands that are not performed yet; a confirmed command is deleted.  A number is never used
-#: again, so that a late confirmation cannot delete a newer command.
+#: Unconfirmed commands; a confirmed command is deleted.  A ``seq`` is never used again, so that a
+#: late confirmation cannot delete a newer command.
 COMMANDS = Table(
     "commands",
     METADATA,
@@ -154,7 +155,7 @@ COMMANDS = Table(
     _job(key=False),
     *_integers("attempt"),
     *_texts("kind"),
-    *_texts("stop", null=True),  # how a STOP is to be performed
+    *_texts("stop", null=True),  # how to perform a STOP
     Index("commands_of_job", "uid"),
     sqlite_autoincrement=True,
 )
@@ -162,8 +163,8 @@ COMMANDS = Table(
 #: ``server:NAME`` for each live server, and ``scheduler``.
 LEASES = Table("leases", METADATA, _key("name"), *_texts("holder"), *_numbers("until_ns"))
 
-#: Marks that ascend in the order of commits: a write that takes one locks its row until it commits.
-#: Beside them, how the clock of this machine's servers stands (``store.steady_clock``).
+#: Counters that ascend in the order of commits: a write that increments one locks its row until the
+#: commit.  Also the offsets of the servers' clocks (``store.steady_clock``).
 MARKS = Table("marks", METADATA, _key("name"), *_numbers("value"))
 
 RETRY_KEYS = Table(
@@ -186,8 +187,8 @@ PIPELINES = Table(
     Index("pipelines_by_child", "child_uid"),
 )
 
-#: A row a version.  That of a pipeline is there from its beginning, and is seen when its job, whose
-#: uid it has until then or until the job is forgotten, has succeeded.
+#: One row per version.  The row of a pipeline's model is written with the pipeline; callers see it
+#: once the job ``child_uid`` has succeeded.  ``child_uid`` is null after that job was deleted.
 MODELS = Table(
     "models",
     METADATA,
@@ -240,8 +241,8 @@ TOKENS = Table(
     *_texts("name", "project", "role"),
     *_numbers("create_ns"),
     *_integers("revoked"),
-    *_numbers("expire_ns", "used_ns", null=True),  # null: it does not expire; it was never used
-    *_texts("bucket", "parent", null=True),  # of a token for buckets: which, and whose it is
+    *_numbers("expire_ns", "used_ns", null=True),  # null: does not expire; was never used
+    *_texts("bucket", "parent", null=True),  # of a token for one bucket
     Index("tokens_by_parent", "parent"),
 )
 
@@ -263,7 +264,7 @@ NODES = Table(
     *_numbers("seen_ns"),
 )
 
-#: States that an administrator gave; they outlive what engines report.
+#: States that an administrator set; they have priority over the states that engines report.
 NODE_STATES = Table(
     "node_states",
     METADATA,
@@ -273,7 +274,7 @@ NODE_STATES = Table(
     Column("notice_s", Float),
 )
 
-#: Every change and every refusal, with no secret in it (``store.audit_log``).
+#: All changes and refused calls, without secrets (``store.audit_log``).
 AUDIT_LOG = Table(
     "audit_log",
     METADATA,
@@ -283,8 +284,8 @@ AUDIT_LOG = Table(
     *_integers("is_stranger"),
 )
 
-#: A row an attempt whose steps are known.  Until it is held against what was predicted, which its
-#: ``content`` says, it has none; it outlives its job.
+#: One row per attempt with reported steps.  ``content`` is its score against the prediction, null
+#: until it is scored.  The row outlives its job.
 OUTCOMES = Table(
     "outcomes",
     METADATA,
@@ -305,7 +306,7 @@ CALIBRATIONS = Table(
     *_texts("document"),
     *_integers("jobs"),
     *_numbers("update_ns"),
-    *_texts("model", "machine_type", "accelerator"),  # as its document says, for lists
+    *_texts("model", "machine_type", "accelerator"),  # copied from the document, for lists
 )
 
 TRIALS: Final = Table(
@@ -318,13 +319,13 @@ TRIALS: Final = Table(
     *_texts("final", "reason", null=True),
     *_integers("stopped_early"),
     *_numbers("start_ns", "end_ns", null=True),
-    *_integers("mark_attempt"),  # up to where reports are stored
+    *_integers("mark_attempt"),  # with mark: the position up to which reports are stored
     *_numbers("mark"),
     Index("trials_by_job", "job_uid", unique=True),
 )
 
-#: A row for what one step brought of one trial.  Its reports are one JSON text: a column of floats
-#: keeps NaN in one database and not in the other, and rows of single values are slow to read.
+#: One row per step and trial.  Its reports are one JSON text: only one of the two databases can
+#: store NaN in a column of floats, and rows of single values are slow to read.
 REPORTS: Final = Table(
     "reports",
     METADATA,

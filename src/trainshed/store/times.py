@@ -1,8 +1,8 @@
 """SQL expressions for a job's running time and its deadline, by step.
 
-Running time is counted in RUNNING only, over all attempts.  A job that has not run yet has a
-deadline for its wait, which outlives every attempt that never came to run; the first RUNNING takes
-it away for good, and while a restarted job waits it has none (``lifecycle.deadlines`` says why).
+Running time is counted in RUNNING only, over all attempts.  A job that has never been RUNNING has a
+deadline for its wait, which also covers attempts that fail before RUNNING.  The first RUNNING
+removes that deadline; a restarted job waits without one (``lifecycle.deadlines`` says why).
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from trainshed.model.status import FINAL, JobState
 from trainshed.store.tables import JOBS
 
 NS_PER_S: Final = 1_000_000_000
-#: A century; a longer limit is no limit, so that nanoseconds fit a number.
+#: A century in seconds; a longer limit means no limit, so that nanoseconds fit in 64 bits.
 FOREVER_S: Final = 100 * 366 * 86_400.0
 
 _NOW: Final = bindparam("now_ns", type_=BigInteger)
@@ -23,13 +23,13 @@ _RUNNING_NS_MAX: Final = cast(JOBS.c.running_s_max * NS_PER_S, BigInteger)
 
 
 def _on_running() -> Mapping[str, Any]:
-    """A step from RUNNING to RUNNING changes none of it."""
-    fresh = case(
+    """Return the columns on entering RUNNING; a step from RUNNING to RUNNING keeps them."""
+    new_deadline = case(
         (JOBS.c.running_s_max < FOREVER_S, _NOW + _RUNNING_NS_MAX - JOBS.c.ran_ns), else_=null()
     )
     return {
         "running_since_ns": func.coalesce(_SINCE, _NOW),
-        "deadline_ns": case((_SINCE.is_(None), fresh), else_=JOBS.c.deadline_ns),
+        "deadline_ns": case((_SINCE.is_(None), new_deadline), else_=JOBS.c.deadline_ns),
     }
 
 
@@ -37,13 +37,13 @@ def _on_leaving(most_ns: ColumnElement[int], *, ends: bool) -> Mapping[str, Any]
     deadline = case((_SINCE.is_(None), JOBS.c.deadline_ns), else_=null())
     return {
         "running_since_ns": null(),
-        "ran_ns": _ran_ns(most_ns),
+        "ran_ns": _run_time_ns(most_ns),
         "deadline_ns": null() if ends else deadline,
     }
 
 
-def _ran_ns(most_ns: ColumnElement[int]) -> ColumnElement[int]:
-    """How long a job has run up to ``:now_ns``; a clock that went back takes nothing away."""
+def _run_time_ns(most_ns: ColumnElement[int]) -> ColumnElement[int]:
+    """Return a job's run time until ``:now_ns``; a clock that went back does not reduce it."""
     return case(
         (_SINCE + most_ns < _NOW, JOBS.c.ran_ns + most_ns),
         (_SINCE < _NOW, JOBS.c.ran_ns + _NOW - _SINCE),
@@ -52,9 +52,9 @@ def _ran_ns(most_ns: ColumnElement[int]) -> ColumnElement[int]:
 
 
 def on_enter(state: JobState, most_ns: ColumnElement[int]) -> Mapping[str, Any]:
-    """Return the time columns that a job gets when it enters a state.
+    """Return the time columns of a job that enters a state.
 
-    ``most_ns`` is the most that the attempt that leaves RUNNING has run; NULL: until now.
+    ``most_ns`` is the largest run time of an attempt that leaves RUNNING; NULL for no limit.
     """
     if state is JobState.RUNNING:
         return _on_running()
@@ -62,14 +62,14 @@ def on_enter(state: JobState, most_ns: ColumnElement[int]) -> Mapping[str, Any]:
 
 
 def most_ns(ran_s_max: float | None) -> int | None:
-    """Convert seconds to the argument of ``on_enter``; None, or a very large number: no limit."""
+    """Convert seconds to nanoseconds for ``on_enter``; None and over a century mean no limit."""
     if ran_s_max is None or ran_s_max >= FOREVER_S:
         return None
     return max(0, int(ran_s_max * NS_PER_S))
 
 
 def deadline_ns(create_ns: int, waiting_s_max: float | None) -> int | None:
-    """When a new job has waited for as long as it may; never if None."""
+    """Return when a new job has used up its waiting time; None for no limit."""
     if waiting_s_max is None or waiting_s_max >= FOREVER_S:
         return None
     return create_ns + int(waiting_s_max * NS_PER_S)

@@ -1,4 +1,4 @@
-"""Queries and writes of the controller: leases, waiting jobs, held places, commands."""
+"""Queries and writes of the controller: leases, waiting jobs, held seats, commands."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ _SERVER = "server:"
 _NS_PER_S = 1_000_000_000
 
 _new = insert(LEASES)
-#: Take a lease that is one's own, or that has run out.
+#: Takes a lease that the server already holds, or that has expired.
 _TAKE = _new.on_conflict_do_update(
     index_elements=["name"],
     set_={"holder": _new.excluded.holder, "until_ns": _new.excluded.until_ns},
@@ -51,7 +51,7 @@ _TAKE = _new.on_conflict_do_update(
 _VALID = select(LEASES.c.name).where(
     LEASES.c.name == bindparam("of_name"), LEASES.c.until_ns > bindparam("now_ns", type_=BigInteger)
 )
-#: The names of all servers that live.
+#: The names of all servers with a valid lease.
 ALIVE = select(LEASES.c.holder).where(
     LEASES.c.name != _SCHEDULER, LEASES.c.until_ns > bindparam("now_ns", type_=BigInteger)
 )
@@ -66,12 +66,12 @@ def has_lease(tx: Transaction, server: str) -> bool:
 
 
 class StoredLeases:
-    """Servers' leases and the scheduler's."""
+    """The leases of servers and of the scheduler."""
 
     _db: Database
 
     def join(self, server: str, ttl_s: float) -> None:
-        """Take or renew a server's lease."""
+        """Take or renew a server's lease for ``ttl_s`` seconds."""
 
         def join(tx: Transaction) -> None:
             _take(tx, _SERVER + server, server, ttl_s)
@@ -80,15 +80,15 @@ class StoredLeases:
         self._db.write(join)
 
     def servers(self) -> Sequence[str]:
-        """The servers whose lease is valid, in the order of their names."""
+        """Return the names of the servers with a valid lease, sorted."""
         return self._db.column(_SERVERS, now_ns=self._db.clock())
 
     def lead(self, server: str, ttl_s: float) -> bool:
-        """Take or renew the one scheduler's lease; False while another server holds it."""
+        """Take or renew the scheduler's lease; False if another server holds it."""
         return self._db.write(lambda tx: _take(tx, _SCHEDULER, server, ttl_s))
 
     def leave(self, server: str) -> None:
-        """Give the lease back; what the server owned is free at once."""
+        """Delete a server's leases, so that other servers can take over its jobs at once."""
         self._db.put(delete(LEASES).where(LEASES.c.holder == server))
 
 
@@ -109,7 +109,7 @@ UNEXPLAINED = (
     .limit(bindparam("most"))
 )
 WAITING_COUNT = select(func.count()).select_from(JOBS).where(QUEUED)
-#: By the index of states: what is over is not read.
+#: Lists the states, so that the database uses their index and reads no ended jobs.
 _OPEN_COUNT = select(func.count()).where(
     JOBS.c.project == bindparam("of_project"),
     JOBS.c.state.in_(sorted(state.value for state in JobState if not state.is_final)),
@@ -143,7 +143,7 @@ _OWN = {"owner": bindparam("server"), "version": JOBS.c.version + 1}
 TAKE_OVER = (
     update(JOBS).where(JOBS.c.held_ns.is_not(None), _OWNERLESS).values(_OWN).returning(JOBS.c.uid)
 )
-#: Ended jobs whose last commands were not performed.
+#: Takes over ended jobs with unconfirmed commands.
 TAKE_OVER_REST = (
     update(JOBS)
     .where(JOBS.c.uid.in_(select(COMMANDS.c.uid)), _OWNERLESS)
@@ -164,7 +164,7 @@ _ATTEMPT_KEYS = given("attempt_keys", uid=BigInteger, attempt=Integer)
 ENGINES = select(ATTEMPTS.c.uid, ATTEMPTS.c.attempt, ATTEMPTS.c.engine).where(
     ATTEMPTS.c.uid == _ATTEMPT_KEYS.c.uid, ATTEMPTS.c.attempt == _ATTEMPT_KEYS.c.attempt
 )
-#: Unconfirmed launches into queues of engines.
+#: Unconfirmed launches into the queues of engines.
 HANDING_OVER = (
     select(ATTEMPTS.c.engine, func.count().label("launches"))
     .select_from(COMMANDS)
@@ -181,18 +181,21 @@ EXPLAIN = (
 
 
 class Work:
-    """The store's part for the controller."""
+    """The reads and writes of the controller."""
 
     _db: Database
 
     def take_over(self, server: str) -> Sequence[int]:
-        """Take over every active job without a live owner; return their uids."""
+        """Make a server the owner of all active jobs without a live owner; return their uids."""
         return self._db.write_with_others(_take_over_all, server, marked=True)
 
     def waiting(
         self, *, limit: int, after: tuple[int, int, int] | None = None
     ) -> Sequence[WaitingJob]:
-        """Queued jobs by priority, then age; ``after`` is (priority, create ns, uid)."""
+        """Return queued jobs by priority, then age.
+
+        ``after`` is (priority, create time in ns, uid) of the last job of the previous call.
+        """
         parameters = {"most": limit}
         query = WAITING
         if after is not None:
@@ -202,38 +205,41 @@ class Work:
         return [rows.waiting(row) for row in self._db.rows(query, **parameters)]
 
     def unexplained(self, *, limit: int) -> Sequence[tuple[int, int, int]]:
-        """Queued jobs without a stored explanation, in line: (priority, create ns, uid)."""
+        """Return (priority, create time in ns, uid) of queued jobs without an explanation.
+
+        The order is that of the queue.
+        """
         jobs = self._db.rows(UNEXPLAINED, most=limit)
         return [(-row.rank, row.create_ns, row.uid) for row in jobs]
 
     def waiting_count(self) -> int:
-        """How many jobs are queued."""
+        """Return the number of queued jobs."""
         return self._db.read(lambda c: c.execute(WAITING_COUNT).scalar_one())
 
     def open_count(self, project: str) -> int:
-        """How many jobs of a project are not over."""
+        """Return the number of a project's jobs that have not ended."""
         values = {"of_project": codec.plain(project)}
         return self._db.read(lambda c: c.execute(_OPEN_COUNT, values).scalar_one())
 
     def holding(self) -> Sequence[Holding]:
-        """Return every attempt that holds seats or a claim, of all servers."""
+        """Return all attempts that hold seats or a claim, of all servers."""
         return [rows.holding(row) for row in self._db.rows(rows.HOLDING)]
 
     def holding_changed(self, after: int) -> tuple[int, Sequence[Holding], Sequence[int]]:
         """Return the changes after a mark: (new mark, new holdings, uids that hold nothing now).
 
-        The last also has jobs that were cancelled while they waited and never held anything.
-        The mark is read first: a change meanwhile may be reported twice, but is never missed.
+        The uids include jobs that were cancelled while they waited and never held seats.
+        The mark is read first: a change meanwhile may be returned twice, but is never missed.
         """
         mark = self._db.read(lambda c: c.execute(_MARK).scalar_one())
         if mark <= after:
             return mark, (), ()
-        came = self._db.rows(CAME, after=after)
-        gone = self._db.column(CHANGED, after=after) if after else ()
-        return mark, [rows.holding(row) for row in came], gone
+        new_rows = self._db.rows(CAME, after=after)
+        freed_uids = self._db.column(CHANGED, after=after) if after else ()
+        return mark, [rows.holding(row) for row in new_rows], freed_uids
 
     def active(self, server: str, *, uids: Collection[int] | None = None) -> Sequence[Active]:
-        """The jobs that this server reconciles, or those of them that are named."""
+        """Return the jobs that a server reconciles, or only those in ``uids``."""
         query, parameters = _narrow(ACTIVE, uids)
         parameters["server"] = server
         return [
@@ -251,7 +257,7 @@ class Work:
         ]
 
     def due(self, *, limit: int) -> Sequence[Due]:
-        """Jobs whose time to wait or to run is over, the longest first."""
+        """Return jobs that have used up their waiting time or run time, the earliest first."""
         return [
             rows.of_columns(Due, row, state=JobState(row.state), has_run=bool(row.has_run))
             for row in self._db.rows(DUE, now_ns=self._db.clock(), most=limit)
@@ -260,30 +266,33 @@ class Work:
     def commands(
         self, server: str, *, limit: int = 500, uids: Collection[int] | None = None
     ) -> Sequence[StoredCommand]:
-        """Unconfirmed commands of the jobs this server owns, oldest first; also of named ones."""
+        """Return unconfirmed commands of a server's jobs, or only of ``uids``, the oldest first."""
         query, parameters = _narrow(COMMANDS_OF_SERVER, uids)
         parameters |= {"server": server, "most": limit}
         return [rows.command(row) for row in self._db.rows(query, **parameters)]
 
     def confirm(self, seqs: Collection[int]) -> None:
-        """Mark commands as performed."""
+        """Delete commands that were performed."""
         if seqs:
             self._db.put(CONFIRM, done=json.dumps([[seq] for seq in seqs]))
 
     def engines_of(self, keys: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
-        """Return the engines of attempts, empty for the first engine, without unknown attempts."""
+        """Return the engines of attempts, empty for the first engine; omits unknown attempts."""
         key_rows = json.dumps([[key.uid, key.attempt] for key in keys])
         attempts = self._db.rows(ENGINES, attempt_keys=key_rows) if keys else ()
         return {AttemptKey(uid, attempt): engine for uid, attempt, engine in attempts}
 
     def handing_over(self) -> Mapping[str, int]:
-        """How many launches into the queue of each engine are under way."""
+        """Return the number of unconfirmed launches into the queue of each engine."""
         return {row.engine: row.launches for row in self._db.rows(HANDING_OVER)}
 
     def explain(
         self, explanations: Mapping[int, Explanation | None], state: JobState = JobState.QUEUED
     ) -> None:
-        """Remember why jobs in a state wait, or that they do not; versions and etags stay."""
+        """Store why jobs in ``state`` wait; None deletes the explanation.
+
+        Versions and etags stay.
+        """
         explained_rows = [
             (uid, why and codec.EXPLANATION.encode(why), state.value)
             for uid, why in explanations.items()
@@ -300,7 +309,7 @@ def _narrow(query: Select[Any], uids: Collection[int] | None) -> tuple[Select[An
 
 @cache
 def of_some(query: Select[Any]) -> Select[Any]:
-    """The query about jobs, for those of a bound JSON array (``only``)."""
+    """Return the query limited to the uids of a bound JSON array (``only``)."""
     return query.where(JOBS.c.uid.in_(select(_ONLY.c.uid)))
 
 

@@ -1,10 +1,10 @@
-"""One thread writes and commits the writes of many callers together.
+"""Commits the writes of many callers together, in one thread.
 
-A durable commit needs a disk flush, so that a flush for every caller would be as slow as the disk.
-Writes wait for the flush under way, and the next flush serves all of them; writes of one kind are
-also performed as one.  If a write of a batch fails, the batch is rolled back and each write is
-performed alone, so that the failure concerns one caller only.  Savepoints would need two more
-statements for every write.
+A durable commit needs a disk flush, which is slow.  So writes that arrive during a flush wait, and
+the next flush commits all of them.  Writes of one kind are also performed by the same statements.
+If a write of a batch fails, the batch is rolled back and each write is performed alone, so that
+only the caller of the failed write gets an error.  Savepoints would need two more statements for
+every write.
 """
 
 import queue
@@ -25,17 +25,17 @@ from trainshed.store.tables import MARKS
 A = TypeVar("A")
 T = TypeVar("T")
 
-#: Raised by a write before it has changed anything: a refusal, not a failure.
+#: Errors that a write raises before it changes anything; they do not fail the batch.
 Refused = AlreadyThere | StaleEtag | KeyError
 
 HOLDING_MARK = "holding"
 _BATCH_MAX = 256
-#: Callers that wrote together write again at about the same time.  A batch costs more than its
-#: writes, so the writer waits shortly for the others.
+#: Callers that wrote together write again at about the same time, and a commit is expensive, so the
+#: writer waits for so many seconds for the other callers.
 _GATHER_S = 0.003
 _TRIES = 5
-#: PostgreSQL: serialization failure, deadlock; both ask for another try.
-_PASSING = frozenset({"40001", "40P01"})
+#: Codes of PostgreSQL for a serialization failure and a deadlock; a retry can succeed.
+_RETRIABLE = frozenset({"40001", "40P01"})
 _TAKE_MARK = (
     update(MARKS)
     .where(MARKS.c.name == bindparam("mark_name"))
@@ -46,14 +46,14 @@ _TAKE_MARK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The argument of a write: an open connection, the time, and a requested mark."""
+    """The argument of a write: an open connection, the time, and a mark (0 unless requested)."""
 
     connection: Connection
     now_ns: int
     mark: int
 
 
-#: Performs several writes of one kind, and answers each with a result or a refusal.
+#: Performs several writes of one kind; returns for each a result or an error of ``Refused``.
 Perform = Callable[[Transaction, Sequence[A]], Sequence[T | Refused]]
 
 
@@ -67,7 +67,7 @@ class _Write:
 
 
 class Writer:
-    """The queue and its thread."""
+    """The queue of writes and the thread that performs them."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class Writer:
     def write(self, perform: Callable[[Transaction], T]) -> T:
         """Perform a write and return its result after the commit.
 
-        It may be performed twice, after a rollback of the first time.  Raises StoreFault, and what
-        ``perform`` raises, which must not have written anything before a refusal.
+        ``perform`` may be called again after a rollback.  Raises StoreFault and the errors of
+        ``perform``, which must raise an error of ``Refused`` before it writes anything.
         """
 
         def one(tx: Transaction, _: Sequence[None]) -> Sequence[T | Refused]:
@@ -104,15 +104,15 @@ class Writer:
                 return (refused,)
 
         write = _Write(perform=one, item=None, marked=False, together=object())
-        return cast("T", self._hand_in(write))
+        return cast("T", self._submit(write))
 
     def write_with_others(self, perform: Perform[A, T], item: A, *, marked: bool = False) -> T:
-        """Perform a write in one batch with other items of the same ``perform``; return its result.
+        """Perform a write together with other items of the same ``perform``; return its result.
 
-        ``marked`` writes get a mark, and are performed by one server at a time.
+        ``marked`` writes get a mark, and only one server at a time performs them.
         """
         write = _Write(perform=perform, item=item, marked=marked, together=perform)
-        return cast("T", self._hand_in(write))
+        return cast("T", self._submit(write))
 
     def close(self) -> None:
         """Finish queued writes, then end the thread."""
@@ -121,7 +121,7 @@ class Writer:
             self._queue.put(None)
         self._thread.join()
 
-    def _hand_in(self, item: _Write) -> Any:
+    def _submit(self, item: _Write) -> Any:
         with self._closing:
             if not self._open:
                 raise StoreFault("the store is closed")
@@ -133,7 +133,7 @@ class Writer:
         while batch := self._next_batch(were_several=size > 1):
             self._commit(batch)
             size = len(batch)
-            del batch  # the wait for the next may be long, and what was written large
+            del batch  # free its memory while waiting for the next batch
 
     def _next_batch(self, *, were_several: bool) -> Sequence[_Write]:
         batch: list[_Write] = []
@@ -151,10 +151,10 @@ class Writer:
 
     def _commit(self, batch: Sequence[_Write]) -> None:
         try:
-            outcomes = self._perform_again(batch)
+            outcomes = self._perform_with_retry(batch)
         except StoreFault as fault:
             outcomes = [fault] * len(batch)
-        except Exception as error:  # noqa: BLE001 - raised in the caller whose write it is
+        except Exception as error:  # noqa: BLE001 - raised in the thread of its caller
             outcomes = self._one_by_one(batch, error)
         for item, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Exception):
@@ -162,8 +162,8 @@ class Writer:
             else:
                 item.done.set_result(outcome)
 
-    def _perform_again(self, batch: Sequence[_Write]) -> list[Any]:
-        """Perform; again on a new connection if the old one is dead."""
+    def _perform_with_retry(self, batch: Sequence[_Write]) -> list[Any]:
+        """Perform a batch, once more on a new connection if the old connection is dead."""
         try:
             return self._perform(batch)
         except DBAPIError as error:
@@ -172,7 +172,7 @@ class Writer:
         return self._perform(batch)
 
     def _one_by_one(self, batch: Sequence[_Write], error: Exception) -> list[Any]:
-        """Perform each write alone; only a fault of the database as a whole ends all."""
+        """Perform each write alone; a fault of the whole database fails all of them."""
         if is_of_database(error):
             return [fault_of(error, self._place)] * len(batch)
         return [self._alone(item) for item in batch]
@@ -188,7 +188,7 @@ class Writer:
             try:
                 connection.commit()
             except DBAPIError as error:
-                # It may have been stored all the same: a second try might store it twice.
+                # the database may have stored the write: a second try could store it twice
                 fault = fault_of(error, self._place)
                 answer = fault.answer
                 raise StoreFault(
@@ -202,26 +202,26 @@ class Writer:
             try:
                 return self._perform([item])[0]
             except DBAPIError as error:
-                if not (tries_left and _may_pass(error)):
+                if not (tries_left and _can_retry(error)):
                     return fault_of(error, self._place)
-            except self._engine.dialect.loaded_dbapi.Error as error:  # of a new connection
+            except self._engine.dialect.loaded_dbapi.Error as error:  # while connecting
                 return fault_of(error, self._place)
-            except Exception as error:  # noqa: BLE001 - it is the caller's
+            except Exception as error:  # noqa: BLE001 - raised in the caller
                 return error
         raise AssertionError("the last try returns")
 
 
 def _in_groups(tx: Transaction, batch: Sequence[_Write]) -> list[Any]:
     groups: dict[Hashable, list[int]] = {}
-    for place, item in enumerate(batch):
-        groups.setdefault(item.together, []).append(place)
+    for index, item in enumerate(batch):
+        groups.setdefault(item.together, []).append(index)
     outcomes: list[Any] = [None] * len(batch)
-    for places in groups.values():
-        results = batch[places[0]].perform(tx, [batch[place].item for place in places])
-        for place, outcome in zip(places, results, strict=True):
-            outcomes[place] = outcome
+    for indexes in groups.values():
+        results = batch[indexes[0]].perform(tx, [batch[index].item for index in indexes])
+        for index, outcome in zip(indexes, results, strict=True):
+            outcomes[index] = outcome
     return outcomes
 
 
-def _may_pass(error: DBAPIError) -> bool:
-    return error.connection_invalidated or getattr(error.orig, "sqlstate", "") in _PASSING
+def _can_retry(error: DBAPIError) -> bool:
+    return error.connection_invalidated or getattr(error.orig, "sqlstate", "") in _RETRIABLE

@@ -1,1 +1,1 @@
-"""How databases of earlier releases become today's; run when a store is opened."""
+"""Migrations of databases from earlier releases; run when a store is opened."""

@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection of ``store.migrate``."""
+"""Runs the migrations on the connection of ``store.migrate``; Alembic executes this file."""
 
 from alembic import context
 

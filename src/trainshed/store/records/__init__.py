@@ -1,1 +1,1 @@
-"""What the store keeps, as values: one module a kind of row."""
+"""Dataclasses of the store's rows, one module per kind of row."""

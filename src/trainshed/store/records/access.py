@@ -1,4 +1,4 @@
-"""Rows of tokens and of registered public keys, as values."""
+"""Records of tokens and of registered public keys."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from trainshed.model.access import AccessRole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A bearer token, without its text, which only its holder has."""
+    """A bearer token without its text: the store has only the digest."""
 
     token_id: str
     digest: str
@@ -19,13 +19,13 @@ class Token:
     create_time: datetime
     revoked: bool = False
     expire_time: datetime | None = None
-    """None: it does not expire."""
+    """None if the token does not expire."""
     last_use_time: datetime | None = None
-    """To the minute; None: it was never used."""
+    """The last use, to the minute; None if the token was never used."""
     bucket: str | None = None
-    """The only bucket that it opens (``*``: all buckets); None: it is not limited to buckets."""
+    """The only bucket that the token gives access to, ``*`` for all; None for any resource."""
     parent: str | None = None
-    """The id of the token or key whose holder made it; it ends with that one."""
+    """The id of the token or key that this token was made with, and with which it is revoked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class SigningKey:
     key_id: str
     email: str
     public_key: str
-    """PEM."""
+    """The public key as PEM text."""
     project: str
     role: AccessRole
     create_time: datetime

@@ -1,4 +1,4 @@
-"""Rows of jobs, as values: new, stored, waiting, and holding places."""
+"""Records of jobs: new, stored, waiting, and holding seats or a claim."""
 
 import enum
 from collections import Counter
@@ -32,16 +32,16 @@ class JobKind(enum.Enum):
     CUSTOM_JOB = CUSTOM_JOBS
     TUNING_JOB = TUNING_JOBS
     TRIAL = TRIALS
-    """The job of one trial of an ml v1 job; no client lists them.  The id is ``JOB/trials/N``."""
+    """The job of one trial of an ml v1 job; its id is ``JOB/trials/N``.."""
 
 
-#: Those of AI Platform: their names have no location.
+#: The kinds of AI Platform; their resource names have no location.
 ML_KINDS: Final = frozenset({JobKind.ML_JOB, JobKind.TRIAL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job that was admitted.  If ``job_id`` is empty, the uid becomes its id.
+    """A job that passed admission.  If ``job_id`` is empty, the uid becomes its id.
 
     ``expanded`` is the spec with tiers, machines and devices filled in; the server launches it.
     ``retry_key`` recognises a client's repetition of one create (docs/sources/gcloud.md 8.3).
@@ -56,22 +56,19 @@ class NewJob:
     demand: JobDemand
     creator: str
     notes: tuple[str, ...] = ()
-    """Sentences at the head of its log."""
+    """Sentences that begin the job's log."""
     events: "tuple[NewEvent, ...]" = ()
-    """Its first events, after the one that names the submitter."""
+    """The job's first events, after the event ACCEPTED."""
     retry_key: str | None = None
     running_s_max: float | None = None
-    """How long it may be RUNNING, all attempts together; no limit if None."""
+    """How many seconds the job may be RUNNING, all attempts together; None for no limit."""
     waiting_s_max: float | None = None
-    """How long it may wait before its first RUNNING; no limit if None.
-
-    A job whose spec ``is_study`` is stored as PREPARING: it is never placed.
-    """
+    """How many seconds the job may wait before it is first RUNNING; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """A job as it is stored.  ``version`` grows with every write of its row."""
+    """A stored job.  ``version`` grows with every write of its row."""
 
     uid: JobUid
     kind: JobKind
@@ -81,16 +78,16 @@ class JobRecord:
     """The number of the newest attempt; 0 before the first."""
     creator: str
     owner: str | None
-    """The server that reconciles it while it is active."""
+    """The server that reconciles the job; None while the job holds no seats or claim."""
     restarts: Restarts = field(default_factory=Restarts)
     ran_s: float = 0.0
-    """How long it has been RUNNING, all attempts together."""
+    """How many seconds the job has been RUNNING, all attempts together."""
     refusals: int = 0
-    """How often its engine refused it since one of its attempts had nodes."""
+    """How often its engine refused the job since an attempt of the job last had nodes."""
 
     @property
     def name(self) -> str:
-        """The name by which clients know the job."""
+        """The resource name of the job."""
         job = self.job
         return resource_name(self.kind.value, job.project, job.location, job.job_id)
 
@@ -109,7 +106,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """A queued job, as far as the scheduler needs it."""
+    """A queued job, with the fields that the scheduler needs."""
 
     uid: JobUid
     project: str
@@ -120,20 +117,20 @@ class WaitingJob:
     version: int
     attempt: AttemptNumber
     name: str = ""
-    """Its resource name (``projects/P/jobs/J``), for other jobs' explanations."""
+    """The resource name (``projects/P/jobs/J``), for the explanations of other jobs."""
     kind: JobKind = JobKind.CUSTOM_JOB
     wants: Mapping[str, str] = field(default_factory=dict)
-    """Its labels that begin with ``trainshed-``: wishes that an engine may support."""
+    """The job's labels that begin with ``trainshed-``: wishes that an engine may support."""
     ran_s: float = 0.0
-    """How long it has been RUNNING, all attempts together."""
+    """How many seconds the job has been RUNNING, all attempts together."""
     refused: datetime | None = None
-    """When its engine last refused it."""
+    """When its engine last refused the job."""
     refusals: int = 0
-    """How often its engine refused it since one of its attempts had nodes."""
+    """How often its engine refused the job since an attempt of the job last had nodes."""
 
     @property
     def running_s_left(self) -> float | None:
-        """How long it may still be RUNNING; no limit if None."""
+        """How many more seconds the job may be RUNNING; None for no limit."""
         return None if self.running_s_max is None else max(0.0, self.running_s_max - self.ran_s)
 
 
@@ -149,30 +146,30 @@ class Holding:
     since: datetime
     running_s_max: float | None
     name: str = ""
-    """Its resource name, for other jobs' explanations."""
+    """The resource name, for the explanations of other jobs."""
     kind: JobKind = JobKind.CUSTOM_JOB
     engine: str = ""
-    """The name of its engine; empty: the first engine."""
+    """The name of the engine; empty for the first engine."""
     claim: Claim | None = None
-    """With a claim, ``seats`` are those that its engine has reported so far."""
+    """With a claim, ``seats`` are the seats that the engine has reported so far."""
     enqueued: bool = False
-    """Whether it waits in its engine's own queue."""
+    """Whether the attempt waits in the queue of its engine."""
 
     @property
     def place(self) -> SeatsOrClaim:
-        """The seats or the claim for its launch."""
+        """The seats, or the claim if there is one."""
         return self.seats if self.claim is None else self.claim
 
     @property
     def replicas(self) -> Sequence[Seat]:
-        """A seat for every replica; without a node if the engine has not reported it."""
+        """The seats of all replicas; the node is empty until the engine has reported it."""
         if self.claim is None:
             return self.seats
         seats = {(seat.role, seat.index): seat for seat in self.seats}
-        return [seats.get((seat.role, seat.index), seat) for seat in _seatless(self.claim)]
+        return [seats.get((seat.role, seat.index), seat) for seat in _empty_seats(self.claim)]
 
 
-def _seatless(claim: Claim) -> Iterator[Seat]:
+def _empty_seats(claim: Claim) -> Iterator[Seat]:
     counts = Counter[Role]()
     for group in claim.demand.groups:
         counts[group.role] += group.count
@@ -195,7 +192,7 @@ class Active:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """One page of a list: newest first."""
+    """The query for one page of a list, the newest rows first."""
 
     project: str
     kind: JobKind
@@ -203,12 +200,12 @@ class JobQuery:
     filter: Filter = field(default_factory=AllOf)
     page_size: int = 100
     after: tuple[int, int] | None = None
-    """(create time in ns, uid) of the last row of the page before."""
+    """(create time in ns, uid) of the last row of the previous page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A job whose time to wait or to run is over, by the clock of the store."""
+    """A job that has used up its waiting time or run time, by the clock of the store."""
 
     uid: int
     state: JobState

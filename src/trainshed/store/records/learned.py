@@ -1,4 +1,4 @@
-"""Calibrations and scores of predictions from ended jobs, as values."""
+"""Records of calibrations and of scores of predictions, made from ended jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ class Learned:
 
     project: str
     key: str
-    """The key of the trainer and its machines."""
+    """The key of the calibration: trainer and machines."""
     document: str
     """The new calibration."""
     model: str
     machine_type: str
     accelerator: str
     jobs: int
-    """How many attempts the calibration had before; 0: it is new."""
+    """The number of attempts in the stored calibration; 0 if there is none yet."""
     content: Mapping[str, object]
-    """The score of its prediction; empty for an attempt without a prediction."""
+    """The score of the attempt's prediction; empty if there was no prediction."""
     event: NewEvent | None = None
-    """The event for the job."""
+    """An event to add to the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class StoredOutcome:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """The position after which the next page begins."""
+        """The argument ``after`` of ``Outcomes.outcomes`` for the page that follows this score."""
         return self.create_ns, self.uid, self.attempt
 
 

@@ -1,4 +1,4 @@
-"""Rows of training pipelines, models and operations, as values."""
+"""Records of training pipelines, models and operations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A training pipeline: the caller's document around a real job (docs/sources/vertex.md 4.4).
+    """A training pipeline: the caller's document and a custom job (docs/sources/vertex.md 4.4).
 
-    Its state is its child's, and is stored once.
+    Its state is the state of that child job; no other state is stored.
     """
 
     uid: int
@@ -23,24 +23,25 @@ class Pipeline:
     child_uid: int
     create_time: datetime
     model_id: str = ""
-    """Of its model's row; empty where it has none."""
+    """The id of the pipeline's model; empty if it has none."""
     model_version: int = 0
+    """0 if the pipeline has no model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewModel:
-    """A version of a model.  If ``model_id`` is empty, its number becomes its id."""
+    """A new version of a model.  If ``model_id`` is empty, the uid of the row becomes the id."""
 
     project: str
     location: str
     model_id: str = ""
     document: str
-    """Its Model as JSON text, without the fields that the server writes."""
+    """The message Model as JSON text, without the fields that the server writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredModel:
-    """A version of a model that is there.  ``pipeline_uid`` is None for one that was uploaded."""
+    """A stored version of a model.  ``pipeline_uid`` is None for an uploaded version."""
 
     uid: int
     project: str
@@ -54,11 +55,11 @@ class StoredModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A long-running operation; all are over before they are answered."""
+    """A long-running operation; it is done before the server answers the call."""
 
     name: str
     project: str
     done: bool
     create_time: datetime
     made: str = ""
-    """The full name of the version of a model that it made; empty for a delete."""
+    """The full name of the model version that the operation made; empty for a delete."""

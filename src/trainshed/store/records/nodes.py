@@ -1,4 +1,4 @@
-"""Rows of nodes, as values."""
+"""Records of nodes."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,14 +14,14 @@ class NodeRow:
     node: Node
     seen_time: datetime
     replicas: int = 0
-    """Replicas that hold a place on it."""
+    """The number of replicas that have a seat on the node."""
     notice_s: float | None = None
-    """In MAINTENANCE: the seconds of notice that replicas get."""
+    """In MAINTENANCE: the seconds between the notice to replicas and their kill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStateRow:
-    """An administrator's order for a node that is not READY."""
+    """The state that an administrator set for a node, other than READY."""
 
     engine: str
     name: str

@@ -1,4 +1,4 @@
-"""One write about a job, as a value, and its rows: events, commands and replicas."""
+"""Records of one write about a job, and of its events, commands and replicas."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ FENCED: Final = "FENCED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
-    """One sentence of a job's story.  ``kind`` is an upper-case word that scripts may match."""
+    """A new event of a job.  ``kind`` is an upper-case word that scripts may match."""
 
     kind: str
     message: str
@@ -26,7 +26,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvent:
-    """A sentence of a job's story; ``seq`` ascends in the store, ``stamp_ns`` within the job."""
+    """An event of a job; ``seq`` ascends in the whole store, ``stamp_ns`` within the job."""
 
     seq: int
     uid: int
@@ -39,14 +39,14 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCommand:
-    """A command that has not been confirmed yet, in the order in which it was given."""
+    """A command that the engine has not confirmed yet; ``seq`` is the order of commands."""
 
     seq: int
     uid: int
     attempt: int
     kind: Command
     stop: StopOrder | None = None
-    """With a STOP: how; the server's own way if None."""
+    """How to perform a STOP; None for the server's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class ReplicaRow:
     index: int
     task_name: str
     node: str
-    """Empty: its engine has not reported it."""
+    """Empty if the engine has not reported the node."""
     state: str
     """PLACED, RUNNING, SUCCEEDED, FAILED or STOPPED."""
     exit_code: int | None = None
@@ -66,11 +66,11 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One write about one job: its new state with events and commands, or nothing.
+    """One atomic write about one job: its new state with events and commands.
 
-    Applied only if the row still has ``version``.  Entering PREPARING with ``seats``, or ENQUEUED,
-    opens the next attempt (number ``attempt + 1``); a final state sets ``end_time`` in the same
-    write.  ``replicas`` replace the stored rows of the current attempt.
+    The store applies it only if the row still has ``version``.  Entering PREPARING with ``seats``,
+    or ENQUEUED, opens the next attempt (number ``attempt + 1``).  A final state sets ``end_time``.
+    ``replicas`` replace the stored rows of the current attempt.
     """
 
     uid: int
@@ -83,20 +83,22 @@ class Step:
     claim: Claim | None = None
     """The claim of an attempt whose nodes the engine chooses; such an attempt has no seats."""
     engine: str = ""
-    """The engine of a new attempt; empty: the first engine."""
+    """The engine of a new attempt; empty for the first engine."""
     placed: tuple[Seat, ...] = ()
-    """The seats that the engine reported for the attempt; empty: the stored seats stay."""
+    """The seats that the engine reported for the attempt; empty keeps the stored seats."""
     refused: Explanation | None = None
-    """Why the engine did not accept the attempt; the job waits until it does."""
+    """Why the engine refused the attempt; the job waits until the engine accepts it."""
     replicas: tuple[ReplicaRow, ...] | None = None
     owner: str | None = None
-    """The server that reconciles the job from now on; None leaves it."""
+    """The server that reconciles the job from now on; None keeps the stored server."""
     server: str | None = None
-    """Applied only while this server's lease is valid; None for callers of the API."""
+    """Applied only if this server's lease is valid; None for steps of callers of the API."""
     stop: StopOrder | None = None
-    """The stop order of the STOP among the commands."""
+    """How to perform the STOP in ``commands``; None for the server's default."""
     restarts: Restarts | None = None
-    """The counts from now on; None leaves them."""
+    """The new counts of restarts; None keeps the stored counts."""
     ran_s_max: float | None = None
-    """The most seconds that the attempt that leaves RUNNING has run: the server may observe an end
-    late.  None: until now."""
+    """The largest run time, in seconds, of an attempt that leaves RUNNING; None for no limit.
+
+    The server may observe the end of an attempt late.
+    """

@@ -1,4 +1,4 @@
-"""Rows of studies and trials, and one write about a study, as values."""
+"""Records of studies and trials, and of one write about a study."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,10 +13,10 @@ from trainshed.store.records.steps import NewEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenStudy:
-    """A study that has not ended, as a pass over all studies reads it.
+    """A study that has not ended.
 
-    A study is the job of its name, which is never placed and never QUEUED: it is PREPARING until
-    its first trial runs.  A trial is a row of its own beside the job that does its work.
+    A study is stored as a job that is never placed and never QUEUED: it is PREPARING until its
+    first trial runs.  Each trial has its own row, and a job that runs it.
     """
 
     uid: int
@@ -26,27 +26,27 @@ class OpenStudy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTrial:
-    """A trial, and how its job stands."""
+    """A trial, with the state of its job."""
 
     trial: TrialRecord
     """The trial; its ``measurements`` are empty, because they are computed from ``reports``."""
     job_uid: int
     job_name: str
-    """The id of its job; ``job`` of the store finds it with ``trial_kind``."""
+    """The id of the trial's job, for ``StoredJobs.job``."""
     job_state: JobState
     job_attempt: int
     job_error: JobError | None = None
     job_start_time: datetime | None = None
     job_end_time: datetime | None = None
     mark: tuple[int, int] = (0, 0)
-    """(attempt, mark of the engine) up to which reports are stored."""
+    """(attempt, position in the engine's reports) up to which reports are stored."""
     reports: tuple[Report, ...] = ()
-    """All that was stored, in the order in which it came, over all attempts."""
+    """All reports of the trial, of all attempts, in the order in which they arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTrial:
-    """A trial that begins, with the job that is to do its work; both are stored at once."""
+    """A new trial and the job that will run it; both are stored in one write."""
 
     trial: TrialRecord
     job: NewJob
@@ -63,11 +63,11 @@ class TrialReports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyStep:
-    """One write about one study: all of it, or nothing.
+    """One atomic write about one study.
 
-    Applied only if the study's row still has ``version`` and the server's lease is valid.  Writing
-    makes the version grow.  ``trials`` replace the stored ones of the same number (never their
-    reports).  A final ``state`` sets the end time in the same write.
+    The store applies it only if the study's row still has ``version`` and the server's lease is
+    valid.  The write increments the version.  ``trials`` replace the stored trials of the same
+    numbers, but not their reports.  A final ``state`` sets the end time in the same write.
     """
 
     uid: int
@@ -76,7 +76,7 @@ class StudyStep:
     server: str | None
     error: JobError | None = None
     start_time: datetime | None = None
-    """When the first of its trials began to run; None leaves the stored time."""
+    """When the first of the study's trials began to run; None keeps the stored time."""
     new_trials: tuple[NewTrial, ...] = ()
     trials: tuple[TrialRecord, ...] = ()
     reports: tuple[TrialReports, ...] = ()
@@ -85,7 +85,7 @@ class StudyStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialJob:
-    """The job of a trial, as far as its log needs it."""
+    """The job of a trial, with the fields that reading its log needs."""
 
     number: int
     job_uid: JobUid

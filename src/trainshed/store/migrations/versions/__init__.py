@@ -1,1 +1,1 @@
-"""One file a change of the tables, in order; a released file is never edited."""
+"""One file per change of the tables, in order; the effect of a released file never changes."""

@@ -45,9 +45,9 @@ def _index_of_jobs(name: str, columns: Sequence[str], where: str, *, unique: boo
 
 def upgrade() -> None:
     _jobs()
-    _beside_jobs()
-    _around_jobs()
-    _users_and_places()
+    _details_of_jobs()
+    _pipelines_and_operations()
+    _projects_and_tokens()
     _servers_and_nodes()
 
 
@@ -77,7 +77,7 @@ def _jobs() -> None:
     _index_of_jobs("jobs_unexplained", ["create_ns", "uid"], f"{waits} AND explanation IS NULL")
 
 
-def _beside_jobs() -> None:
+def _details_of_jobs() -> None:
     _table("specs", [_uid(), *_texts("spec", "expanded", "notes")], ["uid"], _of_jobs())
     _table("labels", [_uid(), *_texts("key", "value")], ["uid", "key"])
     attempt = sa.Column("attempt", sa.Integer(), autoincrement=False, nullable=False)
@@ -111,7 +111,7 @@ def _beside_jobs() -> None:
     op.create_index("commands_of_job", "commands", ["uid"])
 
 
-def _around_jobs() -> None:
+def _pipelines_and_operations() -> None:
     _table("retry_keys", [*_texts("key"), *_numbers("uid", "create_ns")], ["key"])
     op.create_index("retry_keys_by_age", "retry_keys", ["create_ns"])
     columns = [
@@ -132,7 +132,7 @@ def _around_jobs() -> None:
     _table("operations", columns, ["name"])
 
 
-def _users_and_places() -> None:
+def _projects_and_tokens() -> None:
     _table("projects", _texts("id", "number"), ["id"])
     op.create_index("projects_by_number", "projects", ["number"])
     _table("buckets", [*_texts("name", "project"), *_numbers("create_ns")], ["name"])

@@ -1,8 +1,8 @@
-"""What jobs have used of their time and of their restarts; orders to stop and to leave nodes.
+"""Adds columns for the run time and restarts of jobs, stop orders, and notices of nodes.
 
-Jobs of before keep what they began with: one that runs goes on without a limit until it is started
-again, since nothing counted its time; one that waits may wait on.  Columns are only added, which
-neither database answers by copying a table.
+A job that already runs has no limit of run time until its next start, because its time was not
+counted; a job that already waits has no limit of waiting time.  Adding columns copies no table in
+either database.
 """
 
 import sqlalchemy as sa
@@ -21,7 +21,7 @@ NEW_COLUMNS = (
     ("node_states", sa.Column("notice_s", sa.Float())),
 )
 
-#: An attempt has run since it got its places, or since the job was first seen running.
+#: An attempt has run since it got its seats, or since the job was first reported as running.
 RUNS_SINCE = sa.text(
     "UPDATE jobs SET running_since_ns ="
     " CASE WHEN held_ns > start_ns THEN held_ns ELSE start_ns END"

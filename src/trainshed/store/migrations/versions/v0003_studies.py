@@ -1,6 +1,6 @@
-"""Studies, their trials, and what these report.
+"""Adds studies, their trials, and the reports of trials.
 
-No job of before is a study: earlier releases refused them.
+No existing job is a study: earlier releases refused studies.
 """
 
 import sqlalchemy as sa

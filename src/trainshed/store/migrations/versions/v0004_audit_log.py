@@ -1,6 +1,6 @@
-"""The audit log; tokens that end, say when they were used, or are for one bucket.
+"""Adds the audit log, and tokens that expire, record their last use, or are for one bucket.
 
-Tokens of before end when they are revoked, and nobody knows when they were used.
+Existing tokens do not expire, and have no time of last use.
 """
 
 import sqlalchemy as sa

@@ -1,6 +1,6 @@
-"""Numbers of projects, given once for ever: what the users of their programs are made of.
+"""Adds a permanent number for each project; the system users of its jobs derive from it.
 
-A project of before gets one with its next job.
+An existing project is assigned a number with its next job.
 """
 
 import sqlalchemy as sa

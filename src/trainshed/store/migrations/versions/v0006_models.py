@@ -1,4 +1,4 @@
-"""Models: what pipelines were asked to register, and what was uploaded."""
+"""Adds models: those that pipelines produce, and uploaded ones."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Nodes are known by their engine and their name."""
+"""Identifies nodes by engine and name instead of by name only."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,12 +6,12 @@ from alembic import op
 revision = "0008"
 down_revision = "0007"
 
-#: The engine of a server that never knew of another.
+#: The engine to assume if the database does not have exactly one.
 _USUAL = "local"
 
 
 def upgrade() -> None:
-    """Give what administrators said, and every attempt, to the one engine that was there."""
+    """Assign the states of nodes, and all attempts, to the only engine of the database."""
     engine = _only_engine()
     query = sa.text(
         "SELECT states.name, states.state, states.notice_s, MIN(nodes.engine) AS engine "

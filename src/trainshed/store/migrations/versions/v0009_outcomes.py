@@ -1,4 +1,4 @@
-"""What jobs came to beside what was predicted of them, and what they teach of the next ones."""
+"""Adds outcomes, which compare jobs with their predictions, and calibrations from them."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,7 +6,7 @@ from alembic import op
 revision = "0009"
 down_revision = "0008"
 
-#: Of a calibration's document, so that a list need not read it.
+#: Columns copied from a calibration's document, so that a list need not read the document.
 _LISTED = ("model", "machine_type", "accelerator")
 
 

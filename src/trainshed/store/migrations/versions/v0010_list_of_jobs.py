@@ -1,4 +1,4 @@
-"""Indexes for the one list of all jobs, and of those that are not over."""
+"""Adds indexes for the list of all jobs, and for the list of jobs that have not ended."""
 
 import sqlalchemy as sa
 from alembic import op

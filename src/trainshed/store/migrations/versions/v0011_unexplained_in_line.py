@@ -1,4 +1,4 @@
-"""Jobs without an explanation in the order of the queue: only those at its front are explained."""
+"""Sorts the index of unexplained jobs as the queue: the scheduler explains only its front."""
 
 import sqlalchemy as sa
 from alembic import op
