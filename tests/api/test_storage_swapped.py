@@ -107,7 +107,7 @@ def test_a_link_is_refused_by_name(tmp_path):
                 server.call("POST", f"{ROOT}/{to}/compose", '{"sourceObjects": [{"name": "own"}]}'),
             ):
                 assert status == 400
-                reason = f"Invalid object name '{name}': objects are files here, and a link is in"
+                reason = f"Invalid object name '{name}': objects are files on this server, and a"
                 assert answer["error"]["message"].startswith(reason)
         listed = server.call("GET", ROOT)[2]["items"]
         assert [item["name"] for item in listed] == ["own"]

@@ -199,7 +199,7 @@ def test_a_placeholder_of_a_folder_is_an_object_until_it_is_deleted(objects, tmp
     put(objects, "dir/")
     assert objects.get("bkt", "dir/").size == 0
     assert (tmp_path / "buckets/bkt/dir").is_dir()
-    with pytest.raises(NameRefused, match="a folder here has no bytes"):
+    with pytest.raises(NameRefused, match="a name that ends with / must have no content"):
         put(objects, "dir/", b"content")
     objects.delete("bkt", "dir/")
     with pytest.raises(NoSuchObject):

@@ -83,7 +83,7 @@ class BucketAccess:
 
     def take(self, bucket: str, count: int) -> None:
         """Count bytes written to a bucket.  Raises NoRoom over its project's limit."""
-        if self.objects.is_here(bucket) and (project := self._owner(bucket)):
+        if self.objects.is_local(bucket) and (project := self._owner(bucket)):
             self.project_bytes.take(project, count)
 
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:

@@ -1,8 +1,8 @@
 """Opens files below a folder to which other users write, without leaving it or following links.
 
-A path may name another file between its check and its use.  So a name is resolved once, by the
-kernel in one call (``openat2``, Linux 5.6), or part by part if that call is missing or forbidden;
-all operations use the resulting descriptor.
+Another user may replace a file between the check of its path and its use.  So a name is resolved
+once, by the kernel in one call (``openat2``, Linux 5.6), or part by part if that call is missing or
+forbidden.  All operations use the resulting descriptor.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from itertools import islice
 from types import TracebackType
 from typing import BinaryIO, Final, NamedTuple
 
-#: The errors for a name without a regular file: missing, another kind, or a link.
+#: The errors for a name that is not a regular file: missing, another kind of file, or a link.
 NOT_A_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
 
-#: A call that resolves (folder's descriptor, name, flags, mode) to a new descriptor.
+#: Opens (a folder's descriptor, a name below it, flags, mode); returns the new descriptor.
 Resolve = Callable[[int, str, int, int], int]
 
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY
@@ -32,19 +32,25 @@ _FOLDER_MODE: Final = 0o777
 # from linux/openat2.h
 _OPENAT2: Final = 437
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
-#: The kernel gives up while a program renames folders; then the parts are opened one by one.
+#: Tries of openat2, which fails while a program renames folders; then the parts are opened in turn.
 _TRIES_MAX: Final = 16
 
 
 class PathBeneath(NamedTuple):
-    """A file or folder; other users write below ``root``, so that part of its path has no links."""
+    """A path in two parts: ``root``, and ``name`` below it, where other users may write.
+
+    ``name`` is resolved without links.
+    """
 
     root: str | os.PathLike[str]
     name: str = ""
 
     @classmethod
     def of(cls, path: str, roots: Iterable[str]) -> "PathBeneath":
-        """Return a folder; users write below those in ``roots``, others are their own root."""
+        """Split the path of a folder.
+
+        Other users write below the folders in ``roots``; a path outside of them has no name part.
+        """
         for root in filter(None, roots):
             parts = [*filter(None, path[len(root) :].split("/"))]
             if parts and path.startswith(f"{root}/"):
@@ -53,7 +59,7 @@ class PathBeneath(NamedTuple):
 
     @classmethod
     def of_file(cls, path: str, roots: Iterable[str] = ()) -> "PathBeneath":
-        """Return a file; outside of ``roots`` it is a name in its folder."""
+        """Split the path of a file; outside of ``roots`` its root is its folder."""
         folder, _, name = path.rpartition("/")
         return cls.of(folder, roots).below(name)
 
@@ -63,12 +69,12 @@ class PathBeneath(NamedTuple):
         return f"{root}/{self.name}" if self.name else root
 
     def below(self, name: str) -> "PathBeneath":
-        """What lies in it."""
+        """Return the path of a file or folder below this one."""
         return self._replace(name=f"{self.name}/{name}" if self.name else name)
 
 
 class FileKind(enum.Enum):
-    """The kinds of files in a folder."""
+    """The kinds of entries in a folder."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -85,9 +91,9 @@ class _How(ctypes.Structure):
 
 
 class Beneath:
-    """An open folder; names below it are parts separated by slashes, "" is the folder itself.
+    """An open folder; a name is a path below it, and "" is the folder itself.
 
-    The folder's own path may have links, because its creator is trusted.  Every call raises
+    The path of the folder may have links, because its creator is trusted.  Every call raises
     OSError, with ELOOP if a part of the name is a link.
     """
 
@@ -96,7 +102,7 @@ class Beneath:
         self._root = os.open(root, _FOLDER | os.O_CLOEXEC)
 
     def __enter__(self) -> "Beneath":  # noqa: PYI034 - Python 3.9 has no Self
-        """Close it at the end."""
+        """Return the folder; the end of the block closes it."""
         return self
 
     def __exit__(
@@ -110,27 +116,27 @@ class Beneath:
     def open(self, name: str, flags: int, mode: int = _FILE_MODE) -> int:
         """Return the descriptor of a file or folder; child processes do not inherit it."""
         if name and not {"", ".", ".."}.isdisjoint(name.split("/")):
-            raise OSError(errno.EINVAL, "a name has no part that is empty, '.' or '..'", name)
+            raise OSError(errno.EINVAL, "a name must have no part that is empty, '.' or '..'", name)
         mode = mode if flags & os.O_CREAT else 0
         resolve = _resolve() if "/" in name else _open_part
         return resolve(self._root, name or ".", flags | os.O_CLOEXEC, mode)
 
     def read(self, name: str) -> BinaryIO:
-        """Return a regular file's bytes; EINVAL for anything else."""
+        """Open a regular file for reading.  Raises OSError with EINVAL for another kind of file."""
         descriptor = self.open(name, _READ)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return os.fdopen(descriptor, "rb")
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "no regular file", name)
+        raise OSError(errno.EINVAL, "not a regular file", name)
 
     def stat(self, name: str) -> os.stat_result:
-        """Return the status of a file, also of a link."""
+        """Return the status of a file; a link is not followed."""
         with self.parent(name) as (folder, leaf):
             return os.stat(leaf, dir_fd=folder, follow_symlinks=False)
 
     @contextlib.contextmanager
     def folder(self, name: str = "") -> Iterator[int]:
-        """Return a folder's descriptor, for calls that need one."""
+        """Yield a folder's descriptor, and close it at the end."""
         descriptor = self.open(name, _FOLDER)
         try:
             yield descriptor
@@ -139,13 +145,13 @@ class Beneath:
 
     @contextlib.contextmanager
     def parent(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield the folder of a name, and its last part."""
+        """Yield the descriptor of a name's folder, and the last part of the name."""
         above, _, leaf = name.rpartition("/")
         with self.folder(above) as descriptor:
             yield descriptor, leaf or "."
 
     def entries(self, name: str = "", most: int | None = None) -> list[tuple[str, FileKind]]:
-        """Return the entries of a folder in no order, at most so many."""
+        """Return at most ``most`` entries of a folder, in no order; None for all."""
         descriptor = self.open(name, _READ | os.O_DIRECTORY)
         try:
             with os.scandir(descriptor) as entries:
@@ -156,30 +162,33 @@ class Beneath:
     def walk(
         self, name: str, entries_max: int, enters: Callable[[str], bool] = bool
     ) -> Iterator[tuple[str, list[str]]]:
-        """Yield each folder with the names in it that are not folders; ``enters`` selects folders.
+        """Yield each folder of a tree with the names in it that are not folders.
 
-        It skips folders that cannot be read.  Raises OSError (E2BIG) after so many entries.
+        ``enters`` selects folders by their last part.  Skips folders that cannot be read.  Raises
+        OSError (E2BIG) after ``entries_max`` entries.
         """
-        waiting, left = [name], entries_max
+        waiting, remaining = [name], entries_max
         while waiting:
             folder = waiting.pop()
             try:
-                entries = self.entries(folder, left + 1)
+                entries = self.entries(folder, remaining + 1)
             except OSError:
                 continue
-            left -= len(entries)
-            if left < 0:
-                raise OSError(errno.E2BIG, "there is too much to look at all", folder)
+            remaining -= len(entries)
+            if remaining < 0:
+                raise OSError(
+                    errno.E2BIG, f"the folder tree must have at most {entries_max} entries", folder
+                )
             below = (entry for entry, kind in entries if kind is FileKind.FOLDER and enters(entry))
             head = f"{folder}/" if folder else ""
             waiting += sorted((head + entry for entry in below), reverse=True)
             yield folder, [entry for entry, kind in entries if kind is not FileKind.FOLDER]
 
     def make_folders(self, name: str, mode: int | None = None) -> None:
-        """Make a folder and those above it, or none if a part is not a folder.
+        """Make a folder and its missing parents; makes none if a part of the name is no folder.
 
-        They have ``mode`` independent of the umask, and the group of the folder above if that
-        passes it on.
+        New folders have ``mode`` independent of the umask, or by the umask if it is None.  They
+        have the group of a parent with the set-gid bit.
         """
         parts = name.split("/") if name else []
         missing = len(parts)
@@ -202,7 +211,7 @@ class Beneath:
                 os.close(descriptor)
 
     def _is_folder(self, name: str) -> bool:
-        """Whether the folder exists.  Raises OSError if the name is something else."""
+        """Whether the folder exists.  Raises OSError if the name is not a folder."""
         try:
             with self.folder(name):
                 return True
@@ -211,7 +220,7 @@ class Beneath:
 
 
 def give_mode(descriptor: int, mode: int) -> None:
-    """Set the mode of a file or folder of the own user; other users' files do not change."""
+    """Set the mode of a file or folder; does nothing if another user owns it."""
     status = os.fstat(descriptor)
     if status.st_uid == os.geteuid():
         os.fchmod(descriptor, mode | status.st_mode & stat.S_ISGID)
@@ -225,7 +234,7 @@ def _kind(entry: os.DirEntry[str]) -> FileKind:
 
 @functools.cache
 def _resolve() -> Resolve:
-    """Use the kernel's call if it is allowed; old kernels and strict containers have none."""
+    """Return ``by_kernel`` if the kernel supports and allows openat2, else ``by_parts``."""
     root = os.open("/", _FOLDER | os.O_CLOEXEC)
     try:
         os.close(by_kernel(root, ".", _FOLDER | os.O_CLOEXEC, 0))
@@ -237,7 +246,7 @@ def _resolve() -> Resolve:
 
 
 def by_kernel(root: int, name: str, flags: int, mode: int) -> int:
-    """Resolve a name in one call, by openat2."""
+    """Open a name below a folder with openat2; return the descriptor.  Raises OSError."""
     how = _How(flags, mode, _NO_MAGIC_LINKS | _NO_LINKS | _BENEATH)
     path = ctypes.c_char_p(os.fsencode(name))
     for _ in range(_TRIES_MAX):
@@ -261,7 +270,7 @@ def _syscall() -> Callable[..., int]:
 
 
 def by_parts(root: int, name: str, flags: int, mode: int) -> int:
-    """Open folder after folder, each in the one before."""
+    """Open each folder of a name in turn, then its last part; return the descriptor."""
     *folders, leaf = name.split("/")
     with contextlib.ExitStack() as stack:
         folder = root
@@ -272,7 +281,7 @@ def by_parts(root: int, name: str, flags: int, mode: int) -> int:
 
 
 def _open_part(folder: int, part: str, flags: int, mode: int) -> int:
-    """Open one part; O_NOFOLLOW is enough for it."""
+    """Open a name without slashes; O_NOFOLLOW prevents that a link is followed."""
     try:
         descriptor = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
     except NotADirectoryError:

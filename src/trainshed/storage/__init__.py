@@ -1,1 +1,1 @@
-"""Storage behind gs://: buckets are folders of this machine."""
+"""Storage for gs:// URIs: buckets are folders of the server's machine."""

@@ -3,10 +3,11 @@
 The store knows the project of a bucket; the disk knows whether it exists, because jobs and
 administrators make folders too.
 
-The metadata of an object is in a small JSON file outside of the bucket.  A
-file's modification time in microseconds is its generation, so bytes and generation can never
-disagree, and a file that a job wrote by itself has one too.  A note belongs to one generation: it
-is ignored once a program has written the file again.  Checksums also need the same inode.
+The metadata of an object is in a small JSON file outside of the bucket, here called a note.  The
+generation of an object is the modification time of its file, in microseconds.  So bytes and
+generation always match, and a file that a job wrote without the API has a generation too.  A note
+is of one generation: it is ignored once a program has written the file again.  Its checksums are
+ignored as well if the inode differs.
 """
 
 import dataclasses
@@ -38,12 +39,12 @@ class Fingerprint:
 
     @property
     def generation(self) -> int:
-        """The generation of an object with these bytes."""
+        """The generation of the object: the modification time in microseconds."""
         return self.mtime_ns // 1000
 
 
 def fingerprint(stat: os.stat_result) -> Fingerprint:
-    """The fingerprint of an open or closed file."""
+    """Return the fingerprint of a file from its status."""
     return Fingerprint(mtime_ns=stat.st_mtime_ns, size=stat.st_size, inode=stat.st_ino)
 
 
@@ -60,51 +61,51 @@ class ObjectMetadata:
     checksums: Checksums = field(default_factory=Checksums)
 
 
-#: Times of files are nearer to 1970 than this, in nanoseconds.
+#: The limit for times in notes, in nanoseconds before or after 1970.
 _NS_MAX = 1 << 63
 
 
 def note_of(data: bytes) -> ObjectMetadata:
-    """Read the note in a file.  Raises ValueError for a damaged note or another file."""
+    """Parse the content of a note.  Raises ValueError if it is damaged or no note."""
     note = decode(ObjectMetadata, read_json(data))
     if max(abs(note.created_ns), abs(note.updated_ns), abs(note.fingerprint.mtime_ns)) >= _NS_MAX:
-        raise ValueError("its times are out of range")
+        raise ValueError("the times of a note must fit in 64-bit nanoseconds")
     return note
 
 
 def unreadable_notes(data_dir: Path) -> Iterator[Path]:
-    """Yield the unreadable files of notes in all buckets."""
+    """Yield the paths of the unreadable notes of all buckets."""
     for path in sorted((data_dir / "objects").glob("*/??/*.json")):
         try:
             note_of(path.read_bytes())
         except FileNotFoundError:
-            continue  # the object has gone meanwhile
+            continue  # the object was deleted meanwhile
         except (OSError, ValueError):
             yield path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataStore:
-    """The metadata of one bucket's objects: a file, here a note, for each object."""
+    """The notes of one bucket's objects, one file per object."""
 
     folder: Path
 
-    def of_file(self, name: str, now: Fingerprint) -> ObjectMetadata:
-        """Return the metadata of the present file; new metadata if this generation has none."""
+    def of_file(self, name: str, fingerprint: Fingerprint) -> ObjectMetadata:
+        """Return the metadata of a file; new metadata if its generation has none."""
         metadata = self.read(name)
-        if metadata is None or metadata.fingerprint.generation != now.generation:
+        if metadata is None or metadata.fingerprint.generation != fingerprint.generation:
+            mtime_ns = fingerprint.mtime_ns
             return ObjectMetadata(
-                name=name, fingerprint=now, created_ns=now.mtime_ns, updated_ns=now.mtime_ns
+                name=name, fingerprint=fingerprint, created_ns=mtime_ns, updated_ns=mtime_ns
             )
-        if metadata.fingerprint != now:
-            return dataclasses.replace(metadata, fingerprint=now, checksums=Checksums())
+        if metadata.fingerprint != fingerprint:
+            return dataclasses.replace(metadata, fingerprint=fingerprint, checksums=Checksums())
         return metadata
 
     def read(self, name: str) -> ObjectMetadata | None:
-        """Return the last note, even if a program has changed the file since.
+        """Return the note of an object, even if a program has changed the file since.
 
-        An unreadable note counts as missing: the object is listed without it, and the doctor
-        reports it.
+        Returns None without a readable note; the doctor reports unreadable notes.
         """
         try:
             note = note_of(self._path(name).read_bytes())
@@ -113,7 +114,7 @@ class MetadataStore:
         return note if note.name == name else None
 
     def write(self, note: ObjectMetadata) -> None:
-        """Store the metadata of an object in place of earlier metadata."""
+        """Store the note of an object; replaces an earlier note."""
         path = self._path(note.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
@@ -143,15 +144,15 @@ class BucketFolders:
         return buckets_of(self.data_dir).root / bucket
 
     def opened(self, bucket: str) -> Beneath:
-        """Open a bucket's folder.  Raises OSError if there is none."""
+        """Open a bucket's folder.  Raises OSError if the bucket does not exist."""
         return Beneath(self.path(bucket))
 
     def notes(self, bucket: str) -> MetadataStore:
-        """Return the notes of the bucket's objects."""
+        """Return the store of the notes of a bucket's objects."""
         return MetadataStore(folder=self.data_dir / "objects" / bucket)
 
     def walk(self, bucket: str) -> Walk:
-        """Return the walk over the names in a bucket."""
+        """Return the walk over the names of a bucket's objects."""
         notes = self.notes(bucket)
         return Walk(root=self.path(bucket), is_placeholder=lambda n: notes.read(n) is not None)
 
@@ -160,17 +161,17 @@ class BucketFolders:
         return is_bucket_name(bucket) and self.path(bucket).is_dir()
 
     def names(self) -> Sequence[str]:
-        """All buckets, in order."""
+        """Return the names of all buckets, sorted."""
         root = buckets_of(self.data_dir).root
         names = (path.name for path in root.iterdir()) if root.is_dir() else ()
         return sorted(name for name in names if self.has(name))
 
     def since(self, bucket: str) -> datetime:
-        """Return the time of the folder's last change; its creation time is unknown."""
+        """Return the time of the folder's last change, because its creation time is unknown."""
         return datetime.fromtimestamp(self.path(bucket).stat().st_mtime, UTC)
 
     def make(self, bucket: str) -> None:
-        """Make a bucket's folder; it may be there already."""
+        """Make a bucket's folder if it does not exist."""
         self.path(bucket).mkdir(parents=True, exist_ok=True)
 
     def drop(self, bucket: str) -> None:

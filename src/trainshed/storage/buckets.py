@@ -1,7 +1,7 @@
 """Resolves ``gs://BUCKET/path``: a bucket is a folder in the data directory.
 
 Programs get the folder's path, because most trainers use ``open``; ``GsPaths.URI`` keeps gs:// for
-programs with a client of their own.
+programs that use a client of Cloud Storage.
 """
 
 import enum
@@ -14,16 +14,16 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.model.faults import UsageFault
 
-#: Modes of files and folders in a bucket: jobs are other users.  Further users cannot reach them,
-#: because the data directory is private.
+#: Modes of files and folders in a bucket, for jobs, which run as other users.  Users without jobs
+#: have no access, because the data directory is private.
 FILE_MODE = 0o664
 FOLDER_MODE = 0o775
 
 SCHEME = "gs://"
 NAME_LENGTH_MAX = 222
 LABEL_LENGTH_MAX = 63
-#: Cloud Storage wants 3; Google's discovery client sends gs://b/j as well
-#: (docs/sources/vertex.md 7), and here a bucket is only a folder.
+#: Cloud Storage requires 3 characters.  Google's discovery client also sends gs://b/j
+#: (docs/sources/vertex.md 7), so that this server accepts 1.
 LENGTH_MIN = 1
 
 #: Every dot-separated part of a bucket's name (Cloud Storage naming rules).
@@ -52,7 +52,7 @@ class Buckets:
         return bucket / name
 
     def place_of(self, uri: str) -> tuple[Path, str]:
-        """The folder of a gs:// URI's bucket, and the name below it.  Raises UsageFault."""
+        """Return the folder of a gs:// URI's bucket, and the path below it.  Raises UsageFault."""
         bucket, name = split(uri)
         return self.root / bucket, "/".join(part for part in name.split("/") if part)
 
@@ -66,9 +66,9 @@ class RemoteBucket(NamedTuple):
 
 
 def split(uri: str) -> tuple[str, str]:
-    """``gs://bucket/a/b`` as ``("bucket", "a/b")``.  Raises UsageFault when it is malformed.
+    """Split ``gs://bucket/a/b`` into ``("bucket", "a/b")``.  Raises UsageFault if malformed.
 
-    A name may not climb out of its bucket: ``..`` is legal in Cloud Storage and deadly in a folder.
+    Refuses ``..`` in a name: Cloud Storage allows it, but in a folder it leads out of the bucket.
     """
     if not uri.startswith(SCHEME):
         raise UsageFault(f"{uri!r} is not a gs:// URI")
@@ -104,11 +104,11 @@ def data_dir(flag: str | None, environ: Mapping[str, str]) -> Path:
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path | None:
-    """Return the cache of packages: TRAINSHED_CACHE_DIR; None: the engine's default."""
+    """Return the cache folder of packages from TRAINSHED_CACHE_DIR; None if it is not set."""
     chosen = environ.get("TRAINSHED_CACHE_DIR")
     return Path(chosen).expanduser().absolute() / "environments" if chosen else None
 
 
 def buckets_of(folder: Path) -> Buckets:
-    """The buckets of a data directory."""
+    """Return the buckets of a data directory."""
     return Buckets(root=folder / "buckets")

@@ -1,11 +1,11 @@
-"""Measures the disk usage of folders by ``du``, which follows no link and has no depth limit."""
+"""Measures the disk usage of folders with ``du``, which follows no links and has no depth limit."""
 
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-#: A tree of ten million files takes some minutes.
+#: The timeout of ``du``: a tree of ten million files takes some minutes.
 _S_MAX: Final = 1800.0
 _DU: Final = (
     "du", "--summarize", "--block-size=1", "--one-file-system", "--null", "--files0-from=-",
@@ -13,19 +13,19 @@ _DU: Final = (
 
 
 def sizes(folders: Sequence[Path]) -> dict[Path, int]:
-    """Return the bytes of each folder and all below it; removed ones are left out.
+    """Return the disk usage of each folder tree, in bytes; leaves out folders that do not exist.
 
-    A file with several names counts once.  Raises OSError without ``du``, or if it takes too long.
+    A file with several names counts once.  Raises OSError if ``du`` is missing or takes too long.
     """
     if not folders:
         return {}
     try:
-        done = subprocess.run(  # noqa: S603 - our own words
+        done = subprocess.run(  # noqa: S603 - constant arguments
             _DU,
             input=b"\0".join(str(folder).encode() for folder in folders),
             capture_output=True,
             timeout=_S_MAX,
-            check=False,  # it ends with 1 where a file went away
+            check=False,  # du exits with 1 if a file was removed meanwhile
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"du took more than {_S_MAX:.0f} s") from error

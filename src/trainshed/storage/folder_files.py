@@ -1,9 +1,9 @@
-"""A bucket in another folder of this machine, with the calls of an fsspec file system.
+"""A file system like those of fsspec, for a bucket in another folder of the server's machine.
 
 The local file system of fsspec follows links as the server's user: a program that may write into
-the folder could read the server's secrets by a link.  Here no link is followed, only files and
-folders are objects, and files are accessed as the user of the bucket's project if projects have
-users.
+the folder could read the server's secrets by a link.  This file system follows no links and shows
+only files and folders.  If projects have users, it accesses files as the user of the bucket's
+project.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 from trainshed.files.copies import copy_file
 from trainshed.storage.object_files import IN_THE_WAY, RESERVED_PREFIX
 
-#: Returns the user that accesses a bucket's files; None: the server's.
+#: Returns the id of the user that accesses a bucket's files; None for the server's user.
 UserOf = Callable[[], int | None]
 
 _KINDS = {FileKind.FILE: "file", FileKind.FOLDER: "directory"}
@@ -28,8 +28,8 @@ _KINDS = {FileKind.FILE: "file", FileKind.FOLDER: "directory"}
 class FolderFiles:
     """The files of one folder; names are paths below it.
 
-    FileNotFoundError means that there is no such file, PermissionError a refusal, another OSError
-    that the disk does not answer.
+    Methods raise FileNotFoundError if a file does not exist, PermissionError if the access is
+    refused, and another OSError if the disk fails.
     """
 
     async_impl = False
@@ -61,13 +61,13 @@ class FolderFiles:
         return rows
 
     def cat_file(self, path: str, start: int, end: int) -> bytes:
-        """Bytes of a file; fewer where it ends before."""
+        """Return the bytes of a file from ``start`` until before ``end``, or until its end."""
         with self._reading(path) as (files, name), files.read(name) as file:
             file.seek(start)
             return file.read(end - start)
 
     def put_file(self, local: str, path: str) -> None:
-        """Copy a file of the server to a path, whole or not at all."""
+        """Copy a local file of the server to a path; a failed copy leaves no file."""
         with Path(local).open("rb") as source:
             self._store(source, path)
 
@@ -100,11 +100,14 @@ class FolderFiles:
 
     @contextlib.contextmanager
     def _open_parent(self, path: str) -> Iterator[tuple[Beneath, str]]:
-        """The folder as its user, and a name below it.  Its own path is the administrator's."""
+        """Yield the folder, opened as the server's user, and a path below it.
+
+        The block runs as the user of the bucket's project.
+        """
         try:
             files = Beneath(self._root)
         except OSError as error:
-            raise OSError(f"its folder cannot be opened: {error.strerror}") from None
+            raise OSError(f"the bucket's folder cannot be opened: {error.strerror}") from None
         user = self._user_of()
         with files, acting_as(user):
             try:
@@ -112,14 +115,16 @@ class FolderFiles:
             except PermissionError as error:
                 if user is None or error.errno is None:
                     raise
-                why = f"user {user}, who is the bucket's project on this machine, has no permission"
-                raise PermissionError(f"{why} in its folder: {error.strerror}") from None
+                raise PermissionError(
+                    f"user {user}, the system user of the bucket's project, has no permission in "
+                    f"the bucket's folder: {error.strerror}"
+                ) from None
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[tuple[Beneath, str]]:
-        with self._open_parent(path) as place:
+        with self._open_parent(path) as opened:
             try:
-                yield place
+                yield opened
             except OSError as error:
                 if error.errno in NOT_A_FILE:
                     raise FileNotFoundError(path) from None
@@ -127,9 +132,9 @@ class FolderFiles:
 
     @contextlib.contextmanager
     def _writing(self, path: str) -> Iterator[tuple[Beneath, str]]:
-        with self._open_parent(path) as place:
+        with self._open_parent(path) as opened:
             try:
-                yield place
+                yield opened
             except OSError as error:
                 if error.errno in IN_THE_WAY:
                     raise PermissionError(IN_THE_WAY[error.errno]) from None
@@ -137,7 +142,7 @@ class FolderFiles:
 
 
 def _check_is_free(leaf: str, folder: int) -> None:
-    """Raise PermissionError where something else than a file has the name."""
+    """Raise PermissionError if the name is that of a folder or link, not of a file."""
     with contextlib.suppress(FileNotFoundError):
         if _kind_of(os.stat(leaf, dir_fd=folder, follow_symlinks=False)) is not FileKind.FILE:
             raise PermissionError("a folder, a link or something else has this name")
@@ -157,5 +162,5 @@ def _kind_of(status: os.stat_result) -> FileKind:
 
 
 def _describe(path: str, kind: str, status: os.stat_result) -> dict[str, Any]:
-    """A row as fsspec has it."""
+    """Return the properties of a file in the form of fsspec."""
     return {"name": path, "type": kind, "size": status.st_size, "mtime": status.st_mtime}

@@ -1,7 +1,6 @@
-"""Makes the folders that a job writes to, and tests that they can be written.
+"""Makes the folders that a job writes to, and writes and removes a small file in each.
 
-Else a trainer would fail after an hour because of its job directory.  So the folder is created, and
-a small file is written and removed.
+Without this check a trainer could fail after an hour because its folder is not writable.
 """
 
 import errno
@@ -25,22 +24,22 @@ REASON = {
     errno.ELOOP: "a part of the path is a link",
     errno.EEXIST: "it is a file or a broken link",
     errno.ENAMETOOLONG: "the name is too long",
-    errno.EFBIG: "files may not grow that large here",
+    errno.EFBIG: "the file is too large for its file system or its limit",
 }
 
 
 def make_all(places: Iterable[PathBeneath], mode: int | None = None) -> None:
     """Create folders and check that they can be written to.
 
-    ``mode`` is for folders below roots, where jobs of other users write; None: by the umask.
-    Raises EngineFault, or its TransientFault if the machine is at fault.
+    ``mode`` is the mode of folders below the roots, to which jobs of other users write; None uses
+    the umask.  Raises EngineFault, or its subclass TransientFault if the machine is at fault.
     """
     for place in places:
         make(place, mode)
 
 
 def make(place: PathBeneath, mode: int | None = None) -> None:
-    """Create one folder, with its parents, and write to it once.  Raises as ``make_all``."""
+    """Create one folder with its parents, and check it; parameters and errors as ``make_all``."""
     try:
         os.makedirs(place.root, exist_ok=True)  # noqa: PTH103 - it may be a string
         with Beneath(place.root) as root:
@@ -53,7 +52,7 @@ def make(place: PathBeneath, mode: int | None = None) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Explain a failed file operation."""
+    """Return why a file operation failed, as a short text."""
     return REASON.get(error.errno or 0) or error.strerror or str(error)
 
 
@@ -63,8 +62,8 @@ def _try_writing(folder: int) -> None:
     probe = os.open(name, flags, 0o600, dir_fd=folder)
     try:
         os.unlink(name, dir_fd=folder)
-        left = bytes(_PROBE_BYTES)
-        while left:  # a disk with little room takes a part
-            left = left[os.write(probe, left) :]
+        remaining = bytes(_PROBE_BYTES)
+        while remaining:  # a nearly full disk may write only a part
+            remaining = remaining[os.write(probe, remaining) :]
     finally:
         os.close(probe)

@@ -1,8 +1,8 @@
-"""Reads the lines that attempts have written, while they write them.
+"""Reads the log lines of attempts, also while the attempts write them.
 
-Stamps ascend within a job, so a line is found by its stamp: first its segment, then its place in
-it.  Nothing is indexed or copied, and nothing is held open between two calls.
-Within a file the lines of a span are found by halving; damaged lines are passed over.
+Stamps ascend within a job, so a line is found by its stamp: first the segment, then the offset
+within the segment by binary search.  Damaged lines are skipped.  There is no index, and no file
+stays open between two calls.
 """
 
 import json
@@ -24,14 +24,14 @@ from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine, decod
 from trainshed.model.resource_names import JobUid
 
 _NEWLINE: Final = b"\n"
-#: The beginning and the end of every line that ``encode`` wrote.
+#: The beginning and the end of every line that ``log_line.encode`` writes.
 _HEAD: Final = re.compile(rb'\[(\d{1,20}), "')
 _HEAD_BYTES_MAX: Final = 32
 _TAIL: Final = b'"]\n'
 _PIECE_BYTES: Final = 1 << 12
-#: Bytes of one read of requested lines.
+#: The size of one read of requested lines, in bytes.
 _LINES_BYTES: Final = 1 << 18
-#: Far above what a supervisor writes to one segment, to one line, and before a first whole one.
+#: Limits of a segment, a line, and the lines before a whole one; supervisors write far less.
 _SEGMENT_BYTES_MAX: Final = 1 << 25
 _LINE_BYTES_MAX: Final = 1 << 20
 _LINES_MAX: Final = 1 << 10
@@ -40,11 +40,11 @@ _FIRST_STAMPS_MAX: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A stretch of a log: stamps from ``from_ns`` on, below ``before_ns``; of one task or all.
+    """A range of a log: stamps from ``from_ns`` until before ``before_ns``, of one task or all.
 
-    ``holds`` skips lines by their bytes: in small letters, a line must have a text of each clause.
-    Some other lines are read all the same, at least one of each piece of a file, so that a search
-    without a match makes progress that its reader can see.
+    ``holds`` skips lines by their bytes: in lower case, a line must contain a text of each clause.
+    At least one other line of each piece of a file is returned too, so that the caller of a search
+    without a match sees its progress.
     """
 
     from_ns: int = 0
@@ -56,11 +56,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """A file with at least one line, and the stamp of the first that can be read."""
+    """A file with at least one whole line, and the stamp of the first one."""
 
     root: Path
     name: str
-    """Its path below ``root``, without links: the job may have put anything there."""
+    """The path below ``root``; links are not followed, because the job can create them."""
     first_ns: int
 
     @classmethod
@@ -76,14 +76,14 @@ class LogSegment:
             return None
 
     def read(self, span: Span) -> Iterator[LogLine]:
-        """The whole lines of a span; a torn last one does not count, nor does a file that went."""
+        """Yield the whole lines of a span; skips an unfinished last line, and a removed file."""
         with _open_segment(self.root, self.name) as data:
             if data is None:
                 return
             end = data.rfind(_NEWLINE, 0, data.size) + 1
-            start = _place(data, end, span.from_ns)
+            start = _find_start(data, end, span.from_ns)
             if span.before_ns is not None:
-                end = _place(data, end, span.before_ns)
+                end = _find_start(data, end, span.before_ns)
             pieces = _pieces_backward if span.newest_first else _pieces
             for text in (
                 text for piece in pieces(data, start, end) for text in _lines(piece, span)
@@ -95,7 +95,7 @@ class LogSegment:
 
 @lru_cache(maxsize=_FIRST_STAMPS_MAX)
 def _first_stamp(root: Path, name: str) -> int:
-    """The stamp of the first line, which never changes.  Raises ValueError while there is none."""
+    """Return the stamp of the first line, which never changes.  Raises ValueError without one."""
     with Beneath(root) as jobs, jobs.read(name) as file:
         for line in islice(iter(partial(file.readline, _LINE_BYTES_MAX), b""), _LINES_MAX):
             if (head := _HEAD.match(line)) and line.endswith(_TAIL):
@@ -142,31 +142,31 @@ def _open_segment(root: Path, name: str) -> Iterator[_Segment | None]:
         yield _Segment(file)
 
 
-def _place(data: _Segment, end: int, stamp_ns: int) -> int:
+def _find_start(data: _Segment, end: int, stamp_ns: int) -> int:
     """Return the start of the first line with a stamp from ``stamp_ns`` on; ``end`` if none.
 
-    Both ends of the search are always beginnings of lines.
+    ``low`` and ``high`` are always the starts of lines.
     """
     low, high = 0, end
     while low < high:
         middle = (low + high) // 2
         start = max(low, data.rfind(_NEWLINE, low, middle) + 1)
-        behind, found_ns = _first_whole_line(data, start, high)
-        if found_ns is None or found_ns >= stamp_ns:
+        next_start, line_ns = _first_whole_line(data, start, high)
+        if line_ns is None or line_ns >= stamp_ns:
             high = start
         else:
-            low = behind
+            low = next_start
     return low
 
 
 def _first_whole_line(data: _Segment, start: int, end: int) -> tuple[int, int | None]:
-    """Where the first line ends that is one of ours, and its stamp; None if there is none."""
+    """Return the end and the stamp of the first undamaged line; (``end``, None) without one."""
     while start < end:
-        behind = data.find(_NEWLINE, start, end) + 1 or end
-        head = _HEAD.match(data[start : min(behind, start + _HEAD_BYTES_MAX)])
-        if head and data[behind - len(_TAIL) : behind] == _TAIL:
-            return behind, int(head[1])
-        start = behind
+        next_start = data.find(_NEWLINE, start, end) + 1 or end
+        head = _HEAD.match(data[start : min(next_start, start + _HEAD_BYTES_MAX)])
+        if head and data[next_start - len(_TAIL) : next_start] == _TAIL:
+            return next_start, int(head[1])
+        start = next_start
     return end, None
 
 
@@ -178,7 +178,7 @@ def _needle(task: str | None) -> bytes:
 
 
 def _pieces(data: _Segment, start: int, end: int) -> Iterator[bytes]:
-    """Whole lines, some at once: a reader may want the first of them only."""
+    """Yield pieces of whole lines, because a reader may need only the first lines."""
     while start < end:
         stop = min(start + _LINES_BYTES, end)
         stop = data.find(_NEWLINE, stop - 1, end) + 1 or end
@@ -195,27 +195,27 @@ def _pieces_backward(data: _Segment, start: int, end: int) -> Iterator[bytes]:
 
 
 def _lines(piece: bytes, span: Span) -> Iterator[bytes]:
-    """The lines of a piece that may be wanted, in the order of the span."""
+    """Yield the lines of a piece that may be in the span, in the order of the span."""
     if span.holds:
         return _lines_that_hold(piece, span)
-    places = _PLACES[span.newest_first](piece, _needle(span.task))
-    return (piece[start:end] for start, end in places)
+    offsets = _LINE_FINDERS[span.newest_first](piece, _needle(span.task))
+    return (piece[start:end] for start, end in offsets)
 
 
 def _lines_that_hold(piece: bytes, span: Span) -> Iterator[bytes]:
-    """The lines with a text of each clause, and the last line in the order of the span.
+    """Yield the lines with a text of each clause, and the last line in the order of the span.
 
-    Most pieces lack all texts of some clause, and most others have one: bytes are then searched
-    many times faster than lines.
+    Most pieces contain no text of some clause, or only one: then searching bytes is many times
+    faster than comparing lines.
     """
-    small = piece.lower()
-    clauses = sorted(([t for t in clause if t in small] for clause in span.holds), key=len)
-    places_with, last = _PLACES[span.newest_first], None
+    lower_piece = piece.lower()
+    clauses = sorted(([t for t in clause if t in lower_piece] for clause in span.holds), key=len)
+    offsets_of, last = _LINE_FINDERS[span.newest_first], None
     if clauses[0]:
         is_one = len(clauses[0]) == 1
         needle, rest = (clauses[0][0], clauses[1:]) if is_one else (_NEWLINE, clauses)
-        for start, end in places_with(small, needle):
-            if all(any(text in small[start:end] for text in clause) for clause in rest):
+        for start, end in offsets_of(lower_piece, needle):
+            if all(any(text in lower_piece[start:end] for text in clause) for clause in rest):
                 last = start
                 yield piece[start:end]
     start, end = _last_line(piece, newest_first=span.newest_first)
@@ -230,8 +230,8 @@ def _last_line(piece: bytes, *, newest_first: bool) -> tuple[int, int]:
     return piece.rfind(_NEWLINE, 0, len(piece) - 1) + 1, len(piece)
 
 
-def _places(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each line that holds the needle."""
+def _line_offsets(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each line that contains the needle."""
     start = 0
     while (match := data.find(needle, start)) >= 0:
         first = data.rfind(_NEWLINE, start, match) + 1 or start
@@ -239,7 +239,7 @@ def _places(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
         yield first, start
 
 
-def _places_backward(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
+def _line_offsets_backward(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
     end = len(data)
     while (match := data.rfind(needle, 0, end)) >= 0:
         last = data.find(_NEWLINE, match) + 1 or len(data)
@@ -247,7 +247,7 @@ def _places_backward(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
         yield end, last
 
 
-_PLACES: Final = {False: _places, True: _places_backward}
+_LINE_FINDERS: Final = {False: _line_offsets, True: _line_offsets_backward}
 
 
 def _decode(data: bytes) -> LogLine | None:
@@ -261,20 +261,20 @@ def _decode(data: bytes) -> LogLine | None:
 class JobLog:
     """The logs of all jobs below one folder: ``UID/ATTEMPT/log/SEGMENT``.
 
-    Those of some attempts may lie in others (``also``), in the same way: each in one of them.
+    The logs of some attempts may be below other folders (``also``), with the same paths.
     """
 
     root: Path
     also: tuple[Path, ...] = ()
 
     def tail(self, uid: JobUid, count: int, *, task: str | None = None) -> list[LogLine]:
-        """The last ``count`` lines, oldest first."""
+        """Return the last ``count`` lines, the oldest first."""
         return list(islice(self.read(uid, Span(task=task, newest_first=True)), count))[::-1]
 
     def read(self, uid: JobUid, span: Span) -> Iterator[LogLine]:
-        """The lines of a span, one by one."""
+        """Yield the lines of a span."""
         segments = self._segments(uid)
-        # a line may be in the last segment that begins before it
+        # the first line of the span may be in the last segment that begins before it
         first = max(0, bisect_right(segments, span.from_ns, key=lambda s: s.first_ns) - 1)
         chosen = segments[first:]
         for segment in reversed(chosen) if span.newest_first else chosen:
@@ -282,9 +282,10 @@ class JobLog:
                 yield from segment.read(span)
 
     def prune(self, uid: JobUid, bytes_max: int) -> int:
-        """Remove the oldest segments until the rest fits; return how many were removed.
+        """Remove the oldest segments until a job's log has at most ``bytes_max`` bytes.
 
-        The newest segment of every attempt stays, since it may still be written.
+        Returns the number of removed segments.  The newest segment of every attempt stays, because
+        a supervisor may still write to it.
         """
         return sum(self._prune(root, uid, bytes_max) for root in self._roots)
 
@@ -313,7 +314,7 @@ class JobLog:
                         shutil.rmtree(leaf, ignore_errors=True, dir_fd=folder)
 
     def uids(self) -> Iterator[JobUid]:
-        """The jobs that have a folder."""
+        """Yield the uids of the jobs that have a folder, in order."""
         uids: set[JobUid] = set()
         for root in self._roots:
             with suppress(FileNotFoundError):
@@ -333,7 +334,7 @@ class JobLog:
             yield jobs
 
     def _logs(self, jobs: Beneath, uid: JobUid) -> list[str]:
-        """The folders of a job's attempts, oldest first."""
+        """Return the log folders of a job's attempts, the oldest first."""
         attempts = [int(name) for name, _ in _entries(jobs, str(uid)) if name.isdecimal()]
         return [f"{uid}/{attempt}/{LOG_FOLDER}" for attempt in sorted(attempts)]
 

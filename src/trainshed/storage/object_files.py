@@ -1,13 +1,14 @@
 """Finds and stores the files of objects, inside their bucket and atomically.
 
-An object is a file of the same path in its bucket's folder, so that jobs open it without a client.
-Cloud Storage accepts names that a folder cannot hold (``a//b``, ``..``, ``a`` beside ``a/b``); they
-are refused, with the reason, instead of being stored under another name.
+An object is a file with the same path in its bucket's folder, so that jobs need no client for it.
+Cloud Storage accepts names that a folder cannot contain (``a//b``, ``..``, or both ``a`` and
+``a/b``).  The server refuses such names with the reason, and stores nothing under another name.
 
-Objects are listed in the order of the storage API: by the bytes of their whole names.  A folder
-sorts where its objects do, behind ``a-b`` and before ``a0``, which is why folders are sorted with
-their slash.  Links are not objects and are not followed (files.beneath): a program that may write
-to the bucket can point them anywhere at any moment.
+Objects are listed in the order of the storage API: by the bytes of their whole names.  Folders are
+sorted with their slash, so that ``a/`` is after ``a-b`` and before ``a0``, as its objects are.
+
+Links are not objects and are not followed (files.beneath), because a program that may write to the
+bucket can make them lead to any file.
 """
 
 import contextlib
@@ -28,33 +29,33 @@ from trainshed.model.stored_objects import Conditions, StoredObject
 from trainshed.storage.buckets import FILE_MODE, FOLDER_MODE
 
 NAME_BYTES_MAX = 1024
-"""Cloud Storage's own limit."""
+"""The longest object name in bytes, as in Cloud Storage."""
 PART_BYTES_MAX = 255
-"""The longest file name that file systems allow."""
+"""The longest file name in bytes that file systems allow."""
 
-#: Our files in a bucket: unfinished ones, and tests of a folder (folders.py).
+#: The names of the server's own files in a bucket: unfinished files, and probes (folders.py).
 RESERVED_PREFIX = ".trainshed-"
 
 _PIECE_BYTES = 1 << 20
 
-#: Why a name cannot be used, by errno.
+#: Why a file cannot have the name of an object, by errno.
 IN_THE_WAY = {
     errno.ELOOP: "a link is in the way",
     errno.ENOTDIR: "another object has the name of one of its folders",
     errno.EEXIST: "another object has the name of one of its folders",
-    errno.EISDIR: "there are objects below it, so it is a folder",
-    errno.ENOTEMPTY: "there are objects below it, so it is a folder",
-    errno.ENOENT: "a folder of it was removed meanwhile",
-    errno.ENAMETOOLONG: "the folders below it are nested too deeply for the server",
+    errno.EISDIR: "a folder with objects has this name",
+    errno.ENOTEMPTY: "a folder with objects has this name",
+    errno.ENOENT: "one of its folders was removed meanwhile; try again",
+    errno.ENAMETOOLONG: "its folders are nested too deeply for the server",
 }
 
 
 class NameRefused(Exception):
-    """The name cannot be that of a file; the message has the reason."""
+    """An object's name cannot be the path of a file; the message says why."""
 
 
 def check_name(name: str) -> None:
-    """Raise NameRefused for a name that cannot be stored here."""
+    """Raise NameRefused if an object cannot have this name."""
     if problem := _problem(name):
         excerpt = name if len(name) <= PART_BYTES_MAX else f"{name[:PART_BYTES_MAX]}..."
         raise NameRefused(f"Invalid object name {excerpt!r}: {problem}")
@@ -66,11 +67,12 @@ def is_object_name(name: str) -> bool:
 
 
 def digest(name: str) -> str:
-    """A text of fixed length that stands for a name of any shape."""
+    """Return the SHA-256 of a name in hexadecimal, which can be a file name."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 
 def _problem(name: str) -> str:
+    """Return why an object cannot have this name; empty if it can."""
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
@@ -84,11 +86,11 @@ def _problem(name: str) -> str:
 
 def _part_problem(part: str) -> str:
     if not part:
-        return "objects are files here, so no part between slashes may be empty"
+        return "objects are files on this server, so no part between slashes may be empty"
     if part in (".", ".."):
-        return "objects are files here, so no part between slashes may be '.' or '..'"
+        return "objects are files on this server, so no part between slashes may be '.' or '..'"
     if len(part.encode()) > PART_BYTES_MAX:
-        return f"objects are files here: at most {PART_BYTES_MAX} bytes between slashes"
+        return f"a part between slashes must have at most {PART_BYTES_MAX} bytes"
     if part.startswith(RESERVED_PREFIX):
         return f"names that begin with {RESERVED_PREFIX} are reserved for unfinished files"
     return ""
@@ -96,10 +98,10 @@ def _part_problem(part: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The range of names: with ``prefix``, from ``start`` on, before ``end`` if not empty.
+    """A range of names: with ``prefix``, from ``start`` until before ``end``; empty means any.
 
-    With ``folders`` (the delimiter ``/``) the list has a folder below the prefix in place of the
-    objects in it.
+    With ``folders`` (the delimiter ``/``) a list contains folders below the prefix instead of the
+    objects in them.
     """
 
     prefix: str = ""
@@ -108,32 +110,32 @@ class Bounds:
     folders: bool = False
 
     def may_hold(self, folder: str) -> bool:
-        """Whether a folder (``a/b/``) can have names in range below it."""
+        """Whether a folder (``a/b/``) can contain names in the range."""
         raw, prefix = folder.encode(), self.prefix
-        after = raw[:-1] + b"0"  # the character behind the slash
+        after = raw[:-1] + b"0"  # "0" is the character after "/"
         inside = folder.startswith(prefix) or prefix.startswith(folder)
         return inside and after > self.start and not (self.end and raw >= self.end)
 
     def wants(self, name: str) -> bool:
-        """Whether a name is in range."""
+        """Whether a name is in the range."""
         raw = name.encode()
         in_order = raw >= self.start and not (self.end and raw >= self.end)
         return in_order and name.startswith(self.prefix)
 
     def groups(self, folder: str) -> bool:
-        """Whether the list has this folder in place of its objects."""
+        """Whether a list contains this folder instead of its objects."""
         return self.folders and folder.startswith(self.prefix) and folder != self.prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """One bucket's folder; ``is_placeholder`` says which folders are objects themselves."""
+    """Lists the objects of one bucket; ``is_placeholder`` says whether a folder is an object."""
 
     root: Path
     is_placeholder: Callable[[str], bool]
 
     def names(self, bounds: Bounds, folder: str = "") -> Iterator[str]:
-        """Yield the objects in range; with ``bounds.folders`` a folder in place of its objects."""
+        """Yield the names in range; with ``bounds.folders`` folders instead of their objects."""
         if folder and bounds.wants(folder) and self.is_placeholder(folder):
             yield folder
         for name in self._entries(folder):
@@ -150,30 +152,30 @@ class Walk:
                 yield from self.names(bounds, name)
 
     def is_empty(self, folder: str = "") -> bool:
-        """Whether there is no object in a folder, by default in the whole bucket."""
+        """Whether a folder, by default the whole bucket, contains no object."""
         return next(self.names(Bounds(), folder), None) is None
 
     def _entries(self, folder: str) -> list[str]:
-        """Names of the files and folders in a folder, folders with their slash, in order."""
+        """Return the sorted names of files and folders in a folder; folders end with a slash."""
         try:
             with Beneath(self.root) as bucket:
                 entries = bucket.entries(folder.rstrip("/"))
         except OSError as error:
             if error.errno not in (*NOT_A_FILE, errno.EACCES, errno.EPERM):
                 raise
-            return []  # it was removed, or the server may not read it
+            return []  # the folder was removed, or the server may not read it
         ends = {FileKind.FILE: "", FileKind.FOLDER: "/"}
         names = (f"{folder}{name}{ends[kind]}" for name, kind in entries if kind in ends)
         return sorted(filter(is_object_name, names), key=os.fsencode)
 
 
 class NoSuchObject(Exception):
-    """There is no object of this name; the message names it."""
+    """No object has this name; the message contains the name."""
 
 
 @contextlib.contextmanager
-def none_means(name: str) -> Iterator[None]:
-    """Raise NoSuchObject for a missing file, or one that is not a regular file."""
+def missing_is_no_object(name: str) -> Iterator[None]:
+    """Convert an error for a missing file, or one that is not a regular file, to NoSuchObject."""
     try:
         yield
     except OSError as error:
@@ -183,11 +185,11 @@ def none_means(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def room(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
-    """Return the folder of a new object, made if needed, and the name in it.
+def object_folder(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
+    """Yield the folder of a new object, made if needed, and the file name in it.
 
-    Raises NameRefused if a file blocks the path; then nothing is made.  Empty folders of deleted
-    objects are removed.
+    Raises NameRefused if a file or link has the name of a folder in the path; then no folder is
+    made.  Removes empty folders with the object's name.
     """
     check_name(name)
     try:
@@ -199,25 +201,24 @@ def room(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
     except OSError as error:
         if error.errno not in IN_THE_WAY:
             raise
-        raise NameRefused(
-            f"Invalid object name {name!r}: objects are files here, and {IN_THE_WAY[error.errno]}"
-        ) from None
+        reason = f"objects are files on this server, and {IN_THE_WAY[error.errno]}"
+        raise NameRefused(f"Invalid object name {name!r}: {reason}") from None
 
 
 def _check_free(walk: Walk, bucket: Beneath, name: str, folder: int) -> None:
     try:
         leaf = name.rpartition("/")[2]
-        there = os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode
+        mode = os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return
-    if stat.S_ISLNK(there):
+    if stat.S_ISLNK(mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-    if stat.S_ISDIR(there) and not (walk.is_empty(f"{name}/") and _remove_empty(bucket, name)):
+    if stat.S_ISDIR(mode) and not (walk.is_empty(f"{name}/") and _remove_empty(bucket, name)):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
 
 
 def _remove_empty(bucket: Beneath, folder: str) -> bool:
-    """Remove a tree of empty folders; False, and nothing is removed, where it holds a file."""
+    """Remove a tree of empty folders; return False and remove nothing if it contains a file."""
     try:
         for path in reversed(list(_empty_folders(bucket, folder))):
             with bucket.parent(path) as (above, leaf):
@@ -230,7 +231,7 @@ def _remove_empty(bucket: Beneath, folder: str) -> bool:
 
 
 def _empty_folders(bucket: Beneath, folder: str) -> Iterator[str]:
-    """Yield a folder and those below it, each before its content.  Raises OSError for a file."""
+    """Yield a folder and all folders below it, parents first.  Raises OSError for a file."""
     waiting = [folder]
     while waiting:
         yield (path := waiting.pop())
@@ -240,30 +241,30 @@ def _empty_folders(bucket: Beneath, folder: str) -> Iterator[str]:
             waiting.append(f"{path}/{name}")
 
 
-def place(source: Beneath, file: str, end: tuple[int, str], mtime_ns: int) -> os.stat_result:
-    """Move a finished file into a folder, under a name; for good when this returns.
+def move_into(source: Beneath, file: str, target: tuple[int, str], mtime_ns: int) -> os.stat_result:
+    """Move a finished file to ``target``, a folder and a name in it, and flush it to the disk.
 
-    What it is then.
+    ``mtime_ns`` becomes its modification time.  Returns the status of the moved file.
     """
-    with source.read(file) as written, source.parent(file) as start:
+    with source.read(file) as written, source.parent(file) as origin:
         os.utime(written.fileno(), ns=(mtime_ns, mtime_ns))
-        _share(written.fileno(), end[0])
+        _share(written.fileno(), target[0])
         os.fsync(written.fileno())
         try:
-            os.rename(start[1], end[1], src_dir_fd=start[0], dst_dir_fd=end[0])
+            os.rename(origin[1], target[1], src_dir_fd=origin[0], dst_dir_fd=target[0])
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            return _copy(written, start, end)  # the bucket is on another file system
-        _sync(end[0])
+            return _copy(written, origin, target)  # the bucket is on another file system
+        _sync(target[0])
         return os.fstat(written.fileno())
 
 
-def _copy(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> os.stat_result:
-    folder, leaf = end
-    near = f"{RESERVED_PREFIX}{secrets.token_hex(8)}"
+def _copy(written: BinaryIO, origin: tuple[int, str], target: tuple[int, str]) -> os.stat_result:
+    folder, leaf = target
+    draft = f"{RESERVED_PREFIX}{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(near, flags, 0o666, dir_fd=folder), "wb") as copy:
+    with os.fdopen(os.open(draft, flags, 0o666, dir_fd=folder), "wb") as copy:
         try:
             shutil.copyfileobj(written, copy, _PIECE_BYTES)
             copy.flush()
@@ -271,27 +272,27 @@ def _copy(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> os
             os.utime(copy.fileno(), ns=(mtime_ns, mtime_ns))
             _share(copy.fileno(), folder)
             os.fsync(copy.fileno())
-            os.rename(near, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(draft, leaf, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(near, dir_fd=folder)
+                os.unlink(draft, dir_fd=folder)
             raise
         _sync(folder)
-        os.unlink(start[1], dir_fd=start[0])
+        os.unlink(origin[1], dir_fd=origin[0])
         return os.fstat(copy.fileno())
 
 
 def _share(file: int, folder: int) -> None:
-    """Give a file that was made privately elsewhere to the group of its folder."""
+    """Give a file the group of its folder and the mode of files in buckets."""
     group = os.fstat(folder).st_gid
     if os.fstat(file).st_gid != group:
-        with contextlib.suppress(PermissionError):  # a job's own file, which is moved
+        with contextlib.suppress(PermissionError):  # a job's file, of another user
             os.fchown(file, -1, group)
     give_mode(file, FILE_MODE)
 
 
 def _sync(folder: int) -> None:
-    """An O_PATH descriptor cannot be synced itself."""
+    """Flush a folder to the disk; opens it again, because fsync refuses an O_PATH descriptor."""
     opened = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(opened)
@@ -301,7 +302,7 @@ def _sync(folder: int) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path, *names: str) -> Iterator[None]:
-    """Keep every other thread and server away from these names."""
+    """Lock these names for this thread; other threads and servers wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
         for key in sorted({digest(name)[:2] for name in names}):
@@ -311,18 +312,18 @@ def locked(folder: Path, *names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def exclusive(file: BinaryIO) -> Iterator[BinaryIO]:
-    """Hold an open file's lock; its closing gives it back."""
+    """Lock an open file; at the end close it, which releases the lock."""
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file
 
 
 class ConditionFailed(Exception):
-    """A condition of the caller does not hold; the message names it."""
+    """A condition of the caller is not met; the message names the condition."""
 
 
 def check_conditions(conditions: Conditions, stored: StoredObject | None) -> None:
-    """Raise ConditionFailed, or NoSuchObject for another revision."""
+    """Raise ConditionFailed if a condition is not met, NoSuchObject for another generation."""
     generation = stored.generation if stored else 0
     metageneration = stored.metageneration if stored else 0
     if conditions.revision not in (None, generation):
@@ -333,9 +334,9 @@ def check_conditions(conditions: Conditions, stored: StoredObject | None) -> Non
         "ifMetagenerationMatch": conditions.metageneration not in (None, metageneration),
         "ifMetagenerationNotMatch": conditions.metageneration_not == metageneration,
     }
-    if missed := [name for name, has in failed.items() if has]:
+    if failed_names := [name for name, has_failed in failed.items() if has_failed]:
         raise ConditionFailed(
             "At least one of the pre-conditions you specified did not hold: "
-            f"{', '.join(missed)}; the object's generation is {generation}, "
+            f"{', '.join(failed_names)}; the object's generation is {generation}, "
             f"its metageneration {metageneration}."
         )

@@ -1,4 +1,4 @@
-"""CRC32C and MD5 of streams, as the storage API writes them."""
+"""Computes CRC32C and MD5 of streams, in the text form of the storage API."""
 
 import base64
 import hashlib
@@ -13,28 +13,28 @@ PIECE_BYTES = 1 << 20
 
 
 class HashMismatch(Exception):
-    """The bytes do not have the caller's checksum; the message is for the caller."""
+    """The checksum of the bytes differs from the caller's; the message is for the caller."""
 
 
 class Hasher:
-    """Both checksums of what was fed, in one pass."""
+    """Computes both checksums of a stream in one pass."""
 
     def __init__(self) -> None:
         self._crc32c = 0
         self._md5 = hashlib.md5(usedforsecurity=False)
 
     def update(self, piece: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes of the stream."""
         self._crc32c = google_crc32c.extend(self._crc32c, piece)
         self._md5.update(piece)
 
     def checksums(self) -> Checksums:
-        """The checksums of everything that was fed."""
+        """Return the checksums of all bytes so far."""
         return Checksums(crc32c=_crc32c_text(self._crc32c), md5=_text(self._md5.digest()))
 
 
 def crc32c_of(file: BinaryIO) -> str:
-    """Return the CRC32C of a file that a program wrote without the API."""
+    """Return the CRC32C of the rest of an open file."""
     crc = 0
     for piece in pieces(file):
         crc = google_crc32c.extend(crc, piece)
@@ -42,7 +42,7 @@ def crc32c_of(file: BinaryIO) -> str:
 
 
 def checksums_of(file: BinaryIO) -> Checksums:
-    """Both checksums of the rest of an open file."""
+    """Return both checksums of the rest of an open file."""
     hasher = Hasher()
     for piece in pieces(file):
         hasher.update(piece)
@@ -50,20 +50,20 @@ def checksums_of(file: BinaryIO) -> Checksums:
 
 
 def pieces(file: BinaryIO) -> Iterator[bytes]:
-    """The rest of an open file in pieces that fit any memory."""
+    """Yield the rest of an open file in pieces of at most 1 MiB."""
     while piece := file.read(PIECE_BYTES):
         yield piece
 
 
 def check(claimed: Checksums, actual: Checksums) -> None:
-    """Raise HashMismatch where the caller claims another checksum than the bytes have."""
-    for kind, claim, real in (
+    """Raise HashMismatch if a checksum from the caller differs from that of the bytes."""
+    for kind, expected, computed in (
         ("CRC32C", claimed.crc32c, actual.crc32c),
         ("MD5", claimed.md5, actual.md5),
     ):
-        if claim and claim != real:
+        if expected and expected != computed:
             raise HashMismatch(
-                f"Provided {kind} {claim!r} doesn't match calculated {kind} {real!r}"
+                f"Provided {kind} {expected!r} doesn't match calculated {kind} {computed!r}"
             )
 
 

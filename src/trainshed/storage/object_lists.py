@@ -1,4 +1,4 @@
-"""Pages of a bucket's list: objects, and the prefixes that stand for folders."""
+"""Lists a bucket in pages: objects, and prefixes instead of the objects in folders."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ class BadPageToken(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListQuery:
-    """The range of a list by name: from ``start`` on and before ``end``."""
+    """The parameters of a list: names with ``prefix``, from ``start`` until before ``end``."""
 
     prefix: str = ""
     delimiter: str = ""
@@ -31,7 +31,7 @@ class ListQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPage:
-    """One page; ``next_token`` is empty on the last one.  Checksums only where they are known."""
+    """One page; ``next_token`` is empty on the last page.  Unknown checksums are empty."""
 
     items: tuple[StoredObject, ...]
     prefixes: tuple[str, ...]
@@ -39,17 +39,17 @@ class ObjectPage:
 
 
 def list_page(
-    objects: Objects, bucket: str, query: ListQuery, go_on: Callable[[], None] = lambda: None
+    objects: Objects, bucket: str, query: ListQuery, check_client: Callable[[], None] = lambda: None
 ) -> ObjectPage:
-    """One page of a bucket.  Raises BadPageToken.
+    """Return one page of a bucket's list.  Raises BadPageToken.
 
-    ``go_on`` is called for each name, and may raise if the client has disconnected.
+    Calls ``check_client`` for each name; it may raise if the client has disconnected.
     """
     items: list[StoredObject] = []
     prefixes: list[str] = []
     size = max(1, min(query.page_size, PAGE_MAX))
     last = ""
-    for name, is_prefix in _results(objects, bucket, query, go_on):
+    for name, is_prefix in _results(objects, bucket, query, check_client):
         if len(items) + len(prefixes) == size:
             return ObjectPage(items=tuple(items), prefixes=tuple(prefixes), next_token=last)
         if is_prefix:
@@ -61,23 +61,23 @@ def list_page(
 
 
 def _find_object(objects: Objects, bucket: str, name: str) -> StoredObject | None:
-    """Return an object unless it was removed, or the server may not read it."""
+    """Return an object; None if it was removed or the server may not read it."""
     with contextlib.suppress(PermissionError):
         return objects.listed(bucket, name)
     return None
 
 
 def _results(
-    objects: Objects, bucket: str, query: ListQuery, go_on: Callable[[], None]
+    objects: Objects, bucket: str, query: ListQuery, check_client: Callable[[], None]
 ) -> Iterator[tuple[str, bool]]:
-    """Names, and prefixes in place of the names that have the delimiter behind the prefix."""
+    """Yield (name, False) for objects, and (prefix, True) once for all objects in a folder."""
     start = max(query.start.encode(), _start_of(query.page_token))
     bounds = Bounds(
         prefix=query.prefix, start=start, end=query.end.encode(), folders=query.delimiter == "/"
     )
     last = None
     for name in objects.buckets.walk(bucket).names(bounds):
-        go_on()
+        check_client()
         head, delimiter, _ = name[len(query.prefix) :].partition(query.delimiter or "\0")
         group = f"{query.prefix}{head}{delimiter}"
         if not delimiter:
@@ -88,7 +88,7 @@ def _results(
 
 
 def _end_of_prefix(prefix: str) -> bytes:
-    """Return the first text that sorts after every name with the prefix."""
+    """Return the first bytes that sort after all names with the prefix."""
     raw = prefix.encode()
     return raw[:-1] + bytes([raw[-1] + 1])  # UTF-8 has no 0xFF
 

@@ -1,7 +1,7 @@
-"""The objects of all buckets: files in folders, the same for jobs and clients of the API.
+"""Reads and writes the objects of all buckets, which are files in folders.
 
 A file that a job has written is an object, and an object that the API has stored is a file.  All
-calls block; several threads and several servers may make them.
+calls block; several threads and several servers may call them.
 """
 
 import contextlib
@@ -23,21 +23,21 @@ from trainshed.storage.object_files import (
     check_name,
     is_object_name,
     locked,
-    none_means,
-    place,
-    room,
+    missing_is_no_object,
+    move_into,
+    object_folder,
 )
 from trainshed.storage.object_hashes import crc32c_of
 
 HASH_BYTES_MAX = 1 << 30
-"""The checksum of a larger file that a job wrote is left out: computing it takes too long."""
+"""The largest file of a job whose checksum is computed; a larger file would take too long."""
 
 Change = Callable[[Attributes], Attributes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewObject:
-    """A new object: its finished file, which is moved, and its metadata."""
+    """A new object: its metadata, and its finished file, which ``Objects.commit`` moves."""
 
     bucket: str
     name: str
@@ -55,13 +55,13 @@ class Objects:
 
     @property
     def buckets(self) -> BucketFolders:
-        """The buckets that the objects are in."""
+        """The folders of the buckets."""
         return BucketFolders(data_dir=self.data_dir)
 
     def get(
         self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
     ) -> StoredObject:
-        """Return an object; ``hashes`` computes the CRC32C of a file that a job wrote.
+        """Return an object; with ``hashes`` its CRC32C is computed if it is unknown.
 
         Raises NoSuchObject and ConditionFailed.
         """
@@ -73,11 +73,12 @@ class Objects:
     def open(
         self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
     ) -> tuple[StoredObject, BinaryIO | None]:
-        """Return an object and its open bytes, which later writes do not change.
+        """Return an object and its open file, which later writes do not change.
 
-        The second value is None for the placeholder of a folder, which has no bytes.
+        The file is None for the placeholder of a folder, which has no bytes.  Raises NoSuchObject
+        and ConditionFailed.
         """
-        stored, file = self._look(bucket, name)
+        stored, file = self._open(bucket, name)
         with contextlib.ExitStack() as on_error:
             if file:
                 on_error.enter_context(file)
@@ -87,17 +88,17 @@ class Objects:
             on_error.pop_all()
         return stored, file
 
-    def is_here(self, bucket: str) -> bool:
-        """Whether its bytes are on this machine's disk."""
+    def is_local(self, bucket: str) -> bool:
+        """Whether the objects of a bucket are on a disk of the server's machine."""
         del bucket
         return True
 
     def listed(self, bucket: str, name: str) -> StoredObject | None:
-        """Return an object of a listing; None if it was removed."""
+        """Return an object for a list; None if it was removed meanwhile."""
         return self.find(bucket, name)
 
     def find(self, bucket: str, name: str) -> StoredObject | None:
-        """Return an object without reading its bytes; None if there is none."""
+        """Return an object without reading its bytes; None if it does not exist."""
         with contextlib.suppress(NoSuchObject):
             return self.get(bucket, name, hashes=False)
         return None
@@ -105,7 +106,7 @@ class Objects:
     def commit(self, new: NewObject, conditions: Conditions = ALWAYS) -> StoredObject:
         """Store an object atomically.
 
-        Raises NameRefused, ConditionFailed, and OSError where the disk refuses.
+        Raises NameRefused, ConditionFailed, and OSError if the disk fails.
         """
         check_name(new.name)
         with self._locked(new.bucket, new.name):
@@ -117,7 +118,10 @@ class Objects:
     def patch(
         self, bucket: str, name: str, change: Change, conditions: Conditions = ALWAYS
     ) -> StoredObject:
-        """Change the metadata of an object; its bytes and its generation stay."""
+        """Change an object's metadata, not its bytes or generation.
+
+        Raises NoSuchObject and ConditionFailed.
+        """
         with self._locked(bucket, name):
             stored = self.get(bucket, name, conditions, hashes=False)
             note = replace(
@@ -130,19 +134,19 @@ class Objects:
         return self.get(bucket, name)
 
     def delete(self, bucket: str, name: str, conditions: Conditions = ALWAYS) -> None:
-        """Delete an object.  Raises NoSuchObject, ConditionFailed.
+        """Delete an object.  Raises NoSuchObject and ConditionFailed.
 
-        Folders stay, also empty ones: the job that made them may be going to write there.
+        Keeps empty folders, because the job that made a folder may still write to it.
         """
         with self._locked(bucket, name):
             self.get(bucket, name, conditions, hashes=False)
             with (
-                none_means(f"{bucket}/{name}"),
+                missing_is_no_object(f"{bucket}/{name}"),
                 self.buckets.opened(bucket) as folder,
                 folder.parent(name.rstrip("/")) as (above, leaf),
             ):
                 if name.endswith("/"):
-                    with contextlib.suppress(OSError):  # there is something in it
+                    with contextlib.suppress(OSError):  # the folder contains files
                         os.rmdir(leaf, dir_fd=above)
                 else:
                     os.unlink(leaf, dir_fd=above)
@@ -151,7 +155,10 @@ class Objects:
     def move(
         self, bucket: str, name: str, to: str, source: Conditions, target: Conditions
     ) -> StoredObject:
-        """Give a file another name at once; the conditions are on the old and the new name."""
+        """Rename an object within its bucket; ``source`` and ``target`` are the conditions.
+
+        Raises NameRefused, NoSuchObject and ConditionFailed.
+        """
         check_name(to)
         with self._locked(bucket, name, to):
             stored = self.get(bucket, name, source, hashes=False)
@@ -159,7 +166,7 @@ class Objects:
             check_conditions(target, before)
             if name.endswith("/") or to.endswith("/"):
                 raise NameRefused(
-                    f"cannot move {name!r} to {to!r}: a name that ends with / is that of a folder"
+                    f"cannot move {name!r} to {to!r}: names that end with / are folders"
                 )
             if name == to:
                 return stored
@@ -170,7 +177,7 @@ class Objects:
                 attributes=stored.attributes,
                 checksums=stored.checksums,
             )
-            with none_means(f"{bucket}/{name}"), self.buckets.opened(bucket) as folder:
+            with missing_is_no_object(f"{bucket}/{name}"), self.buckets.opened(bucket) as folder:
                 moved = self._commit(new, before, folder, name)
             self.buckets.notes(bucket).drop(name)
         return moved
@@ -179,33 +186,38 @@ class Objects:
         self, new: NewObject, before: StoredObject | None, source: Beneath, file: str
     ) -> StoredObject:
         if new.name.endswith("/") and source.stat(file).st_size:
-            raise NameRefused(f"Invalid object name {new.name!r}: a folder here has no bytes")
+            raise NameRefused(
+                f"Invalid object name {new.name!r}: a name that ends with / must have no content"
+            )
         mtime_ns = max(self.clock_ns(), (before.generation + 1) * 1000 if before else 0)
         walk = self.buckets.walk(new.bucket)
-        with self.buckets.opened(new.bucket) as bucket, room(walk, bucket, new.name) as end:
+        with (
+            self.buckets.opened(new.bucket) as bucket,
+            object_folder(walk, bucket, new.name) as target,
+        ):
             if new.name.endswith("/"):
-                mark = replace(fingerprint(source.stat(file)), mtime_ns=mtime_ns)
+                file_fingerprint = replace(fingerprint(source.stat(file)), mtime_ns=mtime_ns)
             else:
-                mark = fingerprint(place(source, file, end, mtime_ns))
+                file_fingerprint = fingerprint(move_into(source, file, target, mtime_ns))
         note = ObjectMetadata(
             name=new.name,
-            fingerprint=mark,
-            created_ns=mark.mtime_ns,
-            updated_ns=mark.mtime_ns,
+            fingerprint=file_fingerprint,
+            created_ns=file_fingerprint.mtime_ns,
+            updated_ns=file_fingerprint.mtime_ns,
             attributes=new.attributes,
             checksums=new.checksums,
         )
         self.buckets.notes(new.bucket).write(note)
         return stored_object(new.bucket, note)
 
-    def _look(self, bucket: str, name: str) -> tuple[StoredObject, BinaryIO | None]:
+    def _open(self, bucket: str, name: str) -> tuple[StoredObject, BinaryIO | None]:
         notes = self.buckets.notes(bucket)
-        with none_means(f"{bucket}/{name}"), self.buckets.opened(bucket) as folder:
+        with missing_is_no_object(f"{bucket}/{name}"), self.buckets.opened(bucket) as folder:
             if not is_object_name(name):
                 raise NoSuchObject(f"No such object: {bucket}/{name}")
             if not name.endswith("/"):
                 file = folder.read(name)
-                return stored_object(bucket, notes.of_file(name, _mark(file))), file
+                return stored_object(bucket, notes.of_file(name, _fingerprint_of(file))), file
             with folder.folder(name.rstrip("/")):
                 note = notes.read(name)
         if note is None:
@@ -213,32 +225,32 @@ class Objects:
         return stored_object(bucket, note), None
 
     def _with_hash(self, stored: StoredObject, file: BinaryIO) -> StoredObject:
-        """Compute and store the checksum of a file that a job wrote."""
-        mark = _mark(file)
+        """Return an object with its checksum, which is computed and stored."""
+        file_fingerprint = _fingerprint_of(file)
         checksums = Checksums(crc32c=crc32c_of(file))
         file.seek(0)
-        if _mark(file) != mark:
-            return stored  # it is being written, so a checksum would be wrong
+        if _fingerprint_of(file) != file_fingerprint:
+            return stored  # a program is writing the file, so the checksum would be wrong
         with self._locked(stored.bucket, stored.name), contextlib.suppress(NoSuchObject, OSError):
             note = self._note(stored)
-            if note.fingerprint == mark and not note.checksums.crc32c:
+            if note.fingerprint == file_fingerprint and not note.checksums.crc32c:
                 self.buckets.notes(stored.bucket).write(replace(note, checksums=checksums))
         return replace(stored, checksums=checksums)
 
     def _note(self, stored: StoredObject) -> ObjectMetadata:
-        """Return the note of the present file.  The caller holds the lock of the object."""
+        """Return the note of an object's current file.  The caller holds the object's lock."""
         notes = self.buckets.notes(stored.bucket)
         placeholder = notes.read(stored.name) if stored.name.endswith("/") else None
         if placeholder is not None:
             return placeholder
-        with none_means(stored.name), self.buckets.opened(stored.bucket) as bucket:
+        with missing_is_no_object(stored.name), self.buckets.opened(stored.bucket) as bucket:
             return notes.of_file(stored.name, fingerprint(bucket.stat(stored.name.rstrip("/"))))
 
     def _locked(self, bucket: str, *names: str) -> contextlib.AbstractContextManager[None]:
         return locked(self.data_dir / "objects" / ".locks", *(f"{bucket}/{n}" for n in names))
 
 
-def _mark(file: BinaryIO) -> Fingerprint:
+def _fingerprint_of(file: BinaryIO) -> Fingerprint:
     return fingerprint(os.fstat(file.fileno()))
 
 

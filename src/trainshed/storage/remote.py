@@ -1,8 +1,8 @@
-"""A bucket in another store: at Google, in S3, on a share, by fsspec.
+"""Accesses buckets in other stores by fsspec: at Google, in S3, on a network share.
 
-The credentials are the administrator's and stay in the server.  Programs use it as an ordinary
-bucket of their project; every request goes to the store, and nothing is cached.  A failed request
-is an error, never an empty result.
+The server has the credentials of the administrator; programs do not get them.  Programs use such a
+bucket as any other bucket of their project.  Every request goes to the store, and only listings are
+cached for some seconds.  A failed request is an error, never an empty result.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ from trainshed.storage.buckets import RemoteBucket
 from trainshed.storage.folder_files import FolderFiles, UserOf
 from trainshed.storage.object_files import NoSuchObject, is_object_name
 
-#: The timeout of a call in seconds, and the bytes that extend it by a second.
+#: The timeout of a call in seconds; each further 1 MiB of a call adds a second.
 ANSWER_S: Final = 10.0
 _BYTES_PER_S: Final = 1 << 20
-#: Concurrent calls of one bucket, and the seconds that further calls wait.
+#: The largest number of concurrent calls of one bucket, and the seconds that further calls wait.
 _CALLS_MAX: Final = 16
-_TURN_S: Final = 5.0
-#: Seconds without calls after a timeout: clients retry, and each would wait for the timeout.
+_SLOT_S: Final = 5.0
+#: Seconds without calls after a timeout: clients retry, and each retry would wait for a timeout.
 _AWAY_S: Final = 5.0
-#: Bytes of one request of a program that reads a whole object.
+#: Bytes per request when a program reads a whole object.
 _BLOCK_BYTES: Final = 4 << 20
-#: Seconds for which an object of a listing is remembered for the same listing.
+#: Seconds for which the objects of a listing are cached, and their largest number.
 _LISTED_S: Final = 10.0
 _LISTED_MAX: Final = 10_000
 _MICROSECONDS: Final = 1_000_000
@@ -46,7 +46,7 @@ _GOOGLES_ENDPOINT: Final = "https://storage.googleapis.com"
 
 
 class RemoteFailed(Exception):
-    """The store behind a bucket does not answer; the message names the bucket."""
+    """The store behind a bucket does not respond; the message names the bucket."""
 
 
 class RemoteRefused(Exception):
@@ -57,11 +57,14 @@ class Remote:
     """One bucket in another store.  Thread-safe; calls block."""
 
     def __init__(self, name: str, bucket: RemoteBucket, user_of: UserOf) -> None:
-        """Make no request.  Raises UsageFault if no package supports the URI's scheme."""
+        """Open the file system, without a request.  Raises UsageFault for an unsupported scheme.
+
+        ``user_of`` returns the user that accesses a bucket in a folder (``folder_files``).
+        """
         self._name = name
         self._files, self._root = _open_filesystem(name, bucket, user_of)
         self._is_google = bucket.uri.partition("://")[0] in _GOOGLE
-        self._turns = BoundedSemaphore(_CALLS_MAX)
+        self._slots = BoundedSemaphore(_CALLS_MAX)
         self._away = (0.0, "")
         self._listed = BoundedDict[str, tuple[float, StoredObject]](_LISTED_MAX)
         self.since = datetime.now(UTC)
@@ -69,14 +72,14 @@ class Remote:
     def look(self, name: str) -> StoredObject:
         """Return an object.  Raises NoSuchObject, RemoteFailed, RemoteRefused."""
         if is_object_name(name):
-            with self._none_means(name):
+            with self._missing_is_no_object(name):
                 info = self._call("info", self._path(name))
             if info["type"] != "directory":
                 return self._object(name, info)
         raise NoSuchObject(f"No such object: {self._name}/{name}")
 
     def listed(self, name: str) -> StoredObject | None:
-        """Return an object that a recent listing had; None if no listing had it."""
+        """Return an object of a recent listing; None if no recent listing contained it."""
         at, stored = self._listed.get(name, (0.0, None))
         return stored if time.monotonic() - at < _LISTED_S else None
 
@@ -84,7 +87,7 @@ class Remote:
         """Return a file object that requests the bytes of an object as they are read."""
 
         def read(start: int, end: int) -> bytes:
-            with self._none_means(name):
+            with self._missing_is_no_object(name):
                 return bytes(
                     self._call("cat_file", self._path(name), start=start, end=end, size=end - start)
                 )
@@ -92,7 +95,7 @@ class Remote:
         return cast("BinaryIO", io.BufferedReader(_Bytes(read, size), _BLOCK_BYTES))
 
     def put(self, name: str, file: Path, attributes: Attributes) -> StoredObject:
-        """Store a file's bytes."""
+        """Store a local file as an object."""
         size = file.stat().st_size
         options = {"content_type": attributes.content_type} if self._is_google else {}
         options = {key: text for key, text in options.items() if text}
@@ -100,29 +103,32 @@ class Remote:
         return replace(self.look(name), attributes=attributes)
 
     def delete(self, name: str) -> None:
-        with self._none_means(name):
+        with self._missing_is_no_object(name):
             self._call("rm_file", self._path(name))
 
     def move(self, name: str, to: str) -> StoredObject:
-        """Copy an object to another name, and delete the old one."""
-        with self._none_means(name):
+        """Copy an object to another name, and delete the old object."""
+        with self._missing_is_no_object(name):
             self._call("cp_file", self._path(name), self._path(to))
         self.delete(name)
         return self.look(to)
 
     def entries(self, folder: str) -> list[str]:
-        """Return the names in a folder (``a/b/``; empty: the bucket), folders with a slash."""
+        """Return the sorted names in a folder (``a/b/``; empty for the bucket).
+
+        Names of folders end with a slash.
+        """
         if folder and not is_object_name(folder):
             return []
         try:
-            with self._none_means(folder):
+            with self._missing_is_no_object(folder):
                 infos = self._call("ls", self._path(folder), detail=True)
         except NoSuchObject:
             return []
         return sorted(filter(None, (self._entry(folder, info) for info in infos)), key=str.encode)
 
     def _entry(self, folder: str, info: Mapping[str, Any]) -> str:
-        """Return the name of an entry; empty if it is no object, such as a folder's placeholder."""
+        """Return the name of an entry; empty for an entry that is no object or folder."""
         path, is_folder = str(info["name"]).rstrip("/"), info["type"] == "directory"
         name = f"{folder}{path.rpartition('/')[2]}{'/' if is_folder else ''}"
         if path == self._path(folder) or not is_object_name(name):
@@ -134,35 +140,38 @@ class Remote:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
 
-    def _call(self, what: str, *arguments: Any, size: int = 0, **named: Any) -> Any:
-        """Raises FileNotFoundError, RemoteFailed, RemoteRefused."""
+    def _call(self, method: str, *arguments: Any, size: int = 0, **named: Any) -> Any:
+        """Call a method of the file system; ``size`` is the bytes it transfers.
+
+        Raises FileNotFoundError, RemoteFailed, RemoteRefused.
+        """
         if self._files.async_impl:
             named["timeout"] = ANSWER_S + size / _BYTES_PER_S
-        until, why = self._away
+        until, reason = self._away
         if time.monotonic() < until:
-            raise RemoteFailed(why)
-        if not self._turns.acquire(timeout=_TURN_S):
-            raise RemoteFailed(self._sentence("has too many calls under way; try again later"))
+            raise RemoteFailed(reason)
+        if not self._slots.acquire(timeout=_SLOT_S):
+            raise RemoteFailed(self._sentence("has too many concurrent calls; try again later"))
         try:
-            return getattr(self._files, what)(*arguments, **named)
+            return getattr(self._files, method)(*arguments, **named)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(str(error)) from None
         except Exception as error:
-            why = f"{type(error).__name__}: {str(error)[:300]}"
+            reason = f"{type(error).__name__}: {str(error)[:300]}"
             if _is_refusal(error):
-                raise RemoteRefused(self._sentence(f"refused the call: {why}")) from error
-            sentence = self._sentence(f"does not answer: {why}")
+                raise RemoteRefused(self._sentence(f"refused the call: {reason}")) from error
+            sentence = self._sentence(f"does not answer: {reason}")
             if isinstance(error, (TimeoutError, ConnectionError)) and not size:
                 self._away = (time.monotonic() + _AWAY_S, sentence)
             raise RemoteFailed(sentence) from error
         finally:
-            self._turns.release()
+            self._slots.release()
 
-    def _sentence(self, what: str) -> str:
-        return f"The store behind the bucket {self._name} ([buckets] of the server) {what}"
+    def _sentence(self, predicate: str) -> str:
+        return f"The store behind the bucket {self._name} ([buckets] of the server) {predicate}"
 
     @contextmanager
-    def _none_means(self, name: str) -> Iterator[None]:
+    def _missing_is_no_object(self, name: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError:
@@ -186,12 +195,12 @@ class Remote:
 
 
 class _Bytes(io.RawIOBase):
-    """A file that reads pieces by a function."""
+    """A file whose bytes a function returns."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         self._read = read
         self._size = size
-        self._at = 0
+        self._offset = 0
 
     def readable(self) -> bool:
         return True
@@ -200,20 +209,20 @@ class _Bytes(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size}[whence]
+        self._offset = start + offset
+        return self._offset
 
     def tell(self) -> int:
-        return self._at
+        return self._offset
 
     def readinto(self, buffer: Any) -> int:
-        end = min(self._at + len(buffer), self._size)
-        piece = self._read(self._at, end) if end > self._at else b""
-        if len(piece) < end - self._at:
+        end = min(self._offset + len(buffer), self._size)
+        piece = self._read(self._offset, end) if end > self._offset else b""
+        if len(piece) < end - self._offset:
             raise RemoteFailed("An object became shorter while it was read; read it again")
         buffer[: len(piece)] = piece
-        self._at += len(piece)
+        self._offset += len(piece)
         return len(piece)
 
 
@@ -222,28 +231,28 @@ def remotes_of(
 ) -> dict[str, Remote]:
     """Make the remote buckets of the settings.  Raises UsageFault.
 
-    ``user_of`` returns the user id with which the server opens files of a bucket that is a folder
-    of this machine: the user of its project; None: the user of the server.
+    For a bucket in a folder of the server's machine, ``user_of`` returns the id of the user that
+    accesses its files: the user of the bucket's project, or None for the user of the server.
     """
     return {name: Remote(name, bucket, partial(user_of, name)) for name, bucket in buckets.items()}
 
 
 def _open_filesystem(name: str, bucket: RemoteBucket, user_of: UserOf) -> tuple[Any, str]:
-    """The file system and the path in it.  Raises UsageFault."""
+    """Return the file system of a URI and the path in it.  Raises UsageFault."""
     scheme, _, path = bucket.uri.partition("://")
     if scheme in _LOCAL:
         return _folder(name, path, bucket, user_of), ""
     options = {"skip_instance_cache": True, "use_listings_cache": False, **bucket.options}
-    if scheme in _GOOGLE:  # whatever the server's environment says: it may name the server itself
+    if scheme in _GOOGLE:  # the environment may name this server as the endpoint
         options.setdefault("endpoint_url", _GOOGLES_ENDPOINT)
     try:
-        from fsspec.core import url_to_fs  # noqa: PLC0415 - of the extra remote
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - installed with the extra remote
 
         files, root = url_to_fs(bucket.uri, **options)
     except (ImportError, ValueError) as error:
         raise UsageFault(
-            f"buckets.{name}: {bucket.uri} cannot be reached: {error}; fsspec comes "
-            f"with {install_command('remote')}; gs:// needs gcsfs besides, and s3:// s3fs"
+            f"buckets.{name}: cannot open {bucket.uri}: {error}; install fsspec "
+            f"with {install_command('remote')}; gs:// also needs gcsfs, and s3:// needs s3fs"
         ) from error
     return files, str(root).rstrip("/")
 
@@ -267,7 +276,7 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def _time(
-    info: Mapping[str, Any], names: tuple[str, ...], otherwise: datetime | None = None
+    info: Mapping[str, Any], names: tuple[str, ...], default: datetime | None = None
 ) -> datetime:
     for name in names:
         value = info.get(name)
@@ -277,11 +286,14 @@ def _time(
             return datetime.fromtimestamp(value, UTC)
         if isinstance(value, str):
             return datetime.fromisoformat(value)
-    return otherwise or datetime.fromtimestamp(0, UTC)
+    return default or datetime.fromtimestamp(0, UTC)
 
 
 def _generation(info: Mapping[str, Any], updated: datetime) -> int:
-    """Return Google's generation; else the time, with a hash of the ETag within the second."""
+    """Return Google's generation; for other stores the time in microseconds.
+
+    If the time has whole seconds only, a hash of the ETag replaces the microseconds.
+    """
     if str(info.get("generation", "")).isdecimal():
         return int(info["generation"])
     micros = int(updated.timestamp()) * _MICROSECONDS

@@ -1,7 +1,7 @@
-"""Objects of local buckets and of buckets in other stores, with one interface.
+"""Reads and writes objects of local buckets and of buckets in other stores.
 
-Writes of one name wait for each other, as in folders; writes of other programs to the other store
-are not prevented.
+The server's writes of one name wait for each other, as in folders.  Other programs may write to the
+other store at the same time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ class BucketsWithRemotes(BucketFolders):
     remotes: Mapping[str, Remote]
 
     def walk(self, bucket: str) -> Walk:
-        """The names in a bucket."""
+        """Return the walk over the names of a bucket's objects."""
         if remote := self.remotes.get(bucket):
             notes = self.notes(bucket)
             return RemoteWalk(
@@ -65,25 +65,25 @@ class BucketsWithRemotes(BucketFolders):
         return bucket in self.remotes or BucketFolders.has(self, bucket)
 
     def names(self) -> Sequence[str]:
-        """All buckets, in order."""
+        """Return the names of all buckets, sorted."""
         return sorted({*self.remotes, *BucketFolders.names(self)})
 
     def since(self, bucket: str) -> datetime:
-        """Return when it was made, or since when the server uses it."""
+        """Return the start of this server for a remote bucket, else as the base class does."""
         if remote := self.remotes.get(bucket):
             return remote.since
         return BucketFolders.since(self, bucket)
 
     def make(self, bucket: str) -> None:
-        """Make a bucket's folder; it may be there already."""
+        """Make the folder of a local bucket if it does not exist."""
         if bucket not in self.remotes:
             BucketFolders.make(self, bucket)
 
     def drop(self, bucket: str) -> None:
         """Delete a bucket without objects.  Raises BucketNotEmpty."""
         if bucket in self.remotes:
-            message = f"The bucket {bucket} is kept elsewhere ([buckets] of the server)"
-            raise BucketNotEmpty(f"{message}: an administrator removes it there.")
+            message = f"The bucket {bucket} is in another store ([buckets] of the server)"
+            raise BucketNotEmpty(f"{message}: an administrator must delete it in that store.")
         BucketFolders.drop(self, bucket)
 
 
@@ -95,22 +95,22 @@ class ObjectsWithRemotes(Objects):
 
     @property
     def buckets(self) -> BucketFolders:
-        """The buckets that the objects are in."""
+        """The local and remote buckets."""
         return BucketsWithRemotes(data_dir=self.data_dir, remotes=self.remotes)
 
-    def is_here(self, bucket: str) -> bool:
-        """Whether its bytes are on this machine's disk."""
+    def is_local(self, bucket: str) -> bool:
+        """Whether the objects of a bucket are on a disk of the server's machine."""
         return bucket not in self.remotes
 
     def listed(self, bucket: str, name: str) -> StoredObject | None:
-        """Return an object that the present listing has reached."""
+        """Return an object for a list, from a recent listing if possible; None if removed."""
         remote = self.remotes.get(bucket)
         return (remote and remote.listed(name)) or self.find(bucket, name)
 
     def open(
         self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
     ) -> tuple[StoredObject, BinaryIO | None]:
-        """An object and its bytes."""
+        """Return an object and its open file; the file is None for a folder's placeholder."""
         remote = self.remotes.get(bucket)
         if remote is None:
             return Objects.open(self, bucket, name, conditions, hashes=hashes)
@@ -119,7 +119,7 @@ class ObjectsWithRemotes(Objects):
         return stored, None if name.endswith("/") else remote.file(name, stored.size)
 
     def _placeholder(self, bucket: str, name: str) -> StoredObject:
-        """Store a folder's placeholder as a note, because other stores have no folders."""
+        """Return a folder's placeholder, which is a local note: other stores have no folders."""
         note = self.buckets.notes(bucket).read(name)
         if note is None:
             raise NoSuchObject(f"No such object: {bucket}/{name}")
@@ -127,7 +127,9 @@ class ObjectsWithRemotes(Objects):
 
     def _commit_placeholder(self, new: NewObject) -> StoredObject:
         if new.file.stat().st_size:
-            raise NameRefused(f"Invalid object name {new.name!r}: a folder here has no bytes")
+            raise NameRefused(
+                f"Invalid object name {new.name!r}: a name that ends with / must have no content"
+            )
         now_ns = self.clock_ns()
         note = ObjectMetadata(
             name=new.name,
@@ -141,7 +143,7 @@ class ObjectsWithRemotes(Objects):
         return stored_object(new.bucket, note)
 
     def commit(self, new: NewObject, conditions: Conditions = ALWAYS) -> StoredObject:
-        """Store an object: in the remote bucket if it is one, else as ``Objects`` does."""
+        """Store an object in a remote bucket, or as ``Objects`` does in a local one."""
         remote = self.remotes.get(new.bucket)
         if remote is None:
             return Objects.commit(self, new, conditions)
@@ -158,10 +160,10 @@ class ObjectsWithRemotes(Objects):
     def patch(
         self, bucket: str, name: str, change: Change, conditions: Conditions = ALWAYS
     ) -> StoredObject:
-        """Change the metadata of an object."""
+        """Change the metadata of an object.  Raises RemoteRefused for a remote bucket."""
         if bucket in self.remotes:
-            message = f"The bucket {bucket} is kept elsewhere ([buckets] of the server)"
-            raise RemoteRefused(f"{message}: what is said about its objects is not changed here")
+            message = f"The bucket {bucket} is in another store ([buckets] of the server)"
+            raise RemoteRefused(f"{message}: the metadata of its objects cannot be changed")
         return Objects.patch(self, bucket, name, change, conditions)
 
     def delete(self, bucket: str, name: str, conditions: Conditions = ALWAYS) -> None:
@@ -179,7 +181,7 @@ class ObjectsWithRemotes(Objects):
     def move(
         self, bucket: str, name: str, to: str, source: Conditions, target: Conditions
     ) -> StoredObject:
-        """Give an object another name."""
+        """Rename an object within its bucket."""
         remote = self.remotes.get(bucket)
         if remote is None:
             return Objects.move(self, bucket, name, to, source, target)
@@ -187,7 +189,7 @@ class ObjectsWithRemotes(Objects):
         with self._locked(bucket, name, to):
             if name.endswith("/") or to.endswith("/"):
                 raise NameRefused(
-                    f"cannot move {name!r} to {to!r}: a name that ends with / is that of a folder"
+                    f"cannot move {name!r} to {to!r}: names that end with / are folders"
                 )
             stored = self.get(bucket, name, source, hashes=False)
             check_conditions(target, self.find(bucket, to))

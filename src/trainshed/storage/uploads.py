@@ -1,7 +1,7 @@
-"""Resumable uploads: sessions on the disk, which any server can continue.
+"""Stores resumable uploads as sessions on the disk, which any server can continue.
 
-A session is a folder with the target and the bytes so far; the file's length is their number.  Its
-id is a secret: a caller with the id may continue.
+A session is a folder with the target and a file of the bytes received so far.  The session's id is
+a secret: any caller that has the id may continue the upload.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from trainshed.storage.objects import NewObject, Objects
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The object to write, its metadata and the conditions."""
+    """The object to write, its metadata, and the conditions on the object it replaces."""
 
     bucket: str
     name: str
@@ -37,7 +37,7 @@ class Target:
 
 @contextlib.contextmanager
 def part(data_dir: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """Yield a new file for the bytes of an object; it is removed at the end if it still exists."""
+    """Yield the path and the open file for new bytes; remove the file unless it was moved."""
     folder = data_dir / "uploads" / "parts"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / secrets.token_hex(16)
@@ -51,7 +51,7 @@ def part(data_dir: Path) -> Iterator[tuple[Path, BinaryIO]]:
 def copy(
     objects: Objects, source: StoredObject, file: BinaryIO | None, target: Target
 ) -> StoredObject:
-    """Copy an open object, and close it."""
+    """Copy an open object to ``target``, and close its file; None is a folder's placeholder."""
     with part(objects.data_dir) as (path, out), file or contextlib.nullcontext():
         if file:
             shutil.copyfileobj(file, out, PIECE_BYTES)
@@ -62,7 +62,7 @@ def copy(
 def compose(
     objects: Objects, bucket: str, sources: Sequence[tuple[str, Conditions]], target: Target
 ) -> StoredObject:
-    """Concatenate objects of a bucket.  Raises NoSuchObject, ConditionFailed."""
+    """Concatenate objects of a bucket to ``target``.  Raises NoSuchObject, ConditionFailed."""
     with part(objects.data_dir) as (path, out):
         hasher = Hasher()
         for name, conditions in sources:
@@ -86,17 +86,17 @@ def _new(path: Path, target: Target, checksums: Checksums) -> NewObject:
 
 
 SESSION_AGE_S_MAX = 7 * 24 * 3600.0
-"""Cloud Storage keeps a session for a week."""
+"""The age in seconds at which an idle session is removed: a week, as in Cloud Storage."""
 PART_AGE_S_MAX = 24 * 3600.0
-"""No single request takes a day: older parts are a killed server's; nobody asks for longer what
-became of a finished session."""
+"""The age in seconds at which parts of killed servers and finished sessions are removed."""
 SWEEP_EVERY_S = 3600.0
+"""The shortest time between two removals of old sessions, in seconds."""
 
 _ID = re.compile(r"[\w-]{43}", re.ASCII)
 
 
 class NoSuchUpload(Exception):
-    """The session is unknown, over, or too old."""
+    """The upload session is unknown, finished or too old."""
 
 
 class ConcurrentWrite(Exception):
@@ -105,7 +105,7 @@ class ConcurrentWrite(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadSession(Target):
-    """The target of the bytes.  ``total`` None: the size is unknown."""
+    """A session's target and state; ``total`` is the size in bytes, None if unknown."""
 
     checksums: Checksums = field(default_factory=Checksums)
     total: int | None = None
@@ -113,17 +113,17 @@ class UploadSession(Target):
 
 
 class Uploads:
-    """All sessions of one data directory."""
+    """The upload sessions of one data directory."""
 
     def __init__(self, objects: Objects, clock: Callable[[], float] = time.time) -> None:
-        """``clock`` counts seconds, for the age of sessions."""
+        """``clock`` returns seconds since 1970, for the age of sessions."""
         self.objects = objects
         self._root = objects.data_dir / "uploads"
         self._clock = clock
         self._swept = float("-inf")
 
     def begin(self, session: UploadSession) -> str:
-        """Open a session; its id.  Raises NameRefused."""
+        """Start a session and return its id.  Raises NameRefused."""
         check_name(session.name)
         self.sweep()
         upload = secrets.token_urlsafe(32)
@@ -145,22 +145,28 @@ class Uploads:
             raise NoSuchUpload("The upload session is damaged; start it again") from None
 
     def received(self, upload: str) -> int:
-        """How many bytes are there for good.  Raises NoSuchUpload."""
+        """Flush a session to the disk; return its number of bytes.  Raises NoSuchUpload."""
         with self._lock_session(upload) as folder, (folder / "data").open("rb") as data:
             os.fsync(data.fileno())
             return os.fstat(data.fileno()).st_size
 
     def write(self, upload: str, offset: int, piece: bytes) -> None:
-        """Add bytes behind the first ``offset``.  Raises ConcurrentWrite, NoSuchUpload."""
+        """Append bytes to a session that has ``offset`` bytes.
+
+        Raises ConcurrentWrite if it has another number of bytes; NoSuchUpload.
+        """
         with self._lock_session(upload) as folder, (folder / "data").open("ab") as data:
             if data.tell() != offset:
-                raise ConcurrentWrite("another request has continued this upload")
+                raise ConcurrentWrite(
+                    "another request has written to this upload; query its size and continue"
+                )
             data.write(piece)
 
     def finish(self, upload: str, claimed: Checksums) -> StoredObject:
-        """Turn the bytes into the object; a repeated call returns it again.
+        """Store the bytes of a session as its object; a repeated call returns the object again.
 
-        Raises HashMismatch (and the bytes are gone), ConditionFailed, NameRefused, NoSuchUpload.
+        Raises HashMismatch, and removes the session then; ConditionFailed, NameRefused,
+        NoSuchUpload.
         """
         with self._lock_session(upload) as folder:
             session = self.session(upload)
@@ -171,18 +177,18 @@ class Uploads:
         return self.objects.get(session.bucket, session.name)
 
     def cancel(self, upload: str) -> None:
-        """End a session; its bytes are gone.  Raises NoSuchUpload."""
+        """Remove a session and its bytes.  Raises NoSuchUpload."""
         with self._lock_session(upload) as folder:
             shutil.rmtree(folder)
 
     def unfinished(self) -> Iterator[tuple[str, int]]:
-        """(bucket, bytes so far) of every session."""
+        """Yield (bucket, number of received bytes) of all sessions."""
         for folder in _entries(self._root / "sessions"):
             with contextlib.suppress(NoSuchUpload, OSError, ValueError):
                 yield self.session(folder.name).bucket, (folder / "data").stat().st_size
 
     def sweep(self) -> None:
-        """Remove sessions that were idle for a week; runs at most once an hour."""
+        """Remove old sessions and parts; does nothing within an hour of the last removal."""
         now = self._clock()
         if now - self._swept < SWEEP_EVERY_S:
             return
@@ -214,7 +220,7 @@ class Uploads:
 
     @contextlib.contextmanager
     def _lock_session(self, upload: str) -> Iterator[Path]:
-        """The folder of a session, while no other request touches it."""
+        """Lock a session against other requests, and yield its folder.  Raises NoSuchUpload."""
         folder = self._folder(upload)
         try:
             lock = (folder / "lock").open("rb")
@@ -222,14 +228,14 @@ class Uploads:
             raise NoSuchUpload("The upload session is unknown or too old; start it again") from None
         with exclusive(lock):
             if not (folder / "session.json").is_file():
-                raise NoSuchUpload("The upload session is over; start it again")
+                raise NoSuchUpload("The upload session is finished; start a new one")
             yield folder
 
 
 def _write(folder: Path, session: UploadSession) -> None:
-    half = folder / "session.half"
-    half.write_text(json.dumps(encode(session)), encoding="ascii")
-    half.replace(folder / "session.json")
+    draft = folder / "session.half"
+    draft.write_text(json.dumps(encode(session)), encoding="ascii")
+    draft.replace(folder / "session.json")
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -237,7 +243,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _newest(path: Path) -> float:
-    """When something was last written to a file, or to a session's folder; now if it went away."""
+    """Return the time of the last write to a file or session; infinity if it was removed."""
     paths = [path, path / "data"] if path.is_dir() else [path]
     with contextlib.suppress(FileNotFoundError):
         return max(file.stat().st_mtime for file in paths if file.exists())

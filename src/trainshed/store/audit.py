@@ -176,7 +176,7 @@ def _read_file_snapshot(url: URL, read: Callable[[Connection], T]) -> T:
         result = _read(_reader(path, at_rest=at_rest), url, read)
         if not at_rest or (_stamp(path) == before and not _log_of(path).exists()):
             return result
-    raise StoreFault(f"{place_of(url)} changed during fetch read; try again later")
+    raise StoreFault(f"{place_of(url)} changed during every read; try again later")
 
 
 def _reader(path: Path, *, at_rest: bool) -> Engine:
