@@ -64,7 +64,7 @@ REFUSED = {
     ),
     "no values": (
         study(parameters=(X, {"parameterId": "units"})), (),
-        P.format(1), "a parameter needs its values",
+        P.format(1), "a parameter must have values",
     ),
     "early stopping by two metrics": (
         study(

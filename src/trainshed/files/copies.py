@@ -1,8 +1,8 @@
-"""Copies trees that programs may change meanwhile, and reports what was and was not copied.
+"""Copies folder trees that programs may change meanwhile, and reports what was not copied.
 
-Both trees are opened by descriptors only, so that no link leads out of either.  A link is copied as
-a link; sockets, pipes and devices are left out.  A file that grows is copied with its size at
-opening; one that is removed is left out.  Holes of files stay holes.
+Both trees are opened by descriptors only, so that no link leads out of them.  A link is copied as a
+link; sockets, pipes and devices are left out.  A file that grows is copied with its size at the
+opening; a file that is removed is left out.  Holes of sparse files stay holes.
 """
 
 import errno
@@ -19,20 +19,20 @@ from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 _PIECE_BYTES: Final = 1 << 20
 #: The size of blocks in which holes are found: the block size of most file systems.
 _BLOCK_BYTES: Final = 4096
-#: The unit of ``st_blocks``.
+#: The unit of ``st_blocks``, in bytes.
 _DISK_BLOCK_BYTES: Final = 512
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
-#: The error of opening a socket.
+#: The errors of opening a missing file, another kind of file, or a socket.
 _NO_FILE: Final = (*NOT_A_FILE, errno.ENXIO)
 #: The mode bits with which a file runs as its owner or group.
 _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
-#: Before the digest of a file with holes: its zeros are no part of the digest.
+#: The prefix of the digest of a file with holes, which leaves out blocks of zeros.
 _SPARSE: Final = "sparse-sha256:"
 
 
 class Copied(NamedTuple):
-    """A file of a copy: its name below the root, its size, and its digest (``measure_file``)."""
+    """A copied file: its path below the root, its size in bytes, its digest (``measure_file``)."""
 
     name: str
     size: int
@@ -40,7 +40,7 @@ class Copied(NamedTuple):
 
 
 class Remark(Enum):
-    """A kind of file that the copy of a tree lacks, in the plural, for a count."""
+    """A kind of difference between a tree and its copy; the value is a text for a count."""
 
     SPECIAL = "pipes, sockets and devices that were left out"
     TOO_DEEP = "files and folders that were left out because their paths are too long"
@@ -54,7 +54,7 @@ class Remark(Enum):
 
 
 class Remarks(dict[Remark, tuple[int, str]]):
-    """The count of each remark, and the first name that it applies to."""
+    """The count of each remark, and the first file that it concerns."""
 
     def add(self, remark: Remark, name: str) -> None:
         count, first = self.get(remark, (0, name))
@@ -75,25 +75,25 @@ def copy_tree(
     remarks: Remarks | None = None,
     is_of_jobs: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[Copied]:
-    """Copy the wanted files, selected by their names below the root; existing files stay.
+    """Copy the files that ``is_wanted`` selects by their paths below the root; keep existing files.
 
     The copy has the same modes, times and, for root, owners, but no set-uid bits of files.
-    ``remarks`` counts other files that are not copied.  Raises OSError, also for unreadable files,
-    but not for names that ``is_of_jobs`` accepts: a job must not prevent a backup by the mode of a
-    file.
+    ``remarks`` counts wanted files that are not copied as they are.  Raises OSError, also for
+    unreadable files, but not for paths that ``is_of_jobs`` accepts: a job must not prevent a backup
+    by the mode of a file.
     """
     target.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
-    with Beneath(source) as there, Beneath(target) as here:
-        yield from _Copy(there, here, Remarks() if remarks is None else remarks, is_of_jobs).run(
-            is_wanted
-        )
+    with Beneath(source) as source_tree, Beneath(target) as target_tree:
+        yield from _Copy(
+            source_tree, target_tree, Remarks() if remarks is None else remarks, is_of_jobs
+        ).run(is_wanted)
 
 
 class _Made(NamedTuple):
-    """A folder that the copy made, and the mode, times and owner that it gets at the end."""
+    """A folder that the copy made; ``original`` has the mode, times and owner to set at the end."""
 
     name: str
-    made: os.stat_result
+    status: os.stat_result
     original: os.stat_result
 
 
@@ -101,10 +101,14 @@ class _Copy:
     """One copy of a tree."""
 
     def __init__(
-        self, there: Beneath, here: Beneath, remarks: Remarks, is_of_jobs: Callable[[str], bool]
+        self,
+        source_tree: Beneath,
+        target_tree: Beneath,
+        remarks: Remarks,
+        is_of_jobs: Callable[[str], bool],
     ) -> None:
-        self._there = there
-        self._here = here
+        self._source = source_tree
+        self._target = target_tree
         self._remarks = remarks
         self._is_of_jobs = is_of_jobs
         self._folders: list[_Made] = []
@@ -125,17 +129,17 @@ class _Copy:
                 elif (copied := self._copy_file(name)) is not None:
                     yield copied
         for folder_made in reversed(self._folders):
-            self._keep_folder(folder_made)
+            self._set_folder_status(folder_made)
 
     def _entries(self, folder: str) -> list[tuple[str, FileKind]]:
         try:
-            return sorted(self._there.entries(folder), key=lambda entry: entry[0])
+            return sorted(self._source.entries(folder), key=lambda entry: entry[0])
         except OSError as error:
-            self._pass_over(error, folder)
+            self._skip(error, folder)
             return []
 
-    def _pass_over(self, error: OSError, name: str) -> None:
-        """Ignore that a file was removed or that a job closed it; raise other errors."""
+    def _skip(self, error: OSError, name: str) -> None:
+        """Skip a file that was removed, or that a job made unreadable; raise other errors."""
         if error.errno == errno.EACCES and self._is_of_jobs(name):
             self._remarks.add(Remark.UNREADABLE, name)
             return
@@ -145,57 +149,57 @@ class _Copy:
             self._remarks.add(Remark.TOO_DEEP, _shorten(name))
 
     def _make_folder(self, name: str) -> bool:
-        """Make a folder; return whether it exists then as a folder, not as a link."""
+        """Make a folder if it is missing; return whether the path is a folder, not a link."""
         try:
-            original = self._there.stat(name)
-            with self._here.parent(name) as (above, leaf):
+            original = self._source.stat(name)
+            with self._target.parent(name) as (above, leaf):
                 if _make(leaf, above):
-                    with self._here.folder(name) as descriptor:
+                    with self._target.folder(name) as descriptor:
                         self._folders.append(_Made(name, os.fstat(descriptor), original))
-            with self._here.folder(name):
+            with self._target.folder(name):
                 return True
         except OSError as error:
-            self._miss(error, name)
+            self._handle_error(error, name)
             return False
 
-    def _miss(self, error: OSError, name: str) -> None:
-        """Count a file that cannot be placed; raise any other error."""
+    def _handle_error(self, error: OSError, name: str) -> None:
+        """Count a file whose path is blocked by a file or link; treat other errors as ``_skip``."""
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
             self._remarks.add(Remark.IN_THE_WAY, name)
         else:
-            self._pass_over(error, name)
+            self._skip(error, name)
 
-    def _look_at_kept(self, name: str, kind: int) -> None:
-        """Count an existing file of another kind."""
+    def _check_existing(self, name: str, kind: int) -> None:
+        """Count an existing file if it is of another kind."""
         try:
-            if stat.S_IFMT(self._here.stat(name).st_mode) != kind:
+            if stat.S_IFMT(self._target.stat(name).st_mode) != kind:
                 self._remarks.add(Remark.IN_THE_WAY, name)
         except OSError as error:
-            self._miss(error, name)
+            self._handle_error(error, name)
 
     def _copy_link(self, name: str) -> None:
         try:
-            with self._there.parent(name) as (folder, leaf):
+            with self._source.parent(name) as (folder, leaf):
                 leads_to = os.readlink(leaf, dir_fd=folder)
         except OSError as error:
             if error.errno == errno.EINVAL:
                 self._remarks.add(Remark.SPECIAL, name)
             else:
-                self._pass_over(error, name)
+                self._skip(error, name)
             return
         try:
-            with self._here.parent(name) as (folder, leaf):
+            with self._target.parent(name) as (folder, leaf):
                 os.symlink(leads_to, leaf, dir_fd=folder)
         except FileExistsError:
-            self._look_at_kept(name, stat.S_IFLNK)
+            self._check_existing(name, stat.S_IFLNK)
         except OSError as error:
-            self._miss(error, name)
+            self._handle_error(error, name)
 
     def _copy_file(self, name: str) -> Copied | None:
         try:
-            source = self._there.read(name)
+            source = self._source.read(name)
         except OSError as error:
-            self._pass_over(error, name)
+            self._skip(error, name)
             return None
         with source:
             target = self._make_file(name)
@@ -211,23 +215,23 @@ class _Copy:
                 return None
 
     def _make_file(self, name: str) -> int | None:
-        """Make a file of the copy; None if the name exists as something else."""
+        """Make a file of the copy; return its descriptor, or None if the path exists."""
         try:
-            return self._here.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
+            return self._target.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
         except FileExistsError:
-            self._look_at_kept(name, stat.S_IFREG)
+            self._check_existing(name, stat.S_IFREG)
         except OSError as error:
-            self._miss(error, name)
+            self._handle_error(error, name)
         return None
 
     def _remove_part(self, name: str) -> None:
-        """Remove the part of a file that does not fit the file system."""
+        """Remove an incomplete copy of a file that is too large for the file system."""
         self._remarks.add(Remark.TOO_LARGE, name)
         try:
-            with self._here.parent(name) as (folder, leaf):
+            with self._target.parent(name) as (folder, leaf):
                 os.unlink(leaf, dir_fd=folder)
         except OSError as error:
-            self._miss(error, name)
+            self._handle_error(error, name)
 
     def _fill(self, name: str, source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
         before = os.fstat(source.fileno())
@@ -237,7 +241,7 @@ class _Copy:
         self._remark(name, source, before)
         if size < before.st_size or _is_rewritten(before, after):
             self._remarks.add(Remark.CHANGED, name)
-        _keep(target.fileno(), before, stat.S_IMODE(before.st_mode) & ~_SET_ID)
+        _set_status(target.fileno(), before, stat.S_IMODE(before.st_mode) & ~_SET_ID)
         return size, digest
 
     def _remark(self, name: str, source: BinaryIO, status: os.stat_result) -> None:
@@ -248,25 +252,25 @@ class _Copy:
         if _has_attributes(source.fileno()):
             self._remarks.add(Remark.ATTRIBUTES, name)
 
-    def _keep_folder(self, folder: _Made) -> None:
-        """Give a folder its mode and times, unless a program has replaced it."""
+    def _set_folder_status(self, folder: _Made) -> None:
+        """Set the mode, times and owner of a folder, unless a program has replaced it."""
         try:
-            descriptor = self._here.open(folder.name, os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = self._target.open(folder.name, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            self._miss(error, folder.name)
+            self._handle_error(error, folder.name)
             return
         try:
-            if os.path.samestat(os.fstat(descriptor), folder.made):
+            if os.path.samestat(os.fstat(descriptor), folder.status):
                 mode = stat.S_IMODE(folder.original.st_mode) & ~stat.S_ISUID
-                _keep(descriptor, folder.original, mode)
+                _set_status(descriptor, folder.original, mode)
         finally:
             os.close(descriptor)
 
 
 def copy_file(source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
-    """Copy the file's present content, holes as holes; return its size and its digest.
+    """Copy the content of a file, holes as holes; return its size in bytes and its digest.
 
-    The digest is that of ``measure_file``.
+    The digest is the one that ``measure_file`` computes.
     """
     status = os.fstat(source.fileno())
     if status.st_blocks * _DISK_BLOCK_BYTES < status.st_size:
@@ -275,19 +279,19 @@ def copy_file(source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
 
 
 def measure_file(source: BinaryIO, digest: str = "") -> tuple[int, str]:
-    """Return the size of a file, and its digest of the same kind as another digest.
+    """Return a file's size in bytes, and its digest of the same kind as ``digest``.
 
-    The digest is the SHA-256 in hexadecimal.  Of a file with holes it is that of its blocks that
-    have a byte other than zero, each with its offset, so zeros take no time.
+    The digest is the SHA-256 in hexadecimal.  The kind for files with holes covers only blocks that
+    are not all zeros, each with its offset, so that holes take no time.
     """
     size = os.fstat(source.fileno()).st_size
     measure = _copy_data if digest.startswith(_SPARSE) else _copy_bytes
     return measure(source, None, size)
 
 
-def _copy_bytes(source: BinaryIO, target: BinaryIO | None, left: int) -> tuple[int, str]:
+def _copy_bytes(source: BinaryIO, target: BinaryIO | None, size_max: int) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
-    while left > size and (piece := source.read(min(_PIECE_BYTES, left - size))):
+    while size_max > size and (piece := source.read(min(_PIECE_BYTES, size_max - size))):
         digest.update(piece)
         if target:
             target.write(piece)
@@ -296,7 +300,7 @@ def _copy_bytes(source: BinaryIO, target: BinaryIO | None, left: int) -> tuple[i
 
 
 def _copy_data(source: BinaryIO, target: BinaryIO | None, size: int) -> tuple[int, str]:
-    """Copy only blocks with data; the others become holes of the target."""
+    """Copy only blocks that are not all zeros; the other blocks become holes of the target."""
     digest = hashlib.sha256()
     for at, block in _data_blocks(source.fileno(), size):
         digest.update(at.to_bytes(8) + block)
@@ -310,7 +314,7 @@ def _copy_data(source: BinaryIO, target: BinaryIO | None, size: int) -> tuple[in
 
 
 def _data_blocks(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """Yield each block that is not all zeros, and its offset."""
+    """Yield the offset and the bytes of each block that is not all zeros."""
     at = 0
     while at < size and (start := _next_data(descriptor, at)) is not None:
         at = start - start % _BLOCK_BYTES
@@ -351,11 +355,11 @@ def _is_rewritten(before: os.stat_result, after: os.stat_result) -> bool:
 def _has_attributes(descriptor: int) -> bool:
     try:
         return bool(os.listxattr(descriptor))
-    except OSError:  # the file system has no holes
+    except OSError:  # the file system has no extended attributes
         return False
 
 
-def _keep(descriptor: int, original: os.stat_result, mode: int) -> None:
+def _set_status(descriptor: int, original: os.stat_result, mode: int) -> None:
     if os.geteuid() == 0:
         os.fchown(descriptor, original.st_uid, original.st_gid)
     os.fchmod(descriptor, mode)

@@ -1,8 +1,7 @@
-"""Files of the data directory: secrets, and the address of the running server.
+"""Reads and writes files of the data directory: secrets, and the address of the running server.
 
-Several servers may make them at once.  A file gets its name only when it is complete, and has its
-mode from the first byte: it is made under another name with O_EXCL and its mode, independent of the
-umask, and then renamed.
+Several servers may write these files at once.  So a file is written under another name, with O_EXCL
+and a mode independent of the umask, and is renamed when it is complete.
 """
 
 import fcntl
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from trainshed.model.faults import UsageFault
 
-#: Only its owner reads it.
+#: The mode of files that only their owner may read.
 PRIVATE = 0o600
 #: The mode of files that every user may read: certificates, addresses.
 PUBLIC = 0o644
@@ -27,7 +26,7 @@ _WORD = re.compile("[a-z0-9]{1,32}")
 
 
 def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
-    """Write a file durably; replaces an existing one."""
+    """Write a file durably; replace an existing file."""
     with _draft(path, content, mode) as draft:
         draft.replace(path)
 
@@ -42,7 +41,7 @@ def write_first(path: Path, content: bytes, mode: int = PRIVATE) -> None:
 
 @contextmanager
 def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
-    """Write the complete file under another name, which is removed in any case."""
+    """Write the complete file under another name, and yield that path; remove it on an error."""
     draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     try:
@@ -59,19 +58,19 @@ def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder, and be the only server that makes its first files."""
+    """Make a folder and lock it, so that only one server at a time makes its first files."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)  # gives the lock back
+        os.close(handle)  # releases the lock
 
 
 @contextmanager
 def hold_folder(folder: str | Path, *, waits: bool = True) -> Iterator[None]:
-    """Hold the lock on a folder itself, which needs no file in it.
+    """Lock a folder itself, without a lock file in it.
 
     Raises BlockingIOError if another process holds it and ``waits`` is False.
     """
@@ -85,28 +84,29 @@ def hold_folder(folder: str | Path, *, waits: bool = True) -> Iterator[None]:
 
 FILE = "server.json"
 ADMIN_FILE = "admin-token"
-#: The URL of the database that the last server used; missing where that is in the directory.
+#: The file with the URL of the last server's database; missing for a database in the directory.
 DATABASE_FILE = "database-url"
-#: Only backups have it.
+#: A file that only backups contain.
 BACKUP_FILE = "backup.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """How clients reach a server: ``url`` for HTTP, ``grpc`` as HOST:PORT (None: not offered)."""
+    """The addresses of a server: ``url`` for HTTP, ``grpc`` as HOST:PORT, None without gRPC."""
 
     url: str
     grpc: str | None
     pid: int
     anonymous: bool
     ca: str | None
-    """A bundle of our CA and the public ones, for gRPC and https."""
+    """The path of a bundle of the server's CA and the public CAs; None without TLS."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process exists.
+        """Whether the process of the server exists.
 
-        Commands send no token to the address of an ended server: another program may have its port.
+        Commands send no token to the address of a stopped server, because another program may use
+        its port.
         """
         if self.pid <= 0:
             return False  # os.kill would signal a whole group
@@ -120,13 +120,13 @@ class RunningServer:
 
 
 def write_running(data_dir: Path, server: RunningServer) -> None:
-    """Write the server's address for commands; the newest server of a data directory wins."""
+    """Write the server's addresses for commands; replaces those of an earlier server."""
     text = json.dumps(asdict(server), indent=2) + "\n"
     write_file(data_dir / FILE, text.encode(), PUBLIC)
 
 
 def read_running(data_dir: Path) -> RunningServer | None:
-    """Return the server that was started last, running or not; None if there was none."""
+    """Return the server that started last, running or not; None if there was none."""
     try:
         document = json.loads((data_dir / FILE).read_text("utf-8"))
         return RunningServer(
@@ -139,20 +139,20 @@ def read_running(data_dir: Path) -> RunningServer | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None  # of another program, or incomplete because of a full disk: treated as missing
+        return None  # another program's file, or incomplete because the disk was full
 
 
 def forget_running(data_dir: Path, pid: int) -> None:
-    """Remove the address when a server shuts down, unless a newer server wrote its own."""
+    """Remove the addresses of a server that stops, unless a newer server has written its own."""
     running = read_running(data_dir)
     if running is not None and running.pid == pid:
         (data_dir / FILE).unlink(missing_ok=True)
 
 
 def note_database(data_dir: Path, url: str | None) -> None:
-    """Write the URL of the server's database for commands; None means its own file.
+    """Write the URL of the server's database for commands; None for one in the data directory.
 
-    The URL may hold a password.
+    The file is private, because the URL may contain a password.
     """
     path = data_dir / DATABASE_FILE
     if url is None:
@@ -162,24 +162,26 @@ def note_database(data_dir: Path, url: str | None) -> None:
 
 
 def read_database(data_dir: Path) -> str | None:
-    """Return the database URL that the last server of a data directory got; None if it got none."""
+    """Return the database URL of the last server; None for one in the data directory."""
     return read_token(data_dir / DATABASE_FILE)
 
 
 def installation(data_dir: Path) -> str:
-    """Return a short word of letters and digits that only this data directory has; made once."""
+    """Return a random word of letters and digits that identifies a data directory; made once."""
     path = data_dir / _INSTALLATION
     if not path.exists():
         with alone_in(data_dir):
             write_first(path, os.urandom(4).hex().encode())
     word = path.read_text("utf-8").strip()
     if not _WORD.fullmatch(word):
-        raise UsageFault(f"{path} is damaged; it holds 1 to 32 lower-case letters and digits")
+        raise UsageFault(
+            f"{path} must contain 1 to 32 lower-case letters and digits, got {word[:40]!r}"
+        )
     return word
 
 
 def read_token(path: Path) -> str | None:
-    """The one line of a file, such as a token; None for a file that is missing or empty."""
+    """Return the only line of a file, such as a token; None if it is missing or empty."""
     try:
         return path.read_text("utf-8").strip() or None
     except FileNotFoundError:

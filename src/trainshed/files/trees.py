@@ -1,6 +1,6 @@
-"""Removes and walks trees that programs have made, of any depth.
+"""Removes and walks folder trees of any depth that programs have made.
 
-``shutil.rmtree`` and ``os.fwalk`` are recursive and fail with a thousand levels.
+``shutil.rmtree`` and ``os.fwalk`` are recursive and fail at a thousand levels.
 """
 
 import errno
@@ -13,7 +13,7 @@ from typing import Final
 
 from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 
-#: Deeper trees take days to make: a program adds to the tree while it is removed.
+#: The most passes of a removal: a deeper tree is one that a program extends meanwhile.
 _DEPTH_MAX: Final = 1 << 16
 _ENTRIES_MAX: Final = 1 << 26
 _READ: Final = os.O_RDONLY | os.O_DIRECTORY
@@ -22,11 +22,11 @@ _READ: Final = os.O_RDONLY | os.O_DIRECTORY
 def opened_folders(
     root: str | os.PathLike[str], below: str = ""
 ) -> Iterator[tuple[str, list[str], int]]:
-    """Yield each folder of a tree: its name, the names in it that are not folders, its descriptor.
+    """Yield each folder of a tree: its path, the names in it that are not folders, its descriptor.
 
-    The top of the tree is the root, whose path may have links, or a folder ``below`` it, whose path
-    may not.  Its name is "", and it comes last.  No link in the tree is followed; folders that were
-    removed meanwhile, or have too long paths for the system, are skipped.  Raises OSError.
+    The tree is ``root``, whose path may have links, or the folder ``below`` it, whose path may not.
+    The top of the tree has the path "", and comes last.  Links in the tree are not followed.
+    Folders that were removed meanwhile, or whose paths are too long, are skipped.  Raises OSError.
     """
     with _open_tree(root, below) as tree:
         folders = tree.walk("", _ENTRIES_MAX)
@@ -55,22 +55,25 @@ def _open_tree(root: str | os.PathLike[str], below: str) -> Iterator[Beneath]:
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:
-    """Remove a folder with all below it; links are removed and not followed.
+    """Remove a folder tree; links are removed and not followed.
 
-    Raises OSError if something cannot be removed, after it has removed the rest.
+    Raises OSError if a file cannot be removed, after all other files were removed.
     """
     above, name = os.path.split(os.fspath(path))
     with Beneath(above or ".") as outside:
         with outside.folder(name) as top:
             for _ in range(_DEPTH_MAX):
-                if not _level(top):
+                if not _remove_level(top):
                     break
         with outside.folder() as folder:
             os.rmdir(name, dir_fd=folder)
 
 
-def _level(top: int) -> bool:
-    """Remove the first level; the contents of its folders become the first level.  False: none."""
+def _remove_level(top: int) -> bool:
+    """Remove the top level of a tree, and move the content of its folders there.
+
+    Returns False if the tree was empty.
+    """
     with Beneath(f"/proc/self/fd/{top}") as tree:
         entries, errors = tree.entries(), []
         for name, kind in entries:
@@ -87,9 +90,9 @@ def _level(top: int) -> bool:
 
 
 def _open_to_owner(folder: int) -> None:
-    """Let the owner of a folder remove its contents: a program may have set any mode, also 0."""
+    """Let the owner of a folder remove its contents, whatever mode a program has set."""
     if stat.S_IMODE(os.fstat(folder).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
-        with suppress(OSError):  # another user's: the removal reports it
+        with suppress(OSError):  # another user owns the folder; its removal fails and is reported
             os.chmod(f"/proc/self/fd/{folder}", stat.S_IRWXU)  # noqa: PTH101 - a descriptor
 
 
@@ -99,7 +102,7 @@ def _lift(tree: Beneath, folder: str, top: int) -> None:
         for name, kind in tree.entries(folder):
             if kind is FileKind.FOLDER:
                 with tree.folder(f"{folder}/{name}") as moved:
-                    _open_to_owner(moved)  # a closed one cannot be moved
+                    _open_to_owner(moved)  # a folder without these rights cannot be moved
                 os.rename(name, os.urandom(16).hex(), src_dir_fd=below, dst_dir_fd=top)
             else:
                 os.unlink(name, dir_fd=below)
