@@ -96,14 +96,14 @@ def test_a_part_needs_no_headers_and_the_document_may_be_empty():
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"--other\n\n{}\n--other\n\n\n--other--", "does not begin"),
-        (b"--bb\n\n{}\n--bb\n\n\n--bb--", "another boundary"),
-        (b"--b\n\n{]\n--b\n\nx\n--b--", "not JSON"),
+        (b"--other\n\n{}\n--other\n\n\n--other--", "must begin with the boundary"),
+        (b"--bb\n\n{}\n--bb\n\n\n--bb--", "must begin with the boundary"),
+        (b"--b\n\n{]\n--b\n\nx\n--b--", "must be a JSON object"),
         (b"--b\n\n[]\n--b\n\nx\n--b--", "must be an object"),
         (b"--b\n\n{}\n--b--", "two parts"),
-        (b"--b\nContent-Type: x\n--b\n\nx\n--b--", "no blank line"),
+        (b"--b\nContent-Type: x\n--b\n\nx\n--b--", "must have a blank line"),
         (b"--b\n\n{}\n--b\nContent-Transfer-Encoding: base64\n\nx\n--b--", "binary"),
-        (b"--b\n\n" + b" " * (HEAD_BYTES_MAX + 1), "too large"),
+        (b"--b\n\n" + b" " * (HEAD_BYTES_MAX + 1), "must have at most"),
     ],
 )
 def test_what_is_wrong_with_a_body_is_said(raw, message):

@@ -1,4 +1,4 @@
-"""Shows a value of the wrong type in the form that is accepted."""
+"""Suggests the accepted form of a value of the wrong type, for refusals."""
 
 import json
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from trainshed.wire.synonyms import ALONE, NAMED
 #: The words that YAML 1.1 reads as true or false.
 YAML_WORDS: Final = {True: "y, yes, on and true", False: "n, no, off and false"}
 
-#: How much of a caller's text an example repeats.
+#: The most characters of a caller's text that an example repeats.
 _SHOWN_MAX: Final = 80
 
 
 def accepted_value(kind: str, item: Any) -> str:
-    """Say what a field of a kind accepts, with the value that the caller most likely meant."""
+    """Describe the values that a kind of field accepts, if possible with the intended value."""
     if kind == "string" and isinstance(item, bool):
         return f'a string, in quotes, such as "{"y" if item else "n"}"'
     if kind == "string" and isinstance(item, int | float):
@@ -29,7 +29,7 @@ def accepted_value(kind: str, item: Any) -> str:
 
 
 def _quote(item: float) -> str:
-    """A number in quotes; YAML drops the zero of a version such as 2.10."""
+    """Return a number in quotes; YAML drops the zero of a version such as 2.10."""
     text = repr(item)
     if isinstance(item, float) and text.partition(".")[2] == "1":
         return f'"{text}", or "{text}0", which YAML reads as {text} without quotes'
@@ -48,9 +48,9 @@ def _seconds(item: Any) -> float:
 
 
 def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
-    """Show the list of named objects that was written as one object, name by name.
+    """Return an example of a list for named elements that were written as one object.
 
-    Empty for an object that may stand alone in such a list.
+    Empty if the object is a single element of such a list.
     """
     name_field, value_field = NAMED.get(message, ("", ""))
     if not name_field or not item or letters_of(name_field) in map(letters_of, map(str, item)):
@@ -62,12 +62,12 @@ def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
     return f"a list, such as [{{{name_field}: {name}, ...}}]" if isinstance(value, Mapping) else ""
 
 
-#: Messages whose list users sometimes write as an object with a name or a number per element.
+#: Messages whose list users sometimes write as an object with a key for each element.
 _NUMBERED: Final = frozenset({"WorkerPoolSpec"})
 
 
 def are_elements(message: str, item: Mapping[Any, Any]) -> bool:
-    """Whether an object has elements of a list as values: ``{chief: {...}, worker: {...}}``."""
+    """Whether an object's values are elements of a list: ``{chief: {...}, worker: {...}}``."""
     if message not in _NUMBERED or not all(isinstance(value, Mapping) for value in item.values()):
         return False
     return bool(item) and not any("spec" in str(key).lower() for key in item)
@@ -78,7 +78,7 @@ _FLAGS: Final = frozenset({"AcceleratorConfig"})
 
 
 def object_of(field: FieldInfo, item: Any) -> str:
-    """Return an example of the object in whose place a string or a list stands; or nothing."""
+    """Return an example of the object that a string or list was meant as; empty if unknown."""
     if pair := _object_of_pair(field.type, item):
         return pair
     if isinstance(item, str) and (field.kind == "map" or field.type in _FLAGS):
@@ -93,7 +93,7 @@ def object_of(field: FieldInfo, item: Any) -> str:
 
 
 def _object_of_pair(message: str, item: Any) -> str:
-    """Show an element ``NAME=VALUE`` of a list of named objects as an object."""
+    """Return the object for an element that was written as ``NAME=VALUE``; empty for others."""
     name_field, value_field = NAMED.get(message, ("", ""))
     if not value_field or not isinstance(item, str) or "=" not in item:
         return ""
@@ -106,7 +106,7 @@ def _text_of(value: Any) -> str:
 
 
 def list_of_words(text: str, *, is_number: bool) -> str:
-    """Show a list that was written as one string with commas."""
+    """Return an example of the list that was written as one string with commas."""
     words = [word.strip() for word in text[:_SHOWN_MAX].split(",") if word.strip()]
     elements = words if is_number else [json.dumps(word) for word in words]
     return f"a list, such as [{', '.join(elements)}]"

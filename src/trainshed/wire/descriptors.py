@@ -1,6 +1,6 @@
-"""The dialects' protobuf messages, for bytes: loaded on use, because parsing JSON needs none.
+"""Loads the protobuf messages of the dialects on first use, for clients that send protobuf.
 
-A private pool keeps them apart from those of an SDK in the same process
+A private pool separates them from the messages of an SDK in the same process
 (docs/sources/vertex.md 9.1).
 """
 
@@ -16,13 +16,13 @@ from trainshed.wire.logging_v2.read_messages import file_of_messages
 
 
 def message_class(full_name: str) -> type[Message]:
-    """The class of ``google.cloud.ml.v1.Job`` and the like.  Raises KeyError for any other."""
+    """Return the class of a message, such as ``google.cloud.ml.v1.Job``.  Raises KeyError."""
     return GetMessageClass(pool().FindMessageTypeByName(full_name))
 
 
 @cache
 def pool() -> DescriptorPool:
-    """All messages; what resolves an ``Any`` must be given it."""
+    """Return the pool of all messages; code that resolves an ``Any`` needs it."""
     pool, names = DescriptorPool(), set()
     for dialect in ("ml_v1", "aiplatform_v1"):
         path = files(f"trainshed.wire.{dialect}").joinpath("generated", "training.fds")

@@ -16,7 +16,7 @@ from trainshed.wire.parsed import Parsed, snake
 
 
 class DocumentKind(enum.Enum):
-    """What a document can be; the value is its name in a sentence."""
+    """The kinds of job documents; the value is the kind's name in a sentence."""
 
     ML_JOB = "an AI Platform Job"
     TUNING_JOB = "a HyperparameterTuningJob"
@@ -25,7 +25,7 @@ class DocumentKind(enum.Enum):
     CUSTOM_JOB_SPEC = "a CustomJobSpec"
 
 
-#: The keys by which each kind is known, in camelCase; the first kind with a key there wins.
+#: The keys that identify each kind, in camelCase; the first kind with a matching key is chosen.
 KEYS: Final[Mapping[DocumentKind, tuple[str, ...]]] = {
     DocumentKind.ML_JOB: ("trainingInput", "jobId", "predictionInput", "explanationInput"),
     DocumentKind.TUNING_JOB: ("trialJobSpec", "studySpec"),
@@ -47,7 +47,7 @@ ACCEPTED: Final = ", ".join(f"{keys[0]} ({kind.value})" for kind, keys in KEYS.i
 
 
 def parse(document: Any) -> Parsed:
-    """Parse a document of either dialect; one that is not a job has no spec and one violation."""
+    """Parse a document of either dialect; if it is not a job, return one violation and no spec."""
     kind = kind_of(document)
     if isinstance(kind, Violation):
         return Parsed(spec=None, violations=(kind,), words=lambda path: path.field.value)
@@ -55,7 +55,7 @@ def parse(document: Any) -> Parsed:
 
 
 def kind_of(document: Any) -> DocumentKind | Violation:
-    """Return the kind of a document, or the violation of one that is not a job."""
+    """Return the kind of a document, or a violation if it is not a job."""
     if not isinstance(document, Mapping):
         message = f"a job must be an object of fields, not {describe_value(document)}"
         return Violation(field="", rule="not-a-job", message=message, accepted=ACCEPTED)
@@ -63,7 +63,7 @@ def kind_of(document: Any) -> DocumentKind | Violation:
 
 
 def _kind_by_keys(document: Mapping[Any, Any]) -> DocumentKind | None:
-    """The kind that begins with one of a document's keys, else with a key of the same letters."""
+    """Return the kind with one of the document's keys, else with a key of the same letters."""
     for kind, keys in KEYS.items():
         if any(key in document or snake(key) in document for key in keys):
             return kind
@@ -71,7 +71,7 @@ def _kind_by_keys(document: Mapping[Any, Any]) -> DocumentKind | None:
     return next((kind for kind, keys in KEYS.items() if letters & set(map(letters_of, keys))), None)
 
 
-#: The message of each kind whose inner fields may stand alone: its author forgot to indent.
+#: Kinds that are also recognised by inner fields at the top level, a missing indentation.
 _ROOTS: Final = (
     (DocumentKind.ML_JOB, "ml_v1", "Job"),
     (DocumentKind.CUSTOM_JOB_SPEC, "aiplatform_v1", "CustomJobSpec"),
@@ -85,7 +85,7 @@ def _inner_names(dialect: str, root: str) -> frozenset[str]:
 
 
 def _kind_by_fields(document: Mapping[Any, Any]) -> DocumentKind | None:
-    """The kind that has most of a document's keys below its first level; None if none has any."""
+    """Return the kind with the most of the document's keys below its top level; None if none."""
     keys = {letters_of(key) for key in document if isinstance(key, str)}
     counts = {kind: len(keys & _inner_names(*root)) for kind, *root in _ROOTS}
     kind = max(counts, key=counts.__getitem__)
@@ -93,22 +93,23 @@ def _kind_by_fields(document: Mapping[Any, Any]) -> DocumentKind | None:
 
 
 def _no_job(document: Mapping[Any, Any]) -> Violation:
-    """Points at the key that is nearest to a known one, if any is near."""
+    """Refuse a document that is no job; name its key that is most similar to a known key."""
     for key, item in document.items():
         if isinstance(item, Mapping) and (kind := _kind_by_keys(item)):
             return _refuse_wrapped(str(key), kind)
     job_keys = [key for keys in KEYS.values() for key in keys]
-    near = ((str(key), nearest_name(str(key), job_keys)) for key in document)
-    key, meant = next(((key, meant) for key, meant in near if meant), ("", None))
+    similar = ((str(key), nearest_name(str(key), job_keys)) for key in document)
+    pairs = ((key, known_key) for key, known_key in similar if known_key)
+    key, known_key = next(pairs, ("", None))
     message = "this is not a job: it has none of the keys that a job begins with"
-    message += f"; did you mean {meant} instead of {key}?" if meant else ""
+    message += f"; did you mean {known_key} instead of {key}?" if known_key else ""
     return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
 
 
 def _refuse_wrapped(key: str, kind: DocumentKind) -> Violation:
     """Refuse a document that has a level above the job."""
     message = (
-        f"this is not a job: {key} is not a key of one, and {kind.value} is below it; take the "
-        f"line {key} out, and indent what is below it one level less"
+        f"this is not a job: {key} is not a key of a job, and {kind.value} is below it; take the "
+        f"line {key} out, and indent the lines below it one level less"
     )
     return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)

@@ -1,7 +1,7 @@
 """Counts the fields of a protobuf message before it is parsed.
 
-Two bytes on the wire can be an object of a hundred in memory, and protobuf's own parser has no
-limit but bytes.  The wire format is protobuf.dev/programming-guides/encoding.
+Two bytes of a message can become an object of a hundred bytes in memory, and protobuf's parser
+limits only the bytes of the message.  The wire format is protobuf.dev/programming-guides/encoding.
 """
 
 from typing import Any, Final
@@ -14,11 +14,11 @@ _VARINT_BYTES_MAX: Final = 10
 
 
 def holds_more(data: bytes, descriptor: Any, fields_max: int) -> bool:
-    """Whether a message has more fields, with those inside others.
+    """Whether a message has more than ``fields_max`` fields, including nested ones.
 
-    What is broken is counted as far as it goes: the parser refuses it.
+    A malformed message is counted up to the fault; the parser refuses it later.
     """
-    if len(data) <= 2 * fields_max:  # a field has two bytes at least
+    if len(data) <= 2 * fields_max:  # a field has at least two bytes
         return False
     count, parts = 0, [(0, len(data), descriptor)]
     while parts and count <= fields_max:
@@ -38,7 +38,7 @@ def holds_more(data: bytes, descriptor: Any, fields_max: int) -> bool:
 
 
 def _size(data: bytes, at: int, wire_type: int) -> tuple[int, int]:
-    """The bytes of a field's content, and where it begins."""
+    """Return the size of a field's content in bytes, and the offset of the content."""
     if wire_type == _LENGTH:
         return _varint(data, at)
     if wire_type == _VARINT:
@@ -47,6 +47,7 @@ def _size(data: bytes, at: int, wire_type: int) -> tuple[int, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the variable-length number at an offset, and the offset after it."""
     value = 0
     for shift, byte in enumerate(data[at : at + _VARINT_BYTES_MAX]):
         value |= (byte & 0x7F) << 7 * shift

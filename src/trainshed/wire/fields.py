@@ -1,8 +1,8 @@
 """The field tables: the fields of each message of a dialect.
 
-They are read from ``generated/fields.json``, which is derived from the descriptors and from the
-table of coverage (``coverage.toml``); a test holds them together.  The descriptors themselves would
-need protobuf, whose import alone takes longer than judging a file.
+They are read from ``generated/fields.json``, which is derived from the descriptors and from
+``coverage.toml``; a test compares them.  Reading the descriptors needs protobuf, and importing
+protobuf takes longer than checking a file.
 """
 
 import json
@@ -12,8 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-#: Text fields into which programs write numbers and flags: they become text.  The SDK sends such
-#: values (docs/sources/vertex.md 4.4); protobuf's reader refuses them
+#: String fields that also accept numbers and booleans, which become strings.  The SDK sends such
+#: values (docs/sources/vertex.md 4.4), although protobuf's JSON parser refuses them
 #: (docs/sources/vertex.md 9.3).
 LOOSE_TEXT: Final = frozenset(
     {
@@ -25,20 +25,20 @@ LOOSE_TEXT: Final = frozenset(
     }
 )
 
-#: Enums whose unknown names are kept: the catalog knows which accelerators there are, and a user
-#: may have added some.
+#: Enums whose unknown names are accepted here: the catalog has the list of accelerators, and an
+#: administrator may have added some.
 OPEN_ENUMS: Final = frozenset({"AcceleratorConfig.Type", "AcceleratorType"})
 
-#: The number of an ml_v1 enum's value is published nowhere.
+#: Whether the numbers of a dialect's enum values are published.
 NUMBERED_ENUMS: Final = {"ml_v1": False, "aiplatform_v1": True}
 
-#: Google reads the names of these dialects' enums whatever their case, and hyphens for underscores.
+#: Dialects whose enum names Google accepts in any case, and with hyphens instead of underscores.
 ANY_CASE_ENUMS: Final = frozenset({"ml_v1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldInfo:
-    """One field.  ``kind`` chooses how it is read; ``type`` names its message or enum."""
+    """One field.  ``kind`` selects its parser; ``type`` is the name of its message or enum."""
 
     name: str
     json_name: str
@@ -47,16 +47,16 @@ class FieldInfo:
     is_repeated: bool = False
     oneof: str = ""
     refused: str = ""
-    """Why the field is refused; empty for an accepted one."""
+    """Why the field is refused; empty if it is accepted."""
     is_output: bool = False
     """Only the server writes it; the value in a request is ignored."""
     value: "FieldInfo | None" = None
-    """The type of the values of a map."""
+    """For a map, the type of its values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageInfo:
-    """One message: its fields under both of their spellings, and its groups of alternatives."""
+    """One message: its fields by key in camelCase and snake_case, and its oneofs."""
 
     name: str
     by_key: Mapping[str, FieldInfo]
@@ -69,7 +69,7 @@ class MessageInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnumInfo:
-    """One enum.  ``by_number`` is empty if its numbers are not published."""
+    """One enum.  ``by_number`` is empty if the numbers of its values are not published."""
 
     names: tuple[str, ...]
     by_number: Mapping[int, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Table:
 
 @cache
 def table(dialect: str) -> Table:
-    """The table of a dialect's package, such as ``ml_v1``; read once a process."""
+    """Return the table of a dialect's package, such as ``ml_v1``; read once per process."""
     path = files(f"trainshed.wire.{dialect}").joinpath("generated", "fields.json")
     raw = json.loads(path.read_text("utf-8"))
     numbered = NUMBERED_ENUMS[dialect]
@@ -130,8 +130,8 @@ def _field(message: str, json_name: str, row: Mapping[str, Any]) -> FieldInfo:
     )
 
 
-def _kind(where: str, row: Mapping[str, Any]) -> str:
-    if where in LOOSE_TEXT:
+def _kind(path: str, row: Mapping[str, Any]) -> str:
+    if path in LOOSE_TEXT:
         return "loose text"
     if row.get("type") in OPEN_ENUMS:
         return "open enum"

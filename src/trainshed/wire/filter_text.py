@@ -1,9 +1,9 @@
-"""Reads the text of a filter into a tree: the one grammar of list filters and log filters.
+"""Parses the text of a list filter or log filter into a tree.
 
 Google documents the same grammar for both (AIP-160 and the Logging query language).  NOT binds
-tightest, then OR, then AND; two terms beside each other are joined by AND.  What a field or a
-function means is decided by each dialect.  The reader is written by hand: a grammar library would
-hide the position and the accepted words that a refusal needs (decision 0075).
+tightest, then OR, then AND; adjacent terms are joined by AND.  Each dialect decides the meaning of
+fields and functions.  The parser is written by hand: a grammar library would hide the position and
+the accepted words that a refusal needs (decision 0075).
 """
 
 import re
@@ -19,7 +19,7 @@ TERMS_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A text on the right of an operator, or alone; ``position`` counts characters from 0."""
+    """The text after an operator, or a text alone; ``position`` is its first character, from 0."""
 
     text: str
     position: int
@@ -28,7 +28,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``path operator value``; the parts of the path are without dots and quotes."""
+    """``path operator value``; the parts of the path have no dots and quotes."""
 
     path: tuple[str, ...]
     operator: str
@@ -38,14 +38,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A value without a field: a global restriction."""
+    """A value without a field, which is searched in all fields."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """``name(argument, ...)``."""
+    """A function call: ``name(argument, ...)``."""
 
     name: str
     arguments: tuple[Value, ...]
@@ -54,21 +54,21 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """The opposite of a tree."""
+    """NOT: matches if the tree does not."""
 
     item: "Tree"
 
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """All of the trees; without any, everything passes."""
+    """AND: matches if all trees match; without trees it always matches."""
 
     items: tuple["Tree", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Disjunction:
-    """At least one of the trees."""
+    """OR: matches if at least one of the trees matches."""
 
     items: tuple["Tree", ...]
 
@@ -92,9 +92,9 @@ _OPERATORS: Final = "= != : < <= > >= =~ !~"
 
 
 def read_filter_text(text: str, length_max: int) -> Tree:
-    """The tree of a filter; a blank one is an empty Conjunction.
+    """Parse a filter; a blank filter is an empty Conjunction.
 
-    Raises Refusal (INVALID_ARGUMENT) that names the position and what is accepted there.
+    Raises Refusal (INVALID_ARGUMENT) with the position and the text that is accepted at it.
     """
     if len(text) > length_max:
         raise _refusal(f"filter must have at most {length_max} characters, got {len(text)}")
@@ -103,9 +103,9 @@ def read_filter_text(text: str, length_max: int) -> Tree:
 
 
 def refusal_at(text: str, position: int, accepted: str) -> Refusal:
-    """Make the refusal of what a filter has at a position.
+    """Return the refusal of a filter's text at a position.
 
-    ``accepted`` says what may stand there.
+    ``accepted`` describes the text that is accepted at that position.
     """
     rest = text[position:]
     got = repr(rest[:_SHOWN_MAX]) + ("..." if len(rest) > _SHOWN_MAX else "")
@@ -120,14 +120,14 @@ def _refusal(message: str, accepted: str = "") -> Refusal:
 
 @dataclass(slots=True)
 class _Reader:
-    """A position in a filter, and the grammar as one method a rule."""
+    """A parser at a position of a filter; each rule of the grammar is one method."""
 
     text: str
     at: int = 0
     depth: int = 0
     terms: int = 0
     _subject: tuple[tuple[str, ...], str, int] | None = None
-    """Inside of ``field=(a OR b)``: the path, the operator and where the comparison begins."""
+    """Inside of ``field=(a OR b)``: the path, the operator and the position of the comparison."""
 
     def __post_init__(self) -> None:
         self._skip_blanks()
@@ -143,7 +143,7 @@ class _Reader:
         return tree
 
     def _read_expression(self) -> Tree:
-        """Factors, joined by AND or by nothing."""
+        """Parse factors that are joined by AND or adjacent."""
         items = [self._read_factor()]
         while not self.is_at_end and self.text[self.at] != ")":
             self._skip_keyword("AND")
@@ -185,14 +185,14 @@ class _Reader:
         return tree
 
     def _read_operand(self) -> Tree:
-        """One value of ``field=(a OR b)``."""
+        """Parse one value of ``field=(a OR b)``."""
         if self._subject is None:
-            raise AssertionError("a value stands behind an operator")
+            raise AssertionError("an operand needs a path and an operator")
         path, operator, position = self._subject
         return Comparison(path, operator, self._read_value(), position)
 
     def _read_restriction(self) -> Tree:
-        """A comparison, a call, or a value alone."""
+        """Parse a comparison, a function call, or a value alone."""
         position = self.at
         path, is_quoted = self._read_path()
         if not is_quoted and self.text.startswith("(", self.at):
@@ -205,7 +205,7 @@ class _Reader:
         return Phrase(Value(text, position, is_quoted))
 
     def _read_path(self) -> tuple[tuple[str, ...], bool]:
-        """The parts of a field's path, and whether the first of them is quoted."""
+        """Parse a field's path; return its parts, and whether the first part is quoted."""
         is_quoted = self.text[self.at : self.at + 1] in ('"', "'")
         parts = [self._read_part("a field, or a word or phrase to look for")]
         while self.text.startswith(".", self.at):
@@ -281,7 +281,7 @@ class _Reader:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character of an escape; others keep their backslash, for regular expressions."""
+    """Return the character of an escape; unknown escapes stay, for regular expressions."""
     code = match[1]
     if len(code) > 1:
         character = chr(int(code[1:], 16))

@@ -1,4 +1,4 @@
-"""Evaluates one comparison of a list filter: the fields of a dialect and their operators."""
+"""Parses list filters with the fields and operators of a dialect."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ CREATE_TIME: Final = "create_time"
 MATCHING: Final = frozenset({"=", "!=", ":"})
 ORDERED: Final = frozenset(get_args(Operator)) - {":"}
 
-#: A filter that no job matches, such as a state that no job here has.
+#: A filter that matches nothing, for states that no job of this server has.
 NOTHING: Final = Not(AllOf())
 
 _NAMES_ONE = re.compile(r"[^*]+")
@@ -36,10 +36,10 @@ _NAMES_ONE = re.compile(r"[^*]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterWords:
-    """A dialect's words.
+    """The fields, operators and states of a dialect's filters.
 
-    ``operators`` are those of each field, by the model's name.  ``states`` holds every state of the
-    dialect; None for one that no job here is ever in.
+    ``operators`` has those of each field, by its name in the model.  ``states`` has all states of
+    the dialect; the value is None if no job of this server has the state.
     """
 
     operators: Mapping[str, frozenset[str]]
@@ -47,12 +47,12 @@ class FilterWords:
 
     @property
     def field_names(self) -> str:
-        """All fields, for a refusal."""
+        """The names of all fields, for a refusal."""
         return ", ".join(f"{name}.KEY" if name == LABELS else name for name in self.operators)
 
 
 class Restriction(NamedTuple):
-    """One comparison as it is written; ``key`` is the part of the field after a dot."""
+    """One comparison of the filter's text; ``key`` is the part of the field after a dot."""
 
     field: str
     key: str | None
@@ -61,7 +61,7 @@ class Restriction(NamedTuple):
 
 
 class Unfit(Exception):
-    """An invalid comparison; ``accepted`` has valid ones."""
+    """A comparison is invalid; ``accepted`` describes the valid ones."""
 
     def __init__(self, accepted: str) -> None:
         super().__init__(accepted)
@@ -69,7 +69,7 @@ class Unfit(Exception):
 
 
 def meaning(written: Restriction, words: FilterWords) -> Filter:
-    """Return the filter of a comparison.  Raises Unfit."""
+    """Convert a comparison to a filter of the model.  Raises Unfit."""
     name = _field(written.field, words)
     if name == LABELS:
         return _label(written)
@@ -105,7 +105,7 @@ def _operators(operators: frozenset[str]) -> str:
 
 
 def _label(written: Restriction) -> Filter:
-    """``labels.k=v``, ``labels.k:*``, and ``labels:k``, which asks for the key alone."""
+    """Convert ``labels.k=v``, ``labels.k:*``, or ``labels:k``, which matches any value."""
     if written.key is None:
         if written.operator != ":" or not _NAMES_ONE.fullmatch(written.value):
             raise Unfit("labels.KEY=VALUE, labels.KEY:* or labels:KEY")
@@ -139,9 +139,9 @@ LENGTH_MAX: Final = 8192
 
 
 def read_filter(text: str, words: FilterWords) -> Filter:
-    """Return the meaning of a filter; a blank one lets everything pass.
+    """Parse a filter; a blank filter matches everything.
 
-    Raises Refusal (INVALID_ARGUMENT) that names the position and what is accepted there.
+    Raises Refusal (INVALID_ARGUMENT) with the position and the text that is accepted at it.
     """
 
     def convert(tree: Tree) -> Filter:

@@ -1,7 +1,7 @@
-"""Finds the right place of a misplaced or misspelled field, and corrects the document.
+"""Finds the right path of a misplaced or misspelled field, and corrects the document.
 
-A missing indentation breaks many rules by one mistake.  The mistake is reported at its place, and
-all else is judged in the corrected document, so that its consequences are not reported.
+One missing indentation causes many violations.  Only the misplaced field is reported; everything
+else is checked in the corrected document, so that consequences of the mistake are not reported.
 """
 
 import re
@@ -13,33 +13,36 @@ from trainshed.model.spelling import letters_of
 from trainshed.wire.fields import FieldInfo, MessageInfo, Table
 from trainshed.wire.parsed import snake
 
-#: Fields of any content that hold a message all the same.
+#: Fields without a declared message whose content is a message.
 BODIES: Final = {("TrainingPipeline", "trainingTaskInputs"): "CustomJobSpec"}
 
-#: Messages that are documents of their own and belong in a larger one: its name, and the field.
+#: Messages that are documents and also fields of a larger message: (larger message, field).
 OUTER: Final = {"CustomJobSpec": ("CustomJob", "jobSpec")}
 
-#: How many possible places of a field a message names.
+#: The most possible paths of a field that a violation names.
 PLACES_MAX: Final = 4
 
-#: A place in a document: keys, and positions in lists.
+#: A path in a document: keys, and positions in lists.
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A value at the wrong place, and the right place."""
+    """The move of a value from a wrong path to the right path."""
 
     source: Path
     target: Path
     item: Any = None
     is_guess: bool
-    """Whether the key does not exist, and the nearest one is assumed."""
+    """Whether the key is misspelled, so that the target is only the most similar field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The place of a misplaced field: a sentence, the full path, and the place if it is one."""
+    """The right path of a misplaced field: for a sentence, for ``accepted``, and as steps.
+
+    ``target`` is None if there are several possible paths.
+    """
 
     sentence: str
     accepted: str
@@ -47,10 +50,10 @@ class Destination:
 
 
 class MessageFields:
-    """All fields below a document's message, by their plain names."""
+    """All fields below a document's message, by name in lower case without underscores."""
 
     def __init__(self, table: Table, root: str) -> None:
-        """Walk through the messages below ``root``; no message is entered inside of itself."""
+        """Collect the fields of all messages below ``root``; skips a message inside of itself."""
         self._root = root
         self._table = table
         self._by_name: dict[str, list[tuple[tuple[str, ...], FieldInfo]]] = {}
@@ -72,36 +75,38 @@ class MessageFields:
     def find(
         self, key: str, at: Path, document: Mapping[Any, Any], document_at: Path = ()
     ) -> Destination | None:
-        """Return the place for a field of this name that stands at ``at``; None if there is none.
+        """Return the right path of a field ``key`` that is in the object ``at``; None without one.
 
-        ``document_at`` is where the document lies below the root.
+        ``document_at`` is the path of the document below the root.
         """
-        here = tuple(snake_free(step) for step in at if isinstance(step, str))
+        object_path = tuple(snake_free(step) for step in at if isinstance(step, str))
         rows = [
-            (path, field) for path, field in self._by_name.get(letters_of(key), ()) if path != here
+            (path, field)
+            for path, field in self._by_name.get(letters_of(key), ())
+            if path != object_path
         ]
         if not rows:
             return self._outer(key)
-        near = min(_distance(here, path) for path, _ in rows)
-        rows = [row for row in rows if _distance(here, row[0]) == near]
-        places = [self._place_path(path, at, is_snake="_" in key) for path, _ in rows]
+        least_distance = min(_distance(object_path, path) for path, _ in rows)
+        rows = [row for row in rows if _distance(object_path, row[0]) == least_distance]
+        paths = [self._place_path(path, at, is_snake="_" in key) for path, _ in rows]
         above = len(document_at)
-        written = [place for place in places if _holds(document, place[above:])]
-        places = written or places
+        existing_paths = [place for place in paths if _holds(document, place[above:])]
+        paths = existing_paths or paths
         field = rows[0][1]
         name = field.name if "_" in key else field.json_name
-        target = (*places[0], name) if len(places) == 1 else None
-        accepted = _or([dotted((*place, name)) for place in places[:PLACES_MAX]])
-        return Destination(sentence=_sentence(name, places, at), accepted=accepted, target=target)
+        target = (*paths[0], name) if len(paths) == 1 else None
+        accepted = _or([dotted((*place, name)) for place in paths[:PLACES_MAX]])
+        return Destination(sentence=_sentence(name, paths, at), accepted=accepted, target=target)
 
     def inner_names(self) -> frozenset[str]:
-        """The plain names of the fields that stand below the first level, and only there."""
+        """Return the names, as letters, of fields that exist only below the top level."""
         return frozenset(
             name for name, rows in self._by_name.items() if all(path for path, _ in rows)
         )
 
     def _place_path(self, path: tuple[str, ...], at: Path, *, is_snake: bool) -> Path:
-        """The path in the caller's spelling, at the positions where the field stands now."""
+        """Return a path in the caller's key case, with the list positions of ``at``."""
         shared, place = _share_prefix(path, at)
         steps: list[str | int] = list(place)
         for count in range(shared + 1, len(path) + 1):
@@ -125,22 +130,22 @@ class MessageFields:
 
 
 def snake_free(step: str) -> str:
-    """A key in camelCase."""
+    """Convert a key to camelCase."""
     head, *rest = step.split("_")
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-def _distance(here: Sequence[str], there: Sequence[str]) -> int:
+def _distance(object_path: Sequence[str], other_path: Sequence[str]) -> int:
     shared = 0
-    for one, other in zip(here, there, strict=False):
+    for one, other in zip(object_path, other_path, strict=False):
         if one != other:
             break
         shared += 1
-    return len(here) + len(there) - 2 * shared
+    return len(object_path) + len(other_path) - 2 * shared
 
 
 def _share_prefix(path: tuple[str, ...], at: Path) -> tuple[int, Path]:
-    """Count the steps that both paths share; return that part of ``at``, positions included."""
+    """Return the number of common steps, and that part of ``at`` with its list positions."""
     shared, place = 0, 0
     while place < len(at) and shared < len(path):
         step = at[place]
@@ -154,13 +159,13 @@ def _share_prefix(path: tuple[str, ...], at: Path) -> tuple[int, Path]:
     return shared, at[:place]
 
 
-def _sentence(name: str, places: Sequence[Path], at: Path) -> str:
-    place = places[0]
+def _sentence(name: str, paths: Sequence[Path], at: Path) -> str:
+    place = paths[0]
     if at[: len(place)] == place and len(at) > len(place):
         beside = dotted((at[len(place)],))
         where = f"in {dotted(place)}" if place else "at the top level"
         return f"{name} belongs {where}, beside {beside}"
-    return f"{name} belongs below {_or([dotted(path) for path in places[:PLACES_MAX]])}"
+    return f"{name} belongs below {_or([dotted(path) for path in paths[:PLACES_MAX]])}"
 
 
 def _or(words: Sequence[str]) -> str:
@@ -168,7 +173,7 @@ def _or(words: Sequence[str]) -> str:
 
 
 def dotted(path: Path) -> str:
-    """A path as messages write it: ``workerPoolSpecs[0].machineSpec``."""
+    """Return a path as text, such as ``workerPoolSpecs[0].machineSpec``."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}"
@@ -176,11 +181,11 @@ def dotted(path: Path) -> str:
 
 
 def _holds(document: Any, path: Path) -> bool:
-    """Whether the document has an object at a path."""
+    """Whether a document has an object at a path, which must not be empty."""
     for step in path:
         if isinstance(step, int):
             if isinstance(document, Mapping):
-                continue  # an object in place of a list
+                continue  # an object instead of a list
             document = (
                 document[step] if isinstance(document, list) and step < len(document) else None
             )
@@ -190,22 +195,22 @@ def _holds(document: Any, path: Path) -> bool:
 
 
 def move_fields(document: Mapping[Any, Any], moves: Sequence[Move]) -> dict[Any, Any]:
-    """The document with each value where it was meant; a place that is taken stays as it is."""
-    meant: dict[Any, Any] = dict(document)
+    """Return a document with the values moved; an existing value at a target stays."""
+    corrected: dict[Any, Any] = dict(document)
     for move in moves:
-        item = _own(meant, move.source[:-1]).pop(move.source[-1], None)
-        below = _own(meant, move.target[:-1])
-        if isinstance(below, dict):
-            below.setdefault(move.target[-1], item)
-    return meant
+        item = _copy_path(corrected, move.source[:-1]).pop(move.source[-1], None)
+        parent = _copy_path(corrected, move.target[:-1])
+        if isinstance(parent, dict):
+            parent.setdefault(move.target[-1], item)
+    return corrected
 
 
-def _own(document: dict[Any, Any], path: Path) -> Any:
-    """The object at a path, copied on the way down, and made where nothing is there."""
+def _copy_path(document: dict[Any, Any], path: Path) -> Any:
+    """Return the object at a path; copies all objects on the path, and makes missing ones."""
     place: Any = document
     for name, after in zip(path, (*path[1:], "")[: len(path)], strict=True):
         if isinstance(place, Mapping) and isinstance(name, int):
-            continue  # an object in place of a list
+            continue  # an object instead of a list
         step = _as_spelled(place, name)
         value = _at(place, step)
         place = _put(place, step, _copy(value) if value is not None else _empty(after))
@@ -213,7 +218,7 @@ def _own(document: dict[Any, Any], path: Path) -> Any:
 
 
 def _as_spelled(place: Any, step: str | int) -> str | int:
-    """A key in the case in which the object has it, where it has it in one of both."""
+    """Return a key in the case that the object has; unchanged if the object lacks the key."""
     if not isinstance(place, Mapping) or not isinstance(step, str):
         return step
     return next((key for key in (step, snake_free(step), snake(step)) if key in place), step)
@@ -230,7 +235,7 @@ def _copy(value: Any) -> Any:
 
 
 def _put(place: Any, step: str | int, value: Any) -> Any:
-    """Store a value in an object or a list; None where the place is neither."""
+    """Store a value in an object or list and return it; None if ``place`` is neither."""
     if isinstance(place, dict):
         place[step] = value
     elif isinstance(place, list) and isinstance(step, int):
@@ -247,7 +252,7 @@ def _at(place: Any, step: str | int) -> Any:
 
 
 def is_guessed(path: str, moves: Sequence[Move]) -> bool:
-    """Whether a path is a place that was only guessed for a single value."""
+    """Whether a path is the guessed target of a value that is no list or object."""
     return any(
         move.is_guess and not isinstance(move.item, Mapping | list) and path == dotted(move.target)
         for move in moves
@@ -258,5 +263,5 @@ _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 def steps_of(path: str) -> Path:
-    """A dotted path as steps."""
+    """Parse a dotted path to steps."""
     return tuple(int(match[1]) if match[1] else match[2] for match in _STEP.finditer(path))

@@ -1,10 +1,10 @@
-"""Our own API below ``/trainshed/v1``: the names of its fields, and documents that clients read.
+"""The native API below ``/trainshed/v1``: the names of its fields, and documents for clients.
 
-Each answer is one dataclass.  FastAPI derives its schema and its JSON from the configuration here,
-also for the values of the model in it.
+Each response is one dataclass.  FastAPI derives its schema and its JSON from the configuration of
+``Answer``, also for values of the model in it.
 
-Google's documents of trials are incomplete: Vertex's lack early stops, those of ml v1 the reasons
-of missing results and the measurements of running trials (docs/sources/vertex.md 7.1 and 8).
+The native API has data of trials that Google's documents lack: early stops in aiplatform v1, and in
+ml v1 reasons of missing results and measurements of running trials (docs/sources/vertex.md 7.1, 8).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _UNITS: Final = {"s": "seconds", "w": "watts", "c": "celsius", "gb": "gigabytes"
 
 
 def json_name(name: str) -> str:
-    """The name that a field has in JSON: camelCase, with its unit as a whole word."""
+    """Return the name of a field in JSON: camelCase, with the unit as a whole word."""
     first, *words = (_UNITS.get(word, word) for word in name.split("_"))
     return first + "".join(map(str.capitalize, words))
 
@@ -32,7 +32,7 @@ _A = TypeVar("_A", bound="Answer")
 
 
 class Answer:
-    """A document of the API.  The docstrings of the dataclass describe it to clients."""
+    """The base of responses.  The docstrings of a subclass describe the document to clients."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -43,7 +43,7 @@ class Answer:
 
 
 def answer_of(kind: type[_A], value: object, /, **others: Any) -> _A:
-    """The answer with the fields that a value has under the same names, and others."""
+    """Make a ``kind`` from the attributes of ``value`` with the same names, and ``others``."""
     names = kind.__dataclass_fields__
     own = {name: getattr(value, name) for name in names if hasattr(value, name)}
     return kind(**(own | others))
@@ -72,7 +72,7 @@ class TrialSummary(Answer):
 
 
 def trial_summary(view: TrialView) -> TrialSummary:
-    """A trial in short."""
+    """Return the summary of a trial."""
     trial = view.trial
     last = latest(trial)
     return answer_of(
@@ -151,14 +151,14 @@ class PredictionScore(Answer):
 
 
 def prediction_score(content: Json) -> PredictionScore:
-    """A score as it is stored, under the names of ``JobOutcome.numbers``."""
+    """Convert a stored score, which has the names of ``JobOutcome.numbers``."""
     names = PredictionScore.__dataclass_fields__
     values: dict[str, Any] = {name: content.get(name.rstrip("_")) for name in names}
     return PredictionScore(**values)
 
 
 def line_json(line: LogLine) -> dict[str, Any]:
-    """A line of a log; the stream has one such object a line."""
+    """Render a line of a log; a stream has one such object per line."""
     document = {
         "time": timestamp(line.stamp_ns),
         "task": line.task_name,

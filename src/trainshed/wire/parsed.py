@@ -16,16 +16,16 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def snake(name: str) -> str:
-    """``workerPoolSpecs`` as ``worker_pool_specs``."""
+    """Convert ``workerPoolSpecs`` to ``worker_pool_specs``."""
     return _HUMP.sub("_", name).lower()
 
 
-#: From this share of equal letters on, a name is taken for a misspelled one whatever its words.
+#: With at least this share of equal letters, a word counts as a misspelled name.
 _ALIKE = 0.8
 
 
 def nearest_field(word: str, names: Iterable[str]) -> str | None:
-    """The nearest name, if both have a word in common or nearly all of their letters."""
+    """Return the most similar name, if both share a word or most letters; else None."""
     near = nearest_name(word, names)
     if near is None or _name_words(word) & _name_words(near):
         return near
@@ -38,25 +38,25 @@ def _name_words(name: str) -> set[str]:
 
 
 def hint(word: str, names: Iterable[str]) -> str:
-    """``; did you mean X?``, or nothing.  A part of a name stands for the shortest that has it."""
+    """Return ``; did you mean X?``, empty without a similar name or a name that contains it."""
     candidates = tuple(names)
-    near = nearest_name(word, candidates) or _having(word, candidates)
+    near = nearest_name(word, candidates) or _find_containing(word, candidates)
     return did_you_mean(near)
 
 
 _PART_MIN: Final = 3
 
 
-def _having(word: str, names: Iterable[str]) -> str | None:
+def _find_containing(word: str, names: Iterable[str]) -> str | None:
     part = letters_of(word)
-    having = (name for name in names if len(part) >= _PART_MIN and part in letters_of(name))
-    return min(having, key=len, default=None)
+    containing = (name for name in names if len(part) >= _PART_MIN and part in letters_of(name))
+    return min(containing, key=len, default=None)
 
 
 def as_written(document: Any, path: str) -> str:
-    """A dotted camelCase path, each key spelled as the document spells it where it has it.
+    """Return a dotted camelCase path with each key in the case that the document has.
 
-    What stands alone where a list belongs has no position.
+    Leaves out the list position of a value that the document has instead of a list.
     """
     place, words = document, []
     for step in path.split("."):
@@ -72,7 +72,7 @@ def as_written(document: Any, path: str) -> str:
 
 
 def _key(place: Any, name: str) -> str:
-    """Snake case is chosen only where the document has that key and not the other."""
+    """Return a key in snake_case if the document has only that form, else unchanged."""
     if isinstance(place, Mapping) and name not in place and snake(name) in place:
         return snake(name)
     return name
@@ -83,7 +83,7 @@ Words = Callable[[FieldPath], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A note for the user at a dotted wire path, not a fault."""
+    """A note for the user about the field at a dotted path; not a violation."""
 
     field: str
     message: str
@@ -91,11 +91,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A document read.
+    """A parsed document.
 
-    ``spec`` is None only for what is no job at all.  Faulty fields are absent from it, so that
-    admission can report what else is wrong in the same answer.  The violations' fields are the
-    caller's own dotted paths; ``words`` says the same of a path of the model.
+    ``spec`` is None only if the document is not a job.  Faulty fields are absent from it, so that
+    admission can report further violations in the same response.  The fields of violations are
+    dotted paths of the caller's document; ``words`` converts a path of the model to such a path.
     """
 
     spec: JobSpec | None
@@ -105,33 +105,32 @@ class Parsed:
 
 
 def in_own_spelling(words: Words, document: Mapping[str, Any]) -> Words:
-    """A dialect's words for the fields of a document, in the key case of that document."""
-    return partial(_in_own_spelling, words, document)
+    """Return a function like ``words``, whose paths have the key case of the document."""
+    return partial(_words_as_written, words, document)
 
 
-def _in_own_spelling(words: Words, document: Mapping[str, Any], path: FieldPath) -> str:
+def _words_as_written(words: Words, document: Mapping[str, Any], path: FieldPath) -> str:
     return as_written(document, words(path))
 
 
 def compact(value: Any) -> str:
-    """JSON without blanks, keys in order: the form in which documents travel in a spec."""
+    """Return JSON without blanks and with sorted keys, the form of documents in a spec."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def without(violations: Iterable[Violation], reported: Iterable[Violation]) -> Iterator[Violation]:
     """Return the violations at fields without another violation, so that a cause is reported once.
 
-    A list that has an element which cannot be read, and an object that has an unknown field, are
-    not judged besides.
+    A list with a faulty element, and an object with an unknown field, get no other violations.
     """
-    fields = {place for violation in reported for place in _places_of(violation)}
+    fields = {place for violation in reported for place in _fields_of(violation)}
     return (violation for violation in violations if violation.field not in fields)
 
 
 _ELEMENT = re.compile(r"\[\d+\]$")
 
 
-def _places_of(violation: Violation) -> Iterator[str]:
+def _fields_of(violation: Violation) -> Iterator[str]:
     field = str(violation.field)
     yield field
     if violation.rule == "wrong-type":

@@ -1,7 +1,8 @@
 """Parses single values of each kind of field into their normal form.
 
-The normal form is ours.  64-bit numbers are texts and 32-bit numbers are numbers, as protobuf's
-JSON has them (docs/sources/vertex.md 9.3); durations and times stay as they are written.
+In the normal form 64-bit numbers are strings and 32-bit numbers are numbers, as in protobuf's JSON
+(docs/sources/vertex.md 9.3); durations and times are unchanged.  A parser returns ``WRONG`` for a
+value that it does not accept.
 """
 
 import math
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-#: The result of a reader for a value that its field does not accept.
+#: The result of a parser for a value that the field does not accept.
 WRONG: Final = object()
 
 WHOLE = re.compile(r"[+-]?\d{1,20}(?:\.0*)?")
@@ -23,12 +24,12 @@ _INTEGRAL_FLOAT_MAX = 2**53
 
 
 def text(value: Any) -> Any:
-    """A text and nothing else: 2.10 would silently lose its zero."""
+    """Accept strings only: the number 2.10 would lose its zero."""
     return value if isinstance(value, str) else WRONG
 
 
 def loose_text(value: Any) -> Any:
-    """A text, or a number or flag that becomes one: 3.0 is ``3``, 0.5 is ``0.5``."""
+    """Accept strings, numbers and booleans, which become strings: 3.0 is ``3``, 0.5 is ``0.5``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -37,19 +38,19 @@ def loose_text(value: Any) -> Any:
 
 
 def number_text(value: float) -> str:
-    """A number as a person writes it: whole numbers have no point."""
+    """Convert a number to a string; whole numbers have no decimal point."""
     if value.is_integer() and abs(value) < _INTEGRAL_FLOAT_MAX:
         return str(int(value))
     return repr(value)
 
 
 def boolean(value: Any) -> Any:
-    """True or false; the words in quotes are texts."""
+    """Accept booleans, but not the strings ``true`` and ``false``."""
     return value if isinstance(value, bool) else WRONG
 
 
 def whole(value: Any, *, bits: int) -> Any:
-    """A whole number of so many bits, from a number, a text or a double such as 4.0."""
+    """Accept a whole number of ``bits`` bits: an integer, a string, or a double such as 4.0."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     elif isinstance(value, str) and WHOLE.fullmatch(value):
@@ -61,18 +62,18 @@ def whole(value: Any, *, bits: int) -> Any:
 
 
 def int32(value: Any) -> Any:
-    """A whole number of 32 bits."""
+    """Accept a whole number of 32 bits."""
     return whole(value, bits=32)
 
 
 def int64(value: Any) -> Any:
-    """A whole number of 64 bits, as a text."""
+    """Accept a whole number of 64 bits; return it as a string."""
     number = whole(value, bits=64)
     return WRONG if number is WRONG else str(number)
 
 
 def double(value: Any) -> Any:
-    """Any number, also as a text; the three that JSON cannot write are words."""
+    """Accept a number or its string, also ``NaN``, ``Infinity`` and ``-Infinity``."""
     if isinstance(value, str):
         if value in NOT_FINITE:
             return value
@@ -82,7 +83,7 @@ def double(value: Any) -> Any:
         return WRONG
     try:
         return value if math.isfinite(value) else _not_finite(value)
-    except OverflowError:  # of a whole number; protobuf refuses it, too
+    except OverflowError:  # a whole number that no double can represent; protobuf refuses it too
         return WRONG
 
 
@@ -93,27 +94,27 @@ def _not_finite(value: float) -> str:
 
 
 def duration(value: Any) -> Any:
-    """Seconds with the letter s."""
+    """Accept seconds with the letter s, such as ``3600s``."""
     return value if isinstance(value, str) and DURATION.fullmatch(value) else WRONG
 
 
 def timestamp(value: Any) -> Any:
-    """A time of RFC 3339."""
+    """Accept a time of RFC 3339."""
     return value if isinstance(value, str) and TIMESTAMP.fullmatch(value) else WRONG
 
 
 def mapping(value: Any) -> Any:
-    """An object of any content, kept as it is."""
+    """Accept any object, unchanged."""
     return value if isinstance(value, dict) else WRONG
 
 
 def sequence(value: Any) -> Any:
-    """A list of any content, kept as it is."""
+    """Accept any list, unchanged."""
     return value if isinstance(value, list) else WRONG
 
 
 def anything(value: Any) -> Any:
-    """Any JSON value, kept as it is."""
+    """Accept any JSON value, unchanged."""
     return value
 
 
@@ -133,7 +134,7 @@ READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "value": anything,
 }
 
-#: By kind: a noun for the message, and an example of an accepted value.
+#: By kind of field: a noun for messages, and a description of accepted values.
 WANTED: Final[Mapping[str, tuple[str, str]]] = {
     "string": ("a string", 'a string; a number needs quotes, such as "2.11"'),
     "loose text": ("a string", 'a string, such as "--epochs=3"'),

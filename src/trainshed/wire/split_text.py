@@ -1,6 +1,7 @@
-"""Detects a string given in place of a list, which arrived as a list of letters.
+"""Detects strings that were given instead of lists.
 
-Python clients convert such a string by ``list("python train.py")``.  The job could only fail.
+Python clients convert such a string to a list of letters, as ``list("python train.py")`` does; the
+job would always fail.
 """
 
 import re
@@ -10,20 +11,20 @@ from typing import Any, Final
 #: Lists whose first element names a program.
 COMMANDS: Final = frozenset({"command", "containerCommand"})
 
-#: Lists whose first element names a program or a file: single letters name neither.
+#: Lists whose first element names a program or a file, which a single letter never does.
 NAMING: Final = COMMANDS | {"packageUris"}
 
-#: Lists that may hold single letters and digits on purpose.
+#: Lists that may have single letters and digits on purpose.
 ARGUMENTS: Final = frozenset({"args", "containerArgs"})
 
-#: Characters between the words of arguments; none of them is an argument by itself.
+#: Characters that separate words of arguments; none of them alone is an argument.
 _BETWEEN: Final = frozenset(" -=/.")
 
 _LETTERS_MIN: Final = 3
 
 
 def split_text(name: str, items: Sequence[Any]) -> str:
-    """The string that a list of a field was made from, letter by letter; empty for a true list."""
+    """Return the string whose letters are the elements of a list; empty for a real list."""
     if name not in NAMING | ARGUMENTS or len(items) < 2:  # noqa: PLR2004 - one letter is no word
         return ""
     if not all(isinstance(item, str) and len(item) == 1 for item in items):
@@ -36,9 +37,9 @@ def split_text(name: str, items: Sequence[Any]) -> str:
 
 
 def is_whole_line(name: str, item: Any) -> bool:
-    """Whether a string that stands alone in such a list is a command line or several files.
+    """Whether a string that was given instead of a list is a command line or several files.
 
-    Another string alone stands for a list of it (decision 0044).
+    Any other string is accepted as the only element of the list (decision 0044).
     """
     if not isinstance(item, str) or len(item.split()) < 2:  # noqa: PLR2004 - one word is no line
         return False
@@ -57,7 +58,7 @@ _INTERPRETER: Final = re.compile(
 
 
 def is_command_line(name: str, items: Sequence[Any]) -> bool:
-    """Whether a command's only element is a whole command line, which no program is named."""
+    """Whether a command's only element is a whole command line, not the name of a program."""
     is_one = name in COMMANDS and len(items) == 1 and isinstance(items[0], str)
     return is_one and (has_shell_words(items[0]) or bool(_INTERPRETER.match(items[0].lstrip())))
 

@@ -1,4 +1,4 @@
-"""Texts and documents that both dialects share: states, reasons, labels, errors."""
+"""Renders what both dialects have in common: states, reasons, labels, errors."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobError, JobState, JobStatus
 
-#: The word for every state.  Neither dialect has one for a restart or for an engine's own queue,
-#: and aiplatform v1 calls PREPARING otherwise (docs/sources/gcloud.md 10.3).
+#: The name of each state.  Neither dialect has a state for restarts or for an engine's queue, and
+#: aiplatform v1 has another name for PREPARING (docs/sources/gcloud.md 10.3).
 STATE: Final[Mapping[JobState, str]] = {
     **{state: state.name for state in JobState},
     JobState.ENQUEUED: "QUEUED",
@@ -27,9 +27,9 @@ UNRECORDED: Final[Mapping[JobState, JobError]] = {
 
 
 def states_of(words: Mapping[JobState, str]) -> dict[str, JobState]:
-    """The state that a dialect's word means in a filter; one that stands for two means the first.
+    """Return the state for each name in filters; for a name of two states, the first one.
 
-    The evaluation of the filter treats states alike that clients cannot distinguish.
+    The store's filters do not distinguish states that have the same name for clients.
     """
     states: dict[str, JobState] = {}
     for state, word in words.items():
@@ -38,20 +38,20 @@ def states_of(words: Mapping[JobState, str]) -> dict[str, JobState]:
 
 
 def ending(status: JobStatus) -> JobError | None:
-    """The error of a job that failed or was cancelled; any other job has none."""
+    """Return the error of a job that failed or was cancelled; None for any other job."""
     unrecorded = UNRECORDED.get(status.state)
     return (status.error or unrecorded) if unrecorded else None
 
 
 def waiting(explanation: Explanation) -> str:
-    """Why a job waits, with what would admit it, in one line."""
+    """Return one line that says why a job waits, and which change would let it start."""
     change = explanation.change
     message = explanation.message
     return f"{message.rstrip('.')}; it {change.text}" if change else message
 
 
 def with_labels(document: dict[str, Any], labels: Mapping[str, str] | None) -> dict[str, Any]:
-    """A document with the labels of today; None are still its own."""
+    """Return a document with the current labels; None keeps the labels of the document."""
     if labels is None:
         return document
     bare = {key: value for key, value in document.items() if key != "labels"}
@@ -60,20 +60,20 @@ def with_labels(document: dict[str, Any], labels: Mapping[str, str] | None) -> d
 
 BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
 
-#: The most violations in a response, and the most bytes of them.
+#: The most violations in a response, and their most bytes together.
 VIOLATIONS_MAX: Final = 100
 VIOLATIONS_BYTES_MAX: Final = 48 << 10
-#: Bytes of a message, and of the text and the field of one violation, as JSON in ASCII.
+#: The most bytes of a message, and of the text and the field of one violation, as ASCII JSON.
 MESSAGE_BYTES_MAX: Final = 8 << 10
 TEXT_BYTES_MAX: Final = 8 << 10
 FIELD_BYTES_MAX: Final = 2 << 10
 
 
 def status_json(refusal: Refusal) -> dict[str, Any]:
-    """The body of an HTTP error: ``{"error": {"code", "message", "status", "details"}}``.
+    """Return the body of an HTTP error: ``{"error": {"code", "message", "status", "details"}}``.
 
-    ``code`` is the HTTP status, as Google writes it, and not google.rpc's number.  As JSON in
-    ASCII it has at most 64 KiB, whatever the caller has sent.
+    ``code`` is the HTTP status, as at Google, not the number of google.rpc.  As JSON in ASCII the
+    body has at most 64 KiB, even if the caller sent very long values.
     """
     code = refusal.code
     error: dict[str, Any] = {
@@ -87,7 +87,7 @@ def status_json(refusal: Refusal) -> dict[str, Any]:
 
 
 def bad_request(violations: Sequence[Violation]) -> dict[str, Any]:
-    """The violations in one detail, in the caller's own field names; how many more, at the end."""
+    """Return the violations as one detail; its last row counts the violations left out."""
     rows = [_violation(violation) for violation in violations[:VIOLATIONS_MAX]]
     sizes = accumulate(len(json.dumps(row)) for row in rows)
     fitting = sum(size <= VIOLATIONS_BYTES_MAX for size in sizes)
@@ -99,7 +99,7 @@ def bad_request(violations: Sequence[Violation]) -> dict[str, Any]:
 
 
 def shorten_text(text: str, bytes_max: int) -> str:
-    """A text for a person, cut where it would have more bytes as JSON in ASCII."""
+    """Return a text, shortened to at most about ``bytes_max`` bytes as JSON in ASCII."""
     prefix = text[:bytes_max]
     while len(json.dumps(prefix)) > bytes_max:
         prefix = prefix[: len(prefix) * 3 // 4]

@@ -1,4 +1,4 @@
-"""Parts of a study that both dialects share: algorithms, goals, scales, bounds, values."""
+"""Parses parts of a study that both dialects have: algorithms, goals, scales, bounds, values."""
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
@@ -30,10 +30,9 @@ SCALE: Final[Mapping[str, Scale]] = {
 
 
 def bounds_of(value: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The bounds of a range; None when neither is given.
+    """Return the bounds of a range; None if both are missing.
 
-    One that is not given beside the other is 0: the SDK leaves zeros out
-    (docs/sources/vertex.md 3).
+    A single missing bound is 0, because the SDK leaves out zeros (docs/sources/vertex.md 3).
     """
     if "minValue" not in value and "maxValue" not in value:
         return None
@@ -41,25 +40,25 @@ def bounds_of(value: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def kinds_of(study: StudySpec) -> Kinds:
-    """The kinds of all parameters, by name."""
+    """Return the kinds of all parameters, by name."""
     return {parameter.parameter_id: parameter.kind for parameter in parameters_of(study)}
 
 
-def number_of(number: Any, place: int) -> int:
-    """The trial's own number; its place in the list where that is none."""
+def number_of(number: Any, position: int) -> int:
+    """Return a trial's number; its position in the list if it has no valid number."""
     text = str(number or "")
-    return int(text) if text.isascii() and text.isdecimal() else place
+    return int(text) if text.isascii() and text.isdecimal() else position
 
 
 def values_of(kinds: Kinds, pairs: Iterable[tuple[str, Any]]) -> Values:
-    """In the study's order; what it does not know comes last."""
-    order = {name: place for place, name in enumerate(kinds)}
+    """Return the values in the order of the study's parameters; unknown ones come last."""
+    order = {name: position for position, name in enumerate(kinds)}
     values = [(name, _value(kinds.get(name), value)) for name, value in pairs if value is not None]
     return tuple(sorted(values, key=lambda pair: order.get(pair[0], len(order))))
 
 
 def _value(kind: ParameterKind | None, raw: Any) -> Value:
-    """A value as its parameter has it: ml v1 writes all of them as texts."""
+    """Convert a value to the type of its parameter; in ml v1 all values are strings."""
     if kind is None or kind is ParameterKind.CATEGORICAL:
         return raw if kind is None and _is_number(raw) else str(raw)
     try:
@@ -74,5 +73,5 @@ def _is_number(value: Any) -> bool:
 
 
 def finite(metrics: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    """The metrics that are numbers."""
+    """Return the metrics with finite values."""
     return tuple((name, value) for name, value in metrics if isfinite(value))

@@ -1,6 +1,7 @@
-"""Words from gcloud's flags or the other dialect, and the fields that they mean.
+"""Maps words of gcloud's flags and of the other dialect to the fields that they mean.
 
-Letters lead astray: ``psType`` is written like ``masterType``, ``moduleName`` like no field.
+A comparison of letters does not find these fields: ``psType`` is similar to ``masterType``, and
+``moduleName`` to no field.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ _ROLES: Final = {
     "evaluator": "evaluator",
 }
 
-#: By the suffix after a role name: the suffix of the field.
+#: The field's suffix, by the suffix of the word after a role name.
 _OF_ROLE: Final = {
     "Count": "Count",
     "Type": "Type",
@@ -30,7 +31,7 @@ _OF_ROLE: Final = {
     "AcceleratorConfig": "Config.acceleratorConfig",
 }
 
-#: By the name of a message: the plain word, and the dotted path of its field from there.
+#: By message: the word as lower-case letters, and the dotted path of the field in the message.
 FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "TrainingInput": {
         **{
@@ -94,7 +95,7 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 _VALUE_SPECS: Final = "doubleValueSpec, integerValueSpec, categoricalValueSpec or discreteValueSpec"
 
-#: Keys of one dialect's documents, and whose they are.
+#: Keys of Vertex AI's documents, and the messages of its jobs.
 _OF_VERTEX: Final = ("workerPoolSpecs", "jobSpec", "trialJobSpec", "studySpec")
 _VERTEX: Final = ("CustomJob", "CustomJobSpec", "HyperparameterTuningJob")
 
@@ -108,7 +109,7 @@ def _flag(word: str) -> tuple[str, str]:
     return f"the {word} of a job is a flag, not a field", f"--{word}; in a call, the URL"
 
 
-#: Words that no single field has: a clause on what is written instead, and what is accepted.
+#: Words that mean no single field: a clause on what to write instead, and the accepted form.
 PHRASES: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("StudySpec.ParameterSpec", "type"): (
         f"its type is the field that holds its values: {_VALUE_SPECS}",
@@ -134,7 +135,7 @@ PHRASES: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     **{(message, key): _flag("region") for message in _VERTEX for key in ("region", "location")},
 }
 
-#: Messages in whose place users write the value of one field, and that field.
+#: Messages for which users write only the value of one field, and that field.
 ALONE: Final[Mapping[str, str]] = {
     "AcceleratorConfig": "type",
     "ContainerSpec": "imageUri",
@@ -145,7 +146,7 @@ ALONE: Final[Mapping[str, str]] = {
     "StudySpec.ParameterSpec.DiscreteValueSpec": "values",
 }
 
-#: Names that people give to values of enums.
+#: Other names for values of enums.
 VALUES: Final[Mapping[str, str]] = {
     "float": "DOUBLE",
     "real": "DOUBLE",
@@ -164,7 +165,7 @@ NAMED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def find_field(info: MessageInfo, word: str) -> tuple[str, ...]:
-    """The path of the field that people call by a word, in the word's key case; empty if none."""
+    """Return the path of the field that a word means, in the word's key case; empty if none."""
     path = FIELDS.get(info.name, {}).get(letters_of(word), "")
     if path.partition(".")[0] not in info.by_key:
         return ()

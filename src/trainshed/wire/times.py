@@ -1,4 +1,4 @@
-"""Durations and times as both dialects write them."""
+"""Parses and formats durations and times of both dialects."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,12 +6,12 @@ from typing import Final
 
 
 def seconds(duration: str | None) -> float | None:
-    """``"3.5s"`` as 3.5; the text has been checked by the reader."""
+    """Convert ``"3.5s"`` to 3.5; None stays None.  The text must be a valid duration."""
     return None if duration is None else float(duration.removesuffix("s"))
 
 
 def rfc3339(time: datetime | None) -> str | None:
-    """An aware datetime as ``2026-11-21T00:02:39Z``; a fraction has 3 or 6 digits."""
+    """Format a datetime as ``2026-11-21T00:02:39Z``; a fraction has 3 or 6 digits."""
     if time is None:
         return None
     utc = time.astimezone(UTC).replace(tzinfo=None)
@@ -25,7 +25,7 @@ _WHOLE: Final = len("2026-11-21T00:05:59")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = r"\d{4}-\d\d-\d\d"
 _CLOCK: Final = r"\d\d:\d\d(?::\d\d)?"
-#: RFC 3339, and what ISO 8601 allows besides: a day alone, no seconds, no zone, ``+0000``.
+#: RFC 3339, and forms of ISO 8601: a day alone, no seconds, no zone, ``+0000``.
 _TIMESTAMP: Final = re.compile(
     rf"({_DAY})(?:[Tt ]({_CLOCK})(?:\.(\d{{1,9}}))?(?:([Zz])|([+-]\d\d):?(\d\d))?)?"
 )
@@ -37,16 +37,16 @@ def timestamp(stamp_ns: int) -> str:
 
 
 def utc_text(stamp_ns: int) -> str:
-    """The same to the microsecond; quicker, for lists of thousands."""
+    """Format a stamp in ns with microseconds; faster than ``timestamp``, for long lists."""
     seconds, rest = divmod(stamp_ns, _SECOND_NS)
     return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:_WHOLE]}.{rest // 1000:06d}Z"
 
 
 def nanoseconds(text: str) -> int:
-    """Nanoseconds since 1970 of a time; one without a zone is in UTC.
+    """Parse a time to nanoseconds since 1970; a time without a zone is in UTC.
 
-    Accepts RFC 3339, and of ISO 8601 also a day alone, no seconds, and ``+0000``, which Google's
-    clients write.  Raises ValueError with a sentence.
+    Accepts RFC 3339, and the forms of ISO 8601 that Google's clients write: a day alone, no
+    seconds, ``+0000``.  Raises ValueError for other texts.
     """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
@@ -62,5 +62,5 @@ def nanoseconds(text: str) -> int:
 
 
 def time_of(stamp: str | None) -> datetime | None:
-    """A time of the API; nanoseconds are cut."""
+    """Parse a time of the API, cut to microseconds; None for None or an empty text."""
     return datetime.fromisoformat(stamp) if stamp else None

@@ -1,1 +1,1 @@
-"""Vertex AI custom training, ``aiplatform/v1``: its three kinds of job, and names of fields."""
+"""Vertex AI custom training, ``aiplatform/v1``: parses and renders its three kinds of jobs."""

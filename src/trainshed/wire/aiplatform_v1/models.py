@@ -1,6 +1,7 @@
 """Parses models of uploads and pipelines, and renders them for clients.
 
-A model is its document and a folder of artifacts; nothing is copied, and models are not served.
+A model is a document that names a folder of artifacts.  The server does not copy the artifacts, and
+does not serve predictions.
 """
 
 import json
@@ -19,11 +20,11 @@ from trainshed.wire.jsonmap import read
 from trainshed.wire.parsed import as_written, compact
 from trainshed.wire.times import rfc3339
 
-#: As Google documents it for ``modelId``.
+#: The form that Google documents for ``modelId``.
 MODEL_ID: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 PARENT: Final = re.compile(r"projects/[^/]+/locations/[^/]+/models/([^/@]+)(?:@[^/@]+)?")
 DEFAULT: Final = "default"
-#: A registry stores no files: the artifacts are in a bucket.
+#: The largest document; the artifacts are in a bucket.
 DOCUMENT_BYTES_MAX: Final = 65536
 
 _UPLOADED: Final = "type.googleapis.com/google.cloud.aiplatform.v1.UploadModelResponse"
@@ -32,7 +33,7 @@ _METADATA: Final = "type.googleapis.com/google.cloud.aiplatform.v1.UploadModelOp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDraft:
-    """A requested version of a model.  ``parent`` is the id of an existing model."""
+    """A requested version of a model.  ``parent`` is the id of an existing model, or empty."""
 
     document: str
     model_id: str = ""
@@ -40,7 +41,7 @@ class ModelDraft:
 
     @property
     def artifact_uri(self) -> str:
-        """The folder of its artifacts; empty where it names none."""
+        """The folder of the artifacts; empty if the document names none."""
         return str(json.loads(self.document).get("artifactUri", ""))
 
 
@@ -50,12 +51,12 @@ def upload_request(document: Mapping[str, Any]) -> tuple[ModelDraft, tuple[Viola
     violations = (
         *reading.violations,
         *check_names(document, reading.value),
-        *_gaps(document, reading.value),
+        *_missing_fields(document, reading.value),
     )
     return _draft(reading.value, reading.value.get("model", {})), violations
 
 
-def _gaps(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Violation]:
+def _missing_fields(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Violation]:
     if not value.get("model", {}).get("displayName"):
         yield Violation(
             field=as_written(document, "model.displayName"),
@@ -66,14 +67,14 @@ def _gaps(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Vio
 
 
 def model_of_pipeline(spec: JobSpec) -> ModelDraft | None:
-    """Return the model of a pipeline, whose folder is AIP_MODEL_DIR."""
-    around = json.loads(spec.envelope)
-    model = around.get("modelToUpload")
+    """Return the model that a pipeline produces in AIP_MODEL_DIR; None if it produces none."""
+    envelope = json.loads(spec.envelope)
+    model = envelope.get("modelToUpload")
     if not model:
         return None
     base = spec.base_output_dir
     folder = {"artifactUri": under(base, "model").rstrip("/")} if base else {}
-    return _draft(around, {"displayName": spec.display_name, **folder, **model})
+    return _draft(envelope, {"displayName": spec.display_name, **folder, **model})
 
 
 def _draft(value: Mapping[str, Any], model: Mapping[str, Any]) -> ModelDraft:
@@ -92,14 +93,14 @@ def check_names(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterat
         yield Violation(
             field=as_written(document, "modelId"),
             rule="model",
-            message=f"{model_id[:80]!r} is not a valid model id",
+            message=f"modelId must be a valid model id, got {model_id[:80]!r}",
             accepted="a letter, then up to 62 of a-z, 0-9, _ and -",
         )
     if parent and not PARENT.fullmatch(parent):
         yield Violation(
             field=as_written(document, "parentModel"),
             rule="model",
-            message=f"{parent[:80]!r} is not a valid name of a model",
+            message=f"parentModel must be the name of a model, got {parent[:80]!r}",
             accepted="projects/PROJECT/locations/LOCATION/models/MODEL",
         )
 
@@ -113,7 +114,7 @@ def model_json(  # noqa: PLR0913  # what a version of a model consists of
     pipeline_uid: int | None,
     create_time: datetime,
 ) -> dict[str, Any]:
-    """The Model as its clients read it; ``name`` is its project, location and id."""
+    """Render a Model for clients; ``name`` is (project, location, id)."""
     content = json.loads(document)
     project, location, model_id = name
     time = rfc3339(create_time)
@@ -133,13 +134,13 @@ def model_json(  # noqa: PLR0913  # what a version of a model consists of
 
 
 def aliases_of(document: str, *, is_newest: bool) -> list[str]:
-    """The names behind the ``@``; the newest version is the default one."""
+    """Return the version aliases of a model; the newest version has the alias ``default``."""
     named = [alias for alias in json.loads(document).get("versionAliases", ()) if alias != DEFAULT]
     return [DEFAULT, *named] if is_newest else named
 
 
 def upload(name: str, versioned_name: str, time: datetime) -> dict[str, Any]:
-    """The Operation of an upload that is over: ``versioned_name`` is ``NAME@VERSION``."""
+    """Render the Operation of a finished upload; ``versioned_name`` is ``NAME@VERSION``."""
     stamp = rfc3339(time)
     model, _, version = versioned_name.rpartition("@")
     return {

@@ -1,8 +1,8 @@
 """Parses the job documents of ``aiplatform/v1``.
 
-All of them have a CustomJobSpec, which becomes the spec's ``request`` because CLUSTER_SPEC shows it
-to the program.  The server stores the rest of the document in ``envelope`` and returns it.  The
-position of a worker pool is its role.  Sources: docs/sources/gcloud.md 5 and 6,
+Each document has a CustomJobSpec, which becomes the ``request`` of the JobSpec: programs read it in
+CLUSTER_SPEC.  The server stores the rest of the document in ``envelope`` and returns it.  The
+position of a worker pool decides its role.  Sources: docs/sources/gcloud.md 5 and 6,
 docs/sources/vertex.md 4 and 8.
 """
 
@@ -34,14 +34,14 @@ from trainshed.wire.times import seconds
 
 POOLS_MAX: Final = 1 + max(POOL_OF_ROLE.values())
 
-#: The role of each position; the third is the reducers' when it runs their image.
+#: The role of each worker pool; the third has the reducers if its image is a reduction server.
 ROLE_OF_POOL: Final = (Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR)
 
 Json = Mapping[str, Any]
 
 
 def groups_of(pools: Sequence[Json]) -> tuple[ReplicaGroup, ...]:
-    """The groups of the pools that are not empty.  A pool without a count has one replica."""
+    """Return the groups of the non-empty pools.  A pool without a count has one replica."""
     return tuple(_groups(pools))
 
 
@@ -80,7 +80,7 @@ def _disk(value: Json | None) -> Disk | None:
 
 
 def program_of(pool: Json) -> Program | None:
-    """The program of a pool; None when it has neither kind."""
+    """Return the program of a pool; None if the pool has no program."""
     if "containerSpec" in pool:
         return _container(pool["containerSpec"])
     if "pythonPackageSpec" in pool:
@@ -115,10 +115,10 @@ def _env(value: Json) -> tuple[tuple[str, str], ...]:
     )
 
 
-#: The task that a training pipeline can hold here, whatever its version.
+#: The only task of training pipelines that the server supports, in any version.
 CUSTOM_TASK: Final = re.compile(r"/trainingjob/definition/custom_task_[\w.]+\.yaml$")
 
-#: Where a HyperparameterTuningJob says its study.
+#: The fields of a HyperparameterTuningJob that describe its study, in snake_case.
 STUDY_KEYS: Final = frozenset(
     {"study_spec", "max_trial_count", "parallel_trial_count", "max_failed_trial_count"}
 )
@@ -126,19 +126,19 @@ _LOCATION: Final = re.compile(r"/locations/([^/]+)/")
 
 
 def custom_job(document: Json) -> Parsed:
-    """Read a CustomJob, as ``customJobs.create`` has it."""
+    """Parse a CustomJob, the body of ``customJobs.create``."""
     reading = read(_table(), "CustomJob", document)
     return _parse_job(document, reading, "jobSpec")
 
 
 def custom_job_spec(document: Json) -> Parsed:
-    """Read a CustomJobSpec, as gcloud's ``--config`` has it.
+    """Parse a CustomJobSpec, the file of gcloud's ``--config``.
 
-    Beside its fields it may say a ``region``, which in a call stands in the URL: our extension, so
-    that a file can be checked alone.
+    It may also have the field ``region``, an extension of Trainshed: in calls the region is in the
+    URL, and with the field a file can be checked without a call.
     """
-    own = {key: value for key, value in document.items() if key != "region"}
-    reading = read(_table(), "CustomJobSpec", own)
+    fields = {key: value for key, value in document.items() if key != "region"}
+    reading = read(_table(), "CustomJobSpec", fields)
     region, violations = _region(document.get("region"))
     spec = replace(_spec(reading.value), region=region)
     words = in_own_spelling(partial(caller_words, spec=spec, prefix=""), document)
@@ -147,7 +147,7 @@ def custom_job_spec(document: Json) -> Parsed:
 
 
 def tuning_job(document: Json) -> Parsed:
-    """Read a HyperparameterTuningJob: the spec is that of one trial, with the study."""
+    """Parse a HyperparameterTuningJob: the spec of one trial, with the study."""
     reading = read(_table(), "HyperparameterTuningJob", document)
     gaps = (
         replace(gap, field=as_written(document, str(gap.field)))
@@ -164,22 +164,22 @@ def tuning_job(document: Json) -> Parsed:
 
 
 def _has_faulty_values(gap: Violation, faulty: Collection[str]) -> bool:
-    """Whether a parameter without values has some that cannot be read."""
-    places = (f"{gap.field}.{name}" for name in VALUES)
-    return any(snake(place) in faulty for place in places)
+    """Whether a parameter seems to have no values because they are faulty."""
+    paths = (f"{gap.field}.{name}" for name in VALUES)
+    return any(snake(path) in faulty for path in paths)
 
 
 def _is_of_study(violation: Violation) -> bool:
-    """Whether the violation is a missing part of the study, which an unknown key may have meant."""
+    """Whether a violation concerns the study, or an unknown key that may be a part of it."""
     key, _, below = str(violation.field).partition(".")
     is_unknown = violation.rule == "unknown-field" and not below
     return is_unknown or snake(key) in STUDY_KEYS
 
 
 def training_pipeline(document: Json) -> Parsed:
-    """Read a TrainingPipeline, whose ``trainingTaskInputs`` are a CustomJobSpec in mixed case.
+    """Parse a TrainingPipeline; its ``trainingTaskInputs`` are a CustomJobSpec in either key case.
 
-    They are echoed as they are: the SDK reads them back in its own case
+    The inputs are returned with the caller's keys, because the SDK reads them in its own case
     (docs/sources/vertex.md 4.4).
     """
     reading = read(_table(), "TrainingPipeline", document)
@@ -190,8 +190,11 @@ def training_pipeline(document: Json) -> Parsed:
         task = NormalForm(value={}, violations=task_violations)
     else:
         task = read(_table(), "CustomJobSpec", inputs, at, root="TrainingPipeline")
-    around = (*_other_task(document, reading.value), *check_names(document, reading.value))
-    violations = (*reading.violations, *around, *task.violations)
+    other_violations = (
+        *_other_task(document, reading.value),
+        *check_names(document, reading.value),
+    )
+    violations = (*reading.violations, *other_violations, *task.violations)
     whole = {**reading.value, "trainingTaskInputs": task.value}
     both = NormalForm(value=whole, violations=violations, notes=(*reading.notes, *task.notes))
     parsed = _parse_job(document, both, "trainingTaskInputs")
@@ -218,7 +221,7 @@ def _parse_job(document: Json, reading: NormalForm, prefix: str) -> Parsed:
 
 
 def _require_spec(parsed: Parsed) -> JobSpec:
-    assert parsed.spec is not None  # noqa: S101  # _parsed always makes one
+    assert parsed.spec is not None  # noqa: S101  # _parse_job always makes one
     return parsed.spec
 
 
@@ -245,13 +248,13 @@ def _scheduling(value: Json) -> Scheduling:
 def _region(value: Any) -> tuple[str | None, tuple[Violation, ...]]:
     if value is None or isinstance(value, str):
         return value, ()
-    message = f"region must be a text, not {describe_value(value)}"
+    message = f"region must be a string, got {describe_value(value)}"
     accepted = "a region, such as us-central1"
     return None, (Violation(field="region", rule="wrong-type", message=message, accepted=accepted),)
 
 
 def _region_of_name(name: Any) -> str | None:
-    """The location in a resource's full name, which a job that was described carries."""
+    """Return the location in the full name of a job; None without one."""
     match = _LOCATION.search(name) if isinstance(name, str) else None
     return match[1] if match else None
 
@@ -264,14 +267,14 @@ def _too_many_pools(document: Json, value: Json, prefix: str) -> tuple[Violation
         Violation(
             field=as_written(document, f"{prefix}workerPoolSpecs[{POOLS_MAX}]"),
             rule="worker-pools",
-            message=f"a job must have at most {POOLS_MAX} worker pools, not {count}",
+            message=f"a job must have at most {POOLS_MAX} worker pools, got {count}",
             accepted="primary, workers, parameter servers or reducers, and evaluators, in order",
         ),
     )
 
 
 def _not_inputs(at: str, inputs: Any) -> Violation:
-    message = f"trainingTaskInputs must be a CustomJobSpec, not {describe_value(inputs)}"
+    message = f"trainingTaskInputs must be a CustomJobSpec, got {describe_value(inputs)}"
     accepted = "an object with workerPoolSpecs"
     return Violation(field=at, rule="wrong-type", message=message, accepted=accepted)
 

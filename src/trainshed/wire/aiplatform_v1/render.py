@@ -1,10 +1,10 @@
 """Renders jobs as resources of ``aiplatform/v1``: the caller's document with the job's state.
 
-The document is returned whole: its CustomJobSpec from the spec's ``request``, the rest from the
-``envelope``.  A deletion returns a finished operation: clients require ``done`` together with a
-``response`` (docs/sources/vertex.md 4.2).
+The CustomJobSpec of the document comes from ``request`` of the JobSpec, all else from ``envelope``.
+A deletion returns a finished operation: clients require ``done`` together with a ``response``
+(docs/sources/vertex.md 4.2).
 
-The service also makes documents of a caller's: of a pipeline's job, and of a trial's job.
+Also makes the specs of a pipeline's job and of a trial's job from the caller's document.
 """
 
 import json
@@ -30,7 +30,7 @@ POSITION_LABEL: Final = "trainshed-queue-position"
 
 
 def custom_job(job: Job) -> dict[str, Any]:
-    """The CustomJob as its clients read it."""
+    """Render a CustomJob for clients."""
     return {
         **_envelope(job),
         "jobSpec": json.loads(job.spec.request),
@@ -39,7 +39,7 @@ def custom_job(job: Job) -> dict[str, Any]:
 
 
 def tuning_job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
-    """The HyperparameterTuningJob as its clients read it; Google leaves ``trials`` out of lists."""
+    """Render a HyperparameterTuningJob for clients; lists have no ``trials``, as at Google."""
     resource = {
         **_envelope(job),
         "trialJobSpec": json.loads(job.spec.request),
@@ -51,10 +51,10 @@ def tuning_job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
 def training_pipeline(
     job: Job, *, backing_custom_job: str | None = None, model: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The TrainingPipeline as its clients read it; ``model`` has the known fields of its model.
+    """Render a TrainingPipeline for clients; ``model`` has the known fields of its model.
 
-    ``trainingTaskInputs`` come back in the caller's own key case.  ``backing_custom_job`` is the
-    full name of the CustomJob that does the work (docs/sources/vertex.md 4.4).
+    ``trainingTaskInputs`` have the key case of the caller's document.
+    ``backing_custom_job`` is the full name of its CustomJob (docs/sources/vertex.md 4.4).
     """
     resource = {**_envelope(job), **_outputs(job, PIPELINES, "PIPELINE_STATE")}
     if backing_custom_job:
@@ -71,7 +71,7 @@ def _envelope(job: Job) -> dict[str, Any]:
 
 
 def _waiting_labels(job: Job) -> dict[str, str]:
-    """Return labels with a waiting job's reason and queue position: the dialect has no field."""
+    """Return labels with a waiting job's reason and queue position, for which it has no fields."""
     if not job.status.state.waits:
         return {}
     reason, position = job.explanation and job.explanation.reason, job.status.queue_position
@@ -103,7 +103,7 @@ DELETE_METADATA: Final = "type.googleapis.com/google.cloud.aiplatform.v1.DeleteO
 
 
 def deletion(name: str, time: datetime) -> dict[str, Any]:
-    """The Operation of a resource that was deleted at a time."""
+    """Render the Operation of a resource that was deleted at ``time``."""
     stamp = rfc3339(time)
     return {
         "name": name,
@@ -116,9 +116,9 @@ def deletion(name: str, time: datetime) -> dict[str, Any]:
     }
 
 
-#: The display name that Google gives the job of a pipeline.
+#: The display name of a pipeline's job, as at Google.
 CHILD_NAME: Final = "{pipeline}-custom-job"
-#: The label by which a client finds the study of a trial's job.
+#: The labels of a trial's job that name its study and its trial.
 STUDY_LABEL: Final = "trainshed-study"
 TRIAL_LABEL: Final = "trainshed-trial"
 
@@ -127,41 +127,42 @@ _LABELS_MAX: Final = 64
 
 
 def task_definition(pipeline: JobSpec) -> str:
-    """The ``trainingTaskDefinition`` of a pipeline."""
-    return str(_around(pipeline).get("trainingTaskDefinition", ""))
+    """Return the ``trainingTaskDefinition`` of a pipeline; empty if it has none."""
+    return str(_decode_envelope(pipeline).get("trainingTaskDefinition", ""))
 
 
 def job_of_pipeline(spec: JobSpec) -> JobSpec:
-    """The spec of the job: the pipeline's inputs, in a document of its own."""
+    """Return the spec of a pipeline's job: the pipeline's inputs with a new envelope."""
     name = CHILD_NAME.format(pipeline=spec.display_name)[:_DISPLAY_NAME_MAX]
     return replace(spec, display_name=name, envelope=_new_envelope(spec, name, "labels"))
 
 
 def job_of_trial(spec: JobSpec, study_id: str, number: str) -> JobSpec:
-    """The spec of a trial's job: named and labelled after its study."""
+    """Return the spec of a trial's job, with names and labels derived from its study."""
     suffix = f"-trial-{number}"
     name = spec.display_name[: _DISPLAY_NAME_MAX - len(suffix)] + suffix
-    own = {STUDY_LABEL: study_id, TRIAL_LABEL: number}
-    labels = {**spec.labels, **(own if len(spec.labels) + len(own) <= _LABELS_MAX else {})}
+    trial_labels = {STUDY_LABEL: study_id, TRIAL_LABEL: number}
+    fits = len(spec.labels) + len(trial_labels) <= _LABELS_MAX
+    labels = {**spec.labels, **(trial_labels if fits else {})}
     return replace(
         spec,
         display_name=name,
         labels=labels,
-        request=_in_own_folder(spec.request, number),
+        request=_with_trial_folder(spec.request, number),
         envelope=_new_envelope(spec, name, labels=labels),
     )
 
 
 def _new_envelope(spec: JobSpec, name: str, *keys: str, **fields: Any) -> str:
-    around = _around(spec)
-    inherited = {key: around[key] for key in (*keys, "encryptionSpec") if key in around}
+    envelope = _decode_envelope(spec)
+    inherited = {key: envelope[key] for key in (*keys, "encryptionSpec") if key in envelope}
     return compact({"displayName": name, **fields, **inherited})
 
 
-def _in_own_folder(request: str, number: str) -> str:
-    """Set the output directory that the trial's job shows (docs/sources/vertex.md 8).
+def _with_trial_folder(request: str, number: str) -> str:
+    """Set the output directory of a trial's job in its request (docs/sources/vertex.md 8).
 
-    ``launch`` decides where results go: into the trial's folder below the study's.
+    It is for clients only: ``launch`` decides that results go to the trial's folder.
     """
     document: dict[str, Any] = json.loads(request)
     base = document.get("baseOutputDirectory", {}).get("outputUriPrefix")
@@ -172,6 +173,6 @@ def _in_own_folder(request: str, number: str) -> str:
     )
 
 
-def _around(spec: JobSpec) -> Mapping[str, Any]:
+def _decode_envelope(spec: JobSpec) -> Mapping[str, Any]:
     envelope: Mapping[str, Any] = json.loads(spec.envelope)
     return envelope

@@ -27,7 +27,7 @@ Json = Mapping[str, Any]
 
 
 def parameter_of(value: Json) -> ParameterSpec:
-    """A parameter; one that says no values at all is a list of none."""
+    """Parse a parameter; without any values it is DISCRETE with no values."""
     name = next((name for name in VALUES if name in value), "discreteValueSpec")
     kind, read = VALUES[name]
     return ParameterSpec(
@@ -59,7 +59,7 @@ def _floats(value: Json) -> tuple[float, ...]:
     return tuple(float(number) for number in value.get("values", ()))
 
 
-#: The alternatives of a parameter's values, and how each is read.
+#: The fields for a parameter's values: the kind of each, and the function that parses it.
 VALUES: Final[Mapping[str, tuple[ParameterKind, Callable[[Json], Json]]]] = {
     "doubleValueSpec": (ParameterKind.DOUBLE, _range),
     "integerValueSpec": (ParameterKind.INTEGER, _range),
@@ -67,7 +67,7 @@ VALUES: Final[Mapping[str, tuple[ParameterKind, Callable[[Json], Json]]]] = {
     "discreteValueSpec": (ParameterKind.DISCRETE, _numbers),
 }
 
-#: The alternatives of a parent's values.
+#: The fields for a parent parameter's values, and the function that parses each.
 PARENT_VALUES: Final[Mapping[str, Callable[[Json], tuple[str | float, ...]]]] = {
     "parentDiscreteValues": _floats,
     "parentIntValues": _floats,
@@ -83,13 +83,13 @@ def _condition(value: Json) -> Condition:
 
 
 def stopping_of(study: Json) -> StoppingRule | None:
-    """The rule by which trials are stopped early; an empty message of a rule is that rule."""
+    """Return the rule that stops trials early, None without one; its message may be empty."""
     rules = (read(study[name]) for name, read in STOPPING.items() if name in study)
     return next(rules, None)
 
 
 def ending_of(value: Json) -> EndingRules:
-    """The rules of a StudyStoppingConfig; a study without one has none."""
+    """Parse a StudyStoppingConfig, the rules that end a study."""
     return EndingRules(
         stop_asap=value.get("shouldStopAsap", False),
         runtime_min=_limit(value.get("minimumRuntimeConstraint")),
@@ -102,7 +102,7 @@ def ending_of(value: Json) -> EndingRules:
 
 
 def _limit(value: Json | None) -> TimeLimit | None:
-    """A StudyTimeConstraint; its date in capitals, because RFC 3339 allows ``t`` and ``z``."""
+    """Parse a StudyTimeConstraint; RFC 3339 also allows ``t`` and ``z``, which become capitals."""
     if value is None:
         return None
     until = value.get("endTime")
@@ -120,29 +120,29 @@ def _median(value: Json) -> MedianRule:
 
 
 def _convex(value: Json) -> ConvexRule:
-    """Return the convex rule.  In protobuf 0 steps and an empty name mean absent."""
+    """Parse the convex rule; in protobuf a 0 and an empty name mean an absent field."""
     return ConvexRule(
-        step_count_max=_whole(value.get("maxStepCount")) or None,
-        step_count_min=_whole(value.get("minStepCount")),
-        measurement_count_min=_whole(value.get("minMeasurementCount")),
+        step_count_max=_int_or_none(value.get("maxStepCount")) or None,
+        step_count_min=_int_or_none(value.get("minStepCount")),
+        measurement_count_min=_int_or_none(value.get("minMeasurementCount")),
         learning_rate_parameter=value.get("learningRateParameterName") or None,
         by_time=value.get("useElapsedDuration", False),
         update_all_stopped_trials=value.get("updateAllStoppedTrials", False),
     )
 
 
-def _whole(value: str | None) -> int | None:
+def _int_or_none(value: str | None) -> int | None:
     return None if value is None else int(value)
 
 
-#: The alternatives of early stopping, and how each is read.
+#: The fields for rules of early stopping, and the function that parses each.
 STOPPING: Final[Mapping[str, Callable[[Json], StoppingRule]]] = {
     "decayCurveStoppingSpec": _decay_curve,
     "medianAutomatedStoppingSpec": _median,
     "convexAutomatedStoppingSpec": _convex,
 }
 
-#: Which measurement of a trial counts; the default is the last one.
+#: The measurement that is the result of a trial; the default is the last measurement.
 SELECTION: Final[Mapping[str, Selection]] = {
     "MEASUREMENT_SELECTION_TYPE_UNSPECIFIED": Selection.LAST,
     "LAST_MEASUREMENT": Selection.LAST,
@@ -156,9 +156,9 @@ NOISE: Final[Mapping[str, Noise]] = {
 
 
 def study_of(job: Json) -> StudySpec:
-    """Return the study of a tuning job.
+    """Parse the study of a tuning job.
 
-    Counts that are not given are as gcloud sends them (docs/sources/gcloud.md 6.1).
+    The defaults of counts are those that gcloud sends (docs/sources/gcloud.md 6.1).
     """
     study = job.get("studySpec", {})
     selection = study.get("measurementSelectionType", "MEASUREMENT_SELECTION_TYPE_UNSPECIFIED")
@@ -192,7 +192,7 @@ def _missing_values(parameter: Json, path: str) -> Iterator[Violation]:
 
 def _without_values(at: str) -> Violation:
     accepted = f"exactly one of {', '.join(VALUES)}"
-    message = "a parameter needs its values"
+    message = "a parameter must have values"
     return Violation(field=at, rule="exactly-one-of", message=message, accepted=accepted)
 
 

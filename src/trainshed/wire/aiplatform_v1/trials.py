@@ -1,7 +1,7 @@
 """Converts trials to the Trials of a HyperparameterTuningJob, and back.
 
-Their fields are in docs/sources/vertex.md 8.  Clients read them in the tuning job and call for no
-trial alone (docs/sources/vertex.md 4.5), so none has a name.
+The fields of a Trial are in docs/sources/vertex.md 8.  Clients read all trials in the tuning job,
+never a single trial (docs/sources/vertex.md 4.5), so that a Trial needs no resource name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,15 +16,15 @@ from trainshed.wire.times import rfc3339, time_of
 
 Json = Mapping[str, Any]
 
-#: The fields of a study that are read; another server may use unknown values in the others.
+#: The fields of a study that ``read_study`` reads; others may have values of newer servers.
 SEARCH: Final = frozenset({"metrics", "parameters"})
 
-#: Another server may use unknown states.
+#: The known states by name; newer servers may have others.
 STATES: Final = {state.value: state for state in TrialState}
 
 
 def trial_json(view: TrialView) -> dict[str, Any]:
-    """A trial; numbers stay numbers, and an inactive parameter is absent."""
+    """Render a trial; values keep their types, and inactive parameters are absent."""
     trial = view.trial
     is_good = trial.state is TrialState.SUCCEEDED
     is_bad = trial.state is TrialState.INFEASIBLE
@@ -43,7 +43,7 @@ def trial_json(view: TrialView) -> dict[str, Any]:
 
 
 def measurement_json(measurement: Measurement) -> dict[str, Any]:
-    """The metrics of one step; 64-bit numbers are texts."""
+    """Render the metrics of one step; 64-bit numbers are strings."""
     return {
         "elapsedDuration": duration_of(measurement.elapsed_s),
         "stepCount": str(measurement.step),
@@ -62,11 +62,11 @@ def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
 
 def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
     kinds = kinds_of(study)
-    for place, trial in enumerate(trials, 1):
+    for position, trial in enumerate(trials, 1):
         final = trial.get("finalMeasurement")
         pairs = ((p["parameterId"], p.get("value")) for p in trial.get("parameters", ()))
         yield TrialRecord(
-            number=number_of(trial.get("id"), place),
+            number=number_of(trial.get("id"), position),
             state=STATES.get(trial.get("state", ""), TrialState.REQUESTED),
             values=values_of(kinds, pairs),
             measurements=tuple(map(_measurement, trial.get("measurements", ()))),
@@ -78,7 +78,7 @@ def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
 
 
 def _measurement(document: Json) -> Measurement:
-    """A Measurement; proto3's JSON leaves zeros out."""
+    """Parse a Measurement; missing numbers are 0, which protobuf's JSON leaves out."""
     metrics = (
         (metric["metricId"], float(metric.get("value", 0)))
         for metric in document.get("metrics", ())

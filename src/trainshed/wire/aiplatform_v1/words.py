@@ -1,6 +1,6 @@
-"""Names of the model's fields in Vertex job documents: every field has one, for refusals.
+"""Maps all fields of the model to their names in Vertex job documents, for refusals.
 
-Also their names in list filters (docs/sources/vertex.md 8, end).
+Also has the names of fields in list filters (docs/sources/vertex.md 8, end).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from trainshed.wire.list_filter import MATCHING, ORDERED, FilterWords, read_filt
 from trainshed.wire.status import STATE as ML_STATE
 from trainshed.wire.status import states_of
 
-#: Fields of the whole study; the counts of trials stand beside the StudySpec.
+#: Fields of the whole study; the counts of trials are outside of the StudySpec.
 OF_STUDY: Final[Mapping[StudyField, str]] = {
     StudyField.STUDY: "studySpec",
     StudyField.ALGORITHM: "studySpec.algorithm",
@@ -63,7 +63,7 @@ VALUES_OF_KIND: Final[Mapping[ParameterKind, str]] = {
     ParameterKind.DISCRETE: ".discreteValueSpec",
 }
 
-#: Fields of the rule by which trials are stopped early, and the message of each rule.
+#: Fields of the rule that stops trials early, and the name of each rule's field.
 OF_STOPPING: Final[Mapping[StudyField, str]] = {
     StudyField.STOPPING: "",
     StudyField.STEPS_MAX: ".maxStepCount",
@@ -79,7 +79,7 @@ STOPPING: Final[Mapping[type, str]] = {
 
 
 def study_words_of(place: StudyPlace, study: StudySpec) -> str:
-    """A dotted name, such as ``studySpec.parameters[1].doubleValueSpec.minValue``."""
+    """Return a field's dotted name, as ``studySpec.parameters[1].doubleValueSpec.minValue``."""
     field = place.field
     if field in OF_STUDY:
         return OF_STUDY[field]
@@ -101,12 +101,12 @@ def _parameter(at: tuple[int, ...]) -> str:
 
 
 def _values(place: StudyPlace, study: StudySpec) -> str:
-    """The field in the message of the parameter's kind; nothing where the position has none."""
+    """Return the field in the message of the parameter's kind; empty without a parameter."""
     parameter = parameter_at(study.parameters, place.at)
     return VALUES_OF_KIND[parameter.kind] + OF_VALUES[place.field] if parameter else ""
 
 
-#: Fields that stand beside the CustomJobSpec, or in the URL.
+#: Fields outside of the CustomJobSpec, or in the URL.
 OUTSIDE: Final[Mapping[Field, str]] = {
     Field.DISPLAY_NAME: "displayName",
     Field.JOB_ID: "name",
@@ -115,7 +115,7 @@ OUTSIDE: Final[Mapping[Field, str]] = {
     Field.STUDY: "studySpec",
 }
 
-#: Fields of the CustomJobSpec.  There are no tiers and no priority here.
+#: Fields of the CustomJobSpec.  This dialect has no tiers and no priority.
 OF_SPEC: Final[Mapping[Field, str]] = {
     Field.JOB: "workerPoolSpecs",
     Field.SCALE_TIER: "workerPoolSpecs",
@@ -140,7 +140,7 @@ OF_POOL: Final[Mapping[Field, str]] = {
     Field.DISK_SIZE: ".diskSpec.bootDiskSizeGb",
 }
 
-#: Fields of a pool's program, of both kinds.  The image is what says the versions here.
+#: Fields of a pool's program, for both kinds.  In this dialect the image decides the versions.
 OF_PROGRAM: Final[Mapping[ProgramKind, Mapping[Field, str]]] = {
     ProgramKind.CONTAINER: {
         Field.IMAGE_URI: ".containerSpec.imageUri",
@@ -166,9 +166,9 @@ OF_PROGRAM: Final[Mapping[ProgramKind, Mapping[Field, str]]] = {
 
 
 def caller_words(path: FieldPath, *, spec: JobSpec, prefix: str) -> str:
-    """The dotted name of a field, such as ``jobSpec.workerPoolSpecs[1].machineSpec.machineType``.
+    """Return the dotted name of a field, such as ``jobSpec.workerPoolSpecs[1].replicaCount``.
 
-    ``prefix`` is where the document holds its CustomJobSpec: ``jobSpec.``, or nothing.
+    ``prefix`` is the path of the CustomJobSpec in the document: ``jobSpec.``, or empty.
     """
     if path.place and spec.study:
         return study_words_of(path.place, spec.study)
@@ -184,15 +184,15 @@ def caller_words(path: FieldPath, *, spec: JobSpec, prefix: str) -> str:
 
 
 def _kind(spec: JobSpec, role: Role) -> ProgramKind:
-    """Return the kind of a group's program; a group without one counts as a container."""
+    """Return the kind of a group's program; CONTAINER for a group without a program."""
     group = spec.group(role)
     return group.program.kind if group and group.program else ProgramKind.CONTAINER
 
 
-#: This dialect's name of every state, after its prefix.
+#: The dialect's name of each state, without its prefix (``JOB_STATE_``).
 STATE: Final[Mapping[JobState, str]] = {**ML_STATE, JobState.PREPARING: "PENDING"}
 
-#: States of the dialect that no job here is ever in; all but PAUSED are of jobs only.
+#: States of the dialect that no job of this server has; pipelines have only the first two.
 NEVER: Final = ("UNSPECIFIED", "PAUSED", "EXPIRED", "UPDATING", "PARTIALLY_SUCCEEDED")
 NEVER_OF_PIPELINES: Final = NEVER[:2]
 
@@ -214,7 +214,7 @@ PIPELINES_FILTERS: Final = FilterWords(
     operators={**_FIELDS, "training_task_definition": MATCHING},
     states=_states("PIPELINE_STATE", NEVER_OF_PIPELINES),
 )
-#: ``model`` is the id.
+#: The field ``model`` is the id of the model.
 MODELS_FILTERS: Final = FilterWords(
     operators={
         "display_name": MATCHING,

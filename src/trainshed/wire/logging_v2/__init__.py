@@ -1,1 +1,1 @@
-"""Cloud Logging: reading entries (``entries:list``), and writes of programs."""
+"""Cloud Logging: parses ``entries:list`` and its filters, and the log entries of programs."""

@@ -17,7 +17,7 @@ ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
 }
 
-#: How a filter writes JSON's null.
+#: The text that a filter has for JSON's null.
 NULL: Final = "NULL_VALUE"
 
 #: google.logging.type.LogSeverity.
@@ -34,19 +34,19 @@ SEVERITY_RANKS: Final[Mapping[str, int]] = {
 }
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-#: The two characters outside of ASCII whose small letters are in it; a search for an ASCII word in
-#: the bytes of a line could not find them.
+#: The only non-ASCII characters whose lower case is ASCII.  They are replaced, because a search for
+#: an ASCII word in the bytes of a line does not find them.
 _NOT_FOLDED: Final = {0x130: "\ufffd", 0x212A: "\ufffd"}
 _TOKEN = re.compile(r"[^\s\[\]<>(){}|!;,'\"*&?+/:=@.\-$%\\_`]+")
 
 
 def fold(text: str) -> str:
-    """Return a text in the form in which case does not count."""
+    """Return a text in lower case, for comparisons that ignore case."""
     return text.lower() if text.isascii() else text.translate(_NOT_FOLDED).lower()
 
 
 def number_of(text: str) -> float | None:
-    """Return the number that a filter's text is; None for any other text."""
+    """Parse a number of a filter; None if the text is not a finite number."""
     if not _NUMBER.fullmatch(text):
         return None
     number = float(text)
@@ -54,7 +54,7 @@ def number_of(text: str) -> float | None:
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the words of a text, folded: SEARCH compares whole words."""
+    """Return the words of a text in lower case, for SEARCH, which compares whole words."""
     return _TOKEN.findall(fold(text))
 
 
@@ -72,7 +72,7 @@ def contains(value: Any, folded: str, number: float | None) -> bool:
 
 
 def equals(value: Any, folded: str, number: float | None) -> bool:
-    """Whether a value is a text, number or flag; case does not count."""
+    """Whether a value equals a text, number or boolean of a filter; ignores case."""
     if isinstance(value, str):
         return fold(value) == folded
     return _equals_scalar(value, folded, number)
@@ -87,7 +87,7 @@ def _equals_scalar(value: Any, folded: str, number: float | None) -> bool:
 
 
 def is_ordered(value: Any, sign: str, folded: str, number: float | None) -> bool:
-    """Whether ``value sign text`` holds: numbers by size, texts by their letters."""
+    """Whether ``value sign text`` is true; numbers compare by size, texts by their letters."""
     if isinstance(value, str):
         return ORDERS[sign](fold(value), folded)
     if isinstance(value, bool) or not isinstance(value, int | float) or number is None:
@@ -96,6 +96,6 @@ def is_ordered(value: Any, sign: str, folded: str, number: float | None) -> bool
 
 
 def severities_where(sign: str, rank: int) -> frozenset[str]:
-    """Return the severities of stored lines that a comparison with a rank lets through."""
+    """Return the severities of stored lines that match a comparison with a rank."""
     compare = ORDERS["=" if sign == ":" else sign]
     return frozenset(name for name in SEVERITIES if compare(SEVERITY_RANKS[name], rank))

@@ -1,4 +1,4 @@
-"""The body of ``entries:list`` as a value (docs/sources/gcloud.md 7)."""
+"""Parses the body of ``entries:list`` (docs/sources/gcloud.md 7)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,22 +27,22 @@ class EntriesQuery:
 
 
 def parse(document: Any) -> tuple[str, EntriesQuery]:
-    """The project, an id or a number as the caller wrote it, and the query.
+    """Return the caller's project, an id or number, and the query.
 
-    Raises Refusal (INVALID_ARGUMENT) with the field at fault.
+    Raises Refusal (INVALID_ARGUMENT) with the violated field.
     """
     if not isinstance(document, Mapping):
         _refuse("", "wrong-type", "the body must be a JSON object", "an object")
     for name in document:
         if name not in _FIELDS:
-            why = f"ListLogEntriesRequest has no field {name[:100]}"
-            _refuse(name[:100], "unknown-field", why, ", ".join(_FIELDS))
+            message = f"ListLogEntriesRequest has no field {name[:100]}"
+            _refuse(name[:100], "unknown-field", message, ", ".join(_FIELDS))
     order = " ".join(_text(document, "orderBy").split())
     if order not in _ORDERS:
         _refuse(
             "orderBy",
             "unknown-value",
-            f"it must be an order, got {order[:100]!r}",
+            f"orderBy must be an order, got {order[:100]!r}",
             "timestamp asc|desc",
         )
     query = EntriesQuery(
@@ -62,8 +62,8 @@ def _project(document: Mapping[str, Any]) -> str:
     name = names.pop() if len(names) == 1 else ""
     kind, _, project = name.partition("/")
     if kind != "projects" or not project or "/" in project:
-        why = "exactly one project must be named; logs are kept by project here"
-        _refuse("resourceNames", "wrong-type", why, "[projects/PROJECT]")
+        message = "resourceNames must have exactly one project"
+        _refuse("resourceNames", "wrong-type", message, "[projects/PROJECT]")
     return project
 
 
@@ -71,7 +71,7 @@ def _texts(document: Mapping[str, Any], field: str) -> list[str]:
     value = document.get(field)
     texts = [] if value is None else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        _refuse(field, "wrong-type", "it must be a list of texts", "a list of texts")
+        _refuse(field, "wrong-type", f"{field} must be a list of strings", "a list of strings")
     return texts
 
 
@@ -79,12 +79,12 @@ def _text(document: Mapping[str, Any], field: str) -> str:
     value = document.get(field)
     text = "" if value is None else value
     if not isinstance(text, str):
-        _refuse(field, "wrong-type", "it must be a text", "a text")
+        _refuse(field, "wrong-type", f"{field} must be a string", "a string")
     return text
 
 
 def _page_size(value: Any) -> int:
-    """Parse the page size as Google does: 0 is the default, larger values become the most."""
+    """Parse the page size as Google does: 0 means the default, larger values the maximum."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 10:  # noqa: PLR2004
         value = int(value)
     size = 0 if value is None else value
@@ -92,13 +92,12 @@ def _page_size(value: Any) -> int:
         _refuse(
             "pageSize",
             "wrong-type",
-            f"must be a size, got {str(value)[:100]!r}",
+            f"pageSize must be a whole number, got {str(value)[:100]!r}",
             f"1 to {PAGE_SIZE_MAX}",
         )
     return min(size, PAGE_SIZE_MAX) or _PAGE_SIZE
 
 
-def _refuse(field: str, rule: str, why: str, accepted: str) -> NoReturn:
-    violation = Violation(field=field, rule=rule, message=why, accepted=accepted)
-    subject = f"{field}: {why}" if field else why
-    raise Refusal(Code.INVALID_ARGUMENT, f"{subject}. Accepted: {accepted}.", (violation,))
+def _refuse(field: str, rule: str, message: str, accepted: str) -> NoReturn:
+    violation = Violation(field=field, rule=rule, message=message, accepted=accepted)
+    raise Refusal(Code.INVALID_ARGUMENT, f"{message}. Accepted: {accepted}.", (violation,))

@@ -1,4 +1,4 @@
-"""One LogEntry: the document that clients get, and the values that a filter compares."""
+"""Renders a line of a job's log as a LogEntry, and returns the values that filters compare."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -13,12 +13,12 @@ TRIAL_LABEL: Final = "ml.googleapis.com/trial_id"
 
 
 class LogEntry:
-    """A line of a job's log as Cloud Logging would show it."""
+    """A line of a job's log in the form of Cloud Logging."""
 
     __slots__ = ("_payload", "job_id", "line", "project", "source", "uid")
 
     def __init__(self, line: LogLine, uid: int, source: int, *, project: str, job_id: str) -> None:
-        """``uid`` and ``source`` say where the line is kept, in the order within one stamp."""
+        """``uid`` and ``source`` identify the stored log, and order lines with the same stamp."""
         self.line = line
         self.uid = uid
         self.source = source
@@ -28,19 +28,19 @@ class LogEntry:
 
     @property
     def insert_id(self) -> str:
-        """The insertId: the same at every read, ascending as text (docs/sources/gcloud.md 7.3)."""
+        """The insertId: equal in all reads, and ascending as text (docs/sources/gcloud.md 7.3)."""
         return f"{self.line.stamp_ns:020d}-{self.uid:020d}-{self.source}"
 
     @property
     def payload(self) -> Mapping[str, Any]:
-        """The jsonPayload; a structured line keeps all of its fields."""
+        """The jsonPayload: all fields of a structured line, or the text as ``message``."""
         if self._payload is None:
             self._payload = payload_of(self.line.text) or {"message": self.line.text}
         return self._payload
 
     @property
     def log_name(self) -> str:
-        """The logName: one log a task."""
+        """The logName; each task has one."""
         return f"{log_name_prefix(self.project)}{quote(self.line.task_name, safe='')}"
 
     @property
@@ -51,11 +51,11 @@ class LogEntry:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The entry's own labels: those of a line of a trial name the trial."""
+        """The labels of the entry: the trial, if the line is of one."""
         return {TRIAL_LABEL: self.line.trial} if self.line.trial else {}
 
     def render(self) -> dict[str, Any]:
-        """The document that clients get."""
+        """Return the LogEntry as JSON for clients."""
         stamp = timestamp(self.line.stamp_ns)
         document: dict[str, Any] = {
             "timestamp": stamp,
@@ -71,9 +71,9 @@ class LogEntry:
         return document
 
     def searched_values(self) -> Iterator[Any]:
-        """The values that a word without a field is looked for in, the payload first.
+        """Yield the values in which a word without a field is searched, the payload first.
 
-        Times and insertIds are left out: their digits would match most numbers.
+        Leaves out times and insertIds, because their digits match most numbers.
         """
         line = self.line
         yield from leaves(self.payload)
@@ -82,7 +82,7 @@ class LogEntry:
 
 
 def log_name_prefix(project: str) -> str:
-    """Return what all logNames of a project begin with."""
+    """Return the prefix of all logNames of a project."""
     return f"projects/{project}/logs/"
 
 

@@ -1,8 +1,8 @@
-"""The fields of a LogEntry that a filter can name, and how to read their values.
+"""Finds the fields of a LogEntry that a filter names, and reads their values.
 
-A path that does not exist in any LogEntry is refused, as Google does.  A payload's field or a label
-that an entry lacks is missing: no comparison with it holds.  A field of LogEntry that is never set
-here, such as ``httpRequest.status``, has its default value.
+A path that no LogEntry can have is refused, as at Google.  A comparison with a label or a field of
+the payload that an entry lacks is false.  A field of LogEntry that this server never sets, such as
+``httpRequest.status``, has its default value.
 """
 
 import enum
@@ -14,16 +14,16 @@ from trainshed.wire.logging_v2.log_entry import RESOURCE_TYPE, LogEntry
 
 
 class FieldKind(enum.Enum):
-    """The way to compare the values of a field."""
+    """How the values of a field are compared."""
 
     VALUE = enum.auto()
-    """JSON values: texts without regard to case, numbers as numbers."""
+    """JSON values: texts are compared without case, numbers as numbers."""
     NAME = enum.auto()
-    """The name of a job, which may differ from another job's by case alone."""
+    """A name, compared with case: the names of two jobs may differ only in case."""
     TIME = enum.auto()
     SEVERITY = enum.auto()
     UNSET = enum.auto()
-    """A field of LogEntry that no entry here has."""
+    """A field of LogEntry that this server never sets."""
 
 
 Read = Callable[[LogEntry], Sequence[Any]]
@@ -31,12 +31,12 @@ Read = Callable[[LogEntry], Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class LogField:
-    """A field: ``read`` gives its values in an entry, none where it is missing."""
+    """A field: ``read`` returns its values in an entry, none if it is missing."""
 
     kind: FieldKind
     read: Read
     in_line: bool = False
-    """Whether a text value of it is among the bytes of the stored line."""
+    """Whether the bytes of the stored line contain the field's text values."""
 
 
 FIELD_NAMES: Final = (
@@ -62,7 +62,7 @@ _UNSET_VALUES: Final = frozenset({"trace", "spanid", "tracesampled"})
 
 
 def find_field(path: Sequence[str]) -> LogField | None:
-    """The field of a path; None where no LogEntry has it.  ``json_payload`` is jsonPayload."""
+    """Return the field of a path in either key case; None if no LogEntry has it."""
     name, *keys = path
     plain = name.replace("_", "").lower()
     if plain in _NESTED:
@@ -94,7 +94,7 @@ def _resource_field(keys: Sequence[str]) -> LogField | None:
 
 
 def _labels_field(keys: Sequence[str]) -> LogField | None:
-    """Users write ``labels.a.b`` for the label ``a.b``."""
+    """Return the field of a label; users write ``labels.a.b`` for the label ``a.b``."""
     key = [".".join(keys)] if keys else []
     return LogField(FieldKind.VALUE, lambda entry: select(entry.labels, key))
 
@@ -119,7 +119,7 @@ def _read_nothing(entry: LogEntry) -> Sequence[Any]:
 
 
 def select(value: Any, keys: Sequence[str]) -> Sequence[Any]:
-    """Return the values below keys; each element of a list is looked into."""
+    """Return the values at a path of keys; lists on the path contribute all their elements."""
     values = [value]
     for key in keys:
         values = [

@@ -1,8 +1,7 @@
-"""The filter of ``entries:list``: Google's Logging query language over the fields that we have.
+"""Compiles the filter of ``entries:list``, in Google's Logging query language.
 
-A filter is parsed once and becomes one function of an entry.  What a reader of files can use to
-skip most lines (jobs, tasks, times, bytes that a line must hold) is derived from the same tree by
-``narrowing``.
+A filter is parsed once and compiled to one function of an entry.  ``narrowing`` derives from the
+same tree the jobs, tasks, times and bytes with which the reader of log files skips most lines.
 """
 
 import hashlib
@@ -50,28 +49,28 @@ _FRACTION_SPAN: Final = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """A filter that was read: its tree, and whether an entry passes."""
+    """A parsed filter: its tree, and the function that says whether an entry matches."""
 
     tree: Tree
     matches: Matches
 
 
 def read_log_filter(text: str) -> LogFilter:
-    """Read a filter; a blank one lets every entry pass.
+    """Parse a filter; a blank filter matches all entries.
 
-    Raises Refusal (INVALID_ARGUMENT) that names the position and what is accepted there.
+    Raises Refusal (INVALID_ARGUMENT) with the position and the text that is accepted at it.
     """
     tree = read_filter_text(text, LENGTH_MAX)
     return LogFilter(tree, _Compiler(text).compile(tree))
 
 
 def time_of(value: Value) -> int:
-    """Return the stamp, in ns, that a value of a filter names.  Raises ValueError."""
+    """Parse a time of a filter to ns since 1970.  Raises ValueError."""
     return nanoseconds(value.text)
 
 
 def severity_rank(value: Value) -> int | None:
-    """Return the rank of a severity that is given by name or by number."""
+    """Return the rank of a severity's name or number; None for an unknown name."""
     if value.text.isascii() and value.text.isdecimal():
         return int(value.text[:5])
     return SEVERITY_RANKS.get(value.text.upper())
@@ -83,7 +82,7 @@ def is_existence(written: Comparison) -> bool:
 
 
 class _Compiler:
-    """Makes one function of a tree.  Refusals point into the text."""
+    """Compiles a tree to one function.  Refusals have the position in the filter's text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -147,7 +146,8 @@ class _Compiler:
     def _compile_expression(self, field: LogField, written: Comparison) -> Matches:
         position = written.value.position
         if field.kind is FieldKind.TIME:
-            raise refusal_at(self._text, written.position, "a field of text: a time has no =~")
+            accepted = "a field of text: =~ and !~ do not compare times"
+            raise refusal_at(self._text, written.position, accepted)
         self._expressions += 1
         if self._expressions > EXPRESSIONS_MAX:
             raise refusal_at(self._text, position, f"at most {EXPRESSIONS_MAX} regular expressions")
@@ -203,7 +203,7 @@ def _find_anywhere(text: str) -> Matches:
 
 
 def _values(field: LogField, entry: LogEntry) -> list[Any]:
-    """The values of a field; a field that is never set has its default, an empty text."""
+    """Return the values of a field; a field that is never set has an empty string."""
     return [""] if field.kind is FieldKind.UNSET else list(field.read(entry))
 
 
@@ -232,7 +232,7 @@ def _comparison(sign: str, *, is_name: bool) -> Callable[[Any, str, float | None
 
 
 def _search(words: str, read: Callable[[LogEntry], list[Any]]) -> Matches:
-    """Whole words, in any order; those between backquotes follow each other."""
+    """Compile SEARCH: matches whole words in any order, and phrases between backquotes."""
     phrases = [tokens for tokens in map(tokens_of, words.split("`")[1::2]) if tokens]
     single = {token for part in words.split("`")[::2] for token in tokens_of(part)}
 
@@ -251,7 +251,7 @@ def _has_run(tokens: list[str], phrase: list[str]) -> bool:
 
 
 def _sample(field: LogField, fraction: float) -> Matches:
-    """Match a fraction of the entries by a hash of the field, the same ones at each call."""
+    """Compile sample: matches a fraction of the entries by a hash of the field's values."""
     limit = int(fraction * _FRACTION_SPAN)
 
     def matches(entry: LogEntry) -> bool:

@@ -1,7 +1,7 @@
-"""Finds what a reader of files may skip for a filter: jobs, trials, times, lines by their bytes.
+"""Derives from a filter the jobs, trials, times and lines that the reader of log files may skip.
 
-Every condition here passes at least what the filter passes: an entry that was not skipped is still
-compared as a whole.  Without this, a search of a million lines would parse a million lines.
+No function skips an entry that matches the filter; the other entries are still compared as a whole.
+Without these functions a search in a million lines would parse all of them.
 """
 
 import math
@@ -24,27 +24,28 @@ from trainshed.wire.logging_v2.log_entry import RESOURCE_TYPE, TRIAL_LABEL, log_
 from trainshed.wire.logging_v2.log_fields import FieldKind, find_field
 from trainshed.wire.logging_v2.log_filter import is_existence, severity_rank, time_of
 
-#: Each of the clauses must have one of its texts among the line's bytes, in small letters.
+#: For each clause the bytes of a line, in lower case, must contain at least one of its texts.
 ByteClauses = tuple[tuple[bytes, ...], ...]
 
-#: In a structured line JSON may hide a letter behind this; it is escaped once more in the file.
+#: The start of a JSON escape in a structured line, which may stand for any letter; the file
+#: escapes its backslash once more.
 _ESCAPE: Final = b"\\\\u"
-#: How the text of a structured line begins in the file.
+#: The start of the text of a structured line in the file.
 _OBJECT: Final = b'"{'
-#: Characters that stand in a stored line, and in a logName, as they are.
+#: Characters that are not escaped in a stored line or in a logName.
 _PLAIN = re.compile(r"[ !#$&-.0-\[\]-~]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Stamps in ns from ``from_ns`` on and below ``before_ns``; None is without end."""
+    """Stamps in ns from ``from_ns`` until before ``before_ns``; None for no end."""
 
     from_ns: int = 0
     before_ns: int | None = None
 
 
 def time_range(tree: Tree) -> Range:
-    """The stamps of all entries that may pass."""
+    """Return a range with the stamps of all entries that may match."""
     match tree:
         case Conjunction(items=items) if items:
             ranges = [time_range(item) for item in items]
@@ -76,17 +77,17 @@ def _compared_range(operator: str, stamp_ns: int) -> Range:
 
 
 def job_ids(tree: Tree) -> frozenset[str] | None:
-    """The jobs whose entries may pass; None where the filter does not say."""
+    """Return the ids of the jobs whose entries may match; None for all jobs."""
     return _names(tree, ("resource", "labels", "job_id"))
 
 
 def task_names(tree: Tree) -> frozenset[str] | None:
-    """The tasks, in small letters, whose entries may pass; None where the filter does not say."""
+    """Return the tasks, in lower case, whose entries may match; None for all tasks."""
     return _names(tree, ("resource", "labels", "task_name"))
 
 
 def trial_numbers(tree: Tree) -> frozenset[str] | None:
-    """The trials whose entries may pass; None where the filter does not say."""
+    """Return the trials whose entries may match; None for all trials."""
     return _names(tree, ("labels", TRIAL_LABEL))
 
 
@@ -105,9 +106,9 @@ def _names(tree: Tree, path: tuple[str, ...]) -> frozenset[str] | None:
 
 
 def byte_clauses(tree: Tree, *, project: str, job_id: str, trial: str) -> ByteClauses:
-    """Return the texts that a stored line must hold for its entry to pass.
+    """Return the texts that a stored line must contain for its entry to match.
 
-    A word may also stand in what all entries of a job have in common, so that is named.
+    Leaves out words of the project, job and trial, which match without being in the line.
     """
     common = fold("\n".join((log_name_prefix(project), project, job_id, trial, RESOURCE_TYPE)))
     return _clauses(tree, lambda needle: needle in common)
@@ -130,7 +131,7 @@ def _clauses(tree: Tree, is_common: Callable[[str], bool]) -> ByteClauses:
 
 
 def _join_clauses(parts: list[ByteClauses]) -> ByteClauses:
-    """Return one clause that is true if any part is; none if a part has no clause."""
+    """Return one clause that is true if any part is true; none if a part has no clause."""
     if not parts or not all(parts):
         return ()
     best = (max(clauses, key=_shortest) for clauses in parts)
@@ -138,7 +139,7 @@ def _join_clauses(parts: list[ByteClauses]) -> ByteClauses:
 
 
 def _shortest(clause: tuple[bytes, ...]) -> float:
-    """Return the length of a clause's shortest text: longer ones skip more.  No text skips all."""
+    """Return the length of a clause's shortest text; longer texts skip more lines."""
     return min(map(len, clause), default=math.inf)
 
 
@@ -163,7 +164,7 @@ def _severity_texts(names: frozenset[str]) -> tuple[bytes, ...]:
 
 
 def _text_clause(text: str, is_common: Callable[[str], bool]) -> ByteClauses:
-    """The longest plain part of a text: it is among the bytes of every line with the text."""
+    """Return the clause of a text: its longest unescaped part, which all matching lines contain."""
     needle = max(_PLAIN.findall(fold(text)), key=len, default="")
     if not needle or is_common(needle):
         return ()

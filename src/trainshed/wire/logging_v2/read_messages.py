@@ -1,8 +1,8 @@
 """The messages of LoggingServiceV2/ListLogEntries, declared by hand.
 
-They are the fields that are read and answered here, with the numbers of log_entry.proto,
-logging.proto, monitored_resource.proto and log_severity.proto.  Google's own descriptors would
-bring those of a dozen more files along.
+They have only the fields that this server reads and writes, with the numbers of log_entry.proto,
+logging.proto, monitored_resource.proto and log_severity.proto.  Google's descriptors would require
+a dozen more files.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _ENTRY: Final = f".{PACKAGE}.LogEntry"
 _RESOURCE: Final = f".{PACKAGE}.MonitoredResource"
 _SEVERITY: Final = f".{PACKAGE}.LogSeverity"
 
-#: (number, type); ``[]`` before a type is a list of it, ``{}`` a map of texts.
+#: (number, type) by field; the prefix ``[]`` means a list, ``{}`` a map of strings.
 _MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
     "ListLogEntriesRequest": {
         "project_ids": (1, "[]string"),

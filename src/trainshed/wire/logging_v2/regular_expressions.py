@@ -1,7 +1,7 @@
-"""Regular expressions of filters, by RE2: their time grows with the text alone.
+"""Compiles regular expressions of filters with RE2.
 
-Python's ``re`` may take exponential time for a caller's expression, so RE2 is required (decision
-0075).
+Python's ``re`` may take exponential time for a caller's expression; RE2 takes time proportional to
+the text (decision 0075).
 """
 
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from typing import Any, Final
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.texts import install_command
 
-#: The most memory of one expression, in bytes.
+#: The largest memory of one compiled expression, in bytes.
 MEMORY_MAX: Final = 1 << 20
 
 
 class BadExpression(ValueError):
-    """RE2 does not accept the expression."""
+    """RE2 refuses the expression; the message has its reason."""
 
 
 def compile_expression(pattern: str) -> Callable[[str], bool]:
@@ -44,7 +44,7 @@ def compile_expression(pattern: str) -> Callable[[str], bool]:
 
 
 def _encode(text: str) -> bytes:
-    """Encode a text; a log may have lone surrogates, which UTF-8 lacks."""
+    """Encode a text; replaces lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace")
 
 

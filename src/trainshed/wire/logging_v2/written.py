@@ -1,7 +1,7 @@
-"""``entries:write``: what a program writes to Cloud Logging, as texts with their severities.
+"""Parses ``entries:write``, the log entries of programs, into lines with severities.
 
-An entry without a text is passed over.  A request that is not read as a whole is refused: an
-answer of 200 would tell the program that its lines are in the log.
+An entry without a text is skipped.  A request with an unreadable part is refused, because a
+response of 200 means that all its lines are in the log.
 """
 
 import json
@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple
 from trainshed.model.json_reader import BadJson, TooManyValues, read_json
 from trainshed.model.severity import WORDS
 
-#: google.logging.type.LogSeverity counts in hundreds.
+#: The names of google.logging.type.LogSeverity; its numbers are multiples of a hundred.
 _SEVERITIES: Final = (
     "DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY",
 )  # fmt: skip
 _HUNDRED: Final = 100
-#: Lines of one request: a text of sixteen megabytes could have a line a byte.
+#: The most lines of one request: a text of 16 MiB could have a line per byte.
 LINES_MAX: Final = 50_000
-#: An entry of a client about itself, once a process.
+#: The key of an entry that a client library writes about itself, once per process.
 _DIAGNOSTIC: Final = "logging.googleapis.com/diagnostic"
 
 
@@ -35,15 +35,15 @@ class UnreadEntries(Exception):
 
 
 class TooManyEntries(UnreadEntries):
-    """The request has too many entries; a smaller one is accepted."""
+    """The request has too many entries or lines; the client must split it."""
 
-    def __init__(self, what: str) -> None:
-        """``what`` names the exceeded limit."""
-        super().__init__(f"{what}; write fewer entries in a request")
+    def __init__(self, reason: str) -> None:
+        """``reason`` is a sentence with the exceeded limit."""
+        super().__init__(f"{reason}; write fewer entries in a request")
 
 
 def lines_of_json(body: bytes) -> list[WrittenLine]:
-    """Return the lines of a body of REST.  Raises UnreadEntries."""
+    """Return the lines of a JSON body.  Raises UnreadEntries."""
     try:
         document = read_json(body)
     except TooManyValues as error:

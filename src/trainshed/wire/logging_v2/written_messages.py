@@ -1,7 +1,7 @@
-"""Messages by gRPC that programs send to Cloud Logging and Cloud Monitoring.
+"""Parses gRPC messages that programs send to Cloud Logging and Cloud Monitoring.
 
-Of google.logging.v2 and google.monitoring.v3 the few fields that are read are declared here; what
-else there is in a message is passed over.
+Only the fields of google.logging.v2 and google.monitoring.v3 that this server reads are declared;
+other fields of a message are ignored.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from trainshed.wire.logging_v2.read_messages import describe_messages
 from trainshed.wire.logging_v2.written import UnreadEntries, WrittenLine, lines_of
 
-#: Numbers as in log_entry.proto, logging.proto and metric_service.proto.
+#: (number, type) by field, as in log_entry.proto, logging.proto and metric_service.proto.
 _DECLARED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
     "LogEntry": {
         "severity": (10, "int32"),
@@ -42,7 +42,7 @@ def lines_of_message(data: bytes) -> list[WrittenLine]:
 
 
 def metric_descriptor_of(data: bytes) -> bytes:
-    """The MetricDescriptor of a CreateMetricDescriptorRequest, as bytes: its answer."""
+    """Return the MetricDescriptor of a request, which is the response; empty if malformed."""
     try:
         message: Any = _message("CreateMetricDescriptorRequest", data)
     except DecodeError:

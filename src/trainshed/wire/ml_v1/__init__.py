@@ -1,1 +1,1 @@
-"""AI Platform Training, ``ml/v1``: the Job resource and its names of fields."""
+"""AI Platform Training, ``ml/v1``: parses and renders the Job resource."""

@@ -1,7 +1,7 @@
 """Parses Job documents of ``ml/v1``, and patches of them.
 
-Four families of fields become the replica groups.  Sources: docs/sources/gcloud.md 3,
-docs/sources/vertex.md 7.1.
+The fields of master, worker, parameterServer and evaluator become the replica groups.
+Sources: docs/sources/gcloud.md 3, docs/sources/vertex.md 7.1.
 """
 
 import base64
@@ -38,8 +38,8 @@ from trainshed.wire.times import seconds
 #: The roles of this dialect; it has no reducers.
 ROLES: Final = (Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR)
 
-#: Tiers that bring no master of their own: an absent one is BASIC, CUSTOM needs masterType.
-_MASTER_IS_ASKED_FOR: Final = (None, ScaleTier.CUSTOM.value)
+#: Tiers with which a job has a master group without master fields: BASIC by default, and CUSTOM.
+_TIERS_WITH_MASTER: Final = (None, ScaleTier.CUSTOM.value)
 
 Json = Mapping[str, Any]
 
@@ -49,11 +49,11 @@ def groups_of(
 ) -> tuple[ReplicaGroup, ...]:
     """Return the groups of the document.
 
-    A group exists if its type, its configuration or a count was given; the master also if there is
-    a program, or no other group has one.  A given type with no count is a count of 0, as the
-    service counts (docs/sources/vertex.md 7.1), and is kept for the rules to see.
-    ``unread_counts`` are the families whose count was given and cannot be read: one replica stands
-    for them, so that what else is wrong with them is reported too.
+    A group exists if the document has its type, its configuration or a count; the master group also
+    exists with a program, and in the tiers BASIC and CUSTOM.  A type without a count has the count
+    0, as at Google (docs/sources/vertex.md 7.1), and admission refuses the group.
+    ``unread_counts`` are the families with an invalid count: they get one replica, so that their
+    other violations are reported too.
     """
     return tuple(_groups(training, unread_counts))
 
@@ -79,7 +79,7 @@ def _groups(training: Json, unread_counts: frozenset[str]) -> Iterator[ReplicaGr
 
 
 def _has_master(training: Json, program: Program | None) -> bool:
-    return bool(program) or training.get("scaleTier") in _MASTER_IS_ASKED_FOR
+    return bool(program) or training.get("scaleTier") in _TIERS_WITH_MASTER
 
 
 def _accelerator(value: Json | None) -> Accelerator | None:
@@ -96,10 +96,10 @@ def _disk(value: Json | None) -> Disk | None:
 
 
 def _program(training: Json, config: Json) -> Program | None:
-    """A group's program; None when the document names none at all.
+    """Return a group's program; None if the document names no program.
 
-    The image defaults to the master's (docs/sources/vertex.md 7.1); commands and arguments of a
-    container do not.  The job's own arguments go to every replica whose container gives none.
+    The default image is the master's (docs/sources/vertex.md 7.1); commands and arguments of a
+    container have no such default.  Replicas whose container has no arguments get the job's.
     """
     image = config.get("imageUri") or training.get("masterConfig", {}).get("imageUri")
     program = Program(
@@ -116,19 +116,19 @@ def _program(training: Json, config: Json) -> Program | None:
 
 
 def _kind(image: str | None, training: Json, config: Json) -> ProgramKind:
-    """Return the kind: Google's images run a module as runtime versions do, others a container."""
+    """Return the kind: a module in a prebuilt image or runtime version, else a container."""
     has_module = training.get("pythonModule") and not config.get("containerCommand")
     if not image or (has_module and prebuilt_image(image)):
         return ProgramKind.PYTHON_PACKAGE
     return ProgramKind.CONTAINER
 
 
-#: The fields that say how a container starts.
+#: The fields with the command and the arguments of a container.
 STARTING: Final = ("containerCommand", "containerArgs")
 
 
 def check_containers(training: Json, document: Json) -> Iterator[Violation]:
-    """Yield violations of containers with args given twice, or a command without an image."""
+    """Yield violations of containers with both kinds of args, or a command without an image."""
     has_master_image = bool(training.get("masterConfig", {}).get("imageUri"))
     for family in dict.fromkeys(FAMILY.values()):
         config = training.get(f"{family}Config", {})
@@ -149,26 +149,26 @@ def _conflict(path: str, names: list[str]) -> Violation:
 
 
 def _without_image(path: str, names: list[str]) -> Violation:
-    message = f"{' and '.join(names)} without an image to start"
+    message = f"{' and '.join(names)} need an image"
     accepted = "an imageUri in the same object, or in masterConfig"
     return Violation(field=path, rule="command-without-image", message=message, accepted=accepted)
 
 
 SCALE_TIER: Final = "trainingInput.scaleTier"
 
-#: Fields of other kinds of jobs: nothing else of them is judged.
+#: Fields of other kinds of jobs; other violations of such jobs are not reported.
 OTHER_JOBS: Final = frozenset({"prediction_input", "explanation_input"})
 
 
 def job(document: Mapping[str, Any]) -> Parsed:
-    """Read a whole Job, as ``config.yaml`` and ``jobs.create`` have it."""
+    """Parse a Job, the content of ``config.yaml`` and the body of ``jobs.create``."""
     reading = read(table("ml_v1"), "Job", document)
     other = tuple(v for v in reading.violations if snake(str(v.field)) in OTHER_JOBS)
     if other and "trainingInput" not in reading.value:
         return Parsed(spec=None, violations=other, words=str, notes=reading.notes)
     training = reading.value.get("trainingInput", {})
-    gaps = missing_types(training.get("hyperparameters"), document)
-    violations = (*reading.violations, *without(gaps, reading.violations))
+    type_violations = missing_types(training.get("hyperparameters"), document)
+    violations = (*reading.violations, *without(type_violations, reading.violations))
     spec = _spec(
         reading.value,
         _study(training, document, violations),
@@ -177,9 +177,13 @@ def job(document: Mapping[str, Any]) -> Parsed:
     if _is_tier_unread(document, violations):
         spec = replace(spec, scale_tier=spec.scale_tier or _likely_tier(spec))
     words = in_own_spelling(partial(caller_words, spec=spec), document)
-    needless = misplaced(training.get("hyperparameters"), document)
-    later = without(chain(check_containers(training, document), needless), violations)
-    return Parsed(spec=spec, violations=(*violations, *later), words=words, notes=reading.notes)
+    misplaced_violations = misplaced(training.get("hyperparameters"), document)
+    further_violations = without(
+        chain(check_containers(training, document), misplaced_violations), violations
+    )
+    return Parsed(
+        spec=spec, violations=(*violations, *further_violations), words=words, notes=reading.notes
+    )
 
 
 def _study(
@@ -192,15 +196,15 @@ def _study(
 
 
 def _is_tier_unread(document: Mapping[str, Any], violations: Iterable[Violation]) -> bool:
-    """Whether the tier has an invalid value."""
+    """Whether the scale tier has an invalid value."""
     path = as_written(document, SCALE_TIER)
     return any(violation.field == path for violation in violations)
 
 
 def _likely_tier(spec: JobSpec) -> ScaleTier | None:
-    """Guess an unreadable tier: CUSTOM if machines are named.
+    """Guess the intended tier instead of an invalid one: CUSTOM if groups have machine types.
 
-    Another guess would also refuse each machine, for a mistake that the caller did not make.
+    With another tier admission would also refuse each machine type.
     """
     return ScaleTier.CUSTOM if any(group.machine_type for group in spec.groups) else None
 
@@ -237,22 +241,22 @@ def _scheduling(value: dict[str, Any]) -> Scheduling:
     )
 
 
-#: The fields of a Job that can be changed (docs/sources/vertex.md 7).
+#: The fields of a Job that a patch may change (docs/sources/vertex.md 7).
 CHANGEABLE: Final = ("labels", "etag")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """New labels, all of them, or None to leave them; and the etag they depend on, or None."""
+    """A patch: ``labels`` replace all labels, None keeps them; ``etag`` must match, None any."""
 
     labels: Mapping[str, str] | None = None
     etag: bytes | None = None
 
 
 def patch_of(document: Any, update_mask: str) -> Patch:
-    """Parse a patch.  Without a mask all fields of the document count.
+    """Parse a patch.  Without a mask it changes all fields of the document.
 
-    Raises Refusal (INVALID_ARGUMENT) for a path that cannot be changed and for malformed values.
+    Raises Refusal (INVALID_ARGUMENT) for a field that cannot be changed, Fault for invalid values.
     """
     if not isinstance(document, Mapping):
         message = f"the body must be a JSON object, not {describe_value(document)}"
@@ -273,13 +277,15 @@ def _labels(value: Any) -> Mapping[str, str]:
     labels = {} if value is None else value
     if not isinstance(labels, Mapping):
         raise Fault((_wrong("labels", "labels must be an object of texts", value),))
-    violations = list(_no_texts(labels)) or list(label_violations(Dialect.ML_V1, labels, "labels"))
+    violations = list(_label_type_violations(labels)) or list(
+        label_violations(Dialect.ML_V1, labels, "labels")
+    )
     if violations:
         raise Fault(tuple(violations))
     return labels
 
 
-def _no_texts(labels: Mapping[str, Any]) -> Iterator[Violation]:
+def _label_type_violations(labels: Mapping[str, Any]) -> Iterator[Violation]:
     for key, value in labels.items():
         if not isinstance(value, str):
             yield _wrong(f"labels.{key}", "a label must be a text", value)
@@ -291,7 +297,9 @@ def _etag(value: Any) -> bytes | None:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError):
-        raise Fault((_wrong("etag", "an etag is base64, as it was read", value),)) from None
+        raise Fault(
+            (_wrong("etag", "etag must be the base64 string of a Job that was read", value),)
+        ) from None
 
 
 def _wrong(field: str, message: str, value: Any) -> Violation:

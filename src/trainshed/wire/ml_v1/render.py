@@ -16,12 +16,12 @@ from trainshed.wire.ml_v1.trials import study_output
 from trainshed.wire.status import STATE, ending, waiting, with_labels
 from trainshed.wire.times import rfc3339
 
-#: The ML units that ``describe --summarize`` prints: nothing is billed.
+#: The ML units that ``describe --summarize`` prints; always 0, because the server bills nothing.
 TRAINING_OUTPUT: Final = {"consumedMLUnits": 0.0}
 
 
 def job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
-    """The Job as its clients read it; 64-bit numbers are texts, times are RFC 3339 with Z."""
+    """Render a Job for clients; 64-bit numbers are strings, times are RFC 3339 with Z."""
     request: dict[str, Any] = json.loads(job.spec.request)
     outputs = _outputs(job, trials)
     return {**with_labels(request, job.labels), "jobId": job.job_id, **outputs}
@@ -53,7 +53,7 @@ def _training_output(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:
 
 
 def _message(job: Job) -> str | None:
-    """Return why the job failed, was cancelled or waits."""
+    """Return why the job failed, was cancelled or waits; None for any other job."""
     error = ending(job.status)
     if error:
         return error.message

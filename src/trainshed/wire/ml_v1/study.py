@@ -9,11 +9,11 @@ from trainshed.wire.ml_v1.words import HYPERPARAMETERS
 from trainshed.wire.parsed import as_written
 from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
 
-#: The metric of a study that names none.
+#: The default metric of a study.
 DEFAULT_METRIC: Final = "training/hptuning/metric"
 
 #: The fields that a parameter of each type must not have (docs/sources/vertex.md 7.1).
-#: DISCRETE is documented to ignore bounds, which many old files have.
+#: DISCRETE ignores bounds, as documented; many old files have them.
 MISPLACED: Final[Mapping[str, tuple[str, ...]]] = {
     "DOUBLE": ("categoricalValues", "discreteValues"),
     "INTEGER": ("categoricalValues", "discreteValues"),
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 
 def study_of(value: Json | None) -> StudySpec | None:
-    """The study of a HyperparameterSpec; parameters with no type are left out."""
+    """Parse a HyperparameterSpec, None for None; leaves out parameters without a valid type."""
     if value is None:
         return None
     params = value.get("params", ())
@@ -43,13 +43,13 @@ def study_of(value: Json | None) -> StudySpec | None:
 
 
 def missing_types(value: Json | None, document: Json) -> Iterator[Violation]:
-    """Yield violations of parameters without a type, which Google refuses too."""
+    """Yield violations of parameters without a valid type, which Google refuses too."""
     for path, parameter in _params(value):
         if not _has_type(parameter):
             yield Violation(
                 field=as_written(document, f"{path}.type"),
                 rule="unknown-value",
-                message="a parameter needs a type",
+                message="a parameter must have a type",
                 accepted=", ".join(MISPLACED),
             )
 
@@ -57,7 +57,7 @@ def missing_types(value: Json | None, document: Json) -> Iterator[Violation]:
 def misplaced(value: Json | None, document: Json) -> Iterator[Violation]:
     """Yield violations of fields that a parameter's type does not have.
 
-    Zeros and empty lists are ignored: programs that write every field write them.
+    Zeros and empty lists are ignored, because some programs write all fields.
     """
     for path, parameter in _params(value):
         kind = parameter.get("type")

@@ -1,7 +1,8 @@
 """Converts trials to the HyperparameterOutputs of a Job, and back.
 
-Their fields are in docs/sources/vertex.md 7.1.  gcloud sorts them itself
-(docs/sources/gcloud.md 3.3).  Programs take the first for the best one, so it is.
+The fields of a HyperparameterOutput are in docs/sources/vertex.md 7.1.  gcloud sorts the outputs
+itself (docs/sources/gcloud.md 3.3).  Programs expect that the first output is the best one, so the
+outputs are sorted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ UNSETTLED: Final[Mapping[TrialState, str]] = {
     TrialState.STOPPING: STATE[JobState.CANCELLING],
 }
 
-#: By state of a trial's job: the state of the trial.
+#: The state of a trial, by the state of its job.
 TRIAL_STATES: Final[Mapping[str, TrialState]] = {
     "QUEUED": TrialState.ACTIVE,
     "PREPARING": TrialState.ACTIVE,
@@ -38,7 +39,7 @@ TRIAL_STATES: Final[Mapping[str, TrialState]] = {
 def study_output(study: StudySpec, trials: Sequence[TrialView]) -> dict[str, Any]:
     """Return the part of a TrainingOutput that only a tuning job has.
 
-    Without trials their number is left out, because the caller may not have requested them.
+    Without trials their count is left out, because the caller may not have requested them.
     """
     metric = study.metrics[0]
     output = {"isHyperparameterTuningJob": True, "hyperparameterMetricTag": metric.metric_id}
@@ -54,7 +55,7 @@ def study_output(study: StudySpec, trials: Sequence[TrialView]) -> dict[str, Any
 
 
 def trial_json(view: TrialView, metric: Metric) -> dict[str, Any]:
-    """A trial; the values of its parameters are texts, as its program had them."""
+    """Render a trial; the values of parameters are strings, as its program got them."""
     trial = view.trial
     document = {
         "trialId": str(trial.number),
@@ -69,7 +70,7 @@ def trial_json(view: TrialView, metric: Metric) -> dict[str, Any]:
 
 
 def _state(view: TrialView) -> str:
-    """The state of a trial in the words of jobs; there are no others here."""
+    """Return the state of a trial as a state of jobs; the dialect has no states of trials."""
     trial, job = view.trial, view.job_state
     if trial.state is TrialState.SUCCEEDED:
         return STATE[JobState.SUCCEEDED]
@@ -88,7 +89,7 @@ def _metric_json(final: Measurement | None, metric: Metric) -> dict[str, Any] | 
 
 
 def _rank(trial: TrialRecord, metric: Metric) -> tuple[bool, float, int]:
-    """The best first; those without a result last, by number."""
+    """Return a sort key: the best trial first, trials without a result last, by number."""
     value = trial.final.value(metric.metric_id) if trial.final and _is_good(trial) else None
     if value is None:
         return True, 0.0, trial.number
@@ -102,29 +103,29 @@ def _is_good(trial: TrialRecord) -> bool:
 def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
     """Read the parts of a study that describe its search space and goals, and its trials.
 
-    Raises TypeError for a job without one.
+    Raises KeyError or TypeError for a job without a study.
     """
     spec = job["trainingInput"]["hyperparameters"]
     study = study_of({key: value for key, value in spec.items() if key != "algorithm"})
     if study is None:
-        raise TypeError("hyperparameters: null")
+        raise TypeError("trainingInput.hyperparameters must be an object, got null")
     return study, list(_trials(study, job.get("trainingOutput", {}).get("trials", ())))
 
 
 def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
-    """The trials of an ml v1 job's training output: their values are texts, they have one metric.
+    """Parse the trials of a training output, whose values are strings.
 
-    One that was cancelled with a metric has come to its end early.
+    A failed or cancelled trial with a metric that was stopped early counts as SUCCEEDED.
     """
     kinds, tag = kinds_of(study), study.metrics[0].metric_id
-    for place, trial in enumerate(trials, 1):
+    for position, trial in enumerate(trials, 1):
         final_metric = trial.get("finalMetric")
         final = _measurement(final_metric, tag) if final_metric else None
         state = TRIAL_STATES.get(trial.get("state", ""), TrialState.REQUESTED)
         if final and state is TrialState.INFEASIBLE and trial.get("isTrialStoppedEarly"):
             state = TrialState.SUCCEEDED
         yield TrialRecord(
-            number=number_of(trial.get("trialId"), place),
+            number=number_of(trial.get("trialId"), position),
             state=state,
             values=values_of(kinds, trial.get("hyperparameters", {}).items()),
             measurements=tuple(_measurement(metric, tag) for metric in trial.get("allMetrics", ())),

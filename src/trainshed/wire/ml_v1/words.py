@@ -1,8 +1,8 @@
-"""Names of the model's fields in Job documents: every field has one, for refusals.
+"""Maps all fields of the model to their names in Job documents, for refusals.
 
 In this dialect a study has one metric and no conditions, and ends with its last trial.  Fields that
-it lacks have the name of the whole HyperparameterSpec.  Also names in filters of ``jobs.list``
-(``jobId:census* AND state:FAILED``).
+the dialect lacks have the name of the whole HyperparameterSpec.  Also has the names of fields in
+filters of ``jobs.list`` (``jobId:census* AND state:FAILED``).
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ VALUES_OF_KIND: Final[Mapping[ParameterKind, str]] = {
 
 
 def study_words_of(place: StudyPlace, study: StudySpec) -> str:
-    """A dotted name, such as ``trainingInput.hyperparameters.params[0].minValue``."""
+    """Return a field's dotted name, as ``trainingInput.hyperparameters.params[0].minValue``."""
     field = place.field
     if field is StudyField.VALUES:
         return f"{HYPERPARAMETERS}.params[{place.at[0]}]{_study_values(place, study)}"
@@ -60,7 +60,7 @@ def _study_values(place: StudyPlace, study: StudySpec) -> str:
     return VALUES_OF_KIND.get(parameter.kind, "") if parameter else ""
 
 
-#: Fields of the whole job.  ``GROUPS`` and ``ENV`` have no field of their own.
+#: Fields of the whole job.  ``GROUPS`` and ``ENV`` have no separate field.
 OF_JOB: Final[Mapping[Field, str]] = {
     Field.JOB: "trainingInput",
     Field.DISPLAY_NAME: "jobId",
@@ -82,7 +82,7 @@ OF_JOB: Final[Mapping[Field, str]] = {
     Field.ENV: "trainingInput",
 }
 
-#: Fields of one group, after the first word of its family.
+#: Fields of one group, after the name of its family.
 OF_GROUP: Final[Mapping[Field, str]] = {
     Field.GROUP: "Type",
     Field.COUNT: "Count",
@@ -97,7 +97,7 @@ OF_GROUP: Final[Mapping[Field, str]] = {
     Field.COMMAND: "Config.containerCommand",
 }
 
-#: The family of every role; this dialect has no reducers, whose place is that of the servers.
+#: The family of each role; this dialect has no reducers and names them parameterServer.
 FAMILY: Final[Mapping[Role, str]] = {
     Role.PRIMARY: "master",
     Role.WORKER: "worker",
@@ -108,9 +108,9 @@ FAMILY: Final[Mapping[Role, str]] = {
 
 
 def caller_words(path: FieldPath, *, spec: JobSpec) -> str:
-    """The dotted name of a field, such as ``trainingInput.workerConfig.acceleratorConfig.count``.
+    """Return a field's dotted name, as ``trainingInput.workerConfig.acceleratorConfig.count``.
 
-    There is no ``masterCount``: a job has one master, whose type says that it is wanted.
+    The count of the master is ``masterType``, because the dialect has no ``masterCount``.
     """
     role = path.role or Role.PRIMARY
     if path.place and spec.study:
@@ -139,5 +139,5 @@ FILTERS: Final = FilterWords(
 
 
 def jobs_filter(text: str) -> Filter:
-    """The meaning of a filter.  Raises Refusal (INVALID_ARGUMENT)."""
+    """Parse a filter of ``jobs.list``.  Raises Refusal (INVALID_ARGUMENT)."""
     return read_filter(text, FILTERS)

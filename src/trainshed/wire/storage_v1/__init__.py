@@ -1,4 +1,4 @@
-"""Documents of the Cloud Storage JSON API: uploads, ranges, resources and errors, no I/O.
+"""Parses and renders documents of the Cloud Storage JSON API, without I/O.
 
 Source: the JSON API's reference, and requests of gcloud, google-cloud-storage and gcsfs.
 """

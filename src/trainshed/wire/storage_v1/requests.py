@@ -12,7 +12,7 @@ from trainshed.model.json_reader import BadJson, read_object
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions
 from trainshed.wire.status import MESSAGE_BYTES_MAX, shorten_text
 
-#: The ``reason`` that Google gives with a status.
+#: The ``reason`` of an error by HTTP status, as at Google.
 REASONS = {
     400: "invalid",
     401: "authError",
@@ -33,7 +33,7 @@ class BadStorageRequest(Exception):
 
 
 def error_json(code: int, message: str) -> dict[str, Any]:
-    """An error in the storage API's own form, which its clients print the message of."""
+    """Return an error in the form of the storage API, whose message clients print."""
     reason = REASONS.get(code, "invalid" if code < 500 else "backendError")  # noqa: PLR2004 -- HTTP
     message = shorten_text(message, MESSAGE_BYTES_MAX)
     return {
@@ -45,12 +45,15 @@ def error_json(code: int, message: str) -> dict[str, Any]:
     }
 
 
-def document_of(text: bytes, what: str) -> dict[str, Any]:
-    """The JSON object of a body or of a part of one; empty where it is blank."""
+def document_of(text: bytes, subject: str) -> dict[str, Any]:
+    """Parse the JSON object of a body or part; a blank text is an empty object.
+
+    ``subject`` names it in the error.  Raises BadStorageRequest.
+    """
     try:
         return read_object(text)
     except BadJson as error:
-        raise BadStorageRequest(f"{what} is not JSON that is read: {error}") from None
+        raise BadStorageRequest(f"{subject} must be a JSON object: {error}") from None
 
 
 _CONTENT = re.compile(r"bytes\s+(?:(\d{1,18})-(\d{1,18})|\*)\s*/\s*(?:(\d{1,18})|\*)", re.ASCII)
@@ -61,8 +64,8 @@ _RANGE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})", re.ASCII)
 class ContentRange:
     """The range of a piece of a resumable upload: bytes ``first`` to ``last`` of ``total``.
 
-    ``first`` None: no bytes, a status query (``bytes */10``) or the end of an upload whose size
-    was unknown.  ``total`` None: the size is not known yet.
+    ``first`` and ``last`` are None without bytes: in a status query (``bytes */10``), or at the end
+    of an upload whose size was unknown.  ``total`` is None while the size is unknown.
     """
 
     first: int | None
@@ -71,25 +74,28 @@ class ContentRange:
 
 
 def content_range(header: str) -> ContentRange:
-    """Read ``bytes 0-5/10``, ``bytes 0-5/*``, ``bytes */10`` or ``bytes */*``."""
+    """Parse ``bytes 0-5/10``, ``bytes 0-5/*``, ``bytes */10`` or ``bytes */*``.
+
+    Raises BadStorageRequest.
+    """
     match = _CONTENT.fullmatch(header.strip())
     if match is None:
-        raise BadStorageRequest(f"Content-Range {header!r} is invalid: write bytes 0-5/10")
+        raise BadStorageRequest(f"Content-Range must be as in bytes 0-5/10, got {header!r}")
     first, last, total = (int(part) if part is not None else None for part in match.groups())
     if (
         first is not None
         and last is not None
         and not first <= last < (last + 1 if total is None else total)
     ):
-        raise BadStorageRequest(f"Content-Range {header!r} is invalid: first <= last < size")
+        raise BadStorageRequest(f"Content-Range must have first <= last < size, got {header!r}")
     return ContentRange(first=first, last=last, total=total)
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """The half-open range of a download that asks for one; None: everything.
+    """Return the half-open range of a Range header; None for the whole object.
 
-    Several ranges at once are answered with everything, which HTTP allows.  An empty range
-    (start = end) is one that cannot be satisfied.
+    A header with several ranges returns None, which HTTP allows.  An empty range (start = end)
+    means that the requested range cannot be satisfied.
     """
     match = _RANGE.fullmatch(header.strip()) if header else None
     if match is None or not (match[1] or match[2]):
@@ -103,7 +109,7 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
     return (first, end) if first < end else (size, size)
 
 
-#: Field of the object resource, and the attribute that keeps it.
+#: The attribute of ``Attributes`` for each field of the object resource.
 ATTRIBUTE_KEYS = {
     "contentType": "content_type",
     "cacheControl": "cache_control",
@@ -113,7 +119,7 @@ ATTRIBUTE_KEYS = {
     "customTime": "custom_time",
 }
 
-#: Query parameter, and the condition that it sets.
+#: The field of ``Conditions`` for each query parameter.
 CONDITION_KEYS = {
     "generation": "revision",
     "ifGenerationMatch": "generation",
@@ -122,7 +128,7 @@ CONDITION_KEYS = {
     "ifMetagenerationNotMatch": "metageneration_not",
 }
 
-#: Query keys of conditions on the source of a copy or a move.
+#: The same for conditions on the source of a copy or a move.
 SOURCE_CONDITION_KEYS = {
     "sourceGeneration": "revision",
     "ifSourceGenerationMatch": "generation",
@@ -131,7 +137,7 @@ SOURCE_CONDITION_KEYS = {
     "ifSourceMetagenerationNotMatch": "metageneration_not",
 }
 
-#: Bytes in a CRC32C and in an MD5.
+#: The number of bytes of each kind of checksum.
 _HASH_SIZES = {"crc32c": 4, "md5": 16}
 _WHOLE_DIGITS_MAX = 18
 
@@ -152,13 +158,13 @@ def patch_attributes(before: Attributes, document: Mapping[str, Any]) -> Attribu
 
 
 def attributes_of(document: Mapping[str, Any], content_type: str = "") -> Attributes:
-    """The attributes of a new object; ``content_type`` is the default from the transfer."""
+    """Return the attributes of a new object; ``content_type`` is the default."""
     attributes = patch_attributes(Attributes(), document)
     return attributes if attributes.content_type else replace(attributes, content_type=content_type)
 
 
 def checksums_of(document: Mapping[str, Any]) -> Checksums:
-    """The checksums that the caller's document claims for the bytes."""
+    """Return the checksums in the caller's document.  Raises BadStorageRequest."""
     return Checksums(
         crc32c=_checksum("crc32c", document.get("crc32c")),
         md5=_checksum("md5", document.get("md5Hash")),
@@ -166,7 +172,7 @@ def checksums_of(document: Mapping[str, Any]) -> Checksums:
 
 
 def header_checksums(header: str) -> Checksums:
-    """The checksums of an ``x-goog-hash`` header: ``crc32c=n03x6A==,md5=...``."""
+    """Parse an ``x-goog-hash`` header: ``crc32c=n03x6A==,md5=...``."""
     claims = [part.strip().partition("=") for part in header.split(",") if part.strip()]
     checksums = {key.strip(): _checksum(key.strip(), value) for key, _, value in claims}
     return Checksums(crc32c=checksums.get("crc32c", ""), md5=checksums.get("md5", ""))
@@ -175,7 +181,7 @@ def header_checksums(header: str) -> Checksums:
 def conditions_of(
     query: Mapping[str, str], keys: Mapping[str, str] = MappingProxyType(CONDITION_KEYS)
 ) -> Conditions:
-    """The conditions in a query."""
+    """Return the conditions in a query; ``keys`` is the field of each parameter."""
     return Conditions(**{name: whole(query, key) for key, name in keys.items()})
 
 
@@ -228,25 +234,25 @@ def _metadata(before: dict[str, str], changes: Any) -> dict[str, str]:
     if changes is None:
         return {}
     if not isinstance(changes, dict):
-        raise BadStorageRequest("Invalid value for metadata: a map of texts is wanted")
+        raise BadStorageRequest("Invalid value for metadata: it must be a map of strings")
     texts = {key: _text(f"metadata.{key}", value) for key, value in changes.items()}
-    gone = {key for key, value in changes.items() if value is None}
-    return {key: value for key, value in (before | texts).items() if key not in gone}
+    removed = {key for key, value in changes.items() if value is None}
+    return {key: value for key, value in (before | texts).items() if key not in removed}
 
 
 def _text(key: str, value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadStorageRequest(f"Invalid value for {key}: a text is wanted")
+        raise BadStorageRequest(f"Invalid value for {key}: it must be a string")
     return value
 
 
 def _line(key: str, value: Any) -> str:
-    """A text that can become the header of a download."""
+    """Return a text that can be a header of a download.  Raises BadStorageRequest."""
     text = _text(key, value)
     if not text.isprintable():
-        raise BadStorageRequest(f"Invalid value for {key}: it has characters that do not print")
+        raise BadStorageRequest(f"Invalid value for {key}: it must have only printable characters")
     return text
 
 
@@ -254,9 +260,12 @@ def _checksum(kind: str, value: Any) -> str:
     if value in (None, "") or kind not in _HASH_SIZES:
         return ""
     try:
-        right = len(base64.b64decode(_text(kind, value), validate=True)) == _HASH_SIZES[kind]
+        is_valid = len(base64.b64decode(_text(kind, value), validate=True)) == _HASH_SIZES[kind]
     except (binascii.Error, ValueError):
-        right = False
-    if not right:
-        raise BadStorageRequest(f"Invalid value for {kind}: {value!r} is not one in Base64")
+        is_valid = False
+    if not is_valid:
+        raise BadStorageRequest(
+            f"Invalid value for {kind}: it must be {_HASH_SIZES[kind]} bytes in Base64, "
+            f"got {value!r}"
+        )
     return str(value)

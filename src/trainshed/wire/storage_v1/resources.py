@@ -1,4 +1,4 @@
-"""Objects, buckets and their lists as the JSON API writes them."""
+"""Renders objects, buckets and their lists as the JSON API does."""
 
 import base64
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ DEFAULT_TYPE = "application/octet-stream"
 
 
 def object_json(stored: StoredObject, base: str) -> dict[str, Any]:
-    """An object.  ``base`` is this server as the caller reached it: clients follow the links."""
+    """Render an object.  ``base`` is the URL by which the caller reached the server, for links."""
     path = f"/storage/v1/b/{stored.bucket}/o/{quote(stored.name, safe='')}"
     query = f"?generation={stored.generation}&alt=media"
     generation = str(stored.generation)
@@ -43,7 +43,7 @@ def object_json(stored: StoredObject, base: str) -> dict[str, Any]:
 
 
 def download_headers(stored: StoredObject) -> dict[str, str]:
-    """The headers of a download; checksums are those of all bytes, also for a range."""
+    """Return the headers of a download; checksums are of the whole object, also for a range."""
     sums, attributes = stored.checksums, stored.attributes
     hashes = {"crc32c": sums.crc32c, "md5": sums.md5}
     headers = {
@@ -56,7 +56,7 @@ def download_headers(stored: StoredObject) -> dict[str, str]:
         "Last-Modified": format_datetime(stored.updated.astimezone(UTC), usegmt=True),
         "Accept-Ranges": "bytes",
         "X-Content-Type-Options": "nosniff",
-        "Content-Security-Policy": "sandbox",  # a stored page must not act as a page of ours
+        "Content-Security-Policy": "sandbox",  # a stored page must not run scripts
         "X-Goog-Generation": str(stored.generation),
         "X-Goog-Metageneration": str(stored.metageneration),
         "X-Goog-Stored-Content-Length": str(stored.size),
@@ -64,12 +64,12 @@ def download_headers(stored: StoredObject) -> dict[str, str]:
         "X-Goog-Storage-Class": "STANDARD",
         "X-Goog-Hash": ",".join(f"{kind}={text}" for kind, text in hashes.items() if text),
     }
-    # headers are Latin-1 on their way; this keeps the bytes of what is not
+    # HTTP headers are Latin-1: keep the UTF-8 bytes of other characters
     return {key: text.encode().decode("latin-1") for key, text in headers.items() if text}
 
 
 def etag(stored: StoredObject) -> str:
-    """A text that changes with the bytes and with the attributes."""
+    """Return the ETag, which changes with the bytes and the attributes of an object."""
     return base64.b64encode(f"{stored.generation}/{stored.metageneration}".encode()).decode()
 
 
@@ -82,12 +82,12 @@ def object_list_json(
     return page | {key: value for key, value in fields.items() if value}
 
 
-#: The location of every bucket; clients check its form only.
+#: The location of every bucket; clients check only its form.
 PLACE = {"location": "US", "locationType": "multi-region"}
 
 
 def layout_json(name: str) -> dict[str, Any]:
-    """Render the layout of a bucket: no hierarchical namespace, so folders are no resources."""
+    """Render the layout of a bucket, which has no hierarchical namespace."""
     flat = {"hierarchicalNamespace": {"enabled": False}}
     return {"kind": "storage#storageLayout", "bucket": name, **PLACE, **flat}
 
@@ -118,13 +118,13 @@ def public_bucket_json(name: str) -> dict[str, Any]:
 
 
 def bucket_list_json(items: Sequence[dict[str, Any]], next_page: str) -> dict[str, Any]:
-    """A page of buckets."""
+    """Render a page of buckets."""
     page: dict[str, Any] = {"kind": "storage#buckets", "items": list(items)}
     return page | ({"nextPageToken": next_page} if next_page else {})
 
 
 def rewrite_json(resource: dict[str, Any]) -> dict[str, Any]:
-    """A rewrite that was done in one go."""
+    """Render a rewrite that one request has completed."""
     return {
         "kind": "storage#rewriteResponse",
         "totalBytesRewritten": resource["size"],
@@ -135,6 +135,6 @@ def rewrite_json(resource: dict[str, Any]) -> dict[str, Any]:
 
 
 def timestamp(time: datetime) -> str:
-    """``2026-11-21T00:02:39.120Z``; always with a fraction, which some readers insist on."""
+    """Format a time as ``2026-11-21T00:02:39.120Z``; some clients require the fraction."""
     utc = time.astimezone(UTC)
     return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"

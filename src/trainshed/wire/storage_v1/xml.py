@@ -1,7 +1,7 @@
 """Renders documents of Cloud Storage's XML API: lists, errors, the copy of an object.
 
-The documents are those of cloud.google.com/storage/docs/xml-api; they are made from the resources
-of the JSON API, so that both have the same values.
+The documents are described at cloud.google.com/storage/docs/xml-api.  They are made from the
+resources of the JSON API, so that both APIs have the same values.
 """
 
 import base64
@@ -15,7 +15,7 @@ _NAMESPACE: Final = ' xmlns="http://doc.s3.amazonaws.com/2006-03-01"'
 #: Characters that XML 1.0 cannot express.
 _INEXPRESSIBLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-#: The default error code of a status.
+#: The default error code of each HTTP status.
 CODES: Final[Mapping[int, str]] = {
     400: "InvalidArgument",
     401: "AuthenticationRequired",
@@ -98,7 +98,7 @@ def stored_headers(resource: Mapping[str, Any]) -> dict[str, str]:
 
 
 def etag_of(resource: Mapping[str, Any]) -> str:
-    """The MD5 in hex, as clients of this API compare it; else whatever changes with the object."""
+    """Return the MD5 in hexadecimal, which clients of this API compare; else the JSON ETag."""
     md5 = resource.get("md5Hash")
     return f'"{base64.b64decode(md5).hex() if md5 else resource["etag"]}"'
 
