@@ -48,6 +48,7 @@ def _set(uid: int, gid: int) -> None:
 
 
 def _set_groups(groups: list[int]) -> None:
+    """Set the groups of the calling thread only.  Raises OSError."""
     machine = os.uname().machine
     if machine not in _SETGROUPS:  # the number may be that of another call
         raise PermissionError(

@@ -61,14 +61,14 @@ class PathBeneath(NamedTuple):
     def of_file(cls, path: str, roots: Iterable[str] = ()) -> "PathBeneath":
         """Split the path of a file; outside of ``roots`` its root is its folder."""
         folder, _, name = path.rpartition("/")
-        return cls.of(folder, roots).below(name)
+        return cls.of(folder, roots).folder_names(name)
 
     @property
     def path(self) -> str:
         root = os.fspath(self.root)
         return f"{root}/{self.name}" if self.name else root
 
-    def below(self, name: str) -> "PathBeneath":
+    def folder_names(self, name: str) -> "PathBeneath":
         """Return the path of a file or folder below this one."""
         return self._replace(name=f"{self.name}/{name}" if self.name else name)
 
@@ -179,9 +179,11 @@ class Beneath:
                 raise OSError(
                     errno.E2BIG, f"the folder tree must have at most {entries_max} entries", folder
                 )
-            below = (entry for entry, kind in entries if kind is FileKind.FOLDER and enters(entry))
+            folder_names = (
+                entry for entry, kind in entries if kind is FileKind.FOLDER and enters(entry)
+            )
             head = f"{folder}/" if folder else ""
-            waiting += sorted((head + entry for entry in below), reverse=True)
+            waiting += sorted((head + entry for entry in folder_names), reverse=True)
             yield folder, [entry for entry, kind in entries if kind is not FileKind.FOLDER]
 
     def make_folders(self, name: str, mode: int | None = None) -> None:
@@ -198,6 +200,7 @@ class Beneath:
             self._make("/".join(parts[:end]), mode)
 
     def _make(self, name: str, mode: int | None) -> None:
+        """Make one folder, and set its mode independent of the umask."""
         with self.parent(name) as (folder, leaf):
             try:
                 os.mkdir(leaf, _FOLDER_MODE if mode is None else mode, dir_fd=folder)
@@ -247,12 +250,12 @@ def _resolve() -> Resolve:
 
 def by_kernel(root: int, name: str, flags: int, mode: int) -> int:
     """Open a name below a folder with openat2; return the descriptor.  Raises OSError."""
-    how = _How(flags, mode, _NO_MAGIC_LINKS | _NO_LINKS | _BENEATH)
+    arguments = _How(flags, mode, _NO_MAGIC_LINKS | _NO_LINKS | _BENEATH)
     path = ctypes.c_char_p(os.fsencode(name))
     for _ in range(_TRIES_MAX):
         descriptor = _syscall()(
-            ctypes.c_long(_OPENAT2), ctypes.c_int(root), path, ctypes.byref(how),
-            ctypes.c_size_t(ctypes.sizeof(how)),
+            ctypes.c_long(_OPENAT2), ctypes.c_int(root), path, ctypes.byref(arguments),
+            ctypes.c_size_t(ctypes.sizeof(arguments)),
         )  # fmt: skip
         if descriptor >= 0:
             return int(descriptor)

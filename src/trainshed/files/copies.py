@@ -114,6 +114,7 @@ class _Copy:
         self._folders: list[_Made] = []
 
     def run(self, is_wanted: Callable[[str, FileKind], bool]) -> Iterator[Copied]:
+        """Copy the tree and yield each copied file; set the modes of folders at the end."""
         waiting = [""]
         while waiting:
             folder = waiting.pop()
@@ -178,6 +179,7 @@ class _Copy:
             self._handle_error(error, name)
 
     def _copy_link(self, name: str) -> None:
+        """Copy a link, or count a file that is no link, file or folder."""
         try:
             with self._source.parent(name) as (folder, leaf):
                 leads_to = os.readlink(leaf, dir_fd=folder)
@@ -196,6 +198,7 @@ class _Copy:
             self._handle_error(error, name)
 
     def _copy_file(self, name: str) -> Copied | None:
+        """Copy a file; None if it was skipped."""
         try:
             source = self._source.read(name)
         except OSError as error:
@@ -234,6 +237,7 @@ class _Copy:
             self._handle_error(error, name)
 
     def _fill(self, name: str, source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
+        """Copy the content and the status of a file; return its size and digest."""
         before = os.fstat(source.fileno())
         size, digest = copy_file(source, target)
         target.flush()
@@ -245,6 +249,7 @@ class _Copy:
         return size, digest
 
     def _remark(self, name: str, source: BinaryIO, status: os.stat_result) -> None:
+        """Count the properties of a file that the copy does not have."""
         if status.st_mode & _SET_ID:
             self._remarks.add(Remark.SET_ID, name)
         if status.st_nlink > 1:

@@ -97,6 +97,7 @@ def _open_to_owner(folder: int) -> None:
 
 
 def _lift(tree: Beneath, folder: str, top: int) -> None:
+    """Move the folders in a folder to the top of the tree, and remove the folder."""
     with tree.folder(folder) as below:
         _open_to_owner(below)
         for name, kind in tree.entries(folder):

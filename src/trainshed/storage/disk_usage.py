@@ -20,7 +20,7 @@ def sizes(folders: Sequence[Path]) -> dict[Path, int]:
     if not folders:
         return {}
     try:
-        done = subprocess.run(  # noqa: S603 - constant arguments
+        process = subprocess.run(  # noqa: S603 - constant arguments
             _DU,
             input=b"\0".join(str(folder).encode() for folder in folders),
             capture_output=True,
@@ -29,5 +29,5 @@ def sizes(folders: Sequence[Path]) -> dict[Path, int]:
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"du took more than {_S_MAX:.0f} s") from error
-    rows = (line.partition(b"\t") for line in done.stdout.split(b"\0") if line)
+    rows = (line.partition(b"\t") for line in process.stdout.split(b"\0") if line)
     return {Path(name.decode()): int(size) for size, _, name in rows}

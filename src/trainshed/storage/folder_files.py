@@ -85,6 +85,7 @@ class FolderFiles:
             os.unlink(leaf, dir_fd=folder)
 
     def _store(self, source: BinaryIO, path: str) -> None:
+        """Write a file under a temporary name, then rename it to the path."""
         draft = f"{RESERVED_PREFIX}{secrets.token_hex(8)}"
         with self._writing(path) as (files, name):
             files.make_folders(name.rpartition("/")[0])

@@ -57,6 +57,7 @@ def reason(error: OSError) -> str:
 
 
 def _try_writing(folder: int) -> None:
+    """Write a small file to a folder and remove it.  Raises OSError."""
     name = f".trainshed-{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     probe = os.open(name, flags, 0o600, dir_fd=folder)

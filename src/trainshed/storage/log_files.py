@@ -131,6 +131,7 @@ class _Segment:
 
 @contextmanager
 def _open_segment(root: Path, name: str) -> Iterator[_Segment | None]:
+    """Open a segment; yield None if it is missing or no regular file."""
     with ExitStack() as held:
         try:
             file = held.enter_context(held.enter_context(Beneath(root)).read(name))
@@ -290,6 +291,7 @@ class JobLog:
         return sum(self._prune(root, uid, bytes_max) for root in self._roots)
 
     def _prune(self, root: Path, uid: JobUid, bytes_max: int) -> int:
+        """Remove the oldest segments below one root; return the number of removed ones."""
         removed = 0
         with self._open_root(root) as jobs:
             sizes = self._sizes(jobs, uid)

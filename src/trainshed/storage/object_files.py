@@ -85,6 +85,7 @@ def _problem(name: str) -> str:
 
 
 def _part_problem(part: str) -> str:
+    """Return why a name cannot have this part between slashes; empty if it can."""
     if not part:
         return "objects are files on this server, so no part between slashes may be empty"
     if part in (".", ".."):
@@ -145,8 +146,8 @@ class Walk:
             elif not bounds.may_hold(name):
                 continue
             elif bounds.groups(name):
-                below = self.names(replace(bounds, folders=False), name)
-                if next(below, None) is not None:
+                objects_in_folder = self.names(replace(bounds, folders=False), name)
+                if next(objects_in_folder, None) is not None:
                     yield name
             else:
                 yield from self.names(bounds, name)
@@ -206,6 +207,7 @@ def object_folder(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int,
 
 
 def _check_free(walk: Walk, bucket: Beneath, name: str, folder: int) -> None:
+    """Raise OSError if a link, or a folder with objects, has the name."""
     try:
         leaf = name.rpartition("/")[2]
         mode = os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode
@@ -261,6 +263,7 @@ def move_into(source: Beneath, file: str, target: tuple[int, str], mtime_ns: int
 
 
 def _copy(written: BinaryIO, origin: tuple[int, str], target: tuple[int, str]) -> os.stat_result:
+    """Copy a file to another file system and remove the original; return its status."""
     folder, leaf = target
     draft = f"{RESERVED_PREFIX}{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -185,6 +185,7 @@ class Objects:
     def _commit(
         self, new: NewObject, before: StoredObject | None, source: Beneath, file: str
     ) -> StoredObject:
+        """Move the file of a new object into its bucket, and write its note."""
         if new.name.endswith("/") and source.stat(file).st_size:
             raise NameRefused(
                 f"Invalid object name {new.name!r}: a name that ends with / must have no content"
@@ -211,6 +212,7 @@ class Objects:
         return stored_object(new.bucket, note)
 
     def _open(self, bucket: str, name: str) -> tuple[StoredObject, BinaryIO | None]:
+        """Return an object and its open file, None for a placeholder.  Raises NoSuchObject."""
         notes = self.buckets.notes(bucket)
         with missing_is_no_object(f"{bucket}/{name}"), self.buckets.opened(bucket) as folder:
             if not is_object_name(name):

@@ -178,6 +178,7 @@ class Remote:
             raise NoSuchObject(f"No such object: {self._name}/{name}") from None
 
     def _object(self, name: str, info: Mapping[str, Any]) -> StoredObject:
+        """Convert the properties of fsspec to an object."""
         updated = _time(info, ("updated", "LastModified", "last_modified", "mtime"))
         return StoredObject(
             bucket=self._name,
@@ -278,6 +279,7 @@ def _is_refusal(error: Exception) -> bool:
 def _time(
     info: Mapping[str, Any], names: tuple[str, ...], default: datetime | None = None
 ) -> datetime:
+    """Return the first time that ``info`` has under one of ``names``, else the default."""
     for name in names:
         value = info.get(name)
         if isinstance(value, datetime):

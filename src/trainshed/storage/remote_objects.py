@@ -126,6 +126,7 @@ class ObjectsWithRemotes(Objects):
         return stored_object(bucket, note)
 
     def _commit_placeholder(self, new: NewObject) -> StoredObject:
+        """Store the placeholder of a folder as a local note."""
         if new.file.stat().st_size:
             raise NameRefused(
                 f"Invalid object name {new.name!r}: a name that ends with / must have no content"

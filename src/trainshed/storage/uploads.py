@@ -189,19 +189,20 @@ class Uploads:
 
     def sweep(self) -> None:
         """Remove old sessions and parts; does nothing within an hour of the last removal."""
-        now = self._clock()
-        if now - self._swept < SWEEP_EVERY_S:
+        now_s = self._clock()
+        if now_s - self._swept < SWEEP_EVERY_S:
             return
-        self._swept = now
+        self._swept = now_s
         for folder in _entries(self._root / "sessions"):
             unfinished = (folder / "data").exists()
-            if _newest(folder) < now - (SESSION_AGE_S_MAX if unfinished else PART_AGE_S_MAX):
+            if _newest(folder) < now_s - (SESSION_AGE_S_MAX if unfinished else PART_AGE_S_MAX):
                 shutil.rmtree(folder, ignore_errors=True)
         for file in _entries(self._root / "parts"):
-            if _newest(file) < now - PART_AGE_S_MAX:
+            if _newest(file) < now_s - PART_AGE_S_MAX:
                 file.unlink(missing_ok=True)
 
     def _commit(self, folder: Path, session: UploadSession, claimed: Checksums) -> StoredObject:
+        """Check the checksums of a session's bytes and store the object.  Raises HashMismatch."""
         data = folder / "data"
         try:
             with data.open("rb") as file:

@@ -151,6 +151,7 @@ def _uids_of_known_keys(tx: Transaction, additions: Sequence[Addition]) -> dict[
 
 
 def _insert(tx: Transaction, additions: Sequence[Addition]) -> set[int]:
+    """Insert the rows of jobs whose names and uids are free; return the inserted uids."""
     if not additions:
         return set()
     now_ns = tx.now_ns // codec.NS_PER_US * codec.NS_PER_US  # what a datetime can hold
@@ -168,12 +169,14 @@ def _insert(tx: Transaction, additions: Sequence[Addition]) -> set[int]:
 
 
 def _insert_rest(tx: Transaction, additions: Sequence[Addition]) -> None:
+    """Insert the specs, first events and labels of jobs that were inserted."""
     add_rows(tx, SPECS, [a.spec for a in additions])
     add_rows(tx, EVENTS, [row for a in additions for row in _acceptance_rows(a, tx.now_ns)])
     add_labels(tx, {a.uid: a.new.spec.labels for a in additions})
 
 
 def _acceptance_rows(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:
+    """Return the rows of a new job's first events, ACCEPTED first."""
     creator = addition.new.creator
     accepted = NewEvent(
         kind="ACCEPTED", message=f"Job was accepted from {creator}.", data={"creator": creator}

@@ -169,6 +169,7 @@ def damage_of(connection: Connection) -> Sequence[str]:
 
 
 def _read_file_snapshot(url: URL, read: Callable[[Connection], T]) -> T:
+    """Read a SQLite file; read again if the file has changed meanwhile."""
     path = file_of(url)
     for _ in range(_TRIES):
         before = _stamp(path)

@@ -69,7 +69,7 @@ class StoredNodes:
         """Store an engine's current nodes; a state set by ``set_node_state`` has priority."""
         new_texts = {node.name: codec.NODE.encode(node) for node in nodes}
 
-        def see(tx: Transaction) -> None:
+        def replace_nodes(tx: Transaction) -> None:
             parameters = {"of_engine": engine}
             old_texts = {
                 row.name: row.node for row in tx.connection.execute(_NODES_OF_ENGINE, parameters)
@@ -79,14 +79,16 @@ class StoredNodes:
                 for name, text in new_texts.items()
                 if old_texts.get(name) != text
             ]
-            gone = [{**parameters, "of_name": name} for name in old_texts.keys() - new_texts.keys()]
+            removed = [
+                {**parameters, "of_name": name} for name in old_texts.keys() - new_texts.keys()
+            ]
             tx.connection.execute(_SET_SEEN.values(seen_ns=tx.now_ns), parameters)
             if put:
                 tx.connection.execute(_PUT, put)
-            if gone:
-                tx.connection.execute(_GONE, gone)
+            if removed:
+                tx.connection.execute(_GONE, removed)
 
-        self._db.write(see)
+        self._db.write(replace_nodes)
 
     def set_node_state(
         self, engine: str, name: str, state: NodeState, notice_s: float | None = None

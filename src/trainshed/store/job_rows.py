@@ -137,6 +137,7 @@ def counts_of(project: str | None) -> Select[Any]:
 
 
 def _conditions(query: JobListQuery) -> Iterator[ColumnElement[bool]]:
+    """Yield the SQL conditions of a query."""
     yield JOBS.c.deleted_ns.is_(None)
     are_open = bool(query.states) and not query.states & FINAL
     if are_open:
@@ -177,6 +178,7 @@ def _has_text(text: str) -> ColumnElement[bool]:
 
 
 def _list_row(row: Row[Any], node: Sequence[Any]) -> JobListRow:
+    """Convert a row of ``_ROWS``; ``node`` is (first node, number of nodes)."""
     columns: list[Any] = list(row)
     first_node, node_count = node
     uid, attempt, project, location, kind, job_id, pipeline_uid, name, *rest = columns

@@ -62,6 +62,7 @@ def open_store(
 
 
 def _prepare(url: URL, clock: Callable[[], int], *, alone: bool, existing: bool) -> None:
+    """Migrate the tables, and correct stored times after a clock jump.  Raises StoreFault."""
     engine = write_engine(url)
     try:
         with engine.begin() as connection:
@@ -106,6 +107,7 @@ def _check_encoding(connection: Connection, url: URL) -> None:
 
 
 def _claim(path: Path, place: str, held: contextlib.ExitStack) -> DatabaseFile:
+    """Lock a SQLite file, create it if missing, and hold it open.  Raises StoreFault."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         check_ours(path)

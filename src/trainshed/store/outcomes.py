@@ -147,6 +147,7 @@ class Outcomes:
 
 
 def _learn(tx: Transaction, attempt: tuple[int, int], learned: Learned) -> bool:
+    """Store a score, its calibration and its event; False if another server was first."""
     key = {"of_uid": attempt[0], "of_attempt": attempt[1]}
     text = json.dumps(dict(learned.content))
     filled = {**key, "text": text, "of_project": learned.project}
@@ -182,6 +183,7 @@ def _write(tx: Transaction, learned: Learned) -> int:
 
 
 def _shorten(tx: Transaction, project: str) -> None:
+    """Delete a project's oldest outcomes and calibrations above the limits."""
     for table, age, most in (
         (OUTCOMES, OUTCOMES.c.create_ns, OUTCOMES_MAX),
         (CALIBRATIONS, CALIBRATIONS.c.update_ns, CALIBRATIONS_MAX),

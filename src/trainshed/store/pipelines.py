@@ -124,6 +124,7 @@ class Pipelines:
     def _write_of(
         self, new: NewJob, document: str, task_definition: str, model: NewModel | None
     ) -> Callable[[Transaction], int]:
+        """Return a write that adds a pipeline and its job, and returns the job's uid."""
         addition = prepare(new, self._db.new_uid())
         uid, model_uid = self._db.new_uid(), self._db.new_uid()
         row = {"uid": uid, **_pipeline_row(new, document), "task_definition": task_definition}

@@ -74,6 +74,7 @@ class SteadyClock:
             self._now_ns = self._seen_ns + offset_ns
 
     def _advance(self) -> int:
+        """Add the elapsed time, approach the wall clock, and return the time."""
         seen_ns = self._elapsed()
         elapsed_ns = max(0, seen_ns - self._seen_ns)
         self._seen_ns += elapsed_ns
@@ -177,6 +178,7 @@ def note(connection: Connection, clock: Callable[[], int]) -> None:
 
 
 def _name() -> str | None:
+    """Return the name of the mark for this start of the machine; None if unknown."""
     try:
         return _PREFIX + _BOOT.read_text().strip()
     except OSError:

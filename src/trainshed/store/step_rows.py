@@ -84,6 +84,7 @@ class Additions:
         add_new_rows(tx, OUTCOMES, self.outcomes)
 
     def _add_replicas(self, step: Step, attempt: int, *, opens: bool) -> None:
+        """Collect the rows of replicas: those of the step, or of the seats of a new attempt."""
         replicas = step.replicas
         if replicas is not None and not opens:
             self._drop_replicas(step.uid, attempt)

@@ -100,6 +100,7 @@ _KEEPS_ERROR = {JobState.CANCELLING, JobState.CANCELLED, JobState.FAILED}
 
 
 def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, int, int]]:
+    """Return the UPDATE for steps that enter a state; ``opens`` begins a new attempt."""
     # as an expression: else PostgreSQL would read the whole index of open jobs, not a few keys
     is_open = func.coalesce(JOBS.c.end_ns, 0) == 0
     stays = or_(is_open, JOBS.c.state == state.value)
@@ -211,6 +212,7 @@ def _groups(
 def _update(
     tx: Transaction, state: JobState, steps: Sequence[Step], *, opens: bool
 ) -> Mapping[int, Row[Any]]:
+    """Execute the UPDATE for steps into one state; return the changed rows by uid."""
     rows = [
         [
             step.uid,

@@ -112,6 +112,7 @@ def _apply_all(tx: Transaction, prepared: Sequence[_Prepared]) -> Sequence[bool]
 
 
 def _apply(tx: Transaction, prepared: _Prepared) -> bool:
+    """Apply one step; False if the study has changed.  Raises AlreadyThere, KeyError."""
     step = prepared.step
     if not apply_in(tx, [_step_of_job(step)])[0]:
         return False
@@ -147,6 +148,7 @@ def _step_of_job(step: StudyStep) -> Step:
 
 
 def _add_trials(tx: Transaction, prepared: _Prepared) -> None:
+    """Add new trials and their jobs.  Raises AlreadyThere."""
     new = prepared.step.new_trials
     if not new:
         return
@@ -169,5 +171,6 @@ def _add_trials(tx: Transaction, prepared: _Prepared) -> None:
 
 
 def _check_known(numbers: Collection[int], written: Collection[int]) -> None:
+    """Raise KeyError for the first number that was not written."""
     for number in sorted(set(numbers) - set(written)):
         raise KeyError(number)

@@ -98,8 +98,8 @@ HIDE_TRIALS: Final = (
 
 def hide_trials(tx: Transaction, studies: Sequence[int]) -> None:
     """Hide the jobs of the ml v1 trials of hidden studies, which frees their names."""
-    gone = json.dumps([[uid, JobKind.TRIAL.value] for uid in studies])
-    tx.connection.execute(HIDE_TRIALS, {"gone": gone, "now_ns": tx.now_ns})
+    hidden = json.dumps([[uid, JobKind.TRIAL.value] for uid in studies])
+    tx.connection.execute(HIDE_TRIALS, {"gone": hidden, "now_ns": tx.now_ns})
 
 
 def trial_row(uid: int, trial: TrialRecord, job_uid: int, job_id: str) -> dict[str, Any]:

@@ -136,6 +136,7 @@ class Writer:
             del batch  # free its memory while waiting for the next batch
 
     def _next_batch(self, *, were_several: bool) -> Sequence[_Write]:
+        """Wait for writes and return them; empty when the store is closed."""
         batch: list[_Write] = []
         item = self._queue.get()
         if were_several:
@@ -150,6 +151,7 @@ class Writer:
         return batch
 
     def _commit(self, batch: Sequence[_Write]) -> None:
+        """Perform a batch, and give each caller its result or error."""
         try:
             outcomes = self._perform_with_retry(batch)
         except StoreFault as fault:
@@ -178,6 +180,7 @@ class Writer:
         return [self._alone(item) for item in batch]
 
     def _perform(self, batch: Sequence[_Write]) -> list[Any]:
+        """Perform a batch in one transaction and commit it; return the results."""
         self._check()
         with self._engine.connect() as connection:
             mark = 0
@@ -198,6 +201,7 @@ class Writer:
         return outcomes
 
     def _alone(self, item: _Write) -> Any:
+        """Perform one write in its own transaction; return its result or its error."""
         for tries_left in reversed(range(_TRIES)):
             try:
                 return self._perform([item])[0]
@@ -212,6 +216,7 @@ class Writer:
 
 
 def _in_groups(tx: Transaction, batch: Sequence[_Write]) -> list[Any]:
+    """Call each ``perform`` once with all its items; return the results in batch order."""
     groups: dict[Hashable, list[int]] = {}
     for index, item in enumerate(batch):
         groups.setdefault(item.together, []).append(index)

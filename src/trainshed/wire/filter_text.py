@@ -107,10 +107,10 @@ def refusal_at(text: str, position: int, accepted: str) -> Refusal:
 
     ``accepted`` describes the text that is accepted at that position.
     """
-    rest = text[position:]
-    got = repr(rest[:_SHOWN_MAX]) + ("..." if len(rest) > _SHOWN_MAX else "")
+    remaining = text[position:]
+    got = repr(remaining[:_SHOWN_MAX]) + ("..." if len(remaining) > _SHOWN_MAX else "")
     message = f"filter, at character {position + 1}: must be {accepted}, got "
-    return _refusal(message + (got if rest else "the end of the filter"), accepted)
+    return _refusal(message + (got if remaining else "the end of the filter"), accepted)
 
 
 def _refusal(message: str, accepted: str = "") -> Refusal:

@@ -123,6 +123,7 @@ class _MessageReader:
     def message(
         self, info: MessageInfo, document: Mapping[Any, Any], path: str, depth: int
     ) -> dict[str, Any]:
+        """Parse the fields of a message; collect violations, moves and notes."""
         value: dict[str, Any] = {}
         key_of_field: dict[str, str] = {}
         for key, item in document.items():
@@ -146,6 +147,7 @@ class _MessageReader:
         return value
 
     def _field(self, field: FieldInfo, item: Any, field_path: str, depth: int) -> Any:
+        """Parse the value of a field, or the elements of its list."""
         if not field.is_repeated:
             return self._one(field, item, field_path, depth)
         if isinstance(item, list):
@@ -167,6 +169,7 @@ class _MessageReader:
         return [element for element in elements if element is not WRONG]
 
     def _one(self, field: FieldInfo, item: Any, field_path: str, depth: int) -> Any:
+        """Parse one value by the kind of its field; return WRONG for a faulty value."""
         reader = READERS.get(field.kind)
         if reader:
             value = reader(item)
@@ -192,6 +195,7 @@ class _MessageReader:
         self.notes.append(Note(field=field_path, message=message))
 
     def _map(self, values: FieldInfo, item: Mapping[Any, Any], path: str, depth: int) -> Any:
+        """Parse a map, whose keys must be strings."""
         entries = {}
         for key, entry in item.items():
             field_path = f"{path}.{key}"
@@ -210,6 +214,7 @@ class _MessageReader:
         return entries
 
     def _enum(self, field: FieldInfo, item: Any, field_path: str) -> Any:
+        """Parse an enum's name or number; return WRONG for an unknown value."""
         info = self.table.enums[field.type]
         is_open = field.kind == "open enum"
         if isinstance(item, str):
@@ -232,6 +237,7 @@ class _MessageReader:
     def _one_of(
         self, oneof: str, members: tuple[str, ...], key_of_field: Mapping[str, str], path: str
     ) -> None:
+        """Report fields that exclude each other."""
         spellings = [key_of_field[name] for name in members if name in key_of_field]
         if len(spellings) > 1:
             rule = RULE_OF_ONEOF.get(oneof, "exactly-one-of")
@@ -249,13 +255,14 @@ class _MessageReader:
     def _unknown_field(
         self, info: MessageInfo, document: Mapping[Any, Any], key: Any, path: str
     ) -> None:
+        """Report an unknown key, with the field that it probably means."""
         field_path, word = f"{path}.{key}" if path else str(key), str(key)
         message = f"{info.name} has no field {word}"
         usable = [f for f in info.fields if not f.refused and not f.is_output]
         names = [f.name if "_" in word else f.json_name for f in usable]
-        fit = [name for name in names if _can_hold(info.by_key[name], document[key])]
-        near = nearest_field(word, fit) if len(self.violations) < HINTS_MAX else None
-        is_same = near is not None and letters_of(near) == letters_of(word)
+        fitting_names = [name for name in names if _can_hold(info.by_key[name], document[key])]
+        nearest = nearest_field(word, fitting_names) if len(self.violations) < HINTS_MAX else None
+        is_same = nearest is not None and letters_of(nearest) == letters_of(word)
         if (
             not is_same
             and len(self.violations) < HINTS_MAX
@@ -266,14 +273,14 @@ class _MessageReader:
             )
         ):
             return
-        if near and near not in document:
+        if nearest and nearest not in document:
             at = steps_of(self._relative_path(path))
             item = document[key]
             self.moves.append(
-                Move(source=(*at, key), target=(*at, near), item=item, is_guess=not is_same)
+                Move(source=(*at, key), target=(*at, nearest), item=item, is_guess=not is_same)
             )
-        message += f"; did you mean {near}?" if near else ""
-        self._add(field_path, "unknown-field", message, near or ", ".join(names))
+        message += f"; did you mean {nearest}?" if nearest else ""
+        self._add(field_path, "unknown-field", message, nearest or ", ".join(names))
 
     def _is_needless_level(
         self, info: MessageInfo, item: Any, key: Any, path: str, message: str
@@ -337,6 +344,7 @@ class _MessageReader:
         return path.removeprefix(self.at).removeprefix(".") if self.at else path
 
     def _split(self, field: FieldInfo, text: str, field_path: str) -> Any:
+        """Report a list of single letters; return WRONG."""
         message = (
             f"{field.json_name} is a list of single letters: the string {text[:SHOWN_MAX]!r} was "
             "given where a list is wanted"
@@ -352,6 +360,7 @@ class _MessageReader:
     def _wrong(
         self, field: FieldInfo, item: Any, field_path: str, noun: str = "", accepted: str = ""
     ) -> Any:
+        """Report a value of the wrong type; return WRONG."""
         expected = WANTED[field.kind]
         message = (
             f"{_last_word(field_path)} must be {noun or expected[0]}, not {describe_value(item)}"

@@ -61,6 +61,7 @@ class MessageFields:
         self._walk(table.messages[root], (), (root,))
 
     def _walk(self, info: MessageInfo, path: tuple[str, ...], above: tuple[str, ...]) -> None:
+        """Collect the fields of a message and of the messages in its fields."""
         for field in info.fields:
             if field.refused or field.is_output:
                 continue
@@ -68,9 +69,9 @@ class MessageFields:
             inner = field.type if field.kind == "message" and not field.value else ""
             inner = BODIES.get((info.name, field.json_name), inner)
             if inner in self._table.messages and inner not in above:
-                below = (*path, field.json_name)
-                self._repeated[below] = field.is_repeated
-                self._walk(self._table.messages[inner], below, (*above, inner))
+                field_path = (*path, field.json_name)
+                self._repeated[field_path] = field.is_repeated
+                self._walk(self._table.messages[inner], field_path, (*above, inner))
 
     def find(
         self, key: str, at: Path, document: Mapping[Any, Any], document_at: Path = ()
@@ -116,6 +117,7 @@ class MessageFields:
         return tuple(steps)
 
     def _outer(self, key: str) -> Destination | None:
+        """Return the destination of a field of the larger message; None if it has none."""
         outer, beside = OUTER.get(self._root, ("", ""))
         info = self._table.messages.get(outer)
         field = (
@@ -163,8 +165,8 @@ def _sentence(name: str, paths: Sequence[Path], at: Path) -> str:
     place = paths[0]
     if at[: len(place)] == place and len(at) > len(place):
         beside = dotted((at[len(place)],))
-        where = f"in {dotted(place)}" if place else "at the top level"
-        return f"{name} belongs {where}, beside {beside}"
+        location = f"in {dotted(place)}" if place else "at the top level"
+        return f"{name} belongs {location}, beside {beside}"
     return f"{name} belongs below {_or([dotted(path) for path in paths[:PLACES_MAX]])}"
 
 

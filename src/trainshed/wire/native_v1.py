@@ -45,8 +45,8 @@ class Answer:
 def answer_of(kind: type[_A], value: object, /, **others: Any) -> _A:
     """Make a ``kind`` from the attributes of ``value`` with the same names, and ``others``."""
     names = kind.__dataclass_fields__
-    own = {name: getattr(value, name) for name in names if hasattr(value, name)}
-    return kind(**(own | others))
+    attributes = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    return kind(**(attributes | others))
 
 
 def document(answer: Answer) -> dict[str, Any]:

@@ -26,11 +26,13 @@ _ALIKE = 0.8
 
 def nearest_field(word: str, names: Iterable[str]) -> str | None:
     """Return the most similar name, if both share a word or most letters; else None."""
-    near = nearest_name(word, names)
-    if near is None or _name_words(word) & _name_words(near):
-        return near
-    alike = difflib.SequenceMatcher(None, letters_of(word), letters_of(near)).ratio() >= _ALIKE
-    return near if alike else None
+    nearest = nearest_name(word, names)
+    if nearest is None or _name_words(word) & _name_words(nearest):
+        return nearest
+    is_similar = (
+        difflib.SequenceMatcher(None, letters_of(word), letters_of(nearest)).ratio() >= _ALIKE
+    )
+    return nearest if is_similar else None
 
 
 def _name_words(name: str) -> set[str]:
@@ -40,16 +42,18 @@ def _name_words(name: str) -> set[str]:
 def hint(word: str, names: Iterable[str]) -> str:
     """Return ``; did you mean X?``, empty without a similar name or a name that contains it."""
     candidates = tuple(names)
-    near = nearest_name(word, candidates) or _find_containing(word, candidates)
-    return did_you_mean(near)
+    nearest = nearest_name(word, candidates) or _find_containing(word, candidates)
+    return did_you_mean(nearest)
 
 
 _PART_MIN: Final = 3
 
 
 def _find_containing(word: str, names: Iterable[str]) -> str | None:
-    part = letters_of(word)
-    containing = (name for name in names if len(part) >= _PART_MIN and part in letters_of(name))
+    letters = letters_of(word)
+    containing = (
+        name for name in names if len(letters) >= _PART_MIN and letters in letters_of(name)
+    )
     return min(containing, key=len, default=None)
 
 

@@ -54,8 +54,8 @@ def with_labels(document: dict[str, Any], labels: Mapping[str, str] | None) -> d
     """Return a document with the current labels; None keeps the labels of the document."""
     if labels is None:
         return document
-    bare = {key: value for key, value in document.items() if key != "labels"}
-    return {**bare, "labels": dict(labels)} if labels else bare
+    unlabelled = {key: value for key, value in document.items() if key != "labels"}
+    return {**unlabelled, "labels": dict(labels)} if labels else unlabelled
 
 
 BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
@@ -107,6 +107,7 @@ def shorten_text(text: str, bytes_max: int) -> str:
 
 
 def _violation(violation: Violation) -> dict[str, str]:
+    """Render one violation, shortened to its limits."""
     field = violation.field
     text = violation.message
     if violation.accepted:

@@ -195,9 +195,11 @@ def training_pipeline(document: Json) -> Parsed:
         *check_names(document, reading.value),
     )
     violations = (*reading.violations, *other_violations, *task.violations)
-    whole = {**reading.value, "trainingTaskInputs": task.value}
-    both = NormalForm(value=whole, violations=violations, notes=(*reading.notes, *task.notes))
-    parsed = _parse_job(document, both, "trainingTaskInputs")
+    document_value = {**reading.value, "trainingTaskInputs": task.value}
+    combined_reading = NormalForm(
+        value=document_value, violations=violations, notes=(*reading.notes, *task.notes)
+    )
+    parsed = _parse_job(document, combined_reading, "trainingTaskInputs")
     return replace(parsed, spec=replace(_require_spec(parsed), envelope=compact(reading.value)))
 
 
@@ -206,6 +208,7 @@ def _table() -> Table:
 
 
 def _parse_job(document: Json, reading: NormalForm, prefix: str) -> Parsed:
+    """Make the result for a document whose CustomJobSpec is at ``prefix``."""
     value = reading.value
     spec = replace(
         _spec(value.get(prefix, {})),
@@ -260,6 +263,7 @@ def _region_of_name(name: Any) -> str | None:
 
 
 def _too_many_pools(document: Json, value: Json, prefix: str) -> tuple[Violation, ...]:
+    """Return a violation if there are more worker pools than roles."""
     count = len(value.get("workerPoolSpecs", ()))
     if count <= POOLS_MAX:
         return ()
@@ -280,6 +284,7 @@ def _not_inputs(at: str, inputs: Any) -> Violation:
 
 
 def _other_task(document: Json, value: Json) -> tuple[Violation, ...]:
+    """Return a violation if the pipeline's task is not a custom training."""
     definition = value.get("trainingTaskDefinition")
     if definition is None or CUSTOM_TASK.search(definition):
         return ()

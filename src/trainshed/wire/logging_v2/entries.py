@@ -55,6 +55,7 @@ def parse(document: Any) -> tuple[str, EntriesQuery]:
 
 
 def _project(document: Mapping[str, Any]) -> str:
+    """Return the only project of a request.  Raises Refusal."""
     names = {
         *_texts(document, "resourceNames"),
         *(f"projects/{project}" for project in _texts(document, "projectIds")),

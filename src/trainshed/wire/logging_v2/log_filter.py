@@ -144,6 +144,7 @@ class _Compiler:
         return lambda entry: entry.line.severity in severities
 
     def _compile_expression(self, field: LogField, written: Comparison) -> Matches:
+        """Compile ``=~`` or ``!~`` with a regular expression."""
         position = written.value.position
         if field.kind is FieldKind.TIME:
             accepted = "a field of text: =~ and !~ do not compare times"
@@ -165,6 +166,7 @@ class _Compiler:
         return matches
 
     def _compile_call(self, call: FunctionCall) -> Matches:
+        """Compile a call of one of Google's filter functions."""
         arguments = [argument.text for argument in call.arguments]
         match call.name.lower(), arguments:
             case "log_id", [log_id]:
@@ -218,6 +220,7 @@ def _compare_values(field: LogField, sign: str, text: str) -> Matches:
 
 
 def _comparison(sign: str, *, is_name: bool) -> Callable[[Any, str, float | None], bool]:
+    """Return the function that compares a value with a filter's text by an operator."""
     if is_name:
         if sign == ":":
             return lambda value, text, _: text in value
@@ -246,6 +249,7 @@ def _search(words: str, read: Callable[[LogEntry], list[Any]]) -> Matches:
 
 
 def _has_run(tokens: list[str], phrase: list[str]) -> bool:
+    """Whether the words of a phrase follow each other in a text."""
     starts = range(len(tokens) - len(phrase) + 1)
     return any(tokens[start : start + len(phrase)] == phrase for start in starts)
 

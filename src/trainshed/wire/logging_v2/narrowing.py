@@ -62,6 +62,7 @@ def time_range(tree: Tree) -> Range:
 
 
 def _compared_range(operator: str, stamp_ns: int) -> Range:
+    """Return the stamps that match a comparison with one stamp."""
     match operator:
         case "=" | ":":
             return Range(max(0, stamp_ns), stamp_ns + 1)
@@ -92,6 +93,7 @@ def trial_numbers(tree: Tree) -> frozenset[str] | None:
 
 
 def _names(tree: Tree, path: tuple[str, ...]) -> frozenset[str] | None:
+    """Return the values with which a field may match; None if any value may."""
     match tree:
         case Conjunction(items=items):
             sets = [names for names in (_names(item, path) for item in items) if names is not None]
@@ -115,6 +117,7 @@ def byte_clauses(tree: Tree, *, project: str, job_id: str, trial: str) -> ByteCl
 
 
 def _clauses(tree: Tree, is_common: Callable[[str], bool]) -> ByteClauses:
+    """Return the byte clauses of a tree; empty if it has none."""
     match tree:
         case Conjunction(items=items):
             return tuple(clause for item in items for clause in _clauses(item, is_common))

@@ -70,6 +70,7 @@ def _lines(entries: Iterable[Any]) -> Iterator[WrittenLine]:
 
 
 def _text(entry: Mapping[str, Any]) -> str:
+    """Return the text of an entry: its message, or its payload as JSON; empty without one."""
     payload = entry.get("jsonPayload")
     if not isinstance(payload, Mapping):
         text = entry.get("textPayload", "")

@@ -59,6 +59,7 @@ def groups_of(
 
 
 def _groups(training: Json, unread_counts: frozenset[str]) -> Iterator[ReplicaGroup]:
+    """Yield the groups of all roles that the document has."""
     for role in ROLES:
         family = FAMILY[role]
         config = training.get(f"{family}Config", {})
@@ -274,6 +275,7 @@ def patch_of(document: Any, update_mask: str) -> Patch:
 
 
 def _labels(value: Any) -> Mapping[str, str]:
+    """Parse new labels.  Raises Fault."""
     labels = {} if value is None else value
     if not isinstance(labels, Mapping):
         raise Fault((_wrong("labels", "labels must be an object of texts", value),))

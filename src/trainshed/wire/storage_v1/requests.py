@@ -207,6 +207,7 @@ def compose_sources(
 
 
 def _source(source: Any) -> tuple[str, Conditions]:
+    """Return the name and the conditions of a source.  Raises BadStorageRequest."""
     if not isinstance(source, dict) or not isinstance(source.get("name"), str):
         raise BadStorageRequest(
             "sourceObjects of a compose request must be a list of objects with a name"
@@ -257,6 +258,7 @@ def _line(key: str, value: Any) -> str:
 
 
 def _checksum(kind: str, value: Any) -> str:
+    """Return a checksum in Base64; empty for None.  Raises BadStorageRequest."""
     if value in (None, "") or kind not in _HASH_SIZES:
         return ""
     try:
