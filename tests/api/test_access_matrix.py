@@ -60,7 +60,7 @@ def world(tmp_path_factory):
         application=application,
         noted=noted,
         folder=folder,
-        callers=callers(store, application.around.recognise),
+        callers=callers(store, application.chain_services.recognise),
         routes={*served(application.http, application.table, native_of(application))},
     )
     application.stop()
@@ -265,7 +265,7 @@ def prepare(world):
 def test_grpc_lets_in_the_same(world, tmp_path):
     rows = [row for row in world.application.table if row.rpc]
     wrong = []
-    with grpc_client(rows, world.application.around, tmp_path) as client:
+    with grpc_client(rows, world.application.chain_services, tmp_path) as client:
         for row in rows:
             rule = RULES[row.verb, row.path]
             for name, who in world.callers.items():

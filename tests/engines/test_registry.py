@@ -85,7 +85,7 @@ def test_a_server_runs_with_several_engines_in_their_order(tmp_path):
     assert list(only.served) == ["cloudy"]
     # attempts of those left out are nobody else's: they stay as they are
     assert "--engine" in only.failed.popitem()[1].message
-    with pytest.raises(UsageFault, match="accepted: here, cloudy"):
+    with pytest.raises(UsageFault, match="must be one of here, cloudy, got 'moon'"):
         engines_of(tables(tmp_path, BOTH, engine=["moon"]))
 
 

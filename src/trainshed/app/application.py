@@ -1,4 +1,4 @@
-"""One server: its store, engines, controller and APIs, made from the settings and connected."""
+"""Makes a server from the settings: connects its store, engines, controller and APIs."""
 
 import os
 import secrets
@@ -78,7 +78,7 @@ from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
 from trainshed.store.records.jobs import JobKind
 
-#: Seconds until the native API is loaded: the server has answered its first request by then.
+#: Seconds from the start until the server loads the native API, after its first requests.
 NATIVE_S = 1.0
 
 
@@ -91,19 +91,19 @@ class Application:
     controller: Controller
     housekeeping: Housekeeping
     http: Starlette
-    soon: threading.Timer
-    """Loads the native API soon after the start."""
+    native_timer: threading.Timer
+    """Loads the native API ``NATIVE_S`` after the start."""
     table: Sequence[Method]
-    around: ChainServices
+    chain_services: ChainServices
     audit_log: AuditLog
     learning: Housekeeping
-    """Runs more often than the other chores: users look at a job when it has ended."""
+    """Learns from ended jobs, more often than other chores run: users soon look at the results."""
     engines: Engines
     gateway: GatewayListener | None
-    """Answers programs of jobs as a Google VM does; None: turned off, or callers are unknown."""
+    """Serves a Google VM's metadata to jobs; None if turned off or not supported by the engine."""
 
     def start(self) -> None:
-        """Begin to work.  Raises StoreFault."""
+        """Start the threads.  Raises StoreFault if another machine's server uses the database."""
         if self.engines.nearest.traits.reach is NodeLocation.THIS_MACHINE:
             _check_machine(os.uname().nodename, self.store.servers())
         if self.gateway:
@@ -113,11 +113,11 @@ class Application:
         self.housekeeping.start()
         self.audit_log.start()
         self.learning.start()
-        self.soon.start()
+        self.native_timer.start()
 
     def stop(self) -> None:
-        """End in order: jobs run on, and the next server finds them."""
-        self.soon.cancel()
+        """Stop the threads and close the store; jobs continue until the next server finds them."""
+        self.native_timer.cancel()
         self.housekeeping.stop()
         self.learning.stop()
         self.audit_log.stop()
@@ -131,12 +131,15 @@ class Application:
 
 
 def _check_machine(machine: str, servers: Sequence[str]) -> None:
-    """Raise StoreFault for a second machine: each server would start jobs of the other's node."""
-    elsewhere = {name.rsplit("-", 2)[0] for name in servers} - {machine}
-    if elsewhere:
+    """Raise StoreFault if a server on another machine uses the database.
+
+    Each of the two servers would start jobs that are placed on the other machine.
+    """
+    other_machines = {name.rsplit("-", 2)[0] for name in servers} - {machine}
+    if other_machines:
         raise StoreFault(
-            f"a server on {min(elsewhere)} uses this database, and this machine is {machine}; run "
-            "all servers of a database on one machine"
+            f"a server on {min(other_machines)} uses this database, and this machine is {machine}; "
+            "run all servers of a database on one machine"
         )
 
 
@@ -147,19 +150,23 @@ def build(
     compose: Compose | None = None,
     ports: ServerPorts | None = None,
 ) -> Application:
-    """Make a server and connect its parts; ``engine`` replaces the one of the settings.
+    """Make a server and connect its parts; ``engine`` replaces the engine of the settings.
 
-    ``ports`` makes the listening sockets of the gateway; by default they end with the server.
+    ``ports`` makes the listening sockets of the gateway; by default the sockets close when the
+    server ends.
 
     Raises StoreFault if the database cannot be used, UsageFault for invalid settings.
     """
     folder = settings.data_dir
     ports = ports or OwnPorts()
     if (folder / BACKUP_FILE).exists():
-        raise UsageFault(f"{folder} is a backup; trainshed restore {folder} restores it")
+        raise UsageFault(
+            f"--data-dir must not be a backup, got {folder}; restore it with: trainshed restore "
+            f"{folder}"
+        )
     make_private(folder)
-    with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which may be slow
-        future = beside.submit(lambda: _engines(settings, engine))
+    with ThreadPoolExecutor(1) as executor:  # an engine calls docker, which may be slow
+        future = executor.submit(lambda: _engines(settings, engine))
         store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
         engines = future.result()
     engines.set_lookup(store.engines_of)
@@ -222,7 +229,7 @@ def build(
     pipelines = PipelineService(store, rules, jobs, controller.look)
     table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
     routes = Routes(table, absent_sentence)
-    around = ChainServices(
+    chain_services = ChainServices(
         routes=routes,
         permissions=permissions,
         recognise=access.caller,
@@ -257,7 +264,7 @@ def build(
         )
     )
     http = make_app(
-        around,
+        chain_services,
         raw=storage,
         native=native,
         exchange=access.exchange,
@@ -270,9 +277,9 @@ def build(
         gateway=gateway,
         housekeeping=make_housekeeping(settings, store, engines, access, uploads, project_bytes),
         http=http,
-        soon=_soon(native, store),
+        native_timer=_make_native_timer(native, store),
         table=table,
-        around=around,
+        chain_services=chain_services,
         audit_log=audit_log,
         learning=make_learning(store, catalog, plan_notes),
         engines=engines,
@@ -280,7 +287,7 @@ def build(
 
 
 def _images(settings: Settings, engines: Engines) -> ImagesByEngine:
-    """Return the tables of images; a changed settings file is read again.  Raises UsageFault."""
+    """Return the images of each engine, updated when the file changes.  Raises UsageFault."""
     make = partial(images_of, engines, have_tables=bool(settings.engines))
     first = make(settings.environments, settings.images)
     if (file := settings.config_file) is None:
@@ -293,7 +300,7 @@ def _engines(settings: Settings, engine: Engine | None) -> Engines:
 
 
 def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:
-    """Raise UsageFault for a bucket that this server cannot reach."""
+    """Return the objects of all buckets.  Raises UsageFault for an unreachable remote bucket."""
     if not settings.buckets:
         return Objects(data_dir=settings.data_dir)
     # most servers have no remote buckets, and these imports are slow
@@ -305,9 +312,9 @@ def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Object
 
 
 def _user_of(store: Store, uids: tuple[int, int] | None, bucket: str) -> int | None:
-    """Return the user of a bucket's project; None if projects have no users or it has no project.
+    """Return the uid of a bucket's project; None if projects have no uids or it has no project.
 
-    Raises PermissionError if the range has no number left: the server's own user is no substitute.
+    Raises PermissionError if the range has no uid left: the server's own uid is no substitute.
     """
     if uids is None or (row := store.bucket(bucket)) is None:
         return None
@@ -320,7 +327,7 @@ def _user_of(store: Store, uids: tuple[int, int] | None, bucket: str) -> int | N
 
 
 def _time_of(store: Store) -> datetime:
-    """Return the time for the store's timestamps, which does not jump like the machine's clock."""
+    """Return the machine's time, corrected by the clock skew that the store measures."""
     return datetime.now(UTC) - timedelta(seconds=store.clock_skew_s())
 
 
@@ -339,7 +346,7 @@ def _table(
     return google_table(handlers)
 
 
-def _soon(native: LazyApp, store: Store) -> threading.Timer:
+def _make_native_timer(native: LazyApp, store: Store) -> threading.Timer:
     def perform() -> None:
         native.made()
         with suppress(StoreFault):  # the housekeeping retries, and logs the failure

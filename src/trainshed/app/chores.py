@@ -26,7 +26,7 @@ from trainshed.storage.log_files import JobLog
 from trainshed.storage.uploads import Uploads
 from trainshed.store.opening import Store
 
-#: Seconds between searches for ended jobs to learn from and for jobs that may get a note.
+#: Seconds between two searches for ended jobs to learn from and for new jobs to add notes to.
 _LEARN_EVERY_S: Final = 2.0
 #: Share of a processor that learning from jobs may take.
 _LEARN_SHARE: Final = 0.05
@@ -38,8 +38,8 @@ def _jobs_dirs(settings: Settings, engines: Engines) -> tuple[Path, ...]:
 
 
 def open_job_log(settings: Settings, engines: Engines) -> JobLog:
-    own, *also = _jobs_dirs(settings, engines)
-    return JobLog(own, tuple(also))
+    server_dir, *engine_dirs = _jobs_dirs(settings, engines)
+    return JobLog(server_dir, tuple(engine_dirs))
 
 
 def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
@@ -95,12 +95,12 @@ def make_learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Hous
     return Housekeeping(chores, every_s=_LEARN_EVERY_S)
 
 
-def _learn(store: Store, catalog: Catalog, turns: CpuBudget) -> None:
-    if not turns.is_resting and store.unscored(1):
+def _learn(store: Store, catalog: Catalog, budget: CpuBudget) -> None:
+    if not budget.is_resting and store.unscored(1):
         # on many servers no job reports the durations of its steps
         from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
 
-        Learning(store=store, catalog=catalog, turns=turns).learn()
+        Learning(store=store, catalog=catalog, turns=budget).learn()
 
 
 def make_submit_notes(store: Store, catalog: Catalog) -> Callable[[SubmittedJob], None]:

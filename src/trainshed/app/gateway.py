@@ -23,7 +23,7 @@ from trainshed.service.ports.listening import Listen
 from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.store.opening import Store
 
-#: Sockets in networks of jobs use at most one descriptor of the server in this number.
+#: Sockets in the networks of jobs use at most one in four of the server's file descriptors.
 _SOCKETS_PART: Final = 4
 
 
@@ -36,7 +36,7 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - the sources of its answer
     audit_log: AuditLog,
     listen: Listen,
 ) -> GatewayListener | None:
-    """Make the gateway of replicas; None: turned off, or the engine does not support it."""
+    """Make the gateway of replicas; return None if it is turned off or the engine has none."""
     engine = engines.nearest
     if not settings.gateway.enabled or not isinstance(engine, SupportsGateway):
         return None
@@ -86,7 +86,7 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - the sources of its answer
 
 
 def _telemetry(settings: Settings, store: Store, engine: SupportsGateway) -> Telemetry | None:
-    """Make the receiver of logs and metrics; None: programs send them to Google."""
+    """Make the receiver of logs and metrics; return None if programs send them to Google."""
     if settings.gateway.telemetry == PASS:
         return None
     if settings.gateway.telemetry != LOG:
@@ -95,7 +95,7 @@ def _telemetry(settings: Settings, store: Store, engine: SupportsGateway) -> Tel
 
 
 def list_names(settings: GatewaySettings) -> Sequence[str]:
-    """List Google's names that lead to the gateway, where jobs have a hosts file."""
+    """List the host names of Google that a job's hosts file maps to the gateway."""
     telemetry = () if settings.telemetry == PASS else TELEMETRY_HOSTS
     return (*HOSTS, *telemetry, *(() if settings.other_apis == PASS else OTHER_HOSTS))
 

@@ -20,7 +20,7 @@ from trainshed.model.resource_names import (
 if TYPE_CHECKING:
     from trainshed.client.http import Server
 
-#: States of jobs that have no places yet, as the native API calls them.
+#: The native API's states of jobs whose replicas have no nodes yet.
 WAITING_STATES: Final = frozenset({"QUEUED", "ENQUEUED"})
 #: The final states of a resource, without the prefix of their dialect.
 FINAL_STATES: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
@@ -29,18 +29,21 @@ PAGE_SIZE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCollection:
-    """One collection: the words of its commands, the noun for a resource, its wire name."""
+    """One collection of resources, such as the custom jobs of a project."""
 
     group: str
+    """The words of its commands, such as ``ai custom-jobs``."""
     noun: str
+    """The noun for one resource in messages, such as ``custom job``."""
     word: str
+    """The name of the collection in paths, such as ``customJobs``."""
     located: bool = True
-    """Whether names contain a location, as those of Vertex do."""
+    """Whether the names of its resources contain a location, as in Vertex AI."""
 
     def parent(self, project: str, region: str) -> str:
         """Return the path at which resources are created and listed."""
-        place = ("locations", region) if self.located else ()
-        return path_of("v1", "projects", project, *place, self.word)
+        location = ("locations", region) if self.located else ()
+        return path_of("v1", "projects", project, *location, self.word)
 
     def path(self, name: str, project: str, region: str) -> str:
         """Return the path of one resource by its id or its full name.  Raises UsageFault."""
@@ -95,12 +98,12 @@ def state_of(resource: Json) -> str:
 
 
 def id_of(resource: Json) -> str:
-    """Return the id of a resource in requests."""
+    """Return the job id of a resource, or else the last part of its name."""
     return str(resource.get("jobId") or resource.get("name", "")).rpartition("/")[2]
 
 
 def native_path(name: str, project: str) -> str:
-    """The native path of a job of either dialect, by its id or its full name."""
+    """Return the native path of a job of either dialect, from its id or its full name."""
     try:
         resource = ResourceName.parse(name)
     except ValueError:
@@ -110,7 +113,7 @@ def native_path(name: str, project: str) -> str:
 
 
 def path_of(*parts: str) -> str:
-    """Join parts to a path; slashes in a part are quoted."""
+    """Join parts to a URL path; slashes in a part are percent-encoded."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 

@@ -7,10 +7,10 @@ Json = dict[str, Any]
 
 
 class ServerRefusal(Exception):
-    """The server's answer is an error: google.rpc.Status, as the server words it."""
+    """An error response of the server, with the parts of its google.rpc.Status."""
 
     def __init__(self, http_status: int, status: str, message: str, details: list[Json]) -> None:
-        """Keep the parts of the Status."""
+        """Store the parts of the Status."""
         super().__init__(message)
         self.http_status = http_status
         self.status = status
@@ -24,10 +24,10 @@ class ServerRefusal(Exception):
             for violation in detail.get("fieldViolations", ()):
                 yield str(violation.get("field", "")), str(violation.get("description", ""))
 
-    def in_words(self, word: Callable[[str], str]) -> "ServerRefusal":
-        """Return the fault with each field replaced by the flag that set it."""
+    def with_flags(self, flag_of: Callable[[str], str]) -> "ServerRefusal":
+        """Return the refusal with each field replaced by the flag that set the field."""
         violations = [
-            {"field": word(field), "description": description}
+            {"field": flag_of(field), "description": description}
             for field, description in self.violations
         ]
         details = [{"fieldViolations": violations}] if violations else self.details

@@ -15,19 +15,19 @@ from trainshed.client.faults import Json, ServerRefusal, Unreachable
 if TYPE_CHECKING:
     from trainshed.client.http import Server
 
-#: Seconds to wait for a server that is down.
+#: Seconds to wait until a server that does not answer answers again.
 RETURN_S_MAX: Final = 60.0
 PAUSE_S_MIN: Final = 0.05
 PAUSE_S_MAX: Final = 1.0
 PAUSE_GROWTH: Final = 1.5
 
-#: What a shell adds to the number of the signal that ended a program.
+#: A shell's exit code for a program that a signal ended is this number plus the signal's.
 SIGNAL_BASE: Final = 128
 
 
 @dataclass(slots=True)
 class FollowedJob:
-    """Follows the job at a native path.  ``note`` prints remarks on the connection."""
+    """Follows the job at a native path.  ``note`` prints messages about the connection."""
 
     server: "Server"
     path: str
@@ -119,9 +119,10 @@ class FollowedJob:
 
 
 def exit_code_of(job: Json) -> int:
-    """Return the exit code of a command that waited for a job: that of the deciding replica.
+    """Return 0 for a job that succeeded, else the exit code of the replica that decided its end.
 
-    That is the primary if it failed, else the first other replica that failed.
+    The deciding replica is the primary if it failed, else the first other replica that failed.  A
+    replica that a signal ended has the exit code 128 plus the signal.
     """
     if job["state"] == "SUCCEEDED":
         return 0
@@ -133,32 +134,34 @@ def exit_code_of(job: Json) -> int:
 
 
 #: Status codes of servers without this path: Google's, and old versions of Trainshed.
-_NOT_HERE: Final = frozenset({404, 501})
+_MISSING_PATH: Final = frozenset({404, 501})
 
 
 @dataclass(slots=True)
 class NativeTrials:
-    """The trials of a tuning job at their native path, where the server has one."""
+    """Reads the trials of a tuning job from the native API, if the server has this API."""
 
     server: "Server"
     path: str
-    _answer: Json = field(default_factory=dict, init=False)
-    _is_here: bool = field(default=True, init=False)
+    _response: Json = field(default_factory=dict, init=False)
+    _is_available: bool = field(default=True, init=False)
 
-    def ask(self) -> Json:
-        """Return the newest answer, empty if the server has no such path.  Raises ServerRefusal.
+    def read(self) -> Json:
+        """Return the newest response, empty if the server has no such path.  Raises ServerRefusal.
 
-        It does not wait for an unreachable server: the caller's request for the study waits.
+        If the server is unreachable, return the last response at once: the caller waits for the
+        server when it reads the study.
         """
         try:
-            self._answer = self.server.call("GET", self.path) if self._is_here else self._answer
+            if self._is_available:
+                self._response = self.server.call("GET", self.path)
         except Unreachable:
             pass
         except ServerRefusal as refusal:
-            if refusal.http_status not in _NOT_HERE:
+            if refusal.http_status not in _MISSING_PATH:
                 raise
-            self._is_here = False
-        return self._answer
+            self._is_available = False
+        return self._response
 
 
 def native_trials(server: "Server", name: str, project: str) -> NativeTrials:

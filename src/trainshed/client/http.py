@@ -1,4 +1,4 @@
-"""HTTP to a Trainshed server, on the standard library alone: the command line starts quickly."""
+"""Calls a Trainshed server over HTTP.  Only the standard library is imported, for a fast start."""
 
 import contextlib
 import http.client
@@ -13,14 +13,14 @@ from urllib.parse import urlencode, urlsplit
 
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 
-#: Seconds without an answer after which a server counts as dead; a stream may be silent longer.
+#: Seconds to wait for an answer; streams and uploads have no such limit.
 TIMEOUT_S: Final = 60.0
 AGENT: Final = "trainshed-cli"
 READ_BYTES: Final = 1 << 16
 
 #: OpenSSL's codes for a certificate that has neither the host's name nor its address.
 _OTHER_NAME: Final = frozenset({62, 64})
-#: Status words by HTTP status: the storage routes send none.
+#: Status words by HTTP status, for errors of the storage routes, which contain none.
 _STATUS: Final = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -35,8 +35,8 @@ _STATUS: Final = {
 class Server:
     """The address of a server, and the token to call it with.
 
-    ``token`` None sends no header; ``ca`` is a file of authorities to trust instead of the
-    machine's.
+    Without ``token`` no Authorization header is sent.  ``ca`` is a file of CA certificates that are
+    trusted instead of the machine's.
     """
 
     url: str
@@ -52,7 +52,10 @@ class Server:
         document: Any = None,
         query: Mapping[str, object] | None = None,
     ) -> Json:
-        """Make a call.  Raises ServerRefusal for an error, Unreachable without an answer."""
+        """Return the JSON of the response.
+
+        Raises ServerRefusal for an error response, and Unreachable if no server answers.
+        """
         with self._open_connection(self.timeout_s) as connection:
             answer = self._send(connection, verb, path, document, query)
             return _read(answer.status, answer.read())
@@ -69,7 +72,7 @@ class Server:
     def put_file(
         self, path: str, content: BinaryIO, content_type: str, query: Mapping[str, object]
     ) -> Json:
-        """Send a file, as the storage routes take them.  Raises as ``call`` does."""
+        """Send a file to a storage route.  Raises as ``call`` does."""
         with self._open_connection(None) as connection:
             target = f"{self._prefix}{path}?{urlencode(query)}"
             size = str(os.fstat(content.fileno()).st_size)
@@ -117,7 +120,7 @@ class Server:
             return (
                 f"the certificate of {self.url} is not trusted ({error.verify_message}); a server "
                 "of Trainshed has its CA certificates in tls/ca-bundle.pem in its data folder: "
-                "copy that file here and name it with --ca-file or TRAINSHED_CA_FILE"
+                "copy that file to this machine and name it with --ca-file or TRAINSHED_CA_FILE"
             )
         host, names = urlsplit(self.url).hostname, self._names_of_certificate()
         valid = f"; it is for {', '.join(names)}" if names else ""
@@ -150,8 +153,8 @@ class Server:
         document: Any,
         query: Mapping[str, object] | None,
     ) -> http.client.HTTPResponse:
-        words = {key: value for key, value in (query or {}).items() if value is not None}
-        target = f"{self._prefix}{path}" + (f"?{urlencode(words, doseq=True)}" if words else "")
+        params = {key: value for key, value in (query or {}).items() if value is not None}
+        target = f"{self._prefix}{path}" + (f"?{urlencode(params, doseq=True)}" if params else "")
         body = None if document is None else json.dumps(document).encode()
         connection.request(verb, target, body, self._headers("application/json"))
         return connection.getresponse()

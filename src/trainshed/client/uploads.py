@@ -38,16 +38,16 @@ class Staging:
 
 
 def staging_of(job_id: str, bucket: str | None, job_dir: str | None) -> Staging:
-    """Return where a job's packages are stored: its staging bucket, else its job directory.
+    """Return the folder for a job's packages: in its staging bucket, else in its job directory.
 
-    (docs/sources/gcloud.md 4.)  Raises UsageFault if neither is a bucket.
+    See docs/sources/gcloud.md 4.  Raises UsageFault if neither is in a bucket.
     """
     if bucket:
-        name, below = split(bucket if "://" in bucket else f"{SCHEME}{bucket}")
-        return Staging(bucket=name, prefix=f"{below.strip('/')}/{job_id}".lstrip("/"))
+        name, folder = split(bucket if "://" in bucket else f"{SCHEME}{bucket}")
+        return Staging(bucket=name, prefix=f"{folder.strip('/')}/{job_id}".lstrip("/"))
     if job_dir and job_dir.startswith(SCHEME):
-        name, below = split(job_dir)
-        return Staging(bucket=name, prefix=f"{below.strip('/')}/packages".lstrip("/"))
+        name, folder = split(job_dir)
+        return Staging(bucket=name, prefix=f"{folder.strip('/')}/packages".lstrip("/"))
     raise UsageFault(
         "local packages need a bucket: give --staging-bucket gs://BUCKET, or a "
         "--job-dir that begins with gs:// (trainshed buckets create BUCKET makes one)"

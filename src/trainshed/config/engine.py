@@ -18,7 +18,7 @@ from trainshed.storage.buckets import buckets_of, cache_dir
 
 _LOG = logging.getLogger(__name__)
 
-#: The settings that are options of the local engine by the same name.
+#: The settings that the local engine takes as options of the same names.
 _LOCAL = (
     "policy", "slots", "fake_gpus", "gpu_wait_s", "container_runtime", "container_user", "hang_s",
     "hang_stacks", "grace_s", "processes_max", "package_bytes_max", "relax_pins",
@@ -27,9 +27,9 @@ _LOCAL = (
 
 
 def engines_of(settings: Settings) -> Engines:
-    """Make the engines; omit one that cannot be made, and report why in its health.
+    """Make the engines; leave out an engine that cannot be made, and put the reason in its health.
 
-    Raises UsageFault if none can be made, and for a name that is not in the settings.
+    Raises UsageFault if no engine can be made, or if ``--engine`` names an unknown engine.
     """
     tables = _select_tables(settings)
     failed = _explain_unstarted(settings, tables)
@@ -40,11 +40,13 @@ def engines_of(settings: Settings) -> Engines:
         try:
             served |= _serve_engine(table, _create_engine(settings, table))
         except (UsageFault, OSError) as fault:
-            _LOG.error("the server runs without the engine %s: %s", table.name, fault)
+            _LOG.error(
+                "cannot start the engine %s: %s; the server runs without it", table.name, fault
+            )
             failed[table.name] = _explain_fault(fault)
     if not served:
         reasons = "; ".join(f"{name}: {why.message}" for name, why in failed.items())
-        raise UsageFault(f"no engine is left: {reasons}")
+        raise UsageFault(f"cannot start any engine ({reasons}); correct config.toml")
     return Engines(served, failed)
 
 
@@ -55,12 +57,12 @@ def _explain_fault(fault: Exception) -> Explanation:
 def _select_tables(settings: Settings) -> Sequence[EngineSettings]:
     """Return the tables of the engines that this server runs."""
     options = settings.engine_options
-    only = EngineSettings(name=settings.engine, kind=settings.engine, options=options)
-    tables = settings.engines or (only,)
+    single = EngineSettings(name=settings.engine, kind=settings.engine, options=options)
+    tables = settings.engines or (single,)
     names = {table.name for table in tables}
     if unknown := [name for name in settings.start_engines if name not in names]:
         accepted = ", ".join(table.name for table in tables)
-        raise UsageFault(f"--engine is {unknown[0]!r}; accepted: {accepted}")
+        raise UsageFault(f"--engine must be one of {accepted}, got {unknown[0]!r}")
     started = settings.start_engines or names
     return [table for table in tables if table.name in started]
 
@@ -68,9 +70,10 @@ def _select_tables(settings: Settings) -> Sequence[EngineSettings]:
 def _explain_unstarted(
     settings: Settings, started: Sequence[EngineSettings]
 ) -> dict[str, Explanation]:
-    """Explain why engines that ``--engine`` does not name are away; their jobs keep their state."""
+    """Explain why the engines that ``--engine`` leaves out are away; their jobs do not change."""
     why = Explanation(
-        reason=Reason.ENGINE_AWAY, message="the server was started without it (serve --engine)"
+        reason=Reason.ENGINE_AWAY,
+        message="the server was started with --engine, which does not name this engine",
     )
     return {table.name: why for table in settings.engines if table not in started}
 
@@ -100,18 +103,21 @@ def _create_engine(settings: Settings, table: EngineSettings) -> Engine:
 
 
 def _options(settings: Settings, table: EngineSettings) -> Mapping[str, Any]:
-    """Return the kind's own keys; the local engine has its own tables."""
+    """Return the options of an engine; those of the local engine are in tables such as [fleet]."""
     if table.kind != LOCAL.name:
         return table.options
     if table.options:
-        raise UsageFault("[engine.options] are for other engines; [fleet] and [hangs] set local's")
-    own = {name: getattr(settings, name) for name in _LOCAL}
-    own["isolation"] = settings.isolation and settings.isolation._asdict()
-    return {**own, "gpu_alias": _gpu_alias(settings)}
+        raise UsageFault(
+            "[engine.options] must be empty for the local engine; set its options in [fleet], "
+            "[isolation] and [hangs]"
+        )
+    options = {name: getattr(settings, name) for name in _LOCAL}
+    options["isolation"] = settings.isolation and settings.isolation._asdict()
+    return {**options, "gpu_alias": _gpu_alias(settings)}
 
 
 def _gpu_alias(settings: Settings) -> Mapping[str, str]:
-    """Fake GPUs are of every type."""
+    """Return the aliases of GPU types; simulated GPUs stand in for every type."""
     if not settings.fake_gpus:
         return settings.gpu_alias
     from trainshed.catalog.accelerators import known_accelerators  # noqa: PLC0415 - rarely needed

@@ -1,6 +1,6 @@
 """Reads the ``[[engine]]`` tables of the file, one for each engine.
 
-A key that is not in the list below belongs to the kind, whose factory checks it.
+All keys that are not in ``_KEYS`` are options; the factory of the engine's kind checks them.
 """
 
 import re
@@ -20,7 +20,10 @@ _LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 def read_engines(
     place: str, rows: Any, read: Callable[[str, Any, Reader], Any]
 ) -> tuple[EngineSettings, ...]:
-    """Read the tables in order.  Raises UsageFault; ``read`` names the place of a wrong value."""
+    """Read the tables in order.  Raises UsageFault.
+
+    ``read`` converts a value, and names its place in the file in errors.
+    """
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise UsageFault(f"{place} must be a list of tables: write [[engine]] above each")
     engines: list[EngineSettings] = []
@@ -43,10 +46,10 @@ def _engine(
     }
     options = {key: value for key, value in row.items() if key not in _KEYS}
     if values["kind"] == LOCAL.name and options:
-        own = ", ".join(_KEYS)
+        keys = ", ".join(_KEYS)
         raise UsageFault(
             f"{place} has the key {min(options)!r}; the kind {LOCAL.name} is set in [fleet], "
-            f"[isolation] and [hangs], and has here only: {own}"
+            f"[isolation] and [hangs], and its table has only: {keys}"
         )
     return EngineSettings(**values, options=options)
 
@@ -56,12 +59,17 @@ def _check_last(place: str, engines: Sequence[EngineSettings]) -> None:
     if last.name in {engine.name for engine in earlier}:
         raise UsageFault(f"{place}: there is another engine named {last.name!r}")
     if last.kind == LOCAL.name and any(engine.kind == LOCAL.name for engine in earlier):
-        raise UsageFault(f"{place}: there is already a table for this machine, which is one engine")
+        raise UsageFault(
+            f"{place}: only one table may have the kind {LOCAL.name}; remove this one or the "
+            "earlier one"
+        )
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise WrongValue("a lower-case letter, then up to 30 of those, digits and hyphens")
+        raise WrongValue(
+            "a lower-case letter, then up to 30 lower-case letters, digits and hyphens"
+        )
     return value
 
 
@@ -81,7 +89,9 @@ def _environments(value: Any) -> dict[str, str]:
         isinstance(python, str) and python.startswith("/") for python in value.values()
     )
     if not is_table:
-        raise WrongValue("a table from names of environments to paths of interpreters there")
+        raise WrongValue(
+            "a table from names of environments to absolute paths of interpreters on the nodes"
+        )
     return dict(value)
 
 

@@ -58,7 +58,7 @@ from trainshed.service.starts.images import ImageMapping, LocalEnvironment
 from trainshed.storage.buckets import BUCKET_RULE, RemoteBucket, data_dir, is_bucket_name
 
 FILE = "config.toml"
-#: The tables whose keys are the fields of one setting.
+#: The tables that become one field of Settings, with the type of this field.
 _WHOLE: Mapping[str, Callable[..., Any]] = {
     "isolation": IsolationSettings,
     "gateway": GatewaySettings,
@@ -175,14 +175,14 @@ _ROWS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...], Mapping[str,
     ),
 }
 
-#: A single table, the form of servers with one engine, or a list of tables.
+#: A table for the only engine, or a list of tables for several engines.
 _ENGINE = "engine"
-#: The table of buckets that are kept elsewhere: its keys are their names.
+#: The table of buckets in other storage services; its keys are the names of the buckets.
 _BUCKETS = "buckets"
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://.+")
 _REMOTES = 'a URI such as "gs://corp-data/sub" or "s3://corp-data", or { uri = ..., options = {} }'
 
-#: Keys that users put into the file by mistake, and where they belong.
+#: Keys that users put into the file by mistake, and what to do instead.
 _ELSEWHERE = {
     "data_dir": "give --data-dir or TRAINSHED_DATA_DIR",
     "anonymous": "it is the flag --anonymous, given on every start",
@@ -218,8 +218,8 @@ def load_used_settings(environ: Mapping[str, str], flags: Mapping[str, Any]) -> 
     the file does not have it.  Raises UsageFault.
     """
     settings = load_settings(None, environ, flags)
-    noted = None if settings.database else read_database(settings.data_dir)
-    return replace(settings, database=noted) if noted else settings
+    recorded = None if settings.database else read_database(settings.data_dir)
+    return replace(settings, database=recorded) if recorded else settings
 
 
 def load_environments(
@@ -234,7 +234,7 @@ def load_environments(
 
 
 def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
-    """Fields of Settings by name.  Raises UsageFault."""
+    """Return fields of Settings by name.  Raises UsageFault."""
     if not must_exist and not path.exists():
         return {}
     try:
@@ -316,7 +316,7 @@ def _check_row(place: str, rows: list[Any]) -> None:
 
 
 def _read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of Settings from the flags of ``trainshed serve``.  Raises UsageFault."""
+    """Return fields of Settings from the flags of ``trainshed serve``.  Raises UsageFault."""
     passed = {name: value for name, value in flags.items() if value is not None}
     fields: dict[str, Any] = {}
     for name in ("host", "port", "grpc_port", "database"):
@@ -343,7 +343,7 @@ def _read(place: str, value: Any, read: Reader) -> Any:
     try:
         return read(value)
     except WrongValue as wrong:
-        raise UsageFault(f"{place} is {value!r}; accepted: {wrong}") from None
+        raise UsageFault(f"{place} must be {wrong}, got {value!r}") from None
 
 
 def _refuse_unknown(place: str, key: str, keys: Iterable[str]) -> NoReturn:
@@ -351,4 +351,4 @@ def _refuse_unknown(place: str, key: str, keys: Iterable[str]) -> NoReturn:
     hint = f"did you mean {near[0]}? " if near else ""
     if key in _ELSEWHERE:
         hint = f"{_ELSEWHERE[key]}. "
-    raise UsageFault(f"{place} has no key {key!r}; {hint}Known are: {', '.join(keys)}")
+    raise UsageFault(f"{place} has no key {key!r}; {hint}The accepted keys are: {', '.join(keys)}")

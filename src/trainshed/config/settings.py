@@ -15,35 +15,35 @@ from trainshed.placement.jobs import QuotaRule
 from trainshed.service.starts.images import ImageMapping, LocalEnvironment
 from trainshed.storage.buckets import GsPaths, RemoteBucket
 
-#: ``other_apis`` and ``public`` of ``[gateway]``.
+#: Values of ``other_apis`` and ``public`` in ``[gateway]``.
 REFUSE, PASS = "refuse", "pass"
-#: ``telemetry`` of ``[gateway]``; ``PASS`` is accepted too.
+#: Values of ``telemetry`` in ``[gateway]``; ``PASS`` is accepted too.
 DROP, LOG = "drop", "log"
 
 
 class IsolationSettings(NamedTuple):
-    """``[isolation]``; the modes are those of ``engines.isolation_modes``."""
+    """The table ``[isolation]``; ``engines.isolation.modes`` has the modes."""
 
     mode: str = AUTO_MODE
     require: tuple[str, ...] = ()
     """The modes that are accepted; all if empty."""
     allow_root_jobs: bool = False
     uids: tuple[int, int] = UIDS
-    """The first and the last number of users and groups that projects get, one each."""
+    """The first and the last uid; each project gets one uid, and the gid of this number."""
     container_read_only: bool = True
-    """Whether an image's own files are closed for writing."""
+    """Whether the files of a container's image are read-only."""
     network: str = AUTO_NETWORK
     """One of ``engines.network.kinds.NETWORKS``."""
     seccomp: str = DEFAULT
-    """Whether system calls that no trainer needs are refused: ``default`` or ``none``."""
+    """``default``: refuse the system calls that no trainer needs; ``none``: refuse none."""
     seccomp_allow: tuple[str, ...] = ()
-    """The families of calls that are not refused, of ``CALL_FAMILIES``."""
+    """The families of ``CALL_FAMILIES`` whose system calls are allowed nevertheless."""
     refuse_ports: bool | None = None
-    """Whether *landlock* keeps jobs from ports of the server; None: on kernels that need it."""
+    """Whether the mode *landlock* refuses the server's ports to jobs; None: if needed."""
 
 
 class GatewaySettings(NamedTuple):
-    """``[gateway]``: the services of Google for replicas (decision 0040)."""
+    """The table ``[gateway]``: the services of Google for replicas (decision 0040)."""
 
     enabled: bool = True
     port: int = 0
@@ -68,9 +68,9 @@ class EngineSettings:
     regions: tuple[str, ...] = ()
     """The regions whose jobs the engine gets; all if empty."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Default wishes of its jobs, which the jobs' own labels override."""
+    """Default wishes of the engine's jobs; a job's own labels override them."""
     environments: Mapping[str, str] = field(default_factory=dict)
-    """Interpreters on its nodes by the names of environments."""
+    """Paths of Python interpreters on the engine's nodes, by the names of environments."""
     options: Mapping[str, object] = field(default_factory=dict)
     """All other keys: the kind's own settings, unchecked."""
 
@@ -81,15 +81,15 @@ class Settings:
 
     data_dir: Path
     config_file: Path | None = field(default=None, compare=False)
-    """The file whose environments are read again when it has changed; it need not be there."""
+    """The settings file; its environments are read again after a change.  It may be missing."""
     database: str | None = None
     """A SQLAlchemy URL; SQLite in the data directory if None."""
     host: str = "127.0.0.1"
     port: int = 8080
     grpc_port: int | None = None
-    """None: no gRPC; 0 picks one."""
+    """None: no gRPC; 0: a free port."""
     https: bool | None = None
-    """Whether HTTP is over TLS; if None, where ``host`` is not loopback."""
+    """Whether HTTP uses TLS; None: only if ``host`` is not a loopback address."""
     insecure_http: bool = False
     """Whether plain HTTP is allowed on an address that other machines can reach."""
     anonymous: bool = False
@@ -97,45 +97,45 @@ class Settings:
     """Host names besides loopback and ``host`` that requests may be addressed to."""
     allowed_origins: tuple[str, ...] = ()
     engine: str = "local"
-    """The name of what runs attempts (``engines.registry``), where ``engines`` has none."""
+    """The kind of the only engine (``engines.registry``); ignored if ``engines`` has tables."""
     engine_options: Mapping[str, object] = field(default_factory=dict)
     """The settings of an engine from another package."""
     engines: tuple[EngineSettings, ...] = ()
     """The engines, in the order in which they are offered jobs; empty: ``engine`` only."""
     start_engines: tuple[str, ...] = ()
-    """The names of those of ``engines`` that this server runs; all if empty."""
+    """The names of the ``engines`` that this server runs; all if empty."""
     policy: FleetPolicy | None = None
     slots: int | None = None
-    """Replicas at once on this machine; if None: 32, or 8 per core where that is more."""
+    """The most replicas at once on this machine; None: 32, or 8 per core if that is more."""
     gpu_alias: Mapping[str, str] = field(default_factory=dict)
     container_runtime: str = AUTO
-    """``auto``: the first that answers when the server starts."""
+    """``auto``: the first container runtime that answers when the server starts."""
     container_user: str | None = None
-    """UID[:GID] or ``image``; None: the server's, or an unprivileged one where that is root."""
+    """``UID[:GID]`` or ``image``; None: the server's user, or if this is root, another user."""
     isolation: IsolationSettings | None = field(default_factory=IsolationSettings)
     """The isolation of jobs on this machine; None for commands that start no job."""
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     buckets: Mapping[str, RemoteBucket] = field(default_factory=dict, repr=False)
     """Buckets in other storage services, with credentials."""
     pass_env: tuple[str, ...] = ()
-    """Names of the server's variables that jobs get besides the usual; ``*`` is anything."""
+    """Further variables of the server that jobs get; ``*`` in a name matches any text."""
     fake_gpus: int = 0
     """The number of simulated GPUs, instead of the machine's own."""
     gpu_wait_s: float = 60.0
-    """How long an attempt waits for GPUs that other processes use before it is lost."""
+    """Seconds that an attempt waits for GPUs in use by other processes before it is lost."""
     quotas: tuple[QuotaRule, ...] = ()
     environments: tuple[LocalEnvironment, ...] = ()
     images: tuple[ImageMapping, ...] = ()
     log_bytes_max: int = 1 << 30
-    """Kept log bytes per job."""
+    """The most log bytes that are kept for a job."""
     log_days_max: float = 30.0
     grace_s: float = 10.0
     notice_s: float = 120.0
-    """The notice of replicas before maintenance, if the order gives none."""
+    """Seconds of notice that replicas get before maintenance, if the order names no time."""
     restarts_infra: int = 3
-    """How often a job whose attempt was lost, or hung, is started again."""
+    """How often a job is started again after its attempt was lost or hung."""
     restarts_user: int = 0
-    """How often a job whose program was ended by a signal is started again."""
+    """How often a job is started again after a signal ended its program."""
     hang_s: float | None = 1800.0
     """Seconds without progress after which a replica counts as hung; None: not checked."""
     hang_restart: bool = False
@@ -143,13 +143,13 @@ class Settings:
     hang_stacks: bool = True
     """Whether the stacks of a replica that hangs are written to the job's log."""
     running_days_default: float = 7.0
-    """The longest running time of a job that sets none; 0: no limit."""
+    """The longest running time in days of a job that sets none; 0: no limit."""
     finished_days_max: float | None = None
-    """How long a job is kept after its end; for ever if None."""
+    """Days for which a job is kept after its end; no limit if None."""
     failed_sign_ins_a_minute: int = 60
-    """Of an address, or with tokens that begin alike; 0 is no bound."""
+    """The most failures of one address, or of tokens with the same beginning; 0: no limit."""
     audit_rows_max: int = 100_000
-    """Kept entries of the audit log; a tenth as many of unauthenticated calls."""
+    """The most entries in the audit log; at most a tenth of them for unauthenticated calls."""
     audit_days_max: float = 365.0
     body_bytes_max: int = 8 << 20
     """The largest JSON body; uploads have no limit."""
@@ -157,19 +157,19 @@ class Settings:
     processes_max: int | None = 16_384
     """Processes and threads of a replica, where the machine can limit them; no limit if None."""
     package_bytes_max: int | None = 4 << 30
-    """The most that a package of a job may unpack to; no limit if None."""
+    """The most bytes that a package of a job may have when unpacked; no limit if None."""
     relax_pins: bool = False
     """Whether a pin that the job's Python cannot install is replaced by the nearest version."""
     environments_bytes_max: int | None = 100 << 30
-    """Size of cached packages; the longest unused ones are removed first; no limit if None."""
+    """The most bytes of cached packages; the least recently used go first; no limit if None."""
     log_bytes_per_s_max: int | None = 16 << 20
-    """Log rate of a job per second; lines over it are dropped; no limit if None."""
+    """The most log bytes of a job per second; more lines are dropped; no limit if None."""
     project_bytes_max: int | None = None
-    """Bytes of a project in its buckets and its jobs' folders; no limit if None."""
+    """The most bytes of a project in its buckets and its jobs' folders; no limit if None."""
     project_jobs_max: int | None = 100_000
-    """Jobs of a project that are not over, trials among them; no limit if None."""
+    """The most unfinished jobs of a project, including trials; no limit if None."""
     streams_max: int | None = 64
-    """Logs that one caller streams at once."""
+    """The most logs that one caller may stream at once; no limit if None."""
 
     @property
     def budgets(self) -> Budgets:
@@ -183,15 +183,15 @@ class Settings:
 
     @property
     def jobs_dir(self) -> Path:
-        """Where the folders of attempts are."""
+        """Return the folder that contains the folders of attempts."""
         return self.data_dir / "jobs"
 
     @property
     def store_url(self) -> str:
-        """Where the store is."""
+        """Return the URL of the store's database."""
         return self.database or f"sqlite:///{self.store_file}"
 
     @property
     def store_file(self) -> Path:
-        """The file of the store where no other database is given."""
+        """Return the SQLite file of the store, used if ``database`` is None."""
         return self.data_dir / "trainshed.db"

@@ -48,7 +48,7 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Read a list of such texts."""
+    """Read a list of texts that are not empty."""
     if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
         raise WrongValue("a list of texts")
     return tuple(value)
@@ -167,7 +167,7 @@ def policy(value: Any) -> FleetPolicy:
 
 
 def gs_paths(value: Any) -> GsPaths:
-    """Read how programs see a gs:// directory."""
+    """Read the form in which programs get gs:// directories."""
     try:
         return GsPaths(value)
     except ValueError:
@@ -250,7 +250,7 @@ def variable_names(value: Any) -> tuple[str, ...]:
 
 port = whole(0, 65_535)
 
-#: The maximum of one attempt (engines/local/devices/find.py).
+#: The most GPUs of one attempt (engines/local/devices/find.py).
 fake_gpus = whole(0, 253)
 
 

@@ -225,7 +225,7 @@ def _start_grpc(
         raise _explain_listen_fault(settings, "--grpc-port", settings.grpc_port, error) from error
     return start_grpc(
         application.table,
-        application.around,
+        application.chain_services,
         pair=lambda: tls.pair,
         listener=listener,
         limits=limits,

@@ -161,7 +161,7 @@ def run(request: flags.Request) -> int:
     try:
         job = place.server.call("POST", path, content)
     except ServerRefusal as refusal:  # name the flags that set the wrong fields
-        raise refusal.in_words(merged.words) from refusal
+        raise refusal.with_flags(merged.words) from refusal
     if args.dry_run:
         print_result(args.format, job, "\n".join(list_manifest_lines(job)))
         return 0

@@ -47,7 +47,7 @@ def run(request: flags.Request) -> int:
     trials = native_trials(place.server, name, place.project)
     with report_other_project(place, name):
         document = place.server.call("GET", collection.path(name, place.project, place.region))
-    view = add_native_trials(read_view(document), trials.ask())
+    view = add_native_trials(read_view(document), trials.read())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
     document = {

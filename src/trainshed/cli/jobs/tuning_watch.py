@@ -72,7 +72,7 @@ def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
 def _studies(followed: FollowedJob, trials: NativeTrials) -> Iterator[StudyView]:
     """Yield the study with its native trials, repeatedly until it has ended."""
     for document in _documents(followed):
-        yield add_native_trials(read_view(document), trials.ask())
+        yield add_native_trials(read_view(document), trials.read())
 
 
 def _documents(followed: FollowedJob) -> Iterator[Json]:
