@@ -63,7 +63,7 @@ def test_a_cluster_that_is_away_could_not_be_looked_at(served, capsys):
 
 
 @pytest.mark.parametrize(
-    ("engine", "words"), [("nowhere", "accepted: hpc"), ("other", "of --engine: no spool")]
+    ("engine", "words"), [("nowhere", "must be one of hpc"), ("other", "of --engine: no spool")]
 )
 def test_an_engine_that_is_not_there_is_refused(served, engine, words):
     served(probing())

@@ -35,7 +35,8 @@ def test_a_port_that_another_program_has_is_told_with_the_process(tmp_path, flag
     program = Path("/proc/self/comm").read_text().strip()
     assert stderr == (
         f"error: cannot listen on 127.0.0.1:{port}: Address already in use, by process "
-        f"{os.getpid()} ({program}): end it with kill {os.getpid()}; {flag} names another port\n"
+        f"{os.getpid()} ({program}): end it with kill {os.getpid()}; give another port with "
+        f"{flag}\n"
     )
 
 

@@ -45,7 +45,7 @@ def test_without_a_server_a_token_is_made_in_the_database(trainshed, data):
     assert run.code == 0
     identity = caller(data, run.out.strip())
     assert (identity.name, identity.project, identity.role.name) == ("me", "demo", "VIEWER")
-    assert "no server runs here" in run.err
+    assert "no server runs; using the database" in run.err
     assert run.out.strip() not in run.err
 
 

@@ -38,7 +38,7 @@ class LocatedServer:
     token_file: Path | None
     token_variable: str | None
     ca: str | None
-    """A file of authorities; None: the authorities of this machine."""
+    """A file of CA certificates; None: the CA certificates of this machine."""
 
 
 def locate_server(args: argparse.Namespace, environ: Mapping[str, str]) -> LocatedServer:
@@ -47,9 +47,9 @@ def locate_server(args: argparse.Namespace, environ: Mapping[str, str]) -> Locat
 
     folder = data_dir(args.data_dir, environ)
     last_run = read_running(folder)
-    own = last_run.url if last_run else None
-    url = url_of(args, environ) or own
-    running = last_run if url == own else None
+    own_url = last_run.url if last_run else None
+    url = url_of(args, environ) or own_url
+    running = last_run if url == own_url else None
     file, variable = _locate_token(
         args.token_file, environ, folder, url, is_own=running is not None
     )
@@ -92,14 +92,14 @@ def _locate_token(
         return token_file.absolute(), None
     if environ.get(TOKEN_VARIABLE):
         return None, TOKEN_VARIABLE
-    is_here = is_own or url is None or is_loopback(urlsplit(url).hostname or "")
-    return (folder / ADMIN_FILE, None) if is_here else (None, None)
+    is_local = is_own or url is None or is_loopback(urlsplit(url).hostname or "")
+    return (folder / ADMIN_FILE, None) if is_local else (None, None)
 
 
 def _choose_ca(
     ca_file: Path | None, environ: Mapping[str, str], running: "RunningServer | None"
 ) -> str | None:
-    """Return the file of authorities.  Raises UsageFault if it does not exist."""
+    """Return the file of CA certificates.  Raises UsageFault if it does not exist."""
     if ca_file and not ca_file.is_file():
         raise UsageFault(f"--ca-file must be a file that exists, got {ca_file}")
     if ca_file:
@@ -124,7 +124,7 @@ class ServerPlace:
     project: str
     region: str
     flags: tuple[str, ...]
-    """The flags that chose them."""
+    """The flags that chose the server, the project and the region."""
 
     def command(self, words: str) -> str:
         """Return a command line for the same server, project and region."""

@@ -77,7 +77,7 @@ def report(error: Exception) -> int:
 
 
 def _extra_of(error: ImportError) -> str | None:
-    """Return the extra of a missing package; None for a package that Trainshed does not use."""
+    """Return the extra that installs a missing package; None for a package of no extra."""
     package = (error.name or "").partition(".")[0]
     if package in REPORT_PACKAGES:
         return "server,report"
@@ -162,7 +162,7 @@ def _ratio(word: str, other: str) -> float:
 
 
 def _how_to_trace() -> str:
-    return "" if os.environ.get(DEBUG) else f" ({DEBUG}=1 shows where)"
+    return "" if os.environ.get(DEBUG) else f" (set {DEBUG}=1 for a traceback)"
 
 
 def _one_line(error: Exception) -> str:

@@ -87,8 +87,8 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        #: Flags that may not stand among the USER_ARGS after a bare ``--``; None: it takes none.
-        self.own: Collection[str] | None = None
+        #: Flags that are refused after a bare ``--``; None: the command accepts no ``--``.
+        self.own_flags: Collection[str] | None = None
         #: Refuses combinations of flags that argparse cannot refuse.
         self.check: Callable[[Parser, argparse.Namespace], None] | None = None
 
@@ -104,10 +104,10 @@ class Parser(argparse.ArgumentParser):
     def request(self, argv: Sequence[str]) -> Request:
         """Parse a command line.  Raises UsageFault, for unknown flags with the nearest one."""
         words, user_args = list(argv), None
-        if self.own is not None and "--" in words:
+        if self.own_flags is not None and "--" in words:
             index = words.index("--")
             words, user_args = words[:index], tuple(words[index + 1 :])
-            _refuse_own_flags(user_args, self.own)
+            _refuse_own_flags(user_args, self.own_flags)
         args, unknown = self.parse_known_args(words)
         if unknown:
             flag = unknown[0].split("=")[0]
@@ -117,10 +117,10 @@ class Parser(argparse.ArgumentParser):
         return Request(args, user_args)
 
     def _hint(self, flag: str, user_args: tuple[str, ...] | None) -> str:
-        """Return a hint at the nearest flag, and where the program's arguments belong."""
+        """Return a hint: the nearest flag, and where to write the program's arguments."""
         near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        if self.own is not None and user_args is None:
+        if self.own_flags is not None and user_args is None:
             return f"{hint}; put the program's own arguments after a bare --"
         if "--args" in self._option_string_actions:
             return f"{hint}; the program's own arguments go into --args=ARG,ARG"
@@ -133,12 +133,12 @@ def to_dataclass(kind: type[T], args: argparse.Namespace, **computed: object) ->
     return kind(**{name: getattr(args, name) for name in names}, **computed)
 
 
-def _refuse_own_flags(user_args: Iterable[str], own: Iterable[str]) -> None:
+def _refuse_own_flags(user_args: Iterable[str], own_flags: Iterable[str]) -> None:
     """Refuse a flag of the service among the USER_ARGS, where it would have no effect.
 
     gcloud silently passes it to the trainer, and the service never receives it.
     """
-    names = {f"--{name}" for name in own}
+    names = {f"--{name}" for name in own_flags}
     for word in user_args:
         flag = word.split("=")[0]
         if flag in names:
@@ -158,7 +158,7 @@ def command_of(prog: str, request: Request) -> tuple[str, ...]:
 def name_help(group: str, noun: str) -> str:
     """Return the help of NAME: a resource of Vertex AI also has a display name."""
     if group.startswith("ai "):
-        return f"Number or full name of the {noun}, or a display name that only one has"
+        return f"Number or full name of the {noun}, or a display name that only one {noun} has"
     return f"Id or full name of the {noun}"
 
 
@@ -185,7 +185,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for the rules that a job is checked by."""
+    """Add the flags that choose the rules for checking a job."""
     add = adder(parser.add_argument_group("rules to check the job by"))
     add(
         "--edition ID",
@@ -251,8 +251,8 @@ def add_server_flags(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--ca-file FILE",
-        "Authorities to trust for the certificate of an https server; default: for the "
-        "server of DIR its own, for other servers TRAINSHED_CA_FILE, else those of this machine",
+        "CA certificates to trust for an https server; default: those of the server in DIR; for "
+        "other servers TRAINSHED_CA_FILE, else the CA certificates of this machine",
         type=Path,
     )
 
@@ -313,7 +313,7 @@ def add_spec_flags(parser: argparse.ArgumentParser, *, vertex: bool) -> None:
 
 
 def add_server_dry_run(parser: argparse.ArgumentParser) -> None:
-    """``--dry-run`` of a command that creates a job on a server."""
+    """Add ``--dry-run`` to a command that creates a job on a server."""
     add = adder(parser)
     add(
         "--dry-run",
@@ -364,8 +364,8 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
         add("--dry-run", "Print the launch plan; do not start the job", action="store_true")
         add(
             "--calibration FILE",
-            "File of trainshed plan calibrate: print whether the job would scale badly, wait "
-            "for its input, or cost less on other machines",
+            "File that trainshed plan calibrate wrote; print whether the job would scale badly, "
+            "wait for its input, or cost less on other machines",
             type=Path,
         )
         add_no_plan(group)
@@ -377,9 +377,9 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
     )
 
 
-def add_no_plan(to: argparse._ActionsContainer) -> None:
+def add_no_plan(group: argparse._ActionsContainer) -> None:
     """Add ``--no-plan``."""
-    to.add_argument("--no-plan", action="store_true", help="Print no remarks on the job's plan")
+    group.add_argument("--no-plan", action="store_true", help="Print no remarks on the job's plan")
 
 
 def whole_number(least: int, most: int = COUNT_MAX) -> Callable[[str], int]:

@@ -1,7 +1,7 @@
 """Prints tables, colours and JSON, with the standard library alone.
 
 All output of the command line goes through ``write``, which escapes control characters in texts of
-other users.  Trainshed's own colours contain a secret mark, by which ``write`` lets them pass.
+other users.  Trainshed's own colours contain a secret mark, by which ``write`` recognises them.
 """
 
 import os
@@ -62,7 +62,7 @@ def state_text(state: str, *, on: bool) -> str:
 
 
 def mark_own(sequence: str) -> str:
-    """Mark an escape sequence of Trainshed, so that ``write`` lets it pass."""
+    """Mark an escape sequence of Trainshed, so that ``write`` does not escape it."""
     return sequence.replace("\x1b", _ESC)
 
 
@@ -124,7 +124,7 @@ def _is_number(text: str) -> bool:
 
 
 def write_unfiltered(text: str, stream: TextIO) -> None:
-    """Write output of the user's own program, whose control characters the terminal may obey."""
+    """Write output of the user's own program; its control characters are not escaped."""
     stream.write(text.replace(_ESC, "\x1b"))
     stream.flush()
 

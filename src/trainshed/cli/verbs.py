@@ -35,7 +35,7 @@ class Verb:
 
 
 def _ai_platform(*names: str) -> tuple[Verb, ...]:
-    """Return verbs of AI Platform jobs, under both names that gcloud has for the group."""
+    """Return the named verbs for AI Platform jobs, under both names of gcloud's group."""
     rows = {
         "submit training": ("jobs.create", "submit an AI Platform training job to a server"),
         "list": ("jobs.resources", "list the AI Platform jobs of a project"),
@@ -76,7 +76,10 @@ _SUBMIT_AND_WATCH = (
         "run an AI Platform training job on this machine",
     ),
     Verb(
-        "ml-engine local train", "local.local_train", "the same under its older name", hidden=True
+        "ml-engine local train",
+        "local.local_train",
+        "run an AI Platform training job on this machine",
+        hidden=True,
     ),
     Verb("ai custom-jobs create", "jobs.create", "submit a Vertex AI custom job to a server"),
     *_ai_platform("submit training"),
@@ -228,7 +231,7 @@ _DELETES = (
     "a custom job that has ended: trainshed ai custom-jobs delete NUMBER; a training pipeline: "
     "trainshed ai pipelines delete NUMBER; to cancel a job: trainshed jobs cancel JOB"
 )
-#: Words that may mean several commands: what to type instead.
+#: The advice for words that may mean several commands.
 ADVICE: Mapping[str, str] = {
     "submit": _SUBMITS,
     "jobs submit": _SUBMITS,

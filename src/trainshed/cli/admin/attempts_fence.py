@@ -11,11 +11,12 @@ from trainshed.client.collections import native_path
 _KEY = re.compile(r"(.+)/([1-9][0-9]{0,8})")
 
 _SUMMARY = (
-    "Confirms that an attempt has no running processes if its engine cannot check: its node is "
-    "switched off, or was restarted. The attempt counts as lost, and its job starts again if it "
-    "may. Confirm only what you have checked: if the attempt still runs, two attempts run, and "
-    "only programs that save with trainshed_trainer keep the older one out. For administrators of "
-    "all projects; the events of the job and the audit log record it with your name."
+    "Confirms that an attempt has no running processes, if its engine cannot check this because "
+    "the node is off or was restarted. The attempt counts as lost, and its job starts again if its "
+    "restarts allow it. Confirm only what you have checked: if the attempt still runs, two "
+    "attempts run, and only programs that save with trainshed_trainer keep the older attempt from "
+    "saving. For administrators of all projects; the events of the job and the audit log record "
+    "your name."
 )
 _EXAMPLE = """\
   trainshed attempts fence 4611686018427387904/1

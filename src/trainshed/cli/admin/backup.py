@@ -78,7 +78,7 @@ def _back_up(
     from trainshed.workbench import backups
 
     if not settings.data_dir.is_dir():
-        raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
+        raise UsageFault(f"there is no data directory {settings.data_dir}; give it with --data-dir")
     backup = backups.make(settings.data_dir, settings.store_url, folder, buckets=buckets)
     omission = "" if buckets else ", without the buckets"
     return backups.as_json(backup), [
@@ -87,7 +87,7 @@ def _back_up(
             f"in all{omission}; its database is sound"
         ),
         *map(visible_line, backup.remarks),
-        f"to check all of it: trainshed doctor --data-dir {folder}",
+        f"check the whole backup with: trainshed doctor --data-dir {folder}",
     ]
 
 
@@ -97,10 +97,11 @@ def _restore(settings: "Settings", folder: Path) -> tuple[Mapping[str, object], 
     backup, old_database, remarks = backups.restore(folder, settings.data_dir, settings.store_url)
     lines = [f"{settings.data_dir} has the {backup.jobs} jobs of {backup.time}"]
     if old_database:
-        lines.append(f"the database that was there is {old_database} now")
+        lines.append(f"the old database was moved to {old_database}")
     lines += map(visible_line, remarks)
     lines.append(
-        "start the server: jobs that ran then and run no more count as lost, and start again"
+        "start the server: attempts that ran at the backup and have ended since count as lost, and "
+        "their jobs start again"
     )
     document = {
         **backups.as_json(backup),

@@ -26,9 +26,9 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Makes and lists buckets: the server's folders behind gs:// names. "
-        "With adopt an administrator gives a folder that belongs to no project to one. For storage "
-        "clients that cannot send a header, token makes a token for one bucket, or with --all for "
-        "every bucket that you may use, and prints the address with it: the value of "
+        "With adopt an administrator assigns a folder without a project to a project. Storage "
+        "clients cannot send a header: for them, token makes a token for one bucket, or with --all "
+        "for every bucket that you may use, and prints an address that contains this token, for "
         "STORAGE_EMULATOR_HOST.",
         example=EXAMPLE,
         usage=f"{prog} create NAME | list | adopt NAME | token (NAME | --all | --renew ID) [flags]",
@@ -104,7 +104,7 @@ def _renew_token(place: ServerPlace, token_id: str, lifetime: str | None, form: 
     body = {"expires": lifetime} if lifetime else {}
     path = f"{_tokens_path(place)}/{quote(token_id, safe='')}:renew"
     token = place.server.call("POST", path, body)
-    print_result(form, token, f"token {token['id']} is good until {date_of(token['expireTime'])}")
+    print_result(form, token, f"token {token['id']} is valid until {date_of(token['expireTime'])}")
 
 
 def _make_token(place: ServerPlace, body: Json, form: str) -> None:

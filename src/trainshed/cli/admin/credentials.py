@@ -42,11 +42,11 @@ _TIMES: Final = {"created": "createTime", "expires": "expireTime", "last used": 
 
 def add_grant_flags(parser: flags.Parser) -> None:
     """Add the flags for the project and the role of a credential, and for the server."""
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument(
         "--project", metavar="ID", help=f"One project (default: the shell's {PROJECT_VARIABLES[0]})"
     )
-    which.add_argument("--all-projects", action="store_true", help="All projects, also future ones")
+    scope.add_argument("--all-projects", action="store_true", help="All projects, also future ones")
     add = flags.adder(parser)
     add(
         "--role",
@@ -62,9 +62,9 @@ def add_grant_flags(parser: flags.Parser) -> None:
 
 
 def grant_of(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return the given flags of a new credential, with its project.
+    """Return the fields of a new credential: its project, and the flags of ``names`` that are set.
 
-    All projects must be requested explicitly.  Raises UsageFault.
+    Raises UsageFault if neither a project nor ``--all-projects`` is given.
     """
     project = ALL_PROJECTS if args.all_projects else args.project or shell_project()
     if not project:
@@ -96,18 +96,18 @@ def connect(args: argparse.Namespace, noun: str) -> Iterator[Ask]:
         os.environ, {"data_dir": args.data_dir, "database": args.database}
     )
     with contextlib.closing(_open_store(settings, target.folder)) as store:
-        note(f"no server runs here; using the database of {target.folder}")
+        note(f"no server runs; using the database in {target.folder}")
         yield partial(_ask_store, store, noun)
 
 
-def check_out(path: Path | None) -> None:
-    """Refuse a file that cannot be made, before a secret is made.  Raises UsageFault."""
+def check_out_file(path: Path | None) -> None:
+    """Raise UsageFault if the folder of ``--out`` is missing, before a secret is made."""
     if path and not path.absolute().parent.is_dir():
-        raise UsageFault(f"--out {path}: its folder does not exist; make it first")
+        raise UsageFault(f"--out must be a file in a folder that exists, got {path}")
 
 
 def print_list(rows: list[Json], columns: Sequence[str], form: str) -> None:
-    """Print credentials; a column is a field, or the word of a time."""
+    """Print credentials; a column is a field of the JSON, or a key of ``_TIMES``."""
     if form == "json":
         out_json(rows)
         return
@@ -156,9 +156,13 @@ def _ask_server(server: "Server", noun: str, verb: str, argument: Any = None) ->
     except ServerRefusal as refusal:
         raise UsageFault(f"{server.url}: {refusal.message}") from refusal
     except Unreachable as error:
-        raise UsageFault(f"cannot connect to {server.url}: {error.__cause__}") from error
+        raise UsageFault(
+            f"cannot connect to {server.url}: {error.__cause__}; check the address"
+        ) from error
     if verb == "GET" and not isinstance(response.get(noun), list):
-        raise UsageFault(f"{server.url} does not answer as a Trainshed server does")
+        raise UsageFault(
+            f"the response of {server.url} is not from a Trainshed server; check the address"
+        )
     return response
 
 
@@ -182,7 +186,7 @@ def _ask_store(store: "Store", noun: str, verb: str, *arguments: Any) -> Json:
 
 
 def _note_change(store: "Store", method: str, arguments: Sequence[Any]) -> None:
-    """Write a change without the server to the audit log, too."""
+    """Record in the audit log a change that was made without the server."""
     from trainshed.service.upkeep.audit_log import AuditLog
 
     log = AuditLog(store)

@@ -42,8 +42,8 @@ def parser(prog: str) -> flags.Parser:
         prog,
         summary="Checks a data directory, its database and its processes against everything that "
         "Trainshed promises, whether its server runs or not, and changes nothing. Prints each "
-        "promise with ok or FAILED, what is at fault and what to do. Exit code: 0 if all hold, 1 "
-        "if one fails, 2 if something cannot be checked.",
+        "promise with ok or FAILED, the fault and what to do. Exit code: 0 if all promises hold, 1 "
+        "if one is broken, 2 if one cannot be checked.",
         example=DOCTOR_EXAMPLE,
     )
     add = flags.adder(parser)
@@ -59,7 +59,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Check everything and print the report."""
+    """Run all checks and print the report; return the exit code."""
     from trainshed.config import load_used_settings
 
     args = request.args
@@ -67,7 +67,7 @@ def run(request: flags.Request) -> int:
         os.environ, {"data_dir": args.data_dir, "database": args.database}
     )
     if not settings.data_dir.is_dir():
-        raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
+        raise UsageFault(f"there is no data directory {settings.data_dir}; give it with --data-dir")
     if args.engine:
         from trainshed.cli.admin.doctor_engine import examine_engine
 
@@ -94,23 +94,23 @@ def _examine(settings: "Settings") -> "DoctorReport":
                 look,
                 settings.data_dir,
                 settings.store_url,
-                partial(_list_attempts, engines, here=True),
-                elsewhere=partial(_list_attempts, engines, here=False),
+                partial(_list_attempts, engines, on_this_machine=True),
+                elsewhere=partial(_list_attempts, engines, on_this_machine=False),
                 roots=engines.job_folders,
             )
         )
 
 
-def _list_attempts(engines: "Engines", *, here: bool) -> "Sequence[ListedAttempt]":
-    """Return the attempts that this machine's engines, or the others, know.  Raises OSError."""
+def _list_attempts(engines: "Engines", *, on_this_machine: bool) -> "Sequence[ListedAttempt]":
+    """Return the attempts of the engines of this machine, or of the others.  Raises OSError."""
     from trainshed.engines.base import NodeLocation
 
     lists = [
         engine.list_attempts()
         for engine in engines
-        if (engine.traits.reach is NodeLocation.THIS_MACHINE) is here
+        if (engine.traits.reach is NodeLocation.THIS_MACHINE) is on_this_machine
     ]
-    if not here and (failed := next(iter(engines.failed.items()), None)):
+    if not on_this_machine and (failed := next(iter(engines.failed.items()), None)):
         raise OSError(f"cannot make the engine {failed[0]}: {failed[1].message}")
     return [row for rows in lists for row in rows]
 
@@ -128,10 +128,10 @@ def _lines(report: "DoctorReport", *, colour: bool) -> Iterator[str]:
     if report.networks:
         yield report.networks
     yield f"checked {report.looked_at}"
-    yield _sum(report)
+    yield _summary(report)
 
 
-def _sum(report: "DoctorReport") -> str:
+def _summary(report: "DoctorReport") -> str:
     failed = sum(result.word == "FAILED" for result in report.results)
     unseen = sum(result.word == "unseen" for result in report.results)
     if not failed and not unseen:

@@ -42,13 +42,14 @@ def _engine(name: str, settings: Settings) -> Engine:
     if why := engines.failed.get(name):
         raise UsageFault(f"cannot make the engine {name!r} of --engine: {why.message}")
     accepted = ", ".join(sorted(engines.served))
-    raise UsageFault(f"--engine is {name!r}; accepted: {accepted}")
+    raise UsageFault(f"--engine must be one of {accepted}, got {name!r}")
 
 
 def _run_probe(engine: Engine) -> Iterator[EngineFinding]:
     if not isinstance(engine, SupportsProbe):
         raise UsageFault(
-            f"the engine {engine.name} runs on this machine: check it with trainshed doctor alone"
+            f"--engine must be an engine with other machines, and {engine.name} runs on this "
+            "machine; check it with: trainshed doctor"
         )
     try:
         yield from engine.probe()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 EXAMPLE = """\
   trainshed env --shell --url http://127.0.0.1:8080 --project demo
   trainshed env --python --url http://127.0.0.1:8080
-  eval "$(trainshed env)"    # from here on gcloud and the SDKs of this shell talk to the server"""
+  eval "$(trainshed env)"    # after this, gcloud and the SDKs in this shell use the server"""
 
 
 def parser(prog: str) -> flags.Parser:
@@ -52,16 +52,20 @@ def parser(prog: str) -> flags.Parser:
         prog,
         summary="Prints the settings that point gcloud and Google's SDKs at a server. The token "
         "itself is printed only with --format json: the others name the file or the variable that "
-        "holds it. Storage clients send no header: their address contains its own token, which "
-        "opens every bucket that you may use and no other API, and ends after 12 hours. Repeat "
-        "the command for another one. The staging bucket PROJECT-staging is made unless it exists.",
+        "holds it. Storage clients send no header: their address contains a separate token, which "
+        "opens every bucket that you may use and no other API, and expires after 12 hours. Run the "
+        "command again for a new token. The staging bucket PROJECT-staging is made unless it "
+        "exists.",
         example=EXAMPLE,
         usage=f"{prog} [--shell | --gcloud | --python | --airflow] [flags]",
     )
     client = parser.add_mutually_exclusive_group()
     for name, text in (
         ("shell", "export lines for eval (the default)"),
-        ("gcloud", "gcloud config set lines, for good; the region of ai-platform stays a flag"),
+        (
+            "gcloud",
+            "gcloud config set lines, which stay in effect; ai-platform still needs --region",
+        ),
         ("python", "the first lines of a script that uses the Vertex SDK"),
         ("airflow", "airflow_local_settings.py for Airflow's operators of Vertex AI"),
     ):
@@ -73,7 +77,7 @@ def parser(prog: str) -> flags.Parser:
     add("--bucket NAME", "Staging bucket of the SDK (PROJECT-staging)")
     add(
         "--transport",
-        "What --python uses; the default of the SDK is gRPC",
+        "Transport that --python sets (rest); the default of the SDK is grpc",
         choices=("rest", "grpc"),
         default="rest",
     )
@@ -87,7 +91,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Print the settings.  Raises UsageFault where no server or no token is known."""
+    """Print the settings.  Raises UsageFault if there is no server or no token."""
     args = request.args
     project = args.project or project_of()
     _check_project(project)
@@ -112,7 +116,7 @@ def run(request: flags.Request) -> int:
 
 
 def _check_project(project: str) -> None:
-    """Refuse what gcloud refuses, before a bucket is named after it.  Raises UsageFault."""
+    """Raise UsageFault for a project id that gcloud refuses, before a bucket gets its name."""
     if not project.isdecimal() and not PROJECT_ID.fullmatch(project):
         raise UsageFault(
             "--project must be a project id (lower-case letters, digits and hyphens; it begins "
@@ -183,7 +187,10 @@ def _storage(server: "Server", target: ClientTarget) -> str | None:
         response = server.call("POST", _bucket_tokens(target), _TOKEN_REQUEST)
         return bucket_address(target.url, str(response["token"]))
     except (ServerRefusal, Unreachable, KeyError, OSError) as error:
-        note(f"cannot get a token for storage clients, which are left out: {error}")
+        note(
+            f"cannot get a token for storage clients, which are left out: {error}; correct this, "
+            "and run the command again"
+        )
         return None
 
 
@@ -284,7 +291,7 @@ def _as_json(target: ClientTarget, token: str | None) -> dict[str, object]:
 def python_snippet(target: ClientTarget, transport: str) -> str:
     """Return a script's first lines.  Raises UsageFault for gRPC without a gRPC address."""
     if transport == "grpc" and target.grpc is None:
-        raise UsageFault("no gRPC address is known; leave --transport grpc out")
+        raise UsageFault("--transport must be rest, because no gRPC address is known; got grpc")
     return "\n".join([*_head(target), "", *_imports(target), "", *_init(target, transport)])
 
 

@@ -18,7 +18,8 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Makes a Python environment with the packages that an AI Platform runtime version "
-        "had, in versions of today, and prints or writes the lines of config.toml that use it.",
+        "had, in their current versions, and prints or writes the lines of config.toml that use it."
+        "",
         example=EXAMPLE,
         usage=f"{prog} DIR --runtime VERSION [--python VERSION|PATH] [--write]",
     )
@@ -27,8 +28,8 @@ def parser(prog: str) -> flags.Parser:
     add("--runtime VERSION", "Such as 2.11", required=True)
     add(
         "--python VERSION|PATH",
-        "Python to use, of PATH, uv, pyenv or conda; default: the newest that its TensorFlow "
-        "was built for, or the nearest of this machine",
+        "Python to use, from PATH, uv, pyenv or conda; default: the newest one that the runtime's "
+        "TensorFlow supports, or the nearest one on this machine",
     )
     add("--write", "Add the lines to the configuration file", action="store_true")
     add(
@@ -45,7 +46,7 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """Build it, and say how it is used."""
+    """Build the environment, and print how to use it."""
     args: argparse.Namespace = request.args
     from trainshed.config import FILE
     from trainshed.workbench.config_rows import add_rows, check_rows
@@ -59,9 +60,11 @@ def run(request: flags.Request) -> int:
         note(f"the environment lacks {name}")
     if args.write:
         add_rows(config, built.settings)
-        note(f"added to {config}; a server that runs reads it within seconds:")
+        note(f"these lines were added to {config}; a running server reads the file within seconds:")
     else:
-        note(f"add these lines to {config} (--write does it); a running server reads them anew:")
+        note(
+            f"add these lines to {config}, or give --write; a running server reads the file again:"
+        )
     document = {
         "name": built.name,
         "runtimeVersion": built.runtime,

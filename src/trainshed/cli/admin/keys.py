@@ -10,7 +10,7 @@ from trainshed.cli import flags
 from trainshed.cli.admin.credentials import (
     Ask,
     add_grant_flags,
-    check_out,
+    check_out_file,
     connect,
     grant_of,
     print_list,
@@ -35,18 +35,18 @@ def parser(prog: str) -> flags.Parser:
         prog,
         summary="Makes and registers keys of service accounts, whose clients then sign their own "
         "tokens: GOOGLE_APPLICATION_CREDENTIALS is all that they need. create makes a key that "
-        "Google does not know; add registers one that exists. Private keys never leave this "
+        "Google does not know; add registers an existing key. Private keys never leave this "
         "machine.",
         example=EXAMPLE,
         usage=f"{prog} create | add | list | remove ID [flags]",
     )
     parser.check = _check
     parser.add_argument("action", choices=("create", "add", "list", "remove"), metavar="ACTION")
-    parser.add_argument("id", metavar="ID", nargs="?", help="which key to remove")
+    parser.add_argument("id", metavar="ID", nargs="?", help="Key to remove")
     add = flags.adder(parser)
     add("--key-file FILE", "Key file of a service account (JSON)", type=Path)
-    add("--name", "Name of the account of create (account)")
-    add("--out FILE", "Write the key file of create here, with mode 600", type=Path)
+    add("--name", "Name of the account that create makes (account)")
+    add("--out FILE", "File for the key that create makes, with mode 600", type=Path)
     add("--email", "Address of the service account")
     add("--public-key FILE", "Its public key (PEM)", type=Path)
     add_grant_flags(parser)
@@ -63,7 +63,7 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     if args.action == "add" and not args.key_file and not (args.email and args.public_key):
         parser.error("add takes --key-file FILE, or --email EMAIL with --public-key FILE")
     if args.key_file and (args.email or args.public_key):
-        parser.error("--key-file has the e-mail address and the key in it")
+        parser.error("--key-file contains --email and --public-key; leave these out")
 
 
 def run(request: flags.Request) -> int:
@@ -75,7 +75,7 @@ def run(request: flags.Request) -> int:
         grant |= key or _read_public_key(args.email, args.public_key)
     with connect(args, "keys") as ask:
         if args.action == "create":
-            check_out(args.out)
+            check_out_file(args.out)
             url = locate_server(args, os.environ).url
             content = _make_key_file(url, args.name or "account", grant["project"])
             _register(ask, content, grant, args.out, args.format)

@@ -22,7 +22,7 @@ _UNMEASURED: Final = "-"
 
 
 def gpu_table(nodes: Sequence[Json]) -> str:
-    """The table, and below it a line for each GPU that has a problem; empty without GPUs."""
+    """Return the table of GPUs, then a line for each GPU with a problem; empty without GPUs."""
     gpus = [(node["name"], gpu) for node in nodes for gpu in node.get("devices") or ()]
     if not gpus:
         return ""

@@ -1,4 +1,4 @@
-"""``trainshed nodes drain|maintain|resume``: orders a node, and reports on its jobs."""
+"""``trainshed nodes drain|maintain|resume``: changes the state of a node, and lists its jobs."""
 
 import argparse
 import time
@@ -45,7 +45,9 @@ def parser(prog: str) -> flags.Parser:
         prog, summary=_SUMMARY[order], example=_EXAMPLE[order], usage=f"{prog} NODE [flags]"
     )
     parser.set_defaults(order=order, notice=None, wait=False)
-    parser.add_argument("node", metavar="NODE", help="Its name, as trainshed nodes shows it")
+    parser.add_argument(
+        "node", metavar="NODE", help="Name of the node, as trainshed nodes shows it"
+    )
     if order != "resume":
         _add_notice(parser, default="120s" if order == "maintain" else "none: replicas continue")
     flags.add_client_flags(parser)
@@ -85,7 +87,7 @@ _PATH: Final = "/trainshed/v1/nodes"
 
 
 def run(request: flags.Request) -> int:
-    """Give the order, print its effect, and wait with ``--wait``."""
+    """Send the order to the server, print its effect, and wait with ``--wait``."""
     args = request.args
     place = place_of(args)
     document = {} if args.notice is None else {"notice": duration_of(args.notice)}
@@ -105,7 +107,7 @@ def _report(place: ServerPlace, node: str, order: str, response: Json) -> None:
         return
     for job in response["jobs"]:
         out(f"  {job}")
-    note(f"to undo it: {place.command(f'nodes resume {node}')}")
+    note(f"undo this with: {place.command(f'nodes resume {node}')}")
 
 
 def _wait(server: "Server", name: str, response: Json) -> int:

@@ -13,7 +13,7 @@ EXAMPLE = """\
   trainshed quotas list --all-projects --format json"""
 
 _HEADERS = ("PROJECT", "REGION", "ACCELERATOR", "LIMIT", "IN USE", "FREE", "JOBS")
-#: How the server writes a rule that counts each project or region apart.
+#: The server's word in a rule that counts each project or region separately.
 _EACH = "*"
 
 
@@ -23,13 +23,13 @@ def parser(prog: str) -> flags.Parser:
         prog,
         summary="Lists how many accelerators of each type a project may use at once in each "
         "region, and how many its jobs use now. Jobs over a quota wait. Administrators set "
-        "quotas with [[quota]] in the server's config.toml; without a limit only what is in use "
-        "is listed.",
+        "quotas with [[quota]] in the server's config.toml; accelerators without a quota "
+        "are listed while they are in use.",
         example=EXAMPLE,
         usage=f"{prog} [flags]",
     )
     add = flags.adder(parser)
-    add("--all-projects", "Those of all projects that the token opens", action="store_true")
+    add("--all-projects", "Quotas of all projects that the token may read", action="store_true")
     flags.add_client_flags(parser)
     return parser
 
@@ -50,11 +50,11 @@ def run(request: flags.Request) -> int:
 def _row(quota: Json) -> tuple[Any, ...]:
     limit = quota.get("limit")
     return (
-        _named(quota["project"]), _named(quota["region"]), quota["accelerator"],
+        _scope_name(quota["project"]), _scope_name(quota["region"]), quota["accelerator"],
         "none" if limit is None else limit, quota["inUse"],
         "" if limit is None else max(limit - quota["inUse"], 0), quota["jobs"],
     )  # fmt: skip
 
 
-def _named(name: str) -> str:
+def _scope_name(name: str) -> str:
     return "each" if name == _EACH else name or "any"

@@ -17,8 +17,8 @@ EXAMPLE = """\
   trainshed serve --port 0 --data-dir /srv/trainshed
   trainshed serve --database postgresql+psycopg://trainshed@db/trainshed --host 0.0.0.0"""
 
-#: Imports and calls make thousands of objects and few cycles; the garbage collector's default of
-#: 700 new objects between two runs would take a tenth of the server's time.
+#: The server makes many objects and few cycles.  With the garbage collector's default, a run after
+#: every 700 new objects, the runs took a tenth of the server's time.
 GC_THRESHOLDS = (20_000, 20, 20)
 
 _RUN = "run"
@@ -36,7 +36,7 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [flags]\n       {prog} --run [flags] -- COMMAND [ARG ...]",
     )
-    parser.own = ()
+    parser.own_flags = ()
     parser.check = _check
     parser.set_defaults(mode=None)
     add = flags.adder(parser)
@@ -56,14 +56,18 @@ def parser(prog: str) -> flags.Parser:
         "PROJECT-staging is always made",
         action="append",
     )
-    add("--offline", "With --run: as the flag of trainshed run", action="store_true")
+    add(
+        "--offline",
+        "With --run: refuse connections to hosts that Trainshed does not serve",
+        action="store_true",
+    )
     add("--throw-away", argparse.SUPPRESS, dest="mode", action="store_const", const=_THROW_AWAY)
     add("--host", "Address to listen on (127.0.0.1)")
     add("--port", "Port for HTTP (8080); 0 picks a free one, and one for gRPC", type=int)
     add("--grpc-port", "Port for gRPC with TLS (8081); 0 picks a free one, none leaves gRPC out")
     add("--data-dir DIR", "Folder of all the server's data")
     add("--database URL", "SQLAlchemy URL (SQLite in DIR)")
-    add("--config FILE", "Settings (config.toml in DIR)")
+    add("--config FILE", "Settings file (config.toml in DIR)")
     add("--anonymous", "Accept calls without a token; on loopback only", action="store_true")
     add(
         "--insecure-http",
@@ -84,7 +88,7 @@ def parser(prog: str) -> flags.Parser:
     )
     add(
         "--engine NAME",
-        "Run with this one of the engines of the settings; may be repeated; default: all",
+        "Run this engine of the settings; may be repeated; default: all engines",
         action="append",
     )
     add("--verbose", "Log details for developers", action="store_true")
@@ -107,7 +111,7 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
 
 
 def run(request: flags.Request) -> int:
-    """Serve, or run a command against a throw-away server; the exit status."""
+    """Serve, or run a command against a throw-away server; return the exit status."""
     args = request.args
     if args.mode == _RUN:
         return _run_command(flags.command_of("trainshed serve --run", request), args)
@@ -123,7 +127,7 @@ def run(request: flags.Request) -> int:
 
 
 def _run_command(command: tuple[str, ...], args: argparse.Namespace) -> int:
-    """Run a command, such as a test suite; its exit status.  Raises UsageFault and EngineFault."""
+    """Run a command, and return its exit status.  Raises UsageFault and EngineFault."""
     from trainshed.cli.admin.env import ensure_staging_bucket
     from trainshed.proxy.command import block_signals, check_command, end_as, run_command
     from trainshed.proxy.throw_away import start_server

@@ -35,8 +35,8 @@ from trainshed.store.base import StoreFault
 
 #: Seconds to wait for calls under way at the end; log streams never end by themselves.
 END_S = 2
-#: Threads switch every 5 ms by default, which is long compared with a scheduling pass; a switch
-#: costs, and at 1 ms they were a tenth of the server's time.
+#: Seconds after which a running thread gives way to another.  The default of 5 ms is longer than a
+#: scheduling pass; with 1 ms the switches took a tenth of the server's time.
 SWITCH_S = 0.003
 
 
@@ -63,7 +63,7 @@ def serve(
     ``holds_ports``: the listening sockets stay open for the next server on this data directory.
     """
     check_anonymous_binding(settings.host, anonymous=settings.anonymous)
-    _is_https(settings)  # refused before anything is made
+    _is_https(settings)  # raises UsageFault before any file is made
     limits = limits_of(raise_descriptors())
     ports = HeldPorts(settings.data_dir, os.environ) if holds_ports else OwnPorts()
     try:
@@ -80,7 +80,7 @@ def serve(
     finally:
         stay_held = ports.close()
     if stay_held and not as_json:
-        out("its ports stay reserved while jobs run: connections wait for the next server")
+        out("the server's ports stay reserved while jobs run: connections wait for the next server")
     return 0
 
 
@@ -88,9 +88,11 @@ def _build(settings: Settings, ports: ServerPorts) -> Application:
     try:
         return build(settings, ports=ports)
     except OSError as error:
-        place = f"the data directory {settings.data_dir} cannot be used"
         reason = f"{error.filename or settings.data_dir}: {error.strerror or error}"
-        raise UsageFault(f"{place} ({reason}); --data-dir names another") from error
+        raise UsageFault(
+            f"cannot use the data directory {settings.data_dir}: {reason}; give another one with "
+            "--data-dir"
+        ) from error
 
 
 def _serve(
@@ -122,7 +124,7 @@ def _serve(
         ports.say_ready()
         _run_http(application, listener, limits, tls)
         if not as_json:
-            _say_goodbye(application)
+            _print_stopped(application)
     finally:
         forget_running(settings.data_dir, os.getpid())
         if grpc:
@@ -130,13 +132,13 @@ def _serve(
 
 
 def _note_address(settings: Settings, running: RunningServer) -> None:
-    """Write the server's address to the data directory; only note a failure, as on a full disk."""
+    """Write the server's address to the data directory; print a note if this fails."""
     try:
         write_running(settings.data_dir, running)
         note_database(settings.data_dir, settings.database)
     except OSError as error:
-        reason = f"its address cannot be written to {settings.data_dir} ({error.strerror})"
-        note(f"{reason}: commands need --url {running.url}")
+        failure = f"cannot write the server's address to {settings.data_dir}: {error.strerror}"
+        note(f"{failure}; give commands --url {running.url}")
 
 
 def _is_https(settings: Settings) -> bool:
@@ -144,7 +146,7 @@ def _is_https(settings: Settings) -> bool:
 
 
 def _tls(application: Application) -> ServerTls | None:
-    """Return the certificate of HTTP and gRPC, if one of them uses TLS; it is renewed in time."""
+    """Return the certificate for HTTP and gRPC, and have it renewed; None if both use no TLS."""
     settings = application.settings
     if settings.grpc_port is None and not _is_https(settings):
         return None
@@ -153,7 +155,7 @@ def _tls(application: Application) -> ServerTls | None:
     return tls
 
 
-def _say_goodbye(application: Application) -> None:
+def _print_stopped(application: Application) -> None:
     """Print how many jobs continue without the server."""
     living = ("ENQUEUED", "PREPARING", "RUNNING", "RESTARTING", "CANCELLING")
     counts = application.store.counts().items()
@@ -192,7 +194,7 @@ def _run_http(
     server = HttpServer(config, Connections(limits), context)
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
-        """End a server that has not begun; uvicorn raises again the signal that ended it."""
+        """Request the end before uvicorn has its own handlers; uvicorn sends the signal again."""
         server.should_exit = True
 
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -210,7 +212,7 @@ def _listen(settings: Settings, ports: ServerPorts) -> socket.socket:
 def _explain_listen_fault(settings: Settings, flag: str, port: int, error: OSError) -> UsageFault:
     place = _authority(settings.host, port)
     reason = why_taken(error, port, settings.data_dir)
-    return UsageFault(f"cannot listen on {place}: {reason}; {flag} names another port")
+    return UsageFault(f"cannot listen on {place}: {reason}; give another port with {flag}")
 
 
 def _start_grpc(
@@ -233,7 +235,7 @@ def _start_grpc(
 
 
 def _client_host(host: str) -> str:
-    """Return the address for clients; replace a wildcard address by loopback."""
+    """Return the host for clients: a loopback address instead of a wildcard address."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # printed, not bound
 
 
@@ -242,7 +244,7 @@ def _authority(host: str, port: int) -> str:
 
 
 def _folder_flag(settings: Settings) -> str:
-    """Return the flag that names the data directory in a terminal without this one's variables."""
+    """Return the --data-dir flag for clients; empty if the directory is the default one."""
     usual = data_dir(None, {**os.environ, DATA_DIR_VARIABLE: ""})
     if settings.data_dir == usual:
         return ""
@@ -260,9 +262,11 @@ def _print_address(
     if running.grpc:
         lines.append(f"gRPC with TLS   {running.grpc}")
     if running.url.startswith("https:"):
-        lines.append(f"certificates    {running.ca} is what clients trust")
+        lines.append(f"certificates    clients must trust {running.ca}")
     elif not is_loopback(settings.host):
-        lines.append("plain HTTP      tokens travel in the clear; a proxy in front must speak TLS")
+        lines.append(
+            "plain HTTP      tokens are sent without encryption; put a proxy with TLS in front"
+        )
     lines.append(f"data            {settings.data_dir}")
     traits = application.engines.nearest.traits
     lines.append(f"containers      {traits.containers.description}")

@@ -71,10 +71,10 @@ def _end_with_input() -> None:
 
 
 def _end_jobs(application: Application) -> None:
-    """Cancel all jobs, and wait until no process of them is left."""
+    """Cancel all jobs, and wait up to ``_END_S`` until none of them has a process."""
     store = application.store
-    due = time.monotonic() + _END_S
-    while time.monotonic() < due:
+    deadline = time.monotonic() + _END_S
+    while time.monotonic() < deadline:
         rows = store.job_rows(JobListQuery(project=None, states=_OPEN, page_size=_PAGE))
         records = store.jobs_by_uid([row.uid for row in rows]).values()
         steps = [step for record in records if (step := cancel_step(record))]

@@ -8,7 +8,7 @@ from trainshed.cli import flags
 from trainshed.cli.admin.credentials import (
     Ask,
     add_grant_flags,
-    check_out,
+    check_out_file,
     connect,
     grant_of,
     print_list,
@@ -34,7 +34,7 @@ def parser(prog: str) -> flags.Parser:
     )
     parser.check = _check
     parser.add_argument("action", choices=("create", "list", "revoke"), metavar="ACTION")
-    parser.add_argument("id", metavar="ID", nargs="?", help="which token to revoke")
+    parser.add_argument("id", metavar="ID", nargs="?", help="Token to revoke")
     add = flags.adder(parser)
     add("--name", "Name of the token in logs and lists")
     add("--expires TIME", "Its lifetime, such as 30d; default: unlimited")
@@ -70,7 +70,7 @@ def run(request: flags.Request) -> int:
 def _create(ask: Ask, grant: dict[str, Any], out: Path | None, form: str) -> None:
     from trainshed.files.server_files import write_file
 
-    check_out(out)
+    check_out_file(out)
     token = ask("POST", grant)
     if out:
         write_file(out, f"{token.pop('token')}\n".encode())

@@ -55,7 +55,7 @@ def parser(prog: str) -> flags.Parser:
         "KEY=value; JSON values are indented.",
         example=EXAMPLE,
     )
-    parser.own = ()
+    parser.own_flags = ()
     add = flags.adder(parser)
     add("--config FILE", "Job file, either dialect", required=True)
     add("--role ROLE", ", ".join(dict.fromkeys(ROLES)), choices=tuple(ROLES), default="primary")

@@ -39,7 +39,7 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} --module-name MODULE [flags] [-- USER_ARGS ...]",
     )
-    parser.own = ("module-name", "package-path")
+    parser.own_flags = ("module-name", "package-path")
     add = flags.adder(parser)
     add("--module-name MODULE", "Module to run", required=True)
     add("--package-path DIR", "Package of the module", type=Path)

@@ -104,7 +104,7 @@ def _training_parser(prog: str) -> flags.Parser:
         example=TRAINING_EXAMPLE.format(prog=prog),
         usage=f"{prog} JOB [flags] [-- USER_ARGS ...]",
     )
-    parser.own = NEVER_USER_ARGS
+    parser.own_flags = NEVER_USER_ARGS
     parser.set_defaults(group="ai-platform jobs")
     parser.add_argument("job", metavar="JOB", help="Id of the job, unique in its project")
     add = flags.adder(parser)

@@ -33,7 +33,7 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} JOB|FOLDER|gs://URI [flags] [-- TENSORBOARD_ARGS ...]",
     )
-    parser.own = ("dry-run", "data-dir", "project")
+    parser.own_flags = ("dry-run", "data-dir", "project")
     parser.add_argument(
         "place",
         metavar="JOB",

@@ -65,7 +65,7 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [flags] [-- ARGS ...]",
     )
-    parser.own = _NEVER_USER_ARGS
+    parser.own_flags = _NEVER_USER_ARGS
     add_pool_flags(parser, _WORDS)
     add = flags.adder(parser)
     add("--gpu", "Let the program use all GPUs of this machine", action="store_true")

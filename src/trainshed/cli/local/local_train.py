@@ -40,7 +40,7 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [JOB] [flags] [-- USER_ARGS ...]",
     )
-    parser.own = _NEVER_USER_ARGS
+    parser.own_flags = _NEVER_USER_ARGS
     parser.add_argument("job", metavar="JOB", nargs="?", help="Id of the job")
     add = flags.adder(parser)
     add("--config FILE", "Job file; flags override its fields")

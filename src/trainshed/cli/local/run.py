@@ -34,7 +34,7 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [flags] -- COMMAND [ARG ...]",
     )
-    parser.own = ()
+    parser.own_flags = ()
     add = flags.adder(parser)
     add("--project", "Project id; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT, local")
     add("--region", "Region; default: CLOUDSDK_AI_REGION, us-central1")

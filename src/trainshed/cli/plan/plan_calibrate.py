@@ -44,7 +44,7 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [--module-name M | --script FILE | --config FILE] [flags] [-- ARGS ...]",
     )
-    parser.own = ("module-name", "package-path")
+    parser.own_flags = ("module-name", "package-path")
     parser.check = _check
     program = parser.add_argument_group("program; without one of these the command is after --")
     program.add_argument("--module-name", metavar="MODULE", help="Module to run")
