@@ -155,7 +155,7 @@ def test_projections_work_where_gcloud_scripts_use_them(client, jobs):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--state", "lost"], "must be any of queued, pending, running"),
+        (["--state", "lost"], "must be one or more of queued, pending, running"),
         (["--since", "yesterday"], "must be a duration such as 24h"),
         (["--kind", "job"], "invalid choice: 'job'"),
     ],

@@ -86,7 +86,7 @@ def test_of_a_command_that_is_killed_no_container_is_left(docker, written, tmp_p
         (("podman",), "--container-runtime podman: podman is not installed"),
         (("auto",), "--container-runtime auto: docker, podman, apptainer and singularity are not"),
         (("dokcer",), "argument --container-runtime: invalid choice: 'dokcer'"),
-        (("none", "--container-user", "me"), 'is not "UID", "UID:GID" or "image"'),
+        (("none", "--container-user", "me"), 'must be "UID", "UID:GID" or "image", got'),
     ],
 )
 def test_a_runtime_that_is_not_there_is_named_with_its_flag(

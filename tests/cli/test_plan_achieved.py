@@ -116,7 +116,7 @@ def test_one_job_without_a_prediction_hides_no_other(achieved):
     assert good["inside"]
     none = achieved("silent")
     assert none.code == 3
-    assert "silent: no prediction: it reported no steps" in none.err
+    assert "silent: no prediction: the job reported no steps" in none.err
 
 
 def test_jobs_are_compared_and_counted(achieved):
@@ -137,7 +137,7 @@ def test_the_calibration_learns_where_that_is_asked(achieved, file):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("silent",), "silent: it reported no steps"),
+        (("silent",), "silent: the job reported no steps"),
         (("good", "--gpus", "0"), "--gpus must be at least 1, one for each host of the job, got 0"),
         (("good", "--gpus", "1000000"), "(accepted: "),
     ],

@@ -1,4 +1,4 @@
-"""The rules that the command line checks a job by, and the cluster of a job."""
+"""Reads the rules for checking a job from the flags, and renders the cluster of a job."""
 
 import argparse
 from collections.abc import Iterable, Sequence

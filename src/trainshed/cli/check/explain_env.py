@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainshed.service.jobs.judging import Rulebook
     from trainshed.workbench.local_run import LocalJob
 
-#: Replaces a program that neither the file nor a flag names; no variable contains it.
+#: The program if neither the file nor a flag names one; no variable contains it.
 NO_PROGRAM = Program(kind=ProgramKind.PYTHON_PACKAGE, module="unnamed")
 NO_ENTRY_POINT = ("unnamed",)
 

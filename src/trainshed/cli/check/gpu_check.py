@@ -1,8 +1,8 @@
 """``trainshed gpu-check``: measures whether GPUs speed up a trainer enough for their price.
 
-The trainer must accept ``--device cpu`` and ``--device cuda``.  The runs are short runs as of a
-calibration; the local engine holds the GPUs.  If no hook can count the trainer's steps, it must
-end with a line of JSON with ``seconds``.
+The trainer must accept ``--device cpu`` and ``--device cuda``.  Each run is as short as in a
+calibration, and the local engine reserves the GPUs.  If no hook can count the trainer's steps, the
+trainer must end with a line of JSON with ``seconds``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from trainshed.planning.scaling.devices_compared import Prices, Rate
     from trainshed.workbench.local_run import Host, LocalJob
 
-#: Seconds for a trainer that reports its time only at its end.
-_UNSEEN_S: Final = 600.0
-#: On a busy machine the uncertainty is so many times larger.
-_NOISY: Final = 3.0
+#: Seconds until the first step, or until the end of a trainer whose steps hooks cannot count.
+_START_S_MAX: Final = 600.0
+#: The factor by which other load on the machine enlarges the uncertainty.
+_NOISE_FACTOR: Final = 3.0
 
 
 EXAMPLE = """\
@@ -35,7 +35,8 @@ def parser(prog: str) -> flags.Parser:
         prog,
         summary="Measures a trainer's steps with --device cpu and, if the machine has GPUs, with "
         "--device cuda on one and on all of them, and says whether the GPUs are worth their price. "
-        "If hooks cannot count the trainer's steps, it must end with a line of JSON with seconds.",
+        "If hooks cannot count the trainer's steps, the trainer must end with a line of JSON with "
+        "seconds.",
         example=EXAMPLE,
         usage=f"{prog} --module-name MODULE [flags] [-- USER_ARGS ...]",
     )
@@ -140,7 +141,7 @@ def _measure(
     bench = Bench(
         job=job,
         host=host,
-        limits=RunLimits(steps_s=steps_s, start_s=_UNSEEN_S),
+        limits=RunLimits(steps_s=steps_s, start_s=_START_S_MAX),
         is_gpu=device == "cuda",
     )
     kind = RunKind.COMPUTE if count == 1 else RunKind.HOST
@@ -165,7 +166,7 @@ def _measure(
         count=count,
         seconds=measurement.run.step_s,
         samples=measurement.run.batch_per_accelerator,
-        uncertainty=observation.uncertainty * (_NOISY if measurement.run.noisy else 1.0)
+        uncertainty=observation.uncertainty * (_NOISE_FACTOR if measurement.run.noisy else 1.0)
         if observation
         else None,
     )

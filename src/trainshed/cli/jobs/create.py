@@ -112,7 +112,7 @@ def _training_parser(prog: str) -> flags.Parser:
     add("--package-path DIR", "Package to build and upload", type=Path)
     add(
         "--staging-bucket gs://BUCKET",
-        "Bucket that local packages are uploaded to; default: below --job-dir",
+        "Bucket for local packages; default: a folder below --job-dir",
     )
     flags.add_stream_flag(parser)
     job_flags.add_cluster_flags(parser, "they override the file")
@@ -187,7 +187,7 @@ def _check_dry_run(args: argparse.Namespace) -> None:
         uploads.append("--packages")
     if uploads:
         faults.append(
-            f"{' and '.join(uploads)}: --dry-run uploads nothing; name packages that lie in a "
+            f"{' and '.join(uploads)}: --dry-run uploads nothing; give packages that are in a "
             "bucket: --packages gs://BUCKET/FILE"
         )
     if faults:
@@ -209,7 +209,7 @@ def _merge(request: flags.Request, place: ServerPlace) -> "Merged":
 
 
 def _draft_of(args: argparse.Namespace, project: str) -> "Draft":
-    """Return what the flags say about the job."""
+    """Return the fields of the job that flags set, and its file."""
     from trainshed.workbench.job_drafts import SPEC_SWITCHES, SPEC_WORDS, Draft
 
     values = vars(args)
@@ -286,11 +286,11 @@ def _upload_packages(
     if not (code.package_path or local):
         return remote
     staging = staging_of(job_id, code.staging_bucket, str(job_dir) if job_dir else None)
-    with tempfile.TemporaryDirectory(prefix="trainshed-") as work:
+    with tempfile.TemporaryDirectory(prefix="trainshed-") as folder:
         if code.package_path:
             from trainshed.workbench.sdists import build_sdist
 
-            local.insert(0, build_sdist(code.package_path, Path(work)))
+            local.insert(0, build_sdist(code.package_path, Path(folder)))
         return [*remote, *staging.upload(place.server, local)]
 
 

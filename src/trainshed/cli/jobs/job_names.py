@@ -35,7 +35,7 @@ class NamedJob(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its full name."""
+        """Return the full name of the job."""
         return str(self.job["name"])
 
 
@@ -89,7 +89,7 @@ def report_other_project(place: ServerPlace, text: str) -> Iterator[None]:
         yield
     except ServerRefusal as refusal:
         is_missing = refusal.http_status == _NOT_FOUND and "/" not in text
-        hint = _find_elsewhere(place, text) if is_missing else ""
+        hint = _find_in_other_projects(place, text) if is_missing else ""
         if not hint or hint in refusal.message:
             raise
         message = f"{refusal.message}; {hint}"
@@ -146,14 +146,14 @@ def _raise_missing(place: ServerPlace, name: str, refusal: ServerRefusal) -> NoR
     names = {text for row in _rows(place, refusal) for text in (row["displayName"], id_of_row(row))}
     names_near = list(_find_similar(name, names))
     hint = f"did you mean {', '.join(names_near)}? " if names_near else ""
-    if elsewhere := _find_elsewhere(place, name):
-        hint = f"{elsewhere}. "
+    if other_project := _find_in_other_projects(place, name):
+        hint = f"{other_project}. "
     message = f"{refusal.message}; {hint}List the jobs with: trainshed jobs list"
     raise ServerRefusal(refusal.http_status, refusal.status, message, refusal.details)
 
 
-def _find_elsewhere(place: ServerPlace, name: str) -> str:
-    """Return a hint at another project of the caller with a job of this name or id, or ``""``."""
+def _find_in_other_projects(place: ServerPlace, name: str) -> str:
+    """Return a hint at another project that has a job of this name or id; empty if none has."""
     try:
         rows = _rows(place, ServerRefusal(_NOT_FOUND, "", "", []), "-", q=name)
     except (ServerRefusal, Unreachable):

@@ -31,7 +31,9 @@ def parser(prog: str) -> flags.Parser:
     parser.set_defaults(action=action)
     parser.add_argument("job", metavar="JOB", help=HELP)
     if action == "manifest":
-        parser.add_argument("--attempt", type=int, help="Which attempt; default: the newest")
+        parser.add_argument(
+            "--attempt", type=int, help="Number of the attempt; default: the newest"
+        )
     flags.add_client_flags(parser)
     return parser
 

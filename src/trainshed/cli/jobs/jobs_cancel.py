@@ -17,7 +17,7 @@ def parser(prog: str) -> flags.Parser:
     """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Cancels jobs. A job that has ended stays as it is. If one of several jobs cannot "
+        summary="Cancels jobs. A job that has ended does not change. If one of several jobs cannot "
         "be cancelled, the others still are.",
         example=EXAMPLE,
         usage=f"{prog} JOB... [flags]",

@@ -41,6 +41,7 @@ KINDS: Final[Mapping[str, str]] = {
     "trial": "TRIAL",
 }
 _KIND_WORDS: Final = {kind: word for word, kind in KINDS.items()}
+#: The length of a time without its seconds.
 _MINUTES: Final = len("2026-11-21 15:00")
 
 
@@ -78,7 +79,9 @@ def _states(text: str) -> Sequence[str]:
     words = [word.strip().upper().removeprefix("JOB_STATE_") for word in text.split(",")]
     if unknown := [word for word in words if word not in _STATES]:
         accepted = ", ".join(_STATES).lower()
-        raise argparse.ArgumentTypeError(f"must be any of {accepted}; got {unknown[0].lower()!r}")
+        raise argparse.ArgumentTypeError(
+            f"must be one or more of {accepted}, got {unknown[0].lower()!r}"
+        )
     return sorted({state for word in words for state in _STATES[word]})
 
 

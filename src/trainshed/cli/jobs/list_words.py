@@ -30,7 +30,7 @@ def _number(text: str) -> float | str:
 
 
 def _compare_values(compare: Callable[[Any, Any], bool]) -> Callable[[str, str], bool]:
-    """Return a comparison of two texts: as numbers if both are, else as text, as for times."""
+    """Return a comparison of two texts: as numbers if both are numbers, else as texts."""
 
     def holds(actual: str, value: str) -> bool:
         left, right = _number(actual), _number(value)

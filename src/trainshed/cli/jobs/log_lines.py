@@ -72,7 +72,7 @@ class LineFormat:
         on, severity_colour = self._colour, _SEVERITY_COLOURS.get(severity, "")
         message = str(line["message"])
         if width is None:
-            # no line inside a message can be mistaken for a line of the log
+            # the indent shows that further lines of a message are not lines of the log
             message = message.replace("\n", f"\n{' ' * (self._width + _BEFORE_TASK)} │ ")
         else:
             message = truncate(in_one_line(message), max(width - self._width - _OTHER_COLUMNS, 1))
@@ -92,7 +92,7 @@ class LineFormat:
 
 
 def task_of(line: Json) -> str:
-    """Return the replica of a line; of a tuning job with the trial, as in ``3/workerpool0-0``."""
+    """Return the task name of a line; in a tuning job after the trial: ``3/workerpool0-0``."""
     task, trial = str(line["task"]), line.get("trial")
     return f"{trial}/{task}" if trial else task
 

@@ -22,12 +22,12 @@ def yaml_text(resource: Json) -> str:
 
 
 def date_of(stamp: Any) -> str:
-    """Return a time of the API in the local time zone, to the second; empty for none."""
+    """Return a time of the API in the local time zone, to the second; empty for None."""
     return time_of(stamp).strftime("%Y-%m-%d %H:%M:%S") if stamp else ""
 
 
 def clock_of(stamp: Any) -> str:
-    """Return the time of day of a time of the API; empty for none."""
+    """Return the local time of day of a time of the API; empty for None."""
     return time_of(stamp).strftime("%H:%M:%S") if stamp else ""
 
 

@@ -1,4 +1,4 @@
-"""list, describe, cancel and delete for every collection of jobs."""
+"""Implements list, describe, cancel and delete for every collection of jobs."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ from trainshed.model.visible import visible_line
 _SUMMARIES = {
     "list": "Lists the {noun}s of a project, newest first.",
     "describe": "Shows a {noun} as the API returns it, and why it waits.",
-    "cancel": "Cancels a {noun}; one that has ended stays as it is.",
+    "cancel": "Cancels a {noun}; a {noun} that has ended does not change.",
     "delete": "Deletes a {noun} that has ended.",
 }
 
@@ -107,7 +107,7 @@ def _list_rows(
     return islice(arrange(pages(place.server, parent, collection.word, query)), order.limit)
 
 
-#: In these states the server knows more than Google's documents can contain.
+#: The states whose explanation has facts for which Google's documents have no field.
 _EXPLAINED_STATES: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"})
 
 
@@ -139,7 +139,7 @@ def _is_running_study(job: Json) -> bool:
 
 
 def _explain(explanation: Json) -> Iterator[str]:
-    """Yield what Google's documents have no field for: why the job waits, and its results."""
+    """Yield facts for which Google's documents have no field: why the job waits, its results."""
     yield from wait_lines(explanation.get("waiting", {}))
     for part in ("warning", "reduction", "steps", "outcome"):
         if part in explanation:

@@ -64,7 +64,7 @@ def stream(
 
 
 def report_left_running(place: ServerPlace, group: str, name: str) -> int:
-    """Say after Ctrl-C that the job continues, and how to watch or cancel it."""
+    """Print after Ctrl-C that the job continues, and how to watch or cancel it."""
     err("")
     note(f"the job continues; cancel it with: {place.command(f'{group} cancel {name}')}")
     note(f"watch it again with: {place.command(f'jobs watch {name}')}")
@@ -72,7 +72,7 @@ def report_left_running(place: ServerPlace, group: str, name: str) -> int:
 
 
 def report_job_continues(place: ServerPlace, noun: str, name: str) -> int:
-    """Say after Ctrl-C that the job with a full name continues, and how to cancel it."""
+    """Print after Ctrl-C that the job with a full name continues, and how to cancel it."""
     group, short = commands_of(name)
     note(f"the {noun} continues; cancel it with: {place.command(f'{group} cancel {short}')}")
     return EXIT_INTERRUPTED

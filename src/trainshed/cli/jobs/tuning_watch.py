@@ -137,7 +137,7 @@ _TABLE_LINES, _GROUP_LINES = 2, 4
 
 #: The indent of continuation lines.
 _INDENT: Final = "  "
-#: A text may take one part in so many of the lines of the screen.
+#: A text may use at most one in four of the lines of the screen.
 _TEXT_PART: Final = 4
 
 _COLOURS: Final = {
@@ -259,7 +259,7 @@ def _format_metric(value: float | None) -> str | None:
 
 
 def _wrap_text(text: str, size: os.terminal_size) -> list[str]:
-    """Wrap a text into at most one part of the screen's lines."""
+    """Wrap a text into at most a quarter of the screen's lines."""
     lines_max = max(size.lines // _TEXT_PART, 1)
     return textwrap.wrap(
         in_one_line(text),
@@ -283,28 +283,29 @@ def _summarize(view: StudyView) -> Iterator[str]:
         yield f"best: trial {best.number}, {describe_measurement(best)}: {format_parameters(best)}"
 
 
-def changes(previous: StudyView | None, now: StudyView) -> Iterator[str]:
+def changes(previous: StudyView | None, current: StudyView) -> Iterator[str]:
     """Yield the study's new state, and each trial that began, ended or became the best.
 
     The line of the study's end follows the lines of its last trials.
     """
-    is_new = previous is None or previous.state != now.state
-    state = [in_one_line(f"{now.title}: {now.state}; {describe_counts(now)}")] if is_new else []
-    is_over = now.state in FINAL_STATES
+    is_new = previous is None or previous.state != current.state
+    summary = f"{current.title}: {current.state}; {describe_counts(current)}"
+    state = [in_one_line(summary)] if is_new else []
+    is_over = current.state in FINAL_STATES
     yield from () if is_over else state
-    yield from _list_changes(previous, now)
-    if now.error and (previous is None or not previous.error):
-        yield in_one_line(f"error: {now.error}")
+    yield from _list_changes(previous, current)
+    if current.error and (previous is None or not previous.error):
+        yield in_one_line(f"error: {current.error}")
     yield from state if is_over else ()
 
 
-def _list_changes(previous: StudyView | None, now: StudyView) -> Iterator[str]:
+def _list_changes(previous: StudyView | None, current: StudyView) -> Iterator[str]:
     states = {trial.number: trial.state for trial in previous.trials} if previous else {}
     old_leaders = {trial.number for trial in previous.leaders} if previous else set()
-    new_leaders = {trial.number for trial in now.leaders} - old_leaders
-    for trial in now.trials:
+    new_leaders = {trial.number for trial in current.leaders} - old_leaders
+    for trial in current.trials:
         if states.get(trial.number) is not trial.state:
-            lead = _describe_lead(now) if trial.number in new_leaders else ""
+            lead = _describe_lead(current) if trial.number in new_leaders else ""
             yield in_one_line(
                 f"trial {trial.number}: {trial.state.value}{_describe_outcome(trial)}{lead}"
             )

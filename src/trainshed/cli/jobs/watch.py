@@ -20,11 +20,11 @@ from trainshed.client.following import FollowedJob, exit_code_of
 from trainshed.model.resource_names import TUNING_JOBS, ResourceName
 
 _DETAILS = (
-    "redrawn in place on a terminal, line by line elsewhere. Of a tuning job it shows the trials: "
-    "those that run, the best and the newest. It ends when the job ends, with the exit code of the "
-    "primary replica (a tuning job: 0 if it succeeds). Ctrl-C leaves the job running. With "
-    "--format json it prints the job as one line whenever it changes; each trial of a tuning job "
-    "has lines of its own."
+    "redrawn in place on a terminal, line by line elsewhere. For a tuning job it shows the "
+    "running, the best and the newest trials. The command ends when the job ends, with the exit "
+    "code of the primary replica (a tuning job: 0 if it succeeds). Ctrl-C leaves the job running. "
+    "With --format json it prints the job as one line whenever it changes; each trial of a tuning "
+    "job has lines of its own."
 )
 EXAMPLE = """\
   trainshed jobs watch census_1

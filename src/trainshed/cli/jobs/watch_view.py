@@ -13,7 +13,7 @@ from trainshed.cli.jobs.resource_texts import time_of, wait_lines
 from trainshed.cli.terminal import DIM, mark_own, paint, state_text, table, write
 from trainshed.client.faults import Json
 
-#: The log gets at least so many lines of the screen.
+#: The least number of the screen's lines for the log.
 _LOG_MIN: Final = 3
 
 _HIDE, _SHOW = mark_own("\x1b[?25l"), mark_own("\x1b[?25h")

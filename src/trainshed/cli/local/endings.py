@@ -23,7 +23,7 @@ def print_ending(
 ) -> None:
     """Print a line for each replica, with the primary's metric if it reported one.
 
-    ``reduction`` is what the job's reducers achieved, if the job reported it.
+    ``reduction`` is the rate of the job's reducers; None if the job reported none.
     """
     metric = headline(metrics)
     headers = ["ROLE", "REPLICA", "EXIT", "SECONDS", "STATE"]

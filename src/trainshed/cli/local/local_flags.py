@@ -6,7 +6,7 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.model.resources import FleetPolicy
 
-#: Flags of jobs on a server without an effect here: accepted, and named in a note.
+#: Flags that have no effect in a local run: they are accepted, and a note names them.
 _IDLE_KMS = ("--kms-key", "--kms-keyring", "--kms-location", "--kms-project")
 IDLE_WORDS = ("--service-account", *_IDLE_KMS)
 
@@ -66,4 +66,4 @@ def _container_user(text: str) -> str:
     try:
         return container_user(text)
     except WrongValue as wrong:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {wrong}") from None
+        raise argparse.ArgumentTypeError(f"must be {wrong}, got {text!r}") from None

@@ -56,7 +56,7 @@ def explain_absence(setting: str, job: LocalJob, host: Host, environ: Mapping[st
             raise UsageFault("--gateway on does not go with --network job; leave one of them out")
         return "the run has its own network"
     if OFF in {setting, job.spec.labels.get(LABEL)}:
-        return "it is turned off"
+        return "the gateway is turned off"
     if missing:
         return f"{missing[0]} is not installed"
     return "" if setting == ON else _find_credentials(environ)
@@ -69,7 +69,7 @@ def _find_credentials(environ: Mapping[str, str]) -> str:
             return f"the environment has {name}"
     home = environ.get("HOME", "")
     folder = environ.get("CLOUDSDK_CONFIG") or f"{home}/.config/gcloud"
-    return "gcloud has logged in" if Path(folder, _LOGIN).is_file() else ""
+    return "gcloud is logged in" if Path(folder, _LOGIN).is_file() else ""
 
 
 def _serve(*arguments: Any) -> Any:

@@ -47,7 +47,8 @@ def parser(prog: str) -> flags.Parser:
     add("--package-path DIR", "Package of the module", type=Path)
     add(
         "--distributed",
-        "Without --config: run 2 workers and 2 parameter servers, or as many as the counts say",
+        "Without --config: run 2 workers and 2 parameter servers, or the numbers of --worker-count "
+        "and --parameter-server-count",
         action="store_true",
     )
     add("--start-port PORT", "First port of the cluster; default: free ports", type=int)

@@ -183,7 +183,7 @@ def _print_plan(plan: LaunchPlan, choice: PythonChoice, *, as_json: bool) -> Non
 
 
 def _describe_cluster(replica: ReplicaPlan) -> str:
-    """Return how a replica learns of its cluster; ``explain-env`` and JSON have all variables."""
+    """Return the names of the variables that describe the cluster to a replica."""
     names = [name for name in ("TF_CONFIG", "CLUSTER_SPEC") if name in replica.env]
     if "RANK" in replica.env:
         names.append(f"RANK {replica.env['RANK']} of {replica.env['WORLD_SIZE']}")

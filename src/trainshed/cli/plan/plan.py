@@ -53,7 +53,7 @@ def parser(prog: str) -> flags.Parser:
     add = flags.adder(parser)
     add(
         "--calibration FILE",
-        "File of trainshed plan calibrate; repeatable, one for each machine type",
+        "File that trainshed plan calibrate wrote; repeatable, one for each machine type",
         dest="calibrations",
         type=Path,
         action="append",
@@ -344,7 +344,7 @@ def _sentence(note: str) -> str:
 
 
 def _refuse(refused: "NoPrediction") -> int:
-    """Print why there is no plan."""
+    """Print why there is no plan; return the exit code."""
     print_error(f"{refused.field}: {refused.message} (accepted: {refused.accepted})")
     return EXIT_REFUSED
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _WORKERS: Final = frozenset({Role.PRIMARY.value, Role.WORKER.value})
 EXIT_REFUSED: Final = 3
-#: The key for why a job has no prediction.
+#: The JSON key of the reason why a job has no prediction.
 _REASON: Final = "reason"
-#: How a trainer reports its steps.
+#: The two ways to make a job report its steps.
 HOW_TO_REPORT: Final = (
     "its trainer calls progress(step), or TRAINSHED_STEPS=hooks is in its environment"
 )
@@ -50,13 +50,13 @@ def parser(prog: str) -> flags.Parser:
     add = flags.adder(parser)
     add(
         "--calibration FILE",
-        "File of trainshed plan calibrate for the trainer and machines of these jobs; "
+        "File that trainshed plan calibrate wrote for the trainer and machines of these jobs; "
         "default: the server's own predictions",
         type=Path,
     )
     add(
         "--gpus N",
-        "Accelerators of each job; default: all of its hosts, by the calibration",
+        "Accelerators of each job; default: those of all its hosts, by the calibration",
         type=int,
     )
     add(
@@ -106,7 +106,7 @@ def _line(outcome: Json) -> str:
 
 
 def _read_prediction(place: ServerPlace, job: str) -> Json:
-    """Return what the server predicted before it learned from the job."""
+    """Return the prediction that the server made before it learned from the job."""
     outcome = place.server.call("GET", native_path(job, place.project)).get("outcome")
     if outcome is not None:
         return dict(outcome)
@@ -162,7 +162,7 @@ def _learn(
 def _compare_job(
     place: ServerPlace, job: str, calibration: "Calibration", gpus: int | None
 ) -> "JobOutcome | str":
-    """Compare one job; return why it cannot be compared otherwise.  Raises UsageFault."""
+    """Compare one job, or return the reason why it cannot be compared.  Raises UsageFault."""
     from trainshed.planning.job_outcome import outcome_of
     from trainshed.planning.scaling.prediction import NoPrediction
     from trainshed.planning.stack import other_training
@@ -170,7 +170,7 @@ def _compare_job(
     path = native_path(job, place.project)
     event = read_steps_event(place, path)
     if event is None:
-        return f"it reported no steps that can be compared; it does if {HOW_TO_REPORT}"
+        return f"the job reported no steps that can be compared; a job does if {HOW_TO_REPORT}"
     view = place.server.call("GET", path)
     spec = _spec(place, view)
     if spec and (why := other_training(calibration, spec, event["data"])):

@@ -83,7 +83,10 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         type=flags.above_zero,
         default=120.0,
     )
-    add_group("--step-pattern REGEX", "Lines of output that report steps, with (?P<step>")
+    add_group(
+        "--step-pattern REGEX",
+        "Pattern of output lines that report a step; (?P<step>...) is the step's number",
+    )
     add_group("--out FILE", "File to write", type=Path, default=Path("calibration.toml"))
 
 
@@ -142,14 +145,14 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
 
 
 def run(request: flags.Request) -> int:
-    """Make the runs, write the file, and explain it.  Raises UsageFault, EngineFault."""
+    """Make the runs, write the file, and print a summary.  Raises UsageFault, EngineFault."""
     from trainshed.cli.local.run_job import host_of_job
     from trainshed.workbench.calibrating import calibrate
     from trainshed.workbench.short_runs import Unmeasured
 
     args = request.args
     job = _job_of(request)
-    check_out(args.out)
+    check_output_file(args.out)
     try:
         calibration = calibrate(_request_of(args), job, host_of_job(args, job), note)
         write_calibration(calibration, args.out, args.format)
@@ -219,8 +222,8 @@ def _command(script: Path | None, user_args: Sequence[str]) -> tuple[str, ...]:
     return tuple(user_args)
 
 
-def check_out(path: Path) -> None:
-    """Refuse a file that cannot be written, before the runs start.  Raises UsageFault."""
+def check_output_file(path: Path) -> None:
+    """Raise UsageFault if the file cannot be written, before the runs start."""
     import tempfile
 
     from trainshed.storage.folders import reason
@@ -236,7 +239,7 @@ def check_out(path: Path) -> None:
 
 
 def write_calibration(calibration: "Calibration", out: Path, form: str) -> None:
-    """Write the file, and print its meaning.  Raises EngineFault, Unmeasured."""
+    """Write the file, and print a summary.  Raises EngineFault, Unmeasured."""
     from trainshed.files.server_files import PUBLIC, write_file
     from trainshed.planning.scaling.calibration_file import read, written
     from trainshed.storage.folders import reason
@@ -290,22 +293,22 @@ def _rate(calibration: "Calibration", run: "Run") -> float:
 
 
 def _describe_input(
-    calibration: "Calibration", run: "Run | None", alone: "Run | None"
+    calibration: "Calibration", run: "Run | None", input_run: "Run | None"
 ) -> Iterator[str]:
     from trainshed.planning.scaling.input_bound import of_run
 
     if run is None:
         return
-    fed = alone.samples_per_s if alone else 0.0
-    if bound := of_run(run, fed, calibration.training.batch_per_accelerator):
+    input_rate = input_run.samples_per_s if input_run else 0.0
+    if bound := of_run(run, input_rate, calibration.training.batch_per_accelerator):
         yield (
             f"Bound by input: {bound.evidence}. This helps: {bound.help}; more accelerators on a "
             "host do not help."
         )
-    elif fed:
-        times = fed / _rate(calibration, run)
+    elif input_rate:
+        times = input_rate / _rate(calibration, run)
         yield (
-            f"The input alone delivers {fed:.4g} samples/s, {times:.1f} times as many as "
+            f"The input alone delivers {input_rate:.4g} samples/s, {times:.1f} times as many as "
             "training uses."
         )
 

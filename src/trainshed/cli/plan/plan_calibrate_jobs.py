@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.plan.plan_achieved import HOW_TO_REPORT, read_steps_event
-from trainshed.cli.plan.plan_calibrate import check_out, write_calibration
+from trainshed.cli.plan.plan_calibrate import check_output_file, write_calibration
 from trainshed.cli.terminal import note
 from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
@@ -87,10 +87,10 @@ class _PlannedJob:
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """The longest times that a job may run, and may wait before."""
+    """The longest times in seconds that a job may run, and may wait before it runs."""
 
-    seconds: float
-    start_seconds: float
+    run_s: float
+    wait_s: float
 
 
 def run(request: flags.Request) -> int:
@@ -98,7 +98,7 @@ def run(request: flags.Request) -> int:
     from trainshed.planning.scaling.fitting import calibrated
 
     args = request.args
-    check_out(args.out)
+    check_output_file(args.out)
     place = place_of(args)
     times = _Times(args.seconds, args.start_seconds)
     planned_jobs = [_plan_job(args.file, hosts, args.seconds) for hosts in args.hosts]
@@ -166,7 +166,7 @@ def _measure_job(place: ServerPlace, planned: _PlannedJob, times: _Times) -> "Jo
         name = job["name"] if collection.located else job["jobId"]
         path = native_path(name, place.project)
         hosts = count_noun(planned.hosts, "host")
-        note(f"{hosts}: {name} trains for {times.seconds:g} s; Ctrl-C cancels it")
+        note(f"{hosts}: {name} trains for {times.run_s:g} s; Ctrl-C cancels it")
         _wait_for_training(FollowedJob(place.server, path, note), times)
     finally:
         if not _cancel(place, f"{collection.path(name, place.project, place.region)}:cancel", path):
@@ -177,7 +177,7 @@ def _measure_job(place: ServerPlace, planned: _PlannedJob, times: _Times) -> "Jo
     measurement = event and job_run(planned.spec, event["data"], planned.catalog, _today())
     if not measurement:
         raise UsageFault(
-            f"{name} reported no usable steps in {times.seconds:g} s; it does if {HOW_TO_REPORT}; "
+            f"{name} reported no usable steps in {times.run_s:g} s; a job does if {HOW_TO_REPORT}; "
             f"see: trainshed jobs explain {name}"
         )
     return measurement if _is_spread(place.server.call("GET", path), planned.hosts) else None
@@ -205,17 +205,17 @@ def _wait_for_training(followed: FollowedJob, times: _Times) -> None:
             why = _report_wait(job, why)
         elif job["state"] == "RUNNING":
             running_since = running_since or now
-        if running_since and now - running_since > times.seconds:
+        if running_since and now - running_since > times.run_s:
             return
-        if not running_since and now - began > times.start_seconds:
+        if not running_since and now - began > times.wait_s:
             raise UsageFault(
-                f"{job['name']} did not start within {times.start_seconds:g} s (--start-seconds) "
+                f"{job['name']} did not start within {times.wait_s:g} s (--start-seconds) "
                 f"and is cancelled: {why or 'the server gave no reason'}"
             )
 
 
 def _report_wait(job: Json, last_message: str) -> str:
-    """Print why a job waits, if that has changed; return it."""
+    """Print why a job waits, if the reason has changed; return the reason."""
     from trainshed.cli.jobs.resource_texts import wait_lines
 
     waiting = job.get("waiting") or {}
@@ -226,13 +226,13 @@ def _report_wait(job: Json, last_message: str) -> str:
     return message or last_message
 
 
-def _cancel(place: ServerPlace, cancel: str, path: str) -> bool:
-    """Cancel a job and wait until it has ended, also if the server restarts meanwhile."""
+def _cancel(place: ServerPlace, cancel_path: str, path: str) -> bool:
+    """Cancel a job, also while the server restarts; return whether it ends within ``_END_S``."""
     for _ in _pauses(_END_S):
         with suppress(ServerRefusal, Unreachable):
             if place.server.call("GET", path)["state"] in FINAL_STATES:
                 return True
-            place.server.call("POST", cancel, {})
+            place.server.call("POST", cancel_path, {})
     return False
 
 
@@ -247,8 +247,8 @@ def _convert_run(run: "Run") -> "Run":
     """Return the run of a short job as a short run of the same count of hosts."""
     from trainshed.planning.scaling.calibration import RunKind
 
-    several = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
-    return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else several)
+    one_host = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
+    return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else one_host)
 
 
 def _today() -> str:
