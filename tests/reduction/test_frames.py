@@ -12,7 +12,7 @@ from trainshed_trainer.reduction.errors import (
     Culprit,
     Kind,
     ReductionError,
-    heard_from,
+    name_culprit,
     reducer_error,
 )
 from trainshed_trainer.reduction.frames import Dtype, Frame, Segment
@@ -133,8 +133,8 @@ def test_a_reducer_that_speaks_reducer_error_is_named_by_who_hears_it():
     sent = frames.error_frame(reducer_error("was asked to end"))
     heard = frames.parse_error(sent[frames.HEAD.size :])
     assert heard.blame.index == ITSELF
-    named = heard_from(Culprit(Kind.WORKER, 3), heard)
+    named = name_culprit(Culprit(Kind.WORKER, 3), heard)
     assert (str(named), named.culprit) == ("worker 3 was asked to end", "worker 3")
-    assert heard_from(Culprit(Kind.REDUCER, 1), named) is named
+    assert name_culprit(Culprit(Kind.REDUCER, 1), named) is named
     nobody = ReductionError("a newer epoch")
-    assert heard_from(Culprit(Kind.REDUCER, 1), nobody) is nobody
+    assert name_culprit(Culprit(Kind.REDUCER, 1), nobody) is nobody

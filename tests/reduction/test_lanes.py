@@ -13,7 +13,7 @@ from trainshed_trainer.reduction.client import Client
 from trainshed_trainer.reduction.epoch import Epoch
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.frames import Dtype, Frame, Segment, error_frame, head
-from trainshed_trainer.reduction.joining import Group, Reached
+from trainshed_trainer.reduction.joining import Group, ReducerConnection
 from trainshed_trainer.reduction.lanes import Lane, Part
 from trainshed_trainer.reduction.links import Link
 from trainshed_trainer.reduction.members import HeartbeatNote
@@ -32,7 +32,7 @@ def ends():
 
 
 def lane_on(sock, fail):
-    return Lane(Reached(Link(sock, 60.0), 1 << 20, HERE), 60.0, fail, print)
+    return Lane(ReducerConnection(Link(sock, 60.0), 1 << 20, HERE), 60.0, fail, print)
 
 
 def reset(sock, *messages):
@@ -139,7 +139,7 @@ def test_after_leaving_a_closed_connection_is_as_it_should_be(ends):
 def test_silence_is_called_so(ends):
     ours, _ = ends
     failures = []
-    lane = Lane(Reached(Link(ours, 0.1), 1 << 20, HERE), 0.1, failures.append, print)
+    lane = Lane(ReducerConnection(Link(ours, 0.1), 1 << 20, HERE), 0.1, failures.append, print)
     receiving(lane).join(DEADLINE_S)
     assert str(failures[0]) == "reducer 0 has been silent for 0.1 s"
 
@@ -164,7 +164,7 @@ def test_a_reducer_that_breaks_the_protocol_is_blamed(ends, sent, reason):
 
 
 def test_results_that_come_after_the_end_are_written_nowhere(ends):
-    """What has begun ends first; `let_go` returns only then."""
+    """What has begun ends first; `release_memory` returns only then."""
     ours, theirs = ends
     lane = lane_on(ours, print)
     buffer = bytearray(8)
@@ -173,7 +173,7 @@ def test_results_that_come_after_the_end_are_written_nowhere(ends):
     theirs.sendall(head(Frame.DATA, 4) + b"aa")
     soon(lambda: bytes(buffer[:2]) == b"aa")
     lane.notify(ELSEWHERE)
-    letting = threading.Thread(target=lane.let_go, args=(60.0,))
+    letting = threading.Thread(target=lane.release_memory, args=(60.0,))
     letting.start()
     theirs.sendall(b"aa" + head(Frame.DATA, 4) + b"bbbb")
     letting.join(DEADLINE_S)
@@ -193,8 +193,8 @@ def test_results_that_do_not_come_are_not_waited_for(ends):
     theirs.sendall(head(Frame.DATA, 8) + b"aa")
     soon(lambda: bytes(buffer[:2]) == b"aa")
     lane.notify(ELSEWHERE)
-    lane.let_go(0.1)
-    assert not lane._taking
+    lane.release_memory(0.1)
+    assert not lane._is_writing
     with contextlib.suppress(OSError):
         theirs.sendall(b"bbbbbb")
     lane.close(DEADLINE_S)

@@ -66,18 +66,18 @@ class Model:
         nbytes -= nbytes % segment.dtype.itemsize
         if nbytes <= 0:
             return False
-        at = self.ledger.place_for(rank, nbytes)
+        at = self.ledger.next_position(rank, nbytes)
         assert at == self.position(rank)
         for position in range(at, at + nbytes):
             self.rings[rank][position % self.ring] = self.byte(rank, position)
         self.sent[rank] += nbytes
-        self.ledger.arrived(rank, nbytes)
+        self.ledger.record_arrival(rank, nbytes)
         return True
 
     def sum(self):
         """Take the next stretch, or finish the one that was taken."""
         if self.summing is None:
-            self.summing = self.ledger.ready()
+            self.summing = self.ledger.next_stretch()
             return self.summing is not None
         stretch, self.summing = self.summing, None
         assert stretch.start % self.ring + stretch.end - stretch.start <= self.ring
@@ -85,7 +85,7 @@ class Model:
             place = position % self.ring
             total = sum(self.rings[rank][place] for rank in range(self.world))
             self.rings[self.world][place] = total % 251
-        self.ledger.summed(stretch)
+        self.ledger.record_sum(stretch)
         for queue in self.queues:
             queue.append(stretch)
         return True
@@ -96,7 +96,7 @@ class Model:
             if not self.queues[rank]:
                 return False
             self.under_way[rank] = self.queues[rank].pop(0)
-            self.ledger.sending(rank, self.under_way[rank].end)
+            self.ledger.record_sending(rank, self.under_way[rank].end)
             return True
         stretch, self.under_way[rank] = self.under_way[rank], None
         for position in range(stretch.start, stretch.end):
@@ -130,10 +130,10 @@ def test_whatever_comes_when_every_byte_is_summed_once_in_its_place(model, data)
             moved = sum(take(model, act, rank, wishes[0]) for act, rank in steps) > 0
     right = model.whole()
     assert all(results == right for results in model.results)
-    assert model.ledger.ready() is None
+    assert model.ledger.next_stretch() is None
     for rank in range(model.world):
         model.ledger.leave(rank)
-    assert model.ledger.everyone_left()
+    assert model.ledger.have_all_left()
 
 
 def take(model, act, rank, wish):
@@ -164,17 +164,17 @@ def test_another_segment_than_the_first_one_is_an_error_that_names_both():
 
 def test_a_rank_may_be_rounds_ahead_and_is_compared_with_who_comes_later():
     ledger = ledger_of(2, 0)
-    ledger.arrived(0, ledger.place_for(0, 64) + 64)
+    ledger.record_arrival(0, ledger.next_position(0, 64) + 64)
     ledger.announce(0, TWO)
     ledger.announce(1, ONE)
-    ledger.arrived(1, 64)
+    ledger.record_arrival(1, 64)
     with pytest.raises(ReductionError, match="worker 1 called all-reduce with round 1: 8"):
         ledger.announce(1, TWO._replace(count=8))
 
 
 def test_a_segment_must_be_complete_before_the_next():
     ledger = ledger_of(1, 0)
-    ledger.arrived(0, 32)
+    ledger.record_arrival(0, 32)
     with pytest.raises(ValueError, match="before the last one has ended"):
         ledger.announce(0, TWO)
 
@@ -185,26 +185,26 @@ def test_a_segment_must_be_complete_before_the_next():
 )
 def test_bytes_that_may_not_come_are_refused(nbytes, reason):
     with pytest.raises(ValueError, match=reason):
-        ledger_of(1, 0).place_for(0, nbytes)
+        ledger_of(1, 0).next_position(0, nbytes)
 
 
 def test_bytes_without_a_segment_are_refused():
     with pytest.raises(ValueError, match="more bytes than its segment"):
-        Ledger(1, 128).place_for(0, 4)
+        Ledger(1, 128).next_position(0, 4)
 
 
 def test_bytes_beyond_the_credit_are_refused_until_results_are_sent():
     ledger = Ledger(1, 64)
     ledger.announce(0, ONE._replace(count=32))
-    ledger.arrived(0, 64)
+    ledger.record_arrival(0, 64)
     with pytest.raises(ValueError, match="credit"):
-        ledger.place_for(0, 4)
-    stretch = ledger.ready()
-    ledger.summed(stretch)
+        ledger.next_position(0, 4)
+    stretch = ledger.next_stretch()
+    ledger.record_sum(stretch)
     with pytest.raises(ValueError, match="credit"):
-        ledger.place_for(0, 4)
-    ledger.sending(0, stretch.end)
-    assert ledger.place_for(0, 64) == 64
+        ledger.next_position(0, 4)
+    ledger.record_sending(0, stretch.end)
+    assert ledger.next_position(0, 64) == 64
 
 
 def test_who_leaves_while_others_are_in_a_round_is_an_error():
@@ -227,20 +227,20 @@ def test_a_round_after_someone_left_is_an_error():
 def test_nobody_leaves_with_bytes_owed_or_awaited():
     for arrived in (0, 32, 64):
         ledger = ledger_of(2, 0, 1)
-        ledger.arrived(0, arrived)
+        ledger.record_arrival(0, arrived)
         with pytest.raises(ValueError, match="goodbye in the middle"):
             ledger.leave(0)
 
 
 def test_those_who_are_waited_for_are_those_who_are_behind():
     ledger = ledger_of(3, 0)
-    assert (ledger.round_under_way(), ledger.behind()) == (0, [1, 2])
+    assert (ledger.round_under_way(), ledger.list_slowest_ranks()) == (0, [1, 2])
     ledger.announce(1, ONE)
-    assert ledger.behind() == [2]
+    assert ledger.list_slowest_ranks() == [2]
     ledger.announce(2, ONE)
-    ledger.arrived(0, 64)
-    ledger.arrived(2, 64)
-    assert ledger.behind() == [1]
-    ledger.arrived(1, 64)
-    ledger.summed(ledger.ready())
-    assert (ledger.round_under_way(), ledger.behind()) == (None, [])
+    ledger.record_arrival(0, 64)
+    ledger.record_arrival(2, 64)
+    assert ledger.list_slowest_ranks() == [1]
+    ledger.record_arrival(1, 64)
+    ledger.record_sum(ledger.next_stretch())
+    assert (ledger.round_under_way(), ledger.list_slowest_ranks()) == (None, [])

@@ -187,7 +187,7 @@ def test_a_worker_that_reads_late_still_hears_why_its_group_has_ended(monkeypatc
         sock.sendall(frames.segment_frame(ONE._replace(count=piece // 4)))
         sock.sendall(frames.head(Frame.DATA, piece) + bytes(piece))
         sock.sendall(b"\xff" * 1000)
-        assert not epoch._alone.wait(0.5)
+        assert not epoch._no_receivers.wait(0.5)
         assert "worker 0 broke the protocol" in str(error_of(sock))
 
 
@@ -247,11 +247,11 @@ def test_a_group_that_has_failed_waits_for_nobody(monkeypatch):
     with crew(2) as team:
         epoch = team.reducers[0]._epoch
         wait = give(team.clients[0], torch.ones(10))
-        soon(lambda: epoch._ledger.behind() == [1])
+        soon(lambda: epoch._ledger.list_slowest_ranks() == [1])
         team.clients[1].close()
         wait.error()
-        assert epoch._ledger.behind() == [1]
-        assert epoch.waiting_for() is None
+        assert epoch._ledger.list_slowest_ranks() == [1]
+        assert epoch.describe_stragglers() is None
 
 
 def test_the_first_round_has_waited_since_its_first_rank_came():
@@ -263,11 +263,11 @@ def test_the_first_round_has_waited_since_its_first_rank_came():
         assert next_frame(socks[2])[0] is Frame.READY
         epoch = pool[0]._epoch  # there is one when all have come
         socks[0].sendall(frames.segment_frame(ONE))
-        soon(lambda: epoch._ledger.behind() == [1, 2])
-        moved = epoch._moved
+        soon(lambda: epoch._ledger.list_slowest_ranks() == [1, 2])
+        moved = epoch._progressed_at
         socks[1].sendall(frames.segment_frame(ONE))
-        soon(lambda: epoch._ledger.behind() == [2])
-        assert epoch._moved == moved
+        soon(lambda: epoch._ledger.list_slowest_ranks() == [2])
+        assert epoch._progressed_at == moved
 
 
 def test_the_end_of_a_group_is_said_once_with_its_reason():

@@ -11,8 +11,8 @@ from trainshed_trainer.reduction.shares import (
     NOISE,
     SHARE_MIN,
     Rates,
-    fractions,
-    parts,
+    compute_shares,
+    split_elements,
 )
 
 #: From a modem to memory, in bytes a second.
@@ -32,7 +32,7 @@ def seconds(world, rates, shares):
 
 @given(WORLDS, RATES, POOLS)
 def test_shares_are_of_one_whole(world, worker, pool):
-    shares = fractions(world, Rates(worker, pool), workers_reduce=True)
+    shares = compute_shares(world, Rates(worker, pool), workers_reduce=True)
     assert len(shares) == len(pool) + world
     assert all(share >= 0 for share in shares)
     assert math.isclose(sum(shares), 1.0, rel_tol=1e-9)
@@ -42,7 +42,7 @@ def test_shares_are_of_one_whole(world, worker, pool):
 @given(st.integers(2, 64), st.integers(0, 64), RATES)
 def test_equal_links_have_the_shares_of_byteps(world, pool, rate):
     """docs/sources/reduction.md 1; without reducers the ring's, and from N reducers on all."""
-    shares = fractions(world, Rates(rate, (rate,) * pool), workers_reduce=True)
+    shares = compute_shares(world, Rates(rate, (rate,) * pool), workers_reduce=True)
     if pool >= world:
         right = [1 / pool] * pool + [0.0] * world
     elif world > 2:
@@ -55,9 +55,9 @@ def test_equal_links_have_the_shares_of_byteps(world, pool, rate):
 
 @given(st.integers(1, 8), RATES, st.lists(RATES, min_size=1, max_size=8).map(tuple))
 def test_reducers_that_suffice_have_equal_parts(world, worker, pool):
-    assert fractions(world, Rates(worker, pool), workers_reduce=False) == [1 / len(pool)] * len(
-        pool
-    )
+    assert compute_shares(world, Rates(worker, pool), workers_reduce=False) == [
+        1 / len(pool)
+    ] * len(pool)
 
 
 @given(st.integers(2, 16), RATES, POOLS)
@@ -65,7 +65,7 @@ def test_no_other_shares_are_faster(world, worker, pool):
     """All that take part end together; a bit moved from reducers to workers or back is no gain."""
     rates = Rates(worker, pool)
     assume(max(worker, *pool, 0.0) > NOISE * min(worker, *pool, 1e13))  # else taken for one rate
-    shares = fractions(world, rates, workers_reduce=True)
+    shares = compute_shares(world, rates, workers_reduce=True)
     best = seconds(world, rates, shares)
     ring = seconds(world, rates, [0.0] * len(pool) + [1 / world] * world)
     assert best <= ring * (1 + 1e-9)
@@ -79,7 +79,7 @@ def test_no_other_shares_are_faster(world, worker, pool):
 @given(st.lists(st.floats(1.01 / NOISE, 1.0), min_size=2, max_size=6))
 def test_noise_is_no_difference(factors):
     worker, *pool = factors
-    shares = fractions(8, Rates(worker, tuple(pool)), workers_reduce=True)
+    shares = compute_shares(8, Rates(worker, tuple(pool)), workers_reduce=True)
     assert len(set(shares[: len(pool)])) == 1
 
 
@@ -91,7 +91,7 @@ def test_noise_is_no_difference(factors):
 )
 def test_parts_cover_every_element_once(count, itemsize, weights, turn):
     shares = [weight / sum(weights) for weight in weights]
-    cut = parts(count, itemsize, shares, turn)
+    cut = split_elements(count, itemsize, shares, turn)
     at = 0
     for reducer, start, end in cut:
         assert start == at < end
@@ -100,12 +100,12 @@ def test_parts_cover_every_element_once(count, itemsize, weights, turn):
         at = end
     assert at == count
     assert len({reducer for reducer, _, _ in cut}) == len(cut)
-    assert cut == parts(count, itemsize, list(shares), turn)
+    assert cut == split_elements(count, itemsize, list(shares), turn)
 
 
 @given(st.integers(1, 8), st.integers(1, 1 << 22))
 def test_parts_are_as_long_as_their_shares(places, count):
-    cut = parts(count, 4, [1 / places] * places, 0)
+    cut = split_elements(count, 4, [1 / places] * places, 0)
     if count * 4 >= places * SHARE_MIN:
         assert len(cut) == places
         assert all(abs(end - start - count / places) <= GRAIN for _, start, end in cut)
@@ -115,5 +115,5 @@ def test_parts_are_as_long_as_their_shares(places, count):
 
 def test_short_tensors_take_turns():
     shares = [0.25] * 4
-    assert [parts(10, 4, shares, turn)[0][0] for turn in range(8)] == [0, 1, 2, 3] * 2
-    assert [part[0] for part in parts(SHARE_MIN // 2, 4, shares, 3)] == [3, 0]
+    assert [split_elements(10, 4, shares, turn)[0][0] for turn in range(8)] == [0, 1, 2, 3] * 2
+    assert [part[0] for part in split_elements(SHARE_MIN // 2, 4, shares, 3)] == [3, 0]

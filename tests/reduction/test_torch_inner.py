@@ -45,8 +45,8 @@ def grouped(make):
 def test_ranks_on_one_gpu_get_gloo_for_it(visible_gpus):
     for inner in grouped(torch_inner.inner_group):
         assert inner.crowded
-        assert inner.by_gloo(CUDA)
-        assert inner.by_gloo(torch.device("cpu"))
+        assert inner.uses_gloo(CUDA)
+        assert inner.uses_gloo(torch.device("cpu"))
     assert visible_gpus.nccl == 0
 
 
@@ -54,7 +54,7 @@ def test_ranks_that_may_choose_among_gpus_get_nccl(visible_gpus):
     visible_gpus.uuids = ["GPU-1", "GPU-2"]
     for inner in grouped(torch_inner.inner_group):
         assert not inner.crowded
-        assert not inner.by_gloo(CUDA)
+        assert not inner.uses_gloo(CUDA)
     assert visible_gpus.nccl == 2
 
 
@@ -72,7 +72,7 @@ def test_ranks_share_a_gpu_where_one_has_the_only_one_of_another(uuids, shared):
 
 
 def test_the_log_says_that_ranks_share_a_gpu(visible_gpus, capfd, monkeypatch):
-    monkeypatch.setattr(torch_group, "_SAID", set())
+    monkeypatch.setattr(torch_group, "_LOGGED", set())
     for group in grouped(ReductionGroup):
         group.shutdown()
     assert capfd.readouterr().err.count("ranks share a GPU, which nccl cannot") == 1

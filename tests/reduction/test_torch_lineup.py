@@ -10,7 +10,7 @@ from torch import distributed as dist
 
 from trainshed_trainer.reduction import torch_group
 from trainshed_trainer.reduction.errors import ReductionError
-from trainshed_trainer.reduction.torch_group import PASSED_ON, ReductionGroup, confirm
+from trainshed_trainer.reduction.torch_group import FORWARDED, ReductionGroup, confirm
 from trainshed_trainer.reduction.torch_lineup import Lineup
 
 
@@ -112,7 +112,7 @@ def test_a_world_of_one_works_like_any_other():
 
 def test_every_collective_is_passed_on_in_python():
     """Torch's own trampolines hold the interpreter's lock meanwhile, and gloo's threads want it."""
-    passed_on = [name for name in PASSED_ON if hasattr(dist.ProcessGroup, name)]
+    passed_on = [name for name in FORWARDED if hasattr(dist.ProcessGroup, name)]
     assert {"allgather", "broadcast", "barrier", "send", "recv"} < set(passed_on)
     for name in (*passed_on, "allreduce"):
         assert name in vars(ReductionGroup), name
@@ -130,7 +130,7 @@ def test_whatever_ends_the_forming_of_a_group_ends_the_group(monkeypatch, fault)
     def fails(*_, **__):
         raise fault("no route")
 
-    monkeypatch.setattr(torch_group, "formed", fails)
+    monkeypatch.setattr(torch_group, "form_lineup", fails)
     monkeypatch.setattr(ReductionGroup, "shutdown", lambda self: left.append(self.rank()))
     options = SimpleNamespace(
         store=dist.HashStore(),

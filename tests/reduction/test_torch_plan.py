@@ -8,13 +8,13 @@ import pytest
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.shares import Rates
 from trainshed_trainer.reduction.torch_addresses import (
+    choose_reachable,
     is_loopback,
-    listener_on,
+    listen_on,
     own_address,
-    reachable,
 )
 from trainshed_trainer.reduction.torch_hosts import hostname_of, layout_of, local_setting
-from trainshed_trainer.reduction.torch_plan import planned, word_of
+from trainshed_trainer.reduction.torch_plan import describe_rank, make_plan
 from trainshed_trainer.reduction.torch_report import Meter, ReportWriter, document
 
 HOST = "TRAINSHED_REDUCTION_HOST"
@@ -22,7 +22,7 @@ HOST = "TRAINSHED_REDUCTION_HOST"
 
 def words(environ, count=3):
     """The words of all ranks, as they arrive: through JSON."""
-    return json.loads(json.dumps([word_of(rank, environ) for rank in range(count)]))
+    return json.loads(json.dumps([describe_rank(rank, environ) for rank in range(count)]))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_environment_may_name_the_host_and_turn_local_sums_on_and_off():
 @pytest.mark.parametrize(("reducers", "hybrid"), [(0, True), (2, True), (3, False), (4, False)])
 def test_workers_reduce_too_where_reducers_are_fewer_than_they(reducers, hybrid):
     addresses = ",".join(f"10.0.0.{index}:2222" for index in range(reducers))
-    plan = planned(words({"TRAINSHED_REDUCERS": addresses, HOST: "10.1.0.1"}))
+    plan = make_plan(words({"TRAINSHED_REDUCERS": addresses, HOST: "10.1.0.1"}))
     assert plan.hybrid is hybrid
     assert plan.reducers == [(f"10.0.0.{index}", 2222) for index in range(reducers)]
     assert plan.addresses == ["10.1.0.1"] * 3
@@ -64,16 +64,16 @@ def test_workers_reduce_too_where_reducers_are_fewer_than_they(reducers, hybrid)
 def test_a_token_is_made_only_where_no_reducer_needs_the_jobs_own():
     token = {"TRAINSHED_REDUCTION_TOKEN": "x" * 32}
     one = {"TRAINSHED_REDUCERS": "10.0.0.1:2222"}
-    own_token = planned(words({})).token
+    own_token = make_plan(words({})).token
     assert own_token is not None
     assert len(own_token) >= 64
-    assert own_token != planned(words({})).token
+    assert own_token != make_plan(words({})).token
     for environ in (token, one, {**token, **one}, {"TRAINSHED_REDUCTION_TOKEN_FILE": "/t"}):
-        assert planned(words(environ)).token is None
+        assert make_plan(words(environ)).token is None
 
 
 def test_a_later_group_has_a_later_epoch():
-    assert planned(words({})).epoch < planned(words({})).epoch
+    assert make_plan(words({})).epoch < make_plan(words({})).epoch
 
 
 def test_a_worker_listens_where_it_is_told_or_where_its_routes_begin():
@@ -87,22 +87,22 @@ def test_a_worker_listens_where_it_is_told_or_where_its_routes_begin():
 def test_a_loopback_address_is_given_to_nobody_who_is_elsewhere():
     """The master's own name often stands for 127.0.1.1 on its own host."""
     mine = "127.0.1.1"
-    assert reachable(mine, [mine, "127.0.0.1"], {}) == mine
-    assert reachable("10.0.0.1", ["10.0.0.1", mine], {}) == "10.0.0.1"
-    assert reachable(mine, [mine, "10.0.0.2"], {HOST: mine}) == mine
-    assert reachable(mine, [mine, "no.such.host.invalid"], {}) == mine
+    assert choose_reachable(mine, [mine, "127.0.0.1"], {}) == mine
+    assert choose_reachable("10.0.0.1", ["10.0.0.1", mine], {}) == "10.0.0.1"
+    assert choose_reachable(mine, [mine, "10.0.0.2"], {HOST: mine}) == mine
+    assert choose_reachable(mine, [mine, "no.such.host.invalid"], {}) == mine
     assert not is_loopback("10.0.0.1")
     assert all(is_loopback(host) for host in ("127.0.0.1", "127.0.1.1", "::1", "localhost"))
 
 
 def test_a_worker_listens_on_its_own_address_alone():
-    with listener_on("127.0.0.1") as sock:
+    with listen_on("127.0.0.1") as sock:
         assert sock.getsockname()[0] == "127.0.0.1"
         assert sock.getsockname()[1] > 0
     with pytest.raises(ReductionError, match=rf"cannot listen on 192\.0\.2\.1 .*{HOST}"):
-        listener_on("192.0.2.1")
+        listen_on("192.0.2.1")
     with pytest.raises(ReductionError, match=r"cannot listen on no\.such\.host\.invalid"):
-        listener_on("no.such.host.invalid")
+        listen_on("no.such.host.invalid")
 
 
 class Clock:
@@ -120,9 +120,9 @@ def ignore(error):
 def test_time_counts_while_anything_is_under_way_and_once():
     clock = Clock()
     meter = Meter(clock)
-    first = meter.counted(1000, ignore)
+    first = meter.count_round(1000, ignore)
     clock.now += 2
-    second = meter.counted(500, ignore)
+    second = meter.count_round(500, ignore)
     clock.now += 1
     assert meter.totals() == (0, 0, 3.0)
     first(None)
@@ -130,7 +130,7 @@ def test_time_counts_while_anything_is_under_way_and_once():
     second(None)
     clock.now += 50
     assert meter.totals() == (2, 1500, 7.0)
-    third = meter.counted(10**9, ignore)
+    third = meter.count_round(10**9, ignore)
     clock.now += 1
     third(ReductionError("worker 1 is lost"))
     assert meter.totals() == (2, 1500, 8.0)
@@ -139,15 +139,15 @@ def test_time_counts_while_anything_is_under_way_and_once():
 def test_whoever_waits_is_told_of_the_end():
     outcomes, error = [], ReductionError("worker 1 is lost")
     meter = Meter()
-    meter.counted(1, outcomes.append)(None)
-    meter.counted(1, outcomes.append)(error)
+    meter.count_round(1, outcomes.append)(None)
+    meter.count_round(1, outcomes.append)(error)
     assert outcomes == [None, error]
 
 
 def test_the_report_compares_what_was_achieved_with_a_ring(tmp_path):
     clock = Clock()
     meter = Meter(clock)
-    done = meter.counted(100_000_000, ignore)
+    done = meter.count_round(100_000_000, ignore)
     clock.now += 5
     done(None)
     rates = Rates(25e6, (50e6, 40e6))

@@ -13,8 +13,8 @@ from trainshed_trainer.reduction.torch_route import (
     TIE,
     Route,
     RouteSample,
-    chosen,
-    measured,
+    choose_route,
+    measure_route,
     route_setting,
 )
 
@@ -61,7 +61,7 @@ def samples(*winners):
 
 
 def test_each_class_of_sizes_goes_its_own_way():
-    route = chosen(samples(4 * KB, 64 * KB, 4 << 20))
+    route = choose_route(samples(4 * KB, 64 * KB, 4 << 20))
     assert [route.to_reducers(size) for size in SIZES] == [True, True, False, False, True]
     assert route.to_reducers(1)
     assert route.to_reducers(1 << 40)
@@ -71,7 +71,7 @@ def test_each_class_of_sizes_goes_its_own_way():
 
 
 def test_a_size_between_two_goes_with_the_nearer():
-    route = chosen(samples(64 * KB))
+    route = choose_route(samples(64 * KB))
     assert not route.to_reducers(15 * KB)
     assert route.to_reducers(17 * KB)
     assert route.to_reducers(127 * KB)
@@ -81,27 +81,27 @@ def test_a_size_between_two_goes_with_the_nearer():
 @pytest.mark.parametrize(("size", "to_reducers"), [(256 * KB, False), (LARGE, True)])
 def test_a_tie_is_won_by_the_inner_group_where_small_and_by_reducers_where_large(size, to_reducers):
     for reducers in (1 / TIE + 0.001, 1.0, TIE - 0.001):
-        assert chosen([RouteSample(size, 1.0, reducers)]).to_reducers(size) is to_reducers
+        assert choose_route([RouteSample(size, 1.0, reducers)]).to_reducers(size) is to_reducers
 
 
 def test_what_was_not_measured_goes_to_the_reducers_if_it_is_large():
-    route = chosen([RouteSample(4 * KB, 1.0, 4.0), RouteSample(64 * KB, 1.0, 4.0)])
+    route = choose_route([RouteSample(4 * KB, 1.0, 4.0), RouteSample(64 * KB, 1.0, 4.0)])
     assert not route.to_reducers(LARGE - 1)
     assert route.to_reducers(LARGE)
-    assert chosen([]) == Route()
-    assert chosen([]).to_reducers(1)
+    assert choose_route([]) == Route()
+    assert choose_route([]).to_reducers(1)
 
 
 def test_beyond_the_largest_that_was_measured_its_choice_holds():
-    assert not chosen(samples()).to_reducers(1 << 40)
-    assert str(chosen(samples())) == "all by gloo or nccl"
+    assert not choose_route(samples()).to_reducers(1 << 40)
+    assert str(choose_route(samples())) == "all by gloo or nccl"
     assert str(Route()) == "all by reducers"
 
 
 @given(st.lists(st.tuples(times, times), min_size=len(SIZES), max_size=len(SIZES)))
 def test_reducers_are_chosen_only_where_they_do_not_lose(pairs):
     measurements = [RouteSample(size, *pair) for size, pair in zip(SIZES, pairs, strict=True)]
-    route = chosen(measurements)
+    route = choose_route(measurements)
     for sample in measurements:
         if route.to_reducers(sample.nbytes):
             assert sample.reducers <= sample.inner * TIE
@@ -113,7 +113,7 @@ def test_both_ways_are_measured_in_turn_and_the_faster_is_chosen(monkeypatch):
     clock = Clock(monkeypatch)
     inner = clock.taking(lambda size: size * 2e-9)
     reducers = clock.taking(lambda size: size * 1e-9)
-    route = measured(Ranks(), inner, reducers, torch.device("cpu"))
+    route = measure_route(Ranks(), inner, reducers, torch.device("cpu"))
     assert all(route.to_reducers(size) for size in SIZES)
     assert sorted(set(inner.sizes)) == sorted(set(reducers.sizes)) == list(SIZES)
     assert len(inner.sizes) == len(reducers.sizes)
@@ -124,7 +124,7 @@ def test_slow_links_are_not_measured_for_long(monkeypatch, seconds):
     """The budget is overrun by one pair at most, which nobody could foresee."""
     clock = Clock(monkeypatch)
     slow = clock.taking(lambda size: seconds * size / LARGE)
-    route = measured(Ranks(), slow, slow, torch.device("cpu"))
+    route = measure_route(Ranks(), slow, slow, torch.device("cpu"))
     largest = max(slow.sizes)
     assert clock.now <= BUDGET_S + 2 * seconds * largest / LARGE
     assert not route.to_reducers(4 * KB)
@@ -136,7 +136,7 @@ def test_noise_in_single_rounds_changes_nothing(monkeypatch):
     turns = iter(range(10**6))
     inner = clock.taking(lambda size: size * 2e-9)
     reducers = clock.taking(lambda size: size * 1e-9 * (1 if next(turns) % 3 else 20))
-    route = measured(Ranks(), inner, reducers, torch.device("cpu"))
+    route = measure_route(Ranks(), inner, reducers, torch.device("cpu"))
     assert route == Route(tuple((limit, True) for limit, _ in route.classes))
 
 

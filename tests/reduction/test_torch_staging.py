@@ -15,7 +15,7 @@ from reduction.thread_device import PATIENCE_S, ThreadDevice
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_exchange import Carrier
 from trainshed_trainer.reduction.torch_staging import staging_max
-from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
+from trainshed_trainer.reduction.torch_work import ReductionWork, can_reduce
 
 MB = 1 << 20
 
@@ -366,7 +366,7 @@ def test_a_work_is_waited_for_no_longer_than_its_patience():
     ],
 )
 def test_what_reducers_can_sum(tensor, goes):
-    assert can_go(tensor) is goes
+    assert can_reduce(tensor) is goes
 
 
 def begun(carrier, device, nbytes):

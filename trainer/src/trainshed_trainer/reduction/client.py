@@ -13,16 +13,16 @@ from typing import Callable, Optional, Sequence
 from trainshed_trainer.reduction import handshake, probing
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.frames import Dtype, Segment
-from trainshed_trainer.reduction.joining import Group, reach
+from trainshed_trainer.reduction.joining import Group, connect_to_reducer
 from trainshed_trainer.reduction.lanes import TELL_S, Lane, Part
 from trainshed_trainer.reduction.links import Address
 from trainshed_trainer.reduction.pacing import Goodput
-from trainshed_trainer.reduction.shares import Rates, fractions, parts
+from trainshed_trainer.reduction.shares import Rates, compute_shares, split_elements
 
 Done = Callable[[Optional[ReductionError]], None]
 
 
-def _nowhere(_: str) -> None:
+def _drop_line(_: str) -> None:
     """A log that drops its lines."""
 
 
@@ -57,7 +57,7 @@ class Client:
         token: bytes,
         timeout: float = 60.0,
         own: Sequence[Address] = (),
-        report: Callable[[str], None] = _nowhere,
+        report: Callable[[str], None] = _drop_line,
         join_timeout: float = 60.0,
     ) -> Client:
         """Join the group and measure its links; every rank must do so within ``join_timeout`` s.
@@ -71,9 +71,9 @@ class Client:
         timeout = min(timeout, handshake.TIMEOUT_MS[1] / 1000)
         client = cls(Group(rank, world, epoch, token, timeout, join_timeout), len(reducers))
         try:
-            client._join([*reducers, *own], report if rank == 0 else _nowhere)
-            client.rates = probing.measured(client, workers_reduce=bool(own))
-            client.reshare(fractions(world, client.rates, workers_reduce=bool(own)))
+            client._join([*reducers, *own], report if rank == 0 else _drop_line)
+            client.rates = probing.measure_rates(client, workers_reduce=bool(own))
+            client.reshare(compute_shares(world, client.rates, workers_reduce=bool(own)))
         except ReductionError as error:
             client._fail(error)
             client.close()
@@ -97,7 +97,7 @@ class Client:
             raise ValueError("buffer must be writable, contiguous and of format B")
         with self._lock:
             number, error = self._round, self.failed()
-            cut = parts(count, dtype.itemsize, self.shares, number)
+            cut = split_elements(count, dtype.itemsize, self.shares, number)
             self._round += 1
             if not error and (cut or self._error):
                 self._pending[number] = done
@@ -144,7 +144,7 @@ class Client:
         """Connect to all reducers, and wait until every worker has connected to each of them."""
         group = self.group
         for index, address in enumerate(addresses):
-            reached = reach(address, index, group, self.reducers, self.failed)
+            reached = connect_to_reducer(address, index, group, self.reducers, self.failed)
             lane = Lane(reached, group.timeout, self._fail, note)
             with self._lock:  # _fail, called meanwhile, must wait for the threads of all lanes
                 lane.start()
@@ -210,7 +210,7 @@ class Client:
         for lane in lanes:
             lane.join_receiver(max(0.0, until - time.monotonic()))
         for lane in lanes:
-            lane.let_go(max(0.0, until - time.monotonic()))
+            lane.release_memory(max(0.0, until - time.monotonic()))
         with self._lock:
             self._over.set()
             pending = list(self._pending.values())

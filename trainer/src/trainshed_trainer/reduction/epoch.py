@@ -20,7 +20,7 @@ from trainshed_trainer.reduction.errors import (
     Culprit,
     Kind,
     ReductionError,
-    heard_from,
+    name_culprit,
     reducer_error,
 )
 from trainshed_trainer.reduction.frames import Frame, parse_error, parse_segment
@@ -50,10 +50,10 @@ class Epoch:
         self._members: dict[int, WorkerChannel] = {}
         self._rings: Any = None
         self._summing = False
-        self._moved = time.monotonic()
-        self._reported = self._moved
+        self._progressed_at = time.monotonic()
+        self._reported = self._progressed_at
         self._receiving = 0
-        self._alone = threading.Event()
+        self._no_receivers = threading.Event()
         self._end_reported = False
 
     def join(self, rank: int, link: Link) -> WorkerChannel:
@@ -68,7 +68,7 @@ class Epoch:
                 rank, link, self.timeout, ring, self._results
             )
             self._receiving += 1
-            self._alone.clear()
+            self._no_receivers.clear()
             complete = len(self._members) == self.world
         if complete:
             self._begin()
@@ -89,14 +89,14 @@ class Epoch:
     def receive(self, member: WorkerChannel) -> None:
         """Receive a worker's frames until it leaves or the epoch fails."""
         try:
-            while self._take(member):
+            while self._receive_frame(member):
                 pass
         except ReductionError as error:
             self.fail(error)
         except OSError as error:
-            self.fail(self._lost(member, self._how(member.broken or error)))
+            self.fail(self._loss_error(member, self._describe_loss(member.broken or error)))
         except ValueError as error:
-            self.fail(self._lost(member, f"broke the protocol: {error}"))
+            self.fail(self._loss_error(member, f"broke the protocol: {error}"))
         except Exception as error:  # noqa: BLE001 - the other workers would wait without end
             self.fail(reducer_error(f"has failed: {error!r}"))
         member.join()
@@ -105,10 +105,10 @@ class Epoch:
         member.link.shutdown()
         with self._lock:
             self._receiving -= 1
-            if not self._receiving and (self.error or self._ledger.everyone_left()):
+            if not self._receiving and (self.error or self._ledger.have_all_left()):
                 self._rings = None
             if not self._receiving:
-                self._alone.set()
+                self._no_receivers.set()
 
     def fail(self, error: ReductionError) -> None:
         """End the epoch: send ``error`` to every worker, once."""
@@ -118,47 +118,47 @@ class Epoch:
             self.error = error
         for member in self._all():
             member.put(error)
-        threading.Thread(target=self._cut_off, daemon=True).start()
+        threading.Thread(target=self._disconnect, daemon=True).start()
 
     def end(self, error: ReductionError) -> None:
         """End the epoch, and wait until its workers have gone and its memory is free."""
-        if not self.over():
+        if not self.is_over():
             self.fail(error)
         if self._members:
-            self._alone.wait(3 * TELL_S)
+            self._no_receivers.wait(3 * TELL_S)
 
-    def take_report(self) -> bool:
+    def claim_end_report(self) -> bool:
         """Return True on the first call only: the end must be reported once."""
         with self._lock:
             first, self._end_reported = not self._end_reported, True
             return first
 
-    def formed(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether every worker has connected."""
         with self._lock:
             return len(self._members) == self.world
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Return whether no worker is left, or the group has failed."""
         with self._lock:
-            return self.error is not None or self._ledger.everyone_left()
+            return self.error is not None or self._ledger.have_all_left()
 
-    def waiting_for(self) -> str | None:
+    def describe_stragglers(self) -> str | None:
         """Return a line about the workers that delay the others, at most once every 10 s."""
         now = time.monotonic()
         with self._lock:
-            waited = now - self._moved
-            if self.error or now - max(self._moved, self._reported) < STRAGGLER_S:
+            waited = now - self._progressed_at
+            if self.error or now - max(self._progressed_at, self._reported) < STRAGGLER_S:
                 return None
-            text = self._waits_for()
+            text = self._describe_wait()
             self._reported = now if text else self._reported
         return f"{text[0]} has waited {waited:.0f} s for {text[1]}" if text else None
 
-    def _waits_for(self) -> tuple[str, str] | None:
+    def _describe_wait(self) -> tuple[str, str] | None:
         """Return what waits (a round or the group) and the workers that it waits for."""
         number = self._ledger.round_under_way()
         if number is not None:
-            what, late = f"round {number}", self._ledger.behind()
+            what, late = f"round {number}", self._ledger.list_slowest_ranks()
         else:
             what, late = "the group", sorted(set(range(self.world)) - set(self._members))
         return (what, ", ".join(f"worker {rank}" for rank in late)) if late else None
@@ -174,7 +174,7 @@ class Epoch:
         with self._lock:
             return list(self._members.values())
 
-    def _lost(self, member: WorkerChannel, what: str) -> ReductionError:
+    def _loss_error(self, member: WorkerChannel, what: str) -> ReductionError:
         with self._lock:
             number = self._ledger.round_under_way()
         where = "" if number is None else f" in round {number}"
@@ -184,28 +184,28 @@ class Epoch:
             round_=number,
         )
 
-    def _how(self, error: OSError) -> str:
+    def _describe_loss(self, error: OSError) -> str:
         """Describe how a worker was lost."""
         if isinstance(error, Silence):
             return f"has been silent for {self.timeout:g} s"
         return "is lost: its connection was closed"
 
-    def _take(self, member: WorkerChannel) -> bool:
+    def _receive_frame(self, member: WorkerChannel) -> bool:
         """Receive one frame; return whether more may follow."""
         frame, nbytes = member.link.read_head()
         if frame in (Frame.DATA, Frame.SEGMENT) and self._rings is None:
             raise ValueError(f"a {frame.name} frame before all workers have connected")
         if frame is Frame.DATA:
-            self._take_data(member, nbytes)
+            self._receive_data(member, nbytes)
             return True
         body = member.link.read(nbytes)
         if frame is Frame.SEGMENT:
             with self._lock:
                 if self._ledger.round_under_way() is None:
-                    self._moved = time.monotonic()
+                    self._progressed_at = time.monotonic()
                 self._ledger.announce(member.rank, parse_segment(body))
         elif frame is Frame.ERROR:
-            raise heard_from(Culprit(Kind.WORKER, member.rank), parse_error(body))
+            raise name_culprit(Culprit(Kind.WORKER, member.rank), parse_error(body))
         elif frame is Frame.GOODBYE:
             with self._lock:
                 self._ledger.leave(member.rank)
@@ -215,9 +215,9 @@ class Epoch:
             raise ValueError(f"a {frame.name} frame out of place")
         return True
 
-    def _take_data(self, member: WorkerChannel, nbytes: int) -> None:
+    def _receive_data(self, member: WorkerChannel, nbytes: int) -> None:
         with self._lock:
-            place = self._ledger.place_for(member.rank, nbytes) % self._ledger.ring
+            place = self._ledger.next_position(member.rank, nbytes) % self._ledger.ring
         row = memoryview(self._rings[member.rank])
         member.link.fill(row[place : place + nbytes])
         beyond = place + nbytes - self._ledger.ring
@@ -227,17 +227,17 @@ class Epoch:
 
     def _sum_ready_stretches(self, rank: int, nbytes: int) -> None:
         with self._lock:
-            self._ledger.arrived(rank, nbytes)
-            stretch = None if self._summing or self.error else self._ledger.ready()
+            self._ledger.record_arrival(rank, nbytes)
+            stretch = None if self._summing or self.error else self._ledger.next_stretch()
             self._summing = self._summing or stretch is not None
         while stretch:
             self._sum(stretch)
             with self._lock:
-                self._ledger.summed(stretch)
-                self._moved = time.monotonic()
+                self._ledger.record_sum(stretch)
+                self._progressed_at = time.monotonic()
                 for member in self._members.values():
                     member.put(stretch)
-                stretch = self._ledger.ready()
+                stretch = self._ledger.next_stretch()
                 self._summing = stretch is not None
 
     def _sum(self, stretch: Stretch) -> None:
@@ -250,11 +250,11 @@ class Epoch:
     def _results(self, rank: int, start: int, end: int) -> memoryview:
         """Return the results to send to ``rank`` next; the rank may then send as many bytes."""
         with self._lock:
-            self._ledger.sending(rank, end)
+            self._ledger.record_sending(rank, end)
         low = start % self._ledger.ring
         return memoryview(self._rings[self.world])[low : low + end - start]
 
-    def _cut_off(self) -> None:
+    def _disconnect(self) -> None:
         """Shut the connections of a failed epoch after its workers had time to get the error.
 
         The workers usually close first.  A connection that is closed from here with bytes unread is
@@ -263,7 +263,7 @@ class Epoch:
         members, until = self._all(), time.monotonic() + TELL_S
         for member in members:
             member.join(max(0.0, until - time.monotonic()))
-        self._alone.wait(TELL_S)
+        self._no_receivers.wait(TELL_S)
         for member in members:
             member.link.shutdown()
 

@@ -54,7 +54,7 @@ def reducer_error(text: str) -> ReductionError:
     return ReductionError(text, blame=Culprit(Kind.REDUCER, ITSELF))
 
 
-def heard_from(culprit: Culprit, error: ReductionError) -> ReductionError:
+def name_culprit(culprit: Culprit, error: ReductionError) -> ReductionError:
     """Return the ``error`` that ``culprit`` sent, with its name added if it is about itself."""
     if error.blame is None or error.blame.index != ITSELF:
         return error

@@ -79,7 +79,7 @@ def nonce() -> bytes:
 
 def parse_hello(data: bytes) -> Hello:
     """Parse a worker's greeting; ``ValueError`` if it is malformed."""
-    magic, version, index, epoch, rank, world, timeout_ms, theirs = HELLO.unpack(data)
+    magic, version, index, epoch, rank, world, timeout_ms, peer_nonce = HELLO.unpack(data)
     if magic != MAGIC:
         raise ValueError("not a greeting of this protocol")
     if version != VERSION:
@@ -88,12 +88,12 @@ def parse_hello(data: bytes) -> Hello:
         raise ValueError(f"rank {rank} of {world}")
     if not TIMEOUT_MS[0] <= timeout_ms <= TIMEOUT_MS[1]:
         raise ValueError(f"a timeout of {timeout_ms} ms")
-    return Hello(index, epoch, rank, world, timeout_ms, theirs)
+    return Hello(index, epoch, rank, world, timeout_ms, peer_nonce)
 
 
 def parse_challenge(data: bytes) -> Challenge:
     """Parse the reducer's answer; :class:`ReductionError` if it is malformed."""
-    magic, version, _, ring, theirs = CHALLENGE.unpack(data)
+    magic, version, _, ring, peer_nonce = CHALLENGE.unpack(data)
     if magic != MAGIC:
         raise ReductionError("the process at this address is not a Trainshed reducer")
     if version != VERSION:
@@ -101,7 +101,7 @@ def parse_challenge(data: bytes) -> Challenge:
             f"the reducer has protocol version {version}, this worker {VERSION}: install the same"
             " version of Trainshed on both"
         )
-    return Challenge(ring, theirs)
+    return Challenge(ring, peer_nonce)
 
 
 def proof(token: bytes, side: bytes, hello: Hello, challenge: Challenge) -> bytes:

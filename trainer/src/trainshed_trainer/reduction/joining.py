@@ -30,7 +30,7 @@ class Group(NamedTuple):
     join_timeout: float
 
 
-class Reached(NamedTuple):
+class ReducerConnection(NamedTuple):
     """An authenticated connection to ``culprit``, and the size of this worker's ring there."""
 
     link: Link
@@ -38,13 +38,13 @@ class Reached(NamedTuple):
     culprit: Culprit
 
 
-def reach(
+def connect_to_reducer(
     address: Address,
     index: int,
     group: Group,
     reducers: int,
     failed: Callable[[], ReductionError | None],
-) -> Reached:
+) -> ReducerConnection:
     """Connect to the reducer at ``index``; raise :class:`ReductionError` after the timeout.
 
     ``failed`` returns the group's error; after an error of the group there are no more attempts.
@@ -67,7 +67,7 @@ def reach(
         time.sleep(RETRY_S)
 
 
-def greeted(sock: socket.socket, token: bytes, ring_for: Callable[[int], int]) -> Hello:
+def authenticate_worker(sock: socket.socket, token: bytes, ring_for: Callable[[int], int]) -> Hello:
     """Authenticate a worker that has connected; ``ValueError`` or ``OSError`` if that fails.
 
     ``ring_for`` returns the bytes of each worker's ring for a given number of workers.
@@ -93,13 +93,15 @@ def culprit_of(index: int, reducers: int) -> Culprit:
     return Culprit(Kind.WORKER, index - reducers)
 
 
-def _connect(address: Address, index: int, group: Group, culprit: Culprit, until: float) -> Reached:
+def _connect(
+    address: Address, index: int, group: Group, culprit: Culprit, until: float
+) -> ReducerConnection:
     """Try once to connect; ``OSError`` if another attempt may succeed."""
     left = max(RETRY_S, until - time.monotonic())
     sock = socket.create_connection(address, min(handshake.DEADLINE_S, left))
     try:
         ring = _authenticate(sock, index, group)
-        return Reached(Link(sock, group.timeout), ring, culprit)
+        return ReducerConnection(Link(sock, group.timeout), ring, culprit)
     except BaseException:
         sock.close()
         raise

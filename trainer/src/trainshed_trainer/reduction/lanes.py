@@ -11,7 +11,7 @@ from collections import deque
 from queue import Empty, SimpleQueue
 from typing import Callable
 
-from trainshed_trainer.reduction.errors import ReductionError, heard_from
+from trainshed_trainer.reduction.errors import ReductionError, name_culprit
 from trainshed_trainer.reduction.frames import (
     ALIGNMENT,
     Frame,
@@ -23,7 +23,7 @@ from trainshed_trainer.reduction.frames import (
     segment_frame,
     text_of,
 )
-from trainshed_trainer.reduction.joining import Reached
+from trainshed_trainer.reduction.joining import ReducerConnection
 from trainshed_trainer.reduction.links import Silence
 from trainshed_trainer.reduction.pacing import SendWindow
 
@@ -54,7 +54,7 @@ class Lane:
 
     def __init__(
         self,
-        reached: Reached,
+        reached: ReducerConnection,
         timeout: float,
         fail: Callable[[ReductionError], None],
         note: Callable[[str], None],
@@ -70,10 +70,10 @@ class Lane:
         self._note = note
         self._inbox: SimpleQueue[Part | Frame | ReductionError] = SimpleQueue()
         self._awaited: deque[Part] = deque()
-        self._moved = threading.Condition()
+        self._changed = threading.Condition()
         self._planned = 0  # position where the last part ends
         self._received = 0
-        self._taking = False  # whether results are being written into the trainer's memory
+        self._is_writing = False  # whether results are being written into the trainer's memory
         self._ending = False
         self._has_other_error = threading.Event()
         self._broken: OSError | None = None
@@ -94,9 +94,9 @@ class Lane:
 
     def notify(self, error: ReductionError) -> None:
         """Send the reducer an error from elsewhere, and nothing else."""
-        with self._moved:
+        with self._changed:
             self._ending = True
-            self._moved.notify_all()
+            self._changed.notify_all()
         self._inbox.put(error)
         self._has_other_error.set()
         self.ready.set()
@@ -119,17 +119,17 @@ class Lane:
         if self._threads[1] is not threading.current_thread():
             self._threads[1].join(seconds)
 
-    def let_go(self, seconds: float) -> None:
+    def release_memory(self, seconds: float) -> None:
         """Return when no thread writes into the trainer's memory; call it after ``notify``.
 
         A piece that is being received has ``seconds``; after that the connection is shut.
         """
-        with self._moved:
-            if self._moved.wait_for(lambda: not self._taking, seconds):
+        with self._changed:
+            if self._changed.wait_for(lambda: not self._is_writing, seconds):
                 return
         self._link.shutdown()
-        with self._moved:
-            self._moved.wait_for(lambda: not self._taking, STOP_S)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_writing, STOP_S)
 
     def close(self, seconds: float) -> None:
         """End both threads and close the connection; no thread of a lane may call it.
@@ -190,8 +190,8 @@ class Lane:
         The credit never blocks when at most ``least`` bytes would be unacknowledged.
         """
         while not self._may_send(end, least) and not self._ending:
-            with self._moved:
-                moved = self._moved.wait_for(
+            with self._changed:
+                moved = self._changed.wait_for(
                     lambda: self._may_send(end, least) or self._ending, self._timeout / 4
                 )
             if not moved:
@@ -205,22 +205,22 @@ class Lane:
     def _receive(self) -> None:
         try:
             while True:
-                self._take()
+                self._receive_frame()
         except ReductionError as error:
             self._fail(error)
         except OSError as error:
-            self._lost(self._broken or error)
+            self._fail_as_lost(self._broken or error)
         except ValueError as error:
             self._fail(ReductionError(f"{self.culprit}: {error}", blame=self.culprit))
 
-    def _take(self) -> None:
+    def _receive_frame(self) -> None:
         frame, nbytes = self._link.read_head()
         if frame is Frame.DATA:
-            self._take_data(nbytes)
+            self._receive_data(nbytes)
             return
         body = self._link.read(nbytes)
         if frame is Frame.ERROR:
-            raise heard_from(self.culprit, parse_error(body))
+            raise name_culprit(self.culprit, parse_error(body))
         if frame is Frame.READY and not self.ready.is_set():
             self.ready.set()
         elif frame is not Frame.HEARTBEAT and not self._ending:
@@ -228,8 +228,8 @@ class Lane:
         if body:
             self._note(text_of(body))
 
-    def _take_data(self, nbytes: int) -> None:
-        if not self._may_take():
+    def _receive_data(self, nbytes: int) -> None:
+        if not self._claim_memory():
             self._link.skip(nbytes)
             return
         got = 0
@@ -241,21 +241,21 @@ class Lane:
             self._link.fill(part.view[place : place + nbytes])
             got = part.at = part.at + nbytes
         finally:
-            with self._moved:
-                self._taking = False
+            with self._changed:
+                self._is_writing = False
                 self._received = got or self._received
-                self._moved.notify_all()
+                self._changed.notify_all()
         if part.at == part.end:
             self._awaited.popleft()
             part.when_done()
 
-    def _may_take(self) -> bool:
+    def _claim_memory(self) -> bool:
         """Claim the trainer's memory for one write; return False if the group is ending."""
-        with self._moved:
-            self._taking = not self._ending
-            return self._taking
+        with self._changed:
+            self._is_writing = not self._ending
+            return self._is_writing
 
-    def _lost(self, error: OSError) -> None:
+    def _fail_as_lost(self, error: OSError) -> None:
         what = f"has been silent for {self._timeout:g} s"
         if not isinstance(error, Silence):
             what = "is lost: its connection was closed"

@@ -100,7 +100,7 @@ class Ledger:
                     round_=segment.round,
                 )
 
-    def place_for(self, rank: int, nbytes: int) -> int:
+    def next_position(self, rank: int, nbytes: int) -> int:
         """Return the position of ``rank``'s next ``nbytes``; ``ValueError`` if not allowed."""
         row = self._ranks[rank]
         if row.position + nbytes > row.end:
@@ -111,11 +111,11 @@ class Ledger:
             raise ValueError("a piece that ends within an element")
         return row.position
 
-    def arrived(self, rank: int, nbytes: int) -> None:
+    def record_arrival(self, rank: int, nbytes: int) -> None:
         """Record that ``rank``'s next ``nbytes`` are in its ring."""
         self._ranks[rank].position += nbytes
 
-    def ready(self) -> Stretch | None:
+    def next_stretch(self) -> Stretch | None:
         """Return what can be summed next: bytes of one segment, contiguous in the ring."""
         if not self._segments:
             return None
@@ -131,14 +131,14 @@ class Ledger:
                 high = row.position
         return Stretch(low, high, segment, high == end) if high > low else None
 
-    def summed(self, stretch: Stretch) -> None:
+    def record_sum(self, stretch: Stretch) -> None:
         """Record that ``stretch`` has been summed."""
         self.done = stretch.end
         if stretch.last:
             self._segments.popleft()
             self._finished += 1
 
-    def sending(self, rank: int, end: int) -> None:
+    def record_sending(self, rank: int, end: int) -> None:
         """Record that results up to ``end`` are being sent to ``rank``; it may then send more."""
         self._ranks[rank].results = end
 
@@ -155,7 +155,7 @@ class Ledger:
         if self._segments:
             self._refuse_if_a_rank_left(self._segments[0].segment)
 
-    def everyone_left(self) -> bool:
+    def have_all_left(self) -> bool:
         """Return whether all ranks have left."""
         return all(row.left for row in self._ranks)
 
@@ -163,7 +163,7 @@ class Ledger:
         """Return the oldest unfinished round."""
         return self._segments[0].segment.round if self._segments else None
 
-    def behind(self) -> list[int]:
+    def list_slowest_ranks(self) -> list[int]:
         """Return the ranks that the others wait for: those that have sent the fewest bytes."""
         if not self._segments:
             return []

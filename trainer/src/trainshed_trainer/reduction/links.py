@@ -39,7 +39,7 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-def not_for_children(sock: socket.socket) -> None:
+def close_in_children(sock: socket.socket) -> None:
     """Close ``sock`` in every process that this process forks, such as a data loader's worker."""
     _OPEN.add(sock)
 
@@ -53,7 +53,7 @@ class Link:
 
     def __init__(self, sock: socket.socket, timeout: float) -> None:
         """Take over ``sock``; ``timeout`` bounds every wait, in seconds."""
-        not_for_children(sock)
+        close_in_children(sock)
         self._sock = sock
         self._head = bytearray(HEAD.size)
         sock.settimeout(None)

@@ -46,7 +46,7 @@ class ProbedClient(Protocol):
         """Sum ``buffer`` over all ranks, and call ``done`` at the end."""
 
 
-def measured(client: ProbedClient, *, workers_reduce: bool) -> Rates:
+def measure_rates(client: ProbedClient, *, workers_reduce: bool) -> Rates:
     """Measure the rate of a worker's link and of each reducer, in bytes a second one way."""
     world, reducers = client.group.world, client.reducers
     if not workers_reduce:

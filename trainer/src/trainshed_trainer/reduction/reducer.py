@@ -18,13 +18,13 @@ from trainshed_trainer.reduction.errors import (
     Culprit,
     Kind,
     ReductionError,
-    heard_from,
+    name_culprit,
     reducer_error,
 )
 from trainshed_trainer.reduction.frames import ALIGNMENT, error_frame
 from trainshed_trainer.reduction.handshake import Hello
-from trainshed_trainer.reduction.joining import greeted
-from trainshed_trainer.reduction.links import Address, Link, not_for_children
+from trainshed_trainer.reduction.joining import authenticate_worker
+from trainshed_trainer.reduction.links import Address, Link, close_in_children
 from trainshed_trainer.reduction.members import TELL_S, WorkerChannel
 
 #: Largest and smallest size of a ring, in bytes.
@@ -36,7 +36,7 @@ PENDING_MAX = 128
 WATCH_S = 1.0
 
 
-def _nowhere(_: str) -> None:
+def _drop_line(_: str) -> None:
     """A log that drops its lines."""
 
 
@@ -51,7 +51,7 @@ class Reducer:
         index: int = 0,
         timeout: float = 60.0,
         max_memory: int = 1 << 30,
-        report: Callable[[str], None] = _nowhere,
+        report: Callable[[str], None] = _drop_line,
     ) -> None:
         """Listen on ``listener``, a bound TCP socket, for workers that hold ``token``.
 
@@ -59,7 +59,7 @@ class Reducer:
         the rest.  ``max_memory`` (bytes) bounds the rings of a group: ``(workers + 1) * ring``.
         """
         listener.listen(PENDING_MAX)
-        not_for_children(listener)
+        close_in_children(listener)
         name = listener.getsockname()
         self.address: Address = (str(name[0]), int(name[1]))
         self._listener = listener
@@ -93,7 +93,7 @@ class Reducer:
         """Return the seconds without a group."""
         now = time.monotonic()
         with self._lock:
-            if self._epoch and not self._epoch.over():
+            if self._epoch and not self._epoch.is_over():
                 self._idle_since = now
             return now - self._idle_since
 
@@ -102,9 +102,9 @@ class Reducer:
         with self._lock:
             epoch = self._epoch
         until = time.monotonic() + seconds
-        while epoch and not epoch.over() and time.monotonic() < until:
+        while epoch and not epoch.is_over() and time.monotonic() < until:
             time.sleep(0.01)
-        return not epoch or epoch.over()
+        return not epoch or epoch.is_over()
 
     def close(self) -> None:
         """Send the workers an error and end."""
@@ -130,17 +130,17 @@ class Reducer:
             except OSError:
                 self._closed.wait(0.05)  # out of descriptors, or closed
                 continue
-            if not self._begin_welcome(sock):
+            if not self._start_serving(sock):
                 sock.close()
 
-    def _begin_welcome(self, sock: socket.socket) -> bool:
+    def _start_serving(self, sock: socket.socket) -> bool:
         """Start a thread for a connection; return False if there are too many handshakes."""
         with self._lock:
             if len(self._pending) >= PENDING_MAX:
                 return False
             self._pending.add(sock)
         try:
-            threading.Thread(target=self._welcome, args=(sock,), daemon=True).start()
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
         except RuntimeError:  # no more threads
             with self._lock:
                 self._pending.discard(sock)
@@ -151,12 +151,12 @@ class Reducer:
         while not self._closed.wait(WATCH_S):
             with self._lock:
                 epoch = self._epoch
-            text = epoch.waiting_for() if epoch else None
+            text = epoch.describe_stragglers() if epoch else None
             if epoch and text:
                 self._report(text)
                 epoch.say(text)
 
-    def _welcome(self, sock: socket.socket) -> None:
+    def _serve(self, sock: socket.socket) -> None:
         """Serve one connection, from its handshake to its end."""
         try:
             joined = self._admit(sock)
@@ -173,7 +173,7 @@ class Reducer:
 
     def _admit(self, sock: socket.socket) -> tuple[Epoch, WorkerChannel] | None:
         """Authenticate a worker and add it to its epoch, or send it the error."""
-        hello = greeted(sock, self._token, self._ring_for)
+        hello = authenticate_worker(sock, self._token, self._ring_for)
         link = Link(sock, hello.timeout_ms / 1000)
         try:
             epoch = self._epoch_of(hello)
@@ -211,12 +211,12 @@ class Reducer:
 
     def _report_end(self, epoch: Epoch) -> None:
         """Log the end of a group, once."""
-        if not epoch.over() or not epoch.take_report():
+        if not epoch.is_over() or not epoch.claim_end_report():
             return
         with self._lock:
             self._idle_since = time.monotonic()
         this = Culprit(Kind.REDUCER, self._index)
-        reason = f": {heard_from(this, epoch.error)}" if epoch.error else ""
+        reason = f": {name_culprit(this, epoch.error)}" if epoch.error else ""
         self._report(f"the group of {epoch.world} workers has ended{reason}")
 
 
@@ -226,7 +226,7 @@ def _check_group(epoch: Epoch, hello: Hello) -> Epoch:
     A worker that describes another group ends an epoch that is not complete, which otherwise would
     wait without success.
     """
-    if epoch.over() and not epoch.error:
+    if epoch.is_over() and not epoch.error:
         raise ReductionError("this epoch is over")
     if (epoch.world, epoch.place) == (hello.world, hello.index):
         return epoch
@@ -236,6 +236,6 @@ def _check_group(epoch: Epoch, hello: Hello) -> Epoch:
         " all workers the same list of reducers",
         blame=Culprit(Kind.WORKER, hello.rank),
     )
-    if not epoch.formed():
+    if not epoch.is_complete():
         epoch.fail(error)
     raise error

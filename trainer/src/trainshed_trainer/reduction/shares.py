@@ -29,7 +29,7 @@ class Rates(NamedTuple):
     reducers: tuple[float, ...]
 
 
-def fractions(world: int, rates: Rates, *, workers_reduce: bool) -> list[float]:
+def compute_shares(world: int, rates: Rates, *, workers_reduce: bool) -> list[float]:
     """Return the share of each reducer, and of each of the ``world`` workers if they reduce too.
 
     The sum is 1.  All ranks get the same shares because they have the same rates.
@@ -61,7 +61,7 @@ def _without_noise(rates: Sequence[float]) -> list[float]:
     return [sum(measured) / len(measured)] * len(rates)
 
 
-def parts(
+def split_elements(
     count: int, itemsize: int, shares: Sequence[float], turn: int
 ) -> list[tuple[int, int, int]]:
     """Return ``(reducer, first element, last element + 1)`` for every part of ``count`` elements.

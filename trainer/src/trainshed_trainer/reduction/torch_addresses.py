@@ -30,7 +30,7 @@ def own_address(environ: Mapping[str, str], reducers: Sequence[Address]) -> str:
     return next((address for address in addresses if address), None) or _address_of_hostname()
 
 
-def reachable(mine: str, others: Sequence[str], environ: Mapping[str, str]) -> str:
+def choose_reachable(mine: str, others: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return the address of this worker for the workers at ``others``.
 
     It is ``mine``, unless that is a loopback address and another worker's is not: the name of
@@ -50,22 +50,22 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def listener_on(host: str) -> socket.socket:
+def listen_on(host: str) -> socket.socket:
     """Bind a socket to a free port of ``host`` only (docs/sources/reduction.md 6)."""
     try:
         family, kind, _, _, name = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind)
     except OSError as error:
-        raise _cannot(host, error) from None
+        raise _listen_error(host, error) from None
     try:
         sock.bind(name)
     except OSError as error:
         sock.close()
-        raise _cannot(host, error) from None
+        raise _listen_error(host, error) from None
     return sock
 
 
-def _cannot(host: str, error: OSError) -> ReductionError:
+def _listen_error(host: str, error: OSError) -> ReductionError:
     return ReductionError(
         f"this worker cannot listen on {host} ({error}); set {contract.TRAINSHED_REDUCTION_HOST}"
         " to another of its addresses"

@@ -73,7 +73,7 @@ class Carrier:
     def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
         """Begin; see :class:`Exchange`."""
         if self.meter:
-            done = self.meter.counted(size_of(tensor), done)
+            done = self.meter.count_round(size_of(tensor), done)
         dtype, memory = DTYPES[tensor.dtype], self._memory(tensor.device)
         if memory:
             self._through_host(memory, tensor, average=average, done=done)
@@ -103,7 +103,7 @@ class Carrier:
         staged, dtype = Staged(memory, pool, tensor), DTYPES[tensor.dtype]
 
         def back(error: ReductionError | None) -> None:
-            with staged.returned(error) as fault:
+            with staged.copy_back(error) as fault:
                 done(fault)
 
         def submit() -> None:

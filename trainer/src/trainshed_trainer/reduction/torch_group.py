@@ -22,18 +22,18 @@ from torch._C._distributed_c10d import AllreduceOptions, ProcessGroup, ReduceOp,
 from trainshed_trainer import contract
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_inner import (
-    ANYTHING,
+    ANY_BACKEND,
     BackendChoice,
     RankChannel,
     failure_of,
     inner_group,
     register,
 )
-from trainshed_trainer.reduction.torch_lineup import LINGER_S, Lineup, confirm_by, formed
+from trainshed_trainer.reduction.torch_lineup import LINGER_S, Lineup, confirm_by, form_lineup
 from trainshed_trainer.reduction.torch_report import say
 from trainshed_trainer.reduction.torch_route import Route
 from trainshed_trainer.reduction.torch_routing import Routing
-from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
+from trainshed_trainer.reduction.torch_work import ReductionWork, can_reduce
 
 #: Bytes of a tensor whose time depends only on the links.
 HUGE = 1 << 30
@@ -41,7 +41,7 @@ HUGE = 1 << 30
 SETTLE_S = 0.05
 SUM, AVERAGE = ReduceOp.SUM, ReduceOp.AVG
 #: The collectives that torch calls through trampolines, under all names they had since torch 2.6.
-PASSED_ON = (
+FORWARDED = (
     "all_gather_single_coalesced",
     "all_to_all_single",
     "allgather",
@@ -70,14 +70,14 @@ class ReductionGroup(ProcessGroup):
         rank: int,
         world: int,
         timeout: timedelta,
-        wish: BackendChoice = ANYTHING,
+        wish: BackendChoice = ANY_BACKEND,
     ) -> None:
         """Connect the ranks as torch does, without reducers."""
         super().__init__(rank, world)  # type: ignore[call-arg]  # its oldest overload
         self._inner = inner_group(store, rank, world, timeout, wish)
         register(self, self._inner.backends)
         if self._inner.crowded and rank == 0:
-            _say_once("ranks share a GPU, which nccl cannot: CUDA's tensors go through gloo")
+            _log_once("ranks share a GPU, which nccl cannot: CUDA's tensors go through gloo")
         self._store = store
         self._timeout = timeout
         self._control = RankChannel(self._inner.gloo, rank, world)
@@ -102,7 +102,7 @@ class ReductionGroup(ProcessGroup):
         """Connect to the reducers, if there are any, and measure them."""
         if self.lineup:
             self.lineup.close()
-        self.lineup = lineup = formed(
+        self.lineup = lineup = form_lineup(
             self._control, self._store, self._timeout, environ, workers_reduce=workers_reduce
         )
         if lineup is None:
@@ -122,17 +122,17 @@ class ReductionGroup(ProcessGroup):
         error = lineup.exchange.failed() if lineup else None
         if error:
             raise error
-        tensor = _only(tensors)
+        tensor = _single_tensor(tensors)
         if tensor is None or operation not in (SUM, AVERAGE):
             return self._inner.group.allreduce(tensors, *args, **kwargs)
-        if lineup and self._routing and can_go(tensor) and self._routing.to_reducers(tensor):
+        if lineup and self._routing and can_reduce(tensor) and self._routing.to_reducers(tensor):
             return self._by_reducers(lineup, tensor, average=operation == AVERAGE)
         if (
             operation == AVERAGE
-            and self._inner.by_gloo(tensor.device)
+            and self._inner.uses_gloo(tensor.device)
             and tensor.is_floating_point()
         ):
-            return _averaged(self._inner.group, tensor, self._timeout)
+            return _average_by_gloo(self._inner.group, tensor, self._timeout)
         return self._inner.group.allreduce(tensors, *args, **kwargs)
 
     def confirm(self) -> None:
@@ -207,7 +207,7 @@ def create(options: Any, backend_options: Any = None) -> ReductionGroup:
     wish = backend_options if is_choice else BackendChoice(nccl=True, options=backend_options)
     group = ReductionGroup(store, rank, world, options.timeout, wish)
     if options.global_ranks_in_group:
-        _say_once(f"a group of {world} ranks: no reducers, since they serve the group of all")
+        _log_once(f"a group of {world} ranks: no reducers, since they serve the group of all")
         return group
     try:
         error = failure_of(group.form)
@@ -230,7 +230,7 @@ def confirm(group: ProcessGroup | None = None) -> None:
     chosen.confirm()
 
 
-def _passed_on(name: str) -> Callable[..., Any]:
+def _make_forwarder(name: str) -> Callable[..., Any]:
     def call(self: ReductionGroup, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._inner.group, name)(*args, **kwargs)
 
@@ -238,9 +238,9 @@ def _passed_on(name: str) -> Callable[..., Any]:
     return call
 
 
-for _name in PASSED_ON:
+for _name in FORWARDED:
     if hasattr(ProcessGroup, _name):
-        setattr(ReductionGroup, _name, _passed_on(_name))
+        setattr(ReductionGroup, _name, _make_forwarder(_name))
 
 
 def _operation(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -252,7 +252,7 @@ def _operation(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     return next((supported for supported in (SUM, AVERAGE) if operation == supported), None)
 
 
-def _only(tensors: Any) -> torch.Tensor | None:
+def _single_tensor(tensors: Any) -> torch.Tensor | None:
     """Return the tensor of a call with one tensor, or None."""
     if isinstance(tensors, (list, tuple)) and len(tensors) == 1:
         tensor: torch.Tensor = tensors[0]
@@ -260,7 +260,7 @@ def _only(tensors: Any) -> torch.Tensor | None:
     return None
 
 
-def _averaged(group: ProcessGroup, tensor: torch.Tensor, patience: timedelta) -> Work:
+def _average_by_gloo(group: ProcessGroup, tensor: torch.Tensor, patience: timedelta) -> Work:
     """Average by gloo, which only sums before torch 2.13."""
     work = ReductionWork([tensor], patience)
 
@@ -276,10 +276,10 @@ def _averaged(group: ProcessGroup, tensor: torch.Tensor, patience: timedelta) ->
     return work
 
 
-_SAID: set[str] = set()
+_LOGGED: set[str] = set()
 
 
-def _say_once(text: str) -> None:
-    if text not in _SAID:
-        _SAID.add(text)
+def _log_once(text: str) -> None:
+    if text not in _LOGGED:
+        _LOGGED.add(text)
         say(text)

@@ -20,8 +20,8 @@ from torch.futures import Future
 
 from trainshed_trainer import contract
 from trainshed_trainer.reduction.torch_inner import RankChannel, gloo_backend
-from trainshed_trainer.reduction.torch_lineup import Lineup, confirm_by, formed
-from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
+from trainshed_trainer.reduction.torch_lineup import Lineup, confirm_by, form_lineup
+from trainshed_trainer.reduction.torch_work import ReductionWork, can_reduce
 
 #: The default timeout of a wait for gradients.
 PATIENCE = timedelta(minutes=30)
@@ -56,7 +56,7 @@ class ReductionState:
         store = PrefixStore("trainshed", c10d._get_process_group_store(group))  # noqa: SLF001
         gloo = gloo_backend(store, group.rank(), group.size(), timeout)
         control = RankChannel(gloo, group.rank(), group.size())
-        lineup = formed(control, store, timeout, environ)
+        lineup = form_lineup(control, store, timeout, environ)
         if lineup:
             lineup.report_to(environ.get(contract.TRAINSHED_REDUCTION_REPORT))
         return cls(group, control, lineup)
@@ -79,7 +79,7 @@ def reduction_hook(state: ReductionState, bucket: GradBucket) -> Future[torch.Te
     """Average a bucket of gradients over all ranks; the group sums those that reducers cannot."""
     gradient: torch.Tensor = bucket.buffer()
     lineup = state.lineup
-    if lineup is None or not can_go(gradient):
+    if lineup is None or not can_reduce(gradient):
         return _by_group(state.group, gradient)
     error = lineup.exchange.failed()
     if error:

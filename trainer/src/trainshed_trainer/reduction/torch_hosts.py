@@ -48,7 +48,7 @@ class LocalGroups(NamedTuple):
     sums: ProcessGroup
     news: ProcessGroup
     results: ProcessGroup
-    leads: bool
+    is_leader: bool
 
     def close(self) -> None:
         """Shut the groups down; gloo closes connections with the last reference or the process."""
@@ -89,5 +89,5 @@ def local_groups(store: Store, ranks: Sequence[int], rank: int, timeout: timedel
         prefix = PrefixStore(f"host-of-{ranks[0]}/{name}", store)
         return inner_group(prefix, ranks.index(rank), len(ranks), timeout).group
 
-    leads = rank == ranks[0]
-    return LocalGroups(group("sums"), group("news"), group("results"), leads)
+    is_leader = rank == ranks[0]
+    return LocalGroups(group("sums"), group("news"), group("results"), is_leader)

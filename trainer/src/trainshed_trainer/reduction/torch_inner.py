@@ -39,7 +39,7 @@ class BackendChoice(NamedTuple):
     options: Any
 
 
-ANYTHING = BackendChoice(nccl=True, options=None)
+ANY_BACKEND = BackendChoice(nccl=True, options=None)
 
 
 class Inner(NamedTuple):
@@ -53,7 +53,7 @@ class Inner(NamedTuple):
     gloo: Any
     crowded: bool
 
-    def by_gloo(self, device: torch.device) -> bool:
+    def uses_gloo(self, device: torch.device) -> bool:
         """Return whether gloo is the backend for a device."""
         return any(
             at.type == device.type and served is self.gloo for at, _, served in self.backends
@@ -61,7 +61,7 @@ class Inner(NamedTuple):
 
 
 def inner_group(
-    store: Store, rank: int, world: int, timeout: timedelta, wish: BackendChoice = ANYTHING
+    store: Store, rank: int, world: int, timeout: timedelta, wish: BackendChoice = ANY_BACKEND
 ) -> Inner:
     """Connect ``world`` ranks through ``store``; nccl is used for CUDA if possible.
 
@@ -69,7 +69,7 @@ def inner_group(
     two ranks share a GPU; if that is visible here, gloo is used for CUDA instead.
     """
     gloo = gloo_backend(store, rank, world, timeout)
-    crowded = wish.nccl and share_a_gpu(RankChannel(gloo, rank, world).gather(only_gpu()))
+    crowded = wish.nccl and share_a_gpu(RankChannel(gloo, rank, world).gather(find_only_gpu()))
     backends: list[Registered] = [(torch.device("cpu"), BackendType.GLOO, gloo)]
     if torch.cuda.is_available():
         cuda, kind = gloo, BackendType.GLOO
@@ -81,7 +81,7 @@ def inner_group(
     return Inner(group, tuple(backends), gloo, crowded)
 
 
-def only_gpu() -> str | None:
+def find_only_gpu() -> str | None:
     """Return the UUID of this rank's GPU; ``None`` if it can use no GPU or several."""
     if not torch.cuda.is_available() or torch.cuda.device_count() != 1:
         return None
@@ -90,7 +90,7 @@ def only_gpu() -> str | None:
 
 
 def share_a_gpu(uuids: Sequence[str | None]) -> bool:
-    """Return whether two ranks have the same GPU, from :func:`only_gpu` of every rank."""
+    """Return whether two ranks have the same GPU, from :func:`find_only_gpu` of every rank."""
     present = [uuid for uuid in uuids if uuid]
     return len(set(present)) < len(present)
 
@@ -173,7 +173,7 @@ class RankChannel:
             raise error
         for rank, reply in enumerate(answers):
             if "error" in reply:
-                raise _of_another(rank, reply)
+                raise _error_of_rank(rank, reply)
         return [reply["value"] for reply in answers]
 
     def close(self) -> None:
@@ -202,7 +202,7 @@ def failure_of(action: Callable[[], None]) -> ReductionError | None:
     return None
 
 
-def _of_another(rank: int, answer: dict[str, Any]) -> ReductionError:
+def _error_of_rank(rank: int, answer: dict[str, Any]) -> ReductionError:
     blame = answer.get("blame")
     culprit = Culprit(Kind(blame[0]), blame[1]) if blame else Culprit(Kind.WORKER, rank)
     return ReductionError(f"worker {rank}: {answer['error']}", blame=culprit)

@@ -20,7 +20,7 @@ from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.reducer import Reducer
 from trainshed_trainer.reduction.torch_exchange import Carrier, Exchange
 from trainshed_trainer.reduction.torch_inner import RankChannel
-from trainshed_trainer.reduction.torch_plan import ExchangePlan, planned, word_of
+from trainshed_trainer.reduction.torch_plan import ExchangePlan, describe_rank, make_plan
 from trainshed_trainer.reduction.torch_rank_setup import RankSetup
 from trainshed_trainer.reduction.torch_report import Meter, ReportWriter, document, say
 
@@ -64,7 +64,7 @@ class Lineup:
             self.own.close()
 
 
-def formed(
+def form_lineup(
     control: RankChannel,
     store: Store,
     timeout: timedelta,
@@ -80,19 +80,19 @@ def formed(
     if control.world == 1:
         return None
     rank = control.rank
-    words = control.together(lambda: word_of(rank, environ, workers_reduce=workers_reduce))
-    plan = planned(words)
+    words = control.together(lambda: describe_rank(rank, environ, workers_reduce=workers_reduce))
+    plan = make_plan(words)
     if len(plan.layout.hosts) == 1:
         if control.rank == 0:
             say("reducers are not used, because all ranks are on one host")
         return None
-    lineup = _joined(control, plan, store, timeout, environ)
+    lineup = _join(control, plan, store, timeout, environ)
     if control.rank == 0:
         say(str(plan))
     return lineup
 
 
-def _joined(
+def _join(
     control: RankChannel,
     plan: ExchangePlan,
     store: Store,
@@ -100,15 +100,15 @@ def _joined(
     environ: Mapping[str, str],
 ) -> Lineup:
     """Start this rank's own reducer, connect to all, and to the ranks of this host."""
-    seat = RankSetup(plan, control.rank, min(TIMEOUT_S, timeout.total_seconds()), environ)
+    setup = RankSetup(plan, control.rank, min(TIMEOUT_S, timeout.total_seconds()), environ)
     with contextlib.ExitStack() as undo:
-        undo.callback(seat.close)
-        _compare(control.together(seat.fingerprint))
-        own = [tuple(address) for address in control.together(seat.start_own) if address]
-        control.together(lambda: seat.connect(own))
-        control.together(lambda: seat.meet_host(store, timeout))
+        undo.callback(setup.close)
+        _compare(control.together(setup.fingerprint))
+        own = [tuple(address) for address in control.together(setup.start_own) if address]
+        control.together(lambda: setup.connect(own))
+        control.together(lambda: setup.connect_host(store, timeout))
         undo.pop_all()
-    return Lineup(seat.exchange(), seat.client, seat.carrier, seat.own, plan)
+    return Lineup(setup.exchange(), setup.client, setup.carrier, setup.own, plan)
 
 
 def _compare(fingerprints: Sequence[str | None]) -> None:

@@ -51,7 +51,7 @@ class ExchangePlan:
         return f"{workers}{also}, and {len(self.reducers)} reducers"
 
 
-def word_of(
+def describe_rank(
     rank: int, environ: Mapping[str, str], *, workers_reduce: bool = False
 ) -> dict[str, Any]:
     """Describe a rank for the other ranks; the description of rank 0 includes the settings.
@@ -81,7 +81,7 @@ def word_of(
     return word
 
 
-def planned(words: Sequence[Mapping[str, Any]]) -> ExchangePlan:
+def make_plan(words: Sequence[Mapping[str, Any]]) -> ExchangePlan:
     """Make the plan from the descriptions of all ranks; it is the same on every rank."""
     first = words[0]
     names = [word["host"] for word in words]

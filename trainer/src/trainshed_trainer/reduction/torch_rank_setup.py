@@ -13,7 +13,7 @@ from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.links import Address
 from trainshed_trainer.reduction.places import token_of
 from trainshed_trainer.reduction.reducer import Reducer
-from trainshed_trainer.reduction.torch_addresses import listener_on, reachable
+from trainshed_trainer.reduction.torch_addresses import choose_reachable, listen_on
 from trainshed_trainer.reduction.torch_exchange import Carrier, Exchange
 from trainshed_trainer.reduction.torch_hosts import LocalGroups, local_groups
 from trainshed_trainer.reduction.torch_plan import ExchangePlan
@@ -32,8 +32,8 @@ class RankSetup:
         self._rank = rank
         self._silence = silence
         self._environ = environ
-        self._place = plan.layout.host_of(rank)
-        self._ranks = plan.layout.hosts[self._place]
+        self._host_index = plan.layout.host_of(rank)
+        self._ranks = plan.layout.hosts[self._host_index]
         self.own: Reducer | None = None
         self.client: Client | None = None
         self.carrier: Carrier | None = None
@@ -41,27 +41,27 @@ class RankSetup:
 
     def fingerprint(self) -> str | None:
         """Return a fingerprint of a leader's token, to find different tokens before a timeout."""
-        if not self._leads:
+        if not self._is_leader:
             return None
         return hmac.new(self._token(), b"fingerprint", "sha256").hexdigest()
 
     def start_own(self) -> Address | None:
         """Start this rank's reducer if workers reduce and it is a leader; return its address."""
-        if not self._leads or not self._plan.hybrid:
+        if not self._is_leader or not self._plan.hybrid:
             return None
         mine = self._plan.addresses[self._rank]
-        sock = listener_on(reachable(mine, self._plan.addresses, self._environ))
-        index = len(self._plan.reducers) + self._place
+        sock = listen_on(choose_reachable(mine, self._plan.addresses, self._environ))
+        index = len(self._plan.reducers) + self._host_index
         self.own = Reducer(sock, self._token(), index=index, timeout=self._silence)
         self.own.start()
         return self.own.address
 
     def connect(self, own: Sequence[Address]) -> None:
         """Connect to all reducers if this rank is the leader of its host."""
-        if self._leads:
+        if self._is_leader:
             self.client = Client.connect(
                 self._plan.reducers,
-                rank=self._place,
+                rank=self._host_index,
                 world=len(self._plan.layout.hosts),
                 epoch=self._plan.epoch,
                 token=self._token(),
@@ -71,7 +71,7 @@ class RankSetup:
             )
             self.carrier = Carrier(self.client, staging_max=self._plan.staging[self._rank])
 
-    def meet_host(self, store: Store, timeout: timedelta) -> None:
+    def connect_host(self, store: Store, timeout: timedelta) -> None:
         """Connect to the ranks of this host if the ranks of a host sum first."""
         if self._plan.layout.shared:
             prefix = PrefixStore(f"{self._plan.epoch}", store)
@@ -95,7 +95,7 @@ class RankSetup:
                 resource.close()
 
     @property
-    def _leads(self) -> bool:
+    def _is_leader(self) -> bool:
         return self._ranks[0] == self._rank
 
     def _token(self) -> bytes:

@@ -59,9 +59,9 @@ class Relay(abc.ABC):
         self._groups = groups
         self._memory = memory
         self._error: ReductionError | None = None
-        self._down: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
+        self._to_ranks: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
         self._reported = False
-        self._threads = [threading.Thread(target=self._take_down, daemon=True)]
+        self._threads = [threading.Thread(target=self._deliver_results, daemon=True)]
 
     def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
         """Begin; see :class:`trainshed_trainer.reduction.torch_exchange.Exchange`."""
@@ -79,27 +79,27 @@ class Relay(abc.ABC):
 
     def close(self) -> None:
         """Leave; what is under way fails."""
-        self._down.put(None)
+        self._to_ranks.put(None)
         for thread in self._threads:
             thread.join(JOIN_S)
         self._groups.close()
 
     def _begin(self, turn: Turn) -> None:
-        self._down.put(turn)
+        self._to_ranks.put(turn)
 
-    def _take_down(self) -> None:
+    def _deliver_results(self) -> None:
         """Deliver results to this rank in the order of rounds; after an error, only the error."""
-        for turn in iter(self._down.get, None):
-            error = self._error if self._reported else self._delivered(turn)
+        for turn in iter(self._to_ranks.get, None):
+            error = self._error if self._reported else self._deliver(turn)
             if error:
                 self._error, self._reported = error, True
                 turn.done(error)
 
-    def _delivered(self, turn: Turn) -> ReductionError | None:
+    def _deliver(self, turn: Turn) -> ReductionError | None:
         """Deliver one result, or return the error."""
         memory = self._memory(turn.tensor.device)
         try:
-            self._hear(turn)
+            self._await_sums(turn)
             with memory.outward() if memory else _no_stream():
                 self._receive(turn)
                 turn.done(None)
@@ -108,7 +108,7 @@ class Relay(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def _hear(self, turn: Turn) -> None:
+    def _await_sums(self, turn: Turn) -> None:
         """Wait for the sums of this round; raise its error."""
 
     def _receive(self, turn: Turn) -> None:
@@ -130,7 +130,7 @@ class Member(Relay):
         self._leader = Culprit(Kind.WORKER, leader)
         self._threads[0].start()
 
-    def _hear(self, turn: Turn) -> None:
+    def _await_sums(self, turn: Turn) -> None:
         if turn.error:
             raise turn.error
         news = torch.empty(NEWS_SIZE, dtype=torch.uint8)
@@ -158,8 +158,8 @@ class Leader(Relay):
         self._upstream = upstream
         self._layout = layout
         self._world = sum(len(ranks) for ranks in layout.hosts)
-        self._up: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
-        self._threads.insert(0, threading.Thread(target=self._take_up, daemon=True))
+        self._to_reducers: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
+        self._threads.insert(0, threading.Thread(target=self._send_sums, daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -171,30 +171,30 @@ class Leader(Relay):
         error = self._upstream.failed()
         if error and not self._error:
             self._error = error = self._by_rank(error)
-            turn = Turn(torch.empty(0), _nobody, average=False)
+            turn = Turn(torch.empty(0), _ignore_end, average=False)
             turn.end(error)
-            self._down.put(turn)
+            self._to_ranks.put(turn)
         return self._error
 
     def close(self) -> None:
         """Leave; what is under way fails."""
         self._upstream.close()
-        self._up.put(None)
+        self._to_reducers.put(None)
         super().close()
 
     def _begin(self, turn: Turn) -> None:
-        self._up.put(turn)
+        self._to_reducers.put(turn)
 
-    def _take_up(self) -> None:
+    def _send_sums(self) -> None:
         """Send the host's sums to the reducers in the order of rounds."""
-        for turn in iter(self._up.get, None):
-            self._down.put(turn)
-            error = turn.error or self._send_up(turn)
+        for turn in iter(self._to_reducers.get, None):
+            self._to_ranks.put(turn)
+            error = turn.error or self._send_sum(turn)
             if error:
                 turn.end(error)
                 self._upstream.close()  # the other hosts wait for this round
 
-    def _send_up(self, turn: Turn) -> ReductionError | None:
+    def _send_sum(self, turn: Turn) -> ReductionError | None:
         """Send one sum to the reducers, or return the error."""
         memory = self._memory(turn.tensor.device)
 
@@ -222,7 +222,7 @@ class Leader(Relay):
         text = f"{error} (worker {blame.index} is the host of rank {leader})"
         return ReductionError(text, blame=Culprit(Kind.WORKER, leader), round_=error.round)
 
-    def _hear(self, turn: Turn) -> None:
+    def _await_sums(self, turn: Turn) -> None:
         turn.over.wait()
         error = turn.error
         words: list[Any] = [str(error)[:TEXT_MAX], error.blame, error.round] if error else []
@@ -239,5 +239,5 @@ def _no_stream() -> ContextManager[None]:
     return contextlib.nullcontext()
 
 
-def _nobody(_: ReductionError | None) -> None:
+def _ignore_end(_: ReductionError | None) -> None:
     """Ignore the end of a round that no caller has started."""

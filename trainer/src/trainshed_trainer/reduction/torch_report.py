@@ -40,7 +40,7 @@ class Meter:
         self._rounds = 0
         self._bytes = 0
 
-    def counted(self, nbytes: int, done: Done) -> Done:
+    def count_round(self, nbytes: int, done: Done) -> Done:
         """Start to count an all-reduce; the returned function ends the count and calls ``done``."""
         with self._lock:
             if not self._under_way:

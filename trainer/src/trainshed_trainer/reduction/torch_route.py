@@ -52,29 +52,31 @@ class Route(NamedTuple):
 
     def to_reducers(self, nbytes: int) -> bool:
         """Return whether a tensor of this size goes to the reducers."""
-        return next((there for limit, there in self.classes if nbytes <= limit), True)
+        return next((by_reducers for limit, by_reducers in self.classes if nbytes <= limit), True)
 
     def __str__(self) -> str:
         """Return the text for the log: ``up to 128 KB by gloo or nccl, above by reducers``."""
         words: list[tuple[float, bool]] = []
-        for limit, there in [*self.classes, (inf, self.to_reducers(1 << 62))]:
-            if words and words[-1][1] == there:
+        for limit, by_reducers in [*self.classes, (inf, self.to_reducers(1 << 62))]:
+            if words and words[-1][1] == by_reducers:
                 words.pop()
-            words.append((limit, there))
+            words.append((limit, by_reducers))
         if len(words) == 1:
-            return f"all {_way(words[0][1])}"
-        return ", ".join(f"{_limit(limit)} {_way(there)}" for limit, there in words)
+            return f"all {_describe_way(words[0][1])}"
+        return ", ".join(
+            f"{_describe_limit(limit)} {_describe_way(by_reducers)}" for limit, by_reducers in words
+        )
 
 
-def chosen(samples: Sequence[RouteSample]) -> Route:
+def choose_route(samples: Sequence[RouteSample]) -> Route:
     """Make the route from samples; a sample applies to sizes up to halfway to the next sample.
 
     The choice of the largest sample also applies to larger sizes if that sample is ``LARGE``.
     """
     classes: list[tuple[float, bool]] = []
     for sample, following in zip(samples, [*samples[1:], None]):
-        limit = sqrt(sample.nbytes * following.nbytes) if following else _beyond(sample)
-        classes.append((limit, _wins(sample)))
+        limit = sqrt(sample.nbytes * following.nbytes) if following else _last_limit(sample)
+        classes.append((limit, _prefers_reducers(sample)))
     return Route(tuple(classes))
 
 
@@ -88,7 +90,7 @@ def route_setting(environ: Mapping[str, str]) -> str:
     return setting
 
 
-def measured(
+def measure_route(
     control: RankChannel,
     inner: Timed,
     reducers: Timed,
@@ -109,7 +111,7 @@ def measured(
         if pairs < 1:
             break
         samples.append(_sample(control, tensor, inner, reducers, pairs))
-    return chosen(samples)
+    return choose_route(samples)
 
 
 def _sample(
@@ -138,19 +140,19 @@ def _slowest(control: RankChannel, tensor: torch.Tensor, ways: Sequence[Timed]) 
     return control.maxima(seconds)
 
 
-def _wins(sample: RouteSample) -> bool:
+def _prefers_reducers(sample: RouteSample) -> bool:
     if sample.nbytes >= LARGE:
         return sample.reducers <= sample.inner * TIE
     return sample.reducers * TIE < sample.inner
 
 
-def _beyond(sample: RouteSample) -> float:
+def _last_limit(sample: RouteSample) -> float:
     return inf if sample.nbytes >= LARGE else float(LARGE - 1)
 
 
-def _limit(limit: float) -> str:
+def _describe_limit(limit: float) -> str:
     return "above" if limit == inf else f"up to {limit / 1024:.0f} KB"
 
 
-def _way(reducers: bool) -> str:  # noqa: FBT001 - a route's own word
+def _describe_way(reducers: bool) -> str:  # noqa: FBT001 - a route's own word
     return "by reducers" if reducers else "by gloo or nccl"

@@ -10,7 +10,7 @@ from torch._C._distributed_c10d import AllreduceOptions, ProcessGroup
 from trainshed_trainer.reduction.torch_exchange import Exchange
 from trainshed_trainer.reduction.torch_inner import RankChannel
 from trainshed_trainer.reduction.torch_report import say
-from trainshed_trainer.reduction.torch_route import MEASURED, Route, measured
+from trainshed_trainer.reduction.torch_route import MEASURED, Route, measure_route
 from trainshed_trainer.reduction.torch_work import ReductionWork, size_of
 
 
@@ -46,7 +46,7 @@ class Routing:
         """
         route = Route()
         if self._setting == MEASURED:
-            route = measured(self._control, self._by_inner, self._by_reducers, device)
+            route = measure_route(self._control, self._by_inner, self._by_reducers, device)
         self._routes[device.type] = route
         if self._control.rank == 0:
             say(f"tensors on {device.type}: {route}")

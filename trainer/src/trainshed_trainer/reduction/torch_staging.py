@@ -137,7 +137,7 @@ class Staged:
         copied.synchronize()
 
     @contextlib.contextmanager
-    def returned(self, error: ReductionError | None) -> Iterator[ReductionError | None]:
+    def copy_back(self, error: ReductionError | None) -> Iterator[ReductionError | None]:
         """Copy back unless there is an ``error``, with the copy's stream current; yield any error.
 
         After an error the device is not used, because it may have failed.
@@ -151,7 +151,7 @@ class Staged:
                     self._memory.keep(self._flat)
                     mark = self._memory.mark()
             except RuntimeError as fault:
-                error = not_copied(fault)
+                error = to_copy_error(fault)
             self._give_back(mark)
             yield error
 
@@ -224,7 +224,7 @@ class Submissions:
                 submission.submit()
 
 
-def not_copied(fault: RuntimeError) -> ReductionError:
+def to_copy_error(fault: RuntimeError) -> ReductionError:
     """Convert a device's error for the caller."""
     if isinstance(fault, ReductionError):
         return fault
@@ -237,5 +237,5 @@ def _failure(submission: Submission) -> ReductionError | None:
         if submission.prepare:
             submission.prepare()
     except RuntimeError as fault:
-        return not_copied(fault)
+        return to_copy_error(fault)
     return None

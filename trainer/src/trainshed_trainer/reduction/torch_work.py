@@ -25,7 +25,7 @@ NO_TIMEOUT = timedelta(0)
 Value = Union[torch.Tensor, List[torch.Tensor]]
 
 
-def can_go(tensor: torch.Tensor) -> bool:
+def can_reduce(tensor: torch.Tensor) -> bool:
     """Return whether reducers can sum this tensor: dense, contiguous and of a supported type."""
     return (
         tensor.dtype in DTYPES
