@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.planning.exchange import Links, best, gain, reducers_alone, ring
-from trainshed_trainer.reduction.shares import NOISE, Rates, fractions
+from trainshed_trainer.reduction.shares import NOISE, Rates, compute_shares
 
 RATES = st.floats(0.1, 1000)
 WORKERS = st.integers(2, 200)
@@ -85,7 +85,7 @@ def test_the_shares_that_are_predicted_are_those_that_workers_take(workers, work
     if max(rates) <= NOISE * min(rates):  # taken for one rate, measured with noise
         reducers = [worker] * len(reducers)
     split = best(Links(workers=workers, worker_gbps=worker, reducers_gbps=math.fsum(reducers)))
-    shares = fractions(workers, Rates(worker, tuple(reducers)), workers_reduce=True)
+    shares = compute_shares(workers, Rates(worker, tuple(reducers)), workers_reduce=True)
     assert sum(shares[: len(reducers)]) == pytest.approx(split.reducers_share)
     assert shares[len(reducers) :] == pytest.approx([split.worker_share] * workers, abs=1e-9)
 

@@ -352,7 +352,7 @@ def unformed(rank: int, world: int, store: str) -> dict:
 def slow_reducers(rank: int, world: int, store: str) -> dict:
     """Reducers enough, but slower than a ring by the first measurement of two."""
     verdicts = [Route(((float("inf"), False),)), Route()]
-    torch_routing.measured = lambda *_: verdicts.pop(0)
+    torch_routing.measure_route = lambda *_: verdicts.pop(0)
     join("reduction", rank, world, store)
     plan = dist.group.WORLD.lineup.plan
     checks = {"the workers reduce too": plan.hybrid and len(plan.reducers) == world}
