@@ -148,8 +148,8 @@ def test_silence_is_called_so(ends):
     ("sent", "reason"),
     [
         (head(Frame.DATA, 64) + bytes(64), "results without a matching segment"),
-        (head(Frame.SEGMENT, 24) + bytes(24), "a SEGMENT frame out of place"),
-        (head(Frame.READY) * 2, "a READY frame out of place"),
+        (head(Frame.SEGMENT, 24) + bytes(24), "an unexpected SEGMENT frame"),
+        (head(Frame.READY) * 2, "an unexpected READY frame"),
         (b"\xff" * 8, "255 is not a valid Frame"),
     ],
 )

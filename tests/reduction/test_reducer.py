@@ -292,7 +292,7 @@ def out_of_place():
     yield "much data before all have come", 2, frames.head(Frame.DATA, 4 << 20), "before all"
     yield "a segment before all have come", 2, frames.segment_frame(ONE), "SEGMENT frame before"
     yield "data without a segment", 1, data, "more bytes than its segment has"
-    yield "a reducer's word", 1, frames.head(Frame.READY), "a READY frame out of place"
+    yield "a reducer's word", 1, frames.head(Frame.READY), "an unexpected READY frame"
     yield "no frame", 1, b"\xff" * 8, "255 is not a valid Frame"
     yield "reserved bytes", 1, frames.HEAD.pack(Frame.DATA, 1, 0, 64), "reserved bytes"
     yield (

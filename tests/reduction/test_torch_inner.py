@@ -75,5 +75,5 @@ def test_the_log_says_that_ranks_share_a_gpu(visible_gpus, capfd, monkeypatch):
     monkeypatch.setattr(torch_group, "_LOGGED", set())
     for group in grouped(ReductionGroup):
         group.shutdown()
-    assert capfd.readouterr().err.count("ranks share a GPU, which nccl cannot") == 1
+    assert capfd.readouterr().err.count("ranks share a GPU, which nccl does not support") == 1
     assert visible_gpus.nccl == 0

@@ -22,8 +22,8 @@ CLOUD_ML_TRIAL_ID = "CLOUD_ML_TRIAL_ID"
 # The file of a trial's metrics (docs/sources/vertex.md 10.1).
 CLOUD_ML_HP_METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 
-# Trainshed's own: the attempt of the job, the replica, the files for a notice and for progress, and
-# the folder that contains the buckets.
+# Variables of Trainshed: the attempt of the job, the replica, the files for a notice and for
+# progress, and the folder that contains the buckets.
 TRAINSHED_ATTEMPT = "TRAINSHED_ATTEMPT"
 TRAINSHED_JOB = "TRAINSHED_JOB"
 TRAINSHED_TASK = "TRAINSHED_TASK"

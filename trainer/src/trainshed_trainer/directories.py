@@ -1,4 +1,4 @@
-"""Where a replica's results go: AIP_* variables, or folders below ``--job-dir``."""
+"""Finds the directories for a replica's results: AIP_* variables, or folders in ``--job-dir``."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def directories_of(environ: Mapping[str, str], argv: Sequence[str]) -> Directori
     """
     job_dir = job_dir_of(argv) or _parent(environ.get(contract.AIP_MODEL_DIR, ""))
     directories = {
-        name: environ.get(name) or below(job_dir, contract.FOLDER[name]) for name in WANTED
+        name: environ.get(name) or below(job_dir, contract.FOLDER[name]) for name in VARIABLES
     }
     return Directories(job_dir, *directories.values())
 
 
 #: The variables, in the order of the fields of Directories.
-WANTED = (contract.AIP_MODEL_DIR, contract.AIP_CHECKPOINT_DIR, contract.AIP_TENSORBOARD_LOG_DIR)
+VARIABLES = (contract.AIP_MODEL_DIR, contract.AIP_CHECKPOINT_DIR, contract.AIP_TENSORBOARD_LOG_DIR)
 
 
 def job_dir_of(argv: Sequence[str]) -> str | None:

@@ -54,7 +54,8 @@ class CheckpointSaver:
     ``save`` checks this three times: before it writes, before it renames the file, and after the
     rename.  One gap remains: a newer attempt may begin between the second check and the rename, or
     a shared file system may show an old listing.  The older attempt then leaves one more checkpoint
-    or replaces one of the same step.  It is complete, and the third check raises the error.
+    or replaces one of the same step.  This checkpoint is complete, and the third check raises the
+    error.
     """
 
     def __init__(

@@ -28,8 +28,8 @@ _WRITTEN_AT: dict[Path, float] = {}
 def heartbeat() -> bool:
     """Report that this replica is alive, without a change of the progress reported before.
 
-    The file changes at most once a second, so call it as often as you like.  Returns whether it was
-    changed; outside of Trainshed it never is.
+    The file changes at most once a second, so call this function as often as you like.  Returns
+    whether the file was changed; always False outside of Trainshed.
     """
     path = _claim_write()
     return path is not None and _succeeds(_touch, path)

@@ -22,7 +22,7 @@ from typing import Callable, Sequence
 from trainshed_trainer import contract
 
 HOOKS, ALONE, INPUT = "hooks", "alone", "input"
-#: Seconds for which the input pipeline is measured, and before that, in which it fills its buffers.
+#: Seconds for which the input pipeline is measured; seconds before that, to fill its buffers.
 INPUT_S, FILL_S = 8.0, 2.0
 
 

@@ -17,7 +17,7 @@ from trainshed_trainer.hooks import FILL_S, INPUT, INPUT_S, enabled_modes
 from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.steps import step_times
 
-#: Samples per batch of the data that was created last; 0 if the data does not tell.
+#: Samples per batch of the data that was created last; 0 if unknown.
 _BATCH_SIZE = [0.0]
 
 

@@ -1,4 +1,4 @@
-"""Hooks of PyTorch: a step ends when its optimizer has stepped; waits are those for a DataLoader.
+"""Hooks of PyTorch: a step ends when its optimizer has stepped; only waits for a DataLoader count.
 
 They also record Lightning's steps, because Lightning uses PyTorch's optimizers and loaders.
 """
@@ -68,7 +68,7 @@ class _StepRecorder:
 
 
 class _Leader:
-    """The optimizer whose steps count: the first, until it is deleted or only others step."""
+    """The optimizer whose steps count: the first one, until it is deleted or no longer used."""
 
     #: Another optimizer becomes the leader after so many steps without one of the leader.
     PATIENCE = 20
@@ -85,7 +85,7 @@ class _Leader:
         return True
 
     def replace_with(self, optimizer: Any) -> bool:
-        """Make ``optimizer`` the leader if it is due; return whether the leader has changed."""
+        """Make ``optimizer`` the leader if the old one is gone or unused; return whether it has."""
         leader = self._leader()
         if leader is optimizer:
             return False
@@ -177,7 +177,7 @@ def _is_training() -> bool:
 
 
 class _SampleCounter:
-    """Counts the samples of steps: those that loaders return, or else the model's first input."""
+    """Counts the samples of steps: the samples that loaders return, or else the model's inputs."""
 
     def __init__(self) -> None:
         self._has_loader = False

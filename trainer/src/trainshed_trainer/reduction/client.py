@@ -23,7 +23,7 @@ Done = Callable[[Optional[ReductionError]], None]
 
 
 def _drop_line(_: str) -> None:
-    """A log that drops its lines."""
+    """Drop a line of the log."""
 
 
 class Client:
@@ -42,8 +42,8 @@ class Client:
         self._goodput = Goodput()
         self._pending: dict[int, Done] = {}
         self._error: ReductionError | None = None
-        #: Set when the reducers have the error.  The caller gets it only then, because a caller
-        #: that ends earlier would be reported as lost.
+        #: Set when the reducers have received the error.  The caller gets the error only then: a
+        #: caller that ends earlier would be reported as lost.
         self._over = threading.Event()
 
     @classmethod
@@ -62,9 +62,9 @@ class Client:
     ) -> Client:
         """Join the group and measure its links; every rank must do so within ``join_timeout`` s.
 
-        ``reducers`` are those of pool 2; ``own`` are those inside of the workers, by rank, if
-        workers reduce too.  ``timeout`` (seconds) is how long a reducer or worker may be silent.
-        Raises :class:`ReductionError`, which names the participant at fault.
+        ``reducers`` are the reducers of pool 2; ``own`` are the reducers inside of the workers, by
+        rank, if workers reduce too.  ``timeout`` (seconds) is how long a reducer or worker may be
+        silent.  Raises :class:`ReductionError`, which names the participant at fault.
         """
         if not reducers and not own:
             raise ReductionError("a group needs a reducer in pool 2 or in every worker, got none")
@@ -84,9 +84,9 @@ class Client:
         """Sum ``buffer`` over all ranks, in place; call ``done`` once at the end.
 
         ``buffer`` must be writable, contiguous and of format ``B``, or else ``ValueError`` is
-        raised.  The caller must not use it before ``done``, which gets ``None`` or an error; after
-        an error its content is undefined.  ``done`` usually runs in another thread and must be
-        quick.
+        raised.  The caller must not use the buffer before ``done`` is called, with ``None`` or an
+        error; after an error the content of the buffer is undefined.  ``done`` usually runs in
+        another thread and must be quick.
         """
         count, rest = divmod(buffer.nbytes, dtype.itemsize)
         if rest:
@@ -114,7 +114,7 @@ class Client:
 
     @property
     def goodput(self) -> float:
-        """The moving average of the bytes of gradient a second."""
+        """Return the moving average of the bytes of gradients that are reduced per second."""
         return self._goodput.rate
 
     def failed(self) -> ReductionError | None:
@@ -124,13 +124,14 @@ class Client:
     def close(self) -> None:
         """Leave the group; all-reduces that have not ended fail."""
         with self._lock:
-            owed = min(self._pending, default=None)
-            if owed is None and not self._error:
+            oldest_round = min(self._pending, default=None)
+            if oldest_round is None and not self._error:
                 self._error = ReductionError("this group is closed")
                 self._over.set()
-        if owed is not None:
-            me = Culprit(Kind.WORKER, self.group.rank)
-            self._fail(ReductionError(f"{me} has left in round {owed}", blame=me, round_=owed))
+        if oldest_round is not None:
+            this_worker = Culprit(Kind.WORKER, self.group.rank)
+            text = f"{this_worker} has left in round {oldest_round}"
+            self._fail(ReductionError(text, blame=this_worker, round_=oldest_round))
         self._over.wait()  # the error must be sent before the GOODBYE, which is the last frame
         for lane in self._lanes:
             lane.leave()
@@ -144,8 +145,8 @@ class Client:
         """Connect to all reducers, and wait until every worker has connected to each of them."""
         group = self.group
         for index, address in enumerate(addresses):
-            reached = connect_to_reducer(address, index, group, self.reducers, self.failed)
-            lane = Lane(reached, group.timeout, self._fail, note)
+            connection = connect_to_reducer(address, index, group, self.reducers, self.failed)
+            lane = Lane(connection, group.timeout, self._fail, note)
             with self._lock:  # _fail, called meanwhile, must wait for the threads of all lanes
                 lane.start()
                 self._lanes.append(lane)
@@ -175,23 +176,23 @@ class Client:
         average: bool,  # noqa: FBT001 - passed on
         cut: list[tuple[int, int, int]],
     ) -> None:
-        begun, size, nbytes = time.monotonic(), dtype.itemsize, buffer.nbytes
-        left = [len(cut)]
+        started_at, size, nbytes = time.monotonic(), dtype.itemsize, buffer.nbytes
+        parts_left = [len(cut)]
 
-        def one_is_done() -> None:
+        def end_part() -> None:
             with self._lock:
-                left[0] -= 1
-                if left[0]:
+                parts_left[0] -= 1
+                if parts_left[0]:
                     return
                 done = self._pending.pop(number, None)
-                if self._goodput.learn(nbytes, begun, time.monotonic()):
+                if self._goodput.learn(nbytes, started_at, time.monotonic()):
                     self._follow_goodput()
             if done:
                 self._end(done, None)
 
         for index, start, end in cut:
             segment = Segment(number, end - start, dtype, average)
-            self._lanes[index].put(Part(segment, buffer[start * size : end * size], one_is_done))
+            self._lanes[index].put(Part(segment, buffer[start * size : end * size], end_part))
 
     def _fail(self, error: ReductionError) -> None:
         """End the group: send the error to the reducers, and then to the callers.
@@ -223,5 +224,6 @@ class Client:
         try:
             done(error)
         except Exception as fault:  # noqa: BLE001 - the lane's thread must continue to read
-            me = Culprit(Kind.WORKER, self.group.rank)
-            self._fail(ReductionError(f"{me} failed at the end of a round: {fault!r}", blame=me))
+            this_worker = Culprit(Kind.WORKER, self.group.rank)
+            text = f"{this_worker} failed at the end of a round: {fault!r}"
+            self._fail(ReductionError(text, blame=this_worker))

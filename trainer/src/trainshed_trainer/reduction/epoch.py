@@ -57,7 +57,10 @@ class Epoch:
         self._end_reported = False
 
     def join(self, rank: int, link: Link) -> WorkerChannel:
-        """Add a worker; :class:`ReductionError` if the epoch cannot take it."""
+        """Add a worker.
+
+        Raises :class:`ReductionError` if the epoch has failed, or has a worker of this rank.
+        """
         with self._lock:
             if self.error:
                 raise self.error
@@ -158,13 +161,13 @@ class Epoch:
         """Return what waits (a round or the group) and the workers that it waits for."""
         number = self._ledger.round_under_way()
         if number is not None:
-            what, late = f"round {number}", self._ledger.list_slowest_ranks()
+            waiting, late_ranks = f"round {number}", self._ledger.list_slowest_ranks()
         else:
-            what, late = "the group", sorted(set(range(self.world)) - set(self._members))
-        return (what, ", ".join(f"worker {rank}" for rank in late)) if late else None
+            waiting, late_ranks = "the group", sorted(set(range(self.world)) - set(self._members))
+        return (waiting, ", ".join(f"worker {rank}" for rank in late_ranks)) if late_ranks else None
 
     def say(self, text: str) -> None:
-        """Send a line for the log of rank 0."""
+        """Send a line to rank 0 for its log."""
         with self._lock:
             first = self._members.get(0)
         if first:
@@ -174,12 +177,12 @@ class Epoch:
         with self._lock:
             return list(self._members.values())
 
-    def _loss_error(self, member: WorkerChannel, what: str) -> ReductionError:
+    def _loss_error(self, member: WorkerChannel, reason: str) -> ReductionError:
         with self._lock:
             number = self._ledger.round_under_way()
-        where = "" if number is None else f" in round {number}"
+        suffix = "" if number is None else f" in round {number}"
         return ReductionError(
-            f"worker {member.rank} {what}{where}",
+            f"worker {member.rank} {reason}{suffix}",
             blame=Culprit(Kind.WORKER, member.rank),
             round_=number,
         )
@@ -212,15 +215,15 @@ class Epoch:
             member.put(Frame.GOODBYE)
             return False
         elif frame is not Frame.HEARTBEAT:
-            raise ValueError(f"a {frame.name} frame out of place")
+            raise ValueError(f"an unexpected {frame.name} frame")
         return True
 
     def _receive_data(self, member: WorkerChannel, nbytes: int) -> None:
         with self._lock:
-            place = self._ledger.next_position(member.rank, nbytes) % self._ledger.ring
+            offset = self._ledger.next_position(member.rank, nbytes) % self._ledger.ring
         row = memoryview(self._rings[member.rank])
-        member.link.fill(row[place : place + nbytes])
-        beyond = place + nbytes - self._ledger.ring
+        member.link.fill(row[offset : offset + nbytes])
+        beyond = offset + nbytes - self._ledger.ring
         if beyond > 0:
             member.link.fill(row[:beyond])
         self._sum_ready_stretches(member.rank, nbytes)
@@ -257,8 +260,8 @@ class Epoch:
     def _disconnect(self) -> None:
         """Shut the connections of a failed epoch after its workers had time to get the error.
 
-        The workers usually close first.  A connection that is closed from here with bytes unread is
-        reset, and the error that was sent may be lost.
+        The workers usually close first.  If the reducer closes a connection with bytes unread, the
+        kernel resets it, and the error that was sent may be lost.
         """
         members, until = self._all(), time.monotonic() + TELL_S
         for member in members:

@@ -32,7 +32,8 @@ class ReductionError(RuntimeError):
     """An all-reduce failed: the contents of the buffers of its round are undefined.
 
     ``culprit`` names the participant that was lost or broke the protocol, such as ``worker 3``;
-    ``None`` if none did.  ``round`` counts the group's all-reduces from 0; ``None`` outside of one.
+    ``None`` if no participant did.  ``round`` counts the group's all-reduces from 0; ``None``
+    outside of an all-reduce.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ def reducer_error(text: str) -> ReductionError:
 
 
 def name_culprit(culprit: Culprit, error: ReductionError) -> ReductionError:
-    """Return the ``error`` that ``culprit`` sent, with its name added if it is about itself."""
+    """Return ``error``, which ``culprit`` sent; add the sender's name if the sender is at fault."""
     if error.blame is None or error.blame.index != ITSELF:
         return error
     return ReductionError(f"{culprit} {error}", blame=culprit, round_=error.round)

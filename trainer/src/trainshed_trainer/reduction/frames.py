@@ -53,7 +53,7 @@ class Dtype(IntEnum):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Return the number of bytes of an element."""
         return 4 if self is Dtype.FLOAT32 else 2
 
 
@@ -67,7 +67,7 @@ class Segment(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Length in the stream, without padding."""
+        """Return the bytes of the segment in the stream, without padding."""
         return self.count * self.dtype.itemsize
 
     def __str__(self) -> str:

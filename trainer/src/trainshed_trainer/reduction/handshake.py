@@ -78,16 +78,20 @@ def nonce() -> bytes:
 
 
 def parse_hello(data: bytes) -> Hello:
-    """Parse a worker's greeting; ``ValueError`` if it is malformed."""
+    """Parse a worker's greeting.  Raises ``ValueError`` if it is malformed."""
     magic, version, index, epoch, rank, world, timeout_ms, peer_nonce = HELLO.unpack(data)
     if magic != MAGIC:
         raise ValueError("not a greeting of this protocol")
     if version != VERSION:
-        raise OtherVersion(f"a greeting of version {version}")
+        raise OtherVersion(f"a greeting must have version {VERSION}, got {version}")
     if not 0 < world <= WORLD_MAX or rank >= world:
-        raise ValueError(f"rank {rank} of {world}")
+        raise ValueError(
+            f"a rank must be below the number of workers, 1 to {WORLD_MAX}; got {rank} of {world}"
+        )
     if not TIMEOUT_MS[0] <= timeout_ms <= TIMEOUT_MS[1]:
-        raise ValueError(f"a timeout of {timeout_ms} ms")
+        raise ValueError(
+            f"a timeout must be {TIMEOUT_MS[0]} to {TIMEOUT_MS[1]} ms, got {timeout_ms}"
+        )
     return Hello(index, epoch, rank, world, timeout_ms, peer_nonce)
 
 
@@ -111,5 +115,5 @@ def proof(token: bytes, side: bytes, hello: Hello, challenge: Challenge) -> byte
 
 
 def proves(token: bytes, side: bytes, hello: Hello, challenge: Challenge, received: bytes) -> bool:
-    """Return whether ``received`` is that proof, in constant time."""
+    """Return whether ``received`` is the proof of ``side``; compare in constant time."""
     return hmac.compare_digest(proof(token, side, hello, challenge), received)

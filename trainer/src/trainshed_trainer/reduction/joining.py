@@ -31,7 +31,10 @@ class Group(NamedTuple):
 
 
 class ReducerConnection(NamedTuple):
-    """An authenticated connection to ``culprit``, and the size of this worker's ring there."""
+    """An authenticated connection to the reducer ``culprit``.
+
+    ``ring`` is the number of bytes that the reducer has for this worker.
+    """
 
     link: Link
     ring: int
@@ -45,7 +48,7 @@ def connect_to_reducer(
     reducers: int,
     failed: Callable[[], ReductionError | None],
 ) -> ReducerConnection:
-    """Connect to the reducer at ``index``; raise :class:`ReductionError` after the timeout.
+    """Connect to the reducer at ``index``.  Raises :class:`ReductionError` after the timeout.
 
     ``failed`` returns the group's error; after an error of the group there are no more attempts.
     """
@@ -68,7 +71,7 @@ def connect_to_reducer(
 
 
 def authenticate_worker(sock: socket.socket, token: bytes, ring_for: Callable[[int], int]) -> Hello:
-    """Authenticate a worker that has connected; ``ValueError`` or ``OSError`` if that fails.
+    """Authenticate a worker that has connected.  Raises ``ValueError`` or ``OSError``.
 
     ``ring_for`` returns the bytes of each worker's ring for a given number of workers.
     """
@@ -82,7 +85,7 @@ def authenticate_worker(sock: socket.socket, token: bytes, ring_for: Callable[[i
     sock.sendall(challenge.pack() + handshake.proof(token, b"reducer", hello, challenge))
     received = _receive_exactly(sock, handshake.PROOF_SIZE, until)
     if not handshake.proves(token, b"worker", hello, challenge, received):
-        raise ValueError("a wrong proof")
+        raise ValueError("the worker's proof does not match the job's token")
     return hello
 
 
@@ -118,7 +121,7 @@ def _authenticate(sock: socket.socket, index: int, group: Group) -> int:
     challenge = handshake.parse_challenge(answer[: handshake.CHALLENGE.size])
     received = answer[handshake.CHALLENGE.size :]
     if not handshake.proves(group.token, b"reducer", hello, challenge, received):
-        raise ReductionError("it does not hold this job's token")
+        raise ReductionError("the reducer does not hold this job's token")
     sock.sendall(handshake.proof(group.token, b"worker", hello, challenge))
     return challenge.ring
 

@@ -29,8 +29,8 @@ from trainshed_trainer.reduction.pacing import SendWindow
 
 #: Seconds that a reducer has to receive an error and to answer it.
 TELL_S = 1.0
-#: Seconds to wait for another error after a connection was closed: the reducer may have closed it
-#: because of an error elsewhere, which then arrives on other connections, too.
+#: Seconds to wait for another error after a reducer has closed its connection: it may have closed
+#: because of another participant's error, which then arrives on other connections, too.
 OTHER_ERROR_S = 0.2
 #: Seconds that a thread has to end after its connection was shut.
 STOP_S = 5.0
@@ -50,21 +50,21 @@ class Part:
 
 
 class Lane:
-    """Two threads on one connection to ``culprit``."""
+    """The two threads, one that sends and one that receives, on one connection to a reducer."""
 
     def __init__(
         self,
-        reached: ReducerConnection,
+        connection: ReducerConnection,
         timeout: float,
         fail: Callable[[ReductionError], None],
         note: Callable[[str], None],
     ) -> None:
         """``fail`` gets the first error, ``note`` the reducer's texts for the log."""
-        self.pace = SendWindow(reached.ring)
+        self.pace = SendWindow(connection.ring)
         #: Set when every worker has connected to the reducer, or when the group has ended.
         self.ready = threading.Event()
-        self._link = reached.link
-        self.culprit = reached.culprit
+        self._link = connection.link
+        self.culprit = connection.culprit
         self._timeout = timeout
         self._fail = fail
         self._note = note
@@ -93,7 +93,7 @@ class Lane:
         self._inbox.put(part)
 
     def notify(self, error: ReductionError) -> None:
-        """Send the reducer an error from elsewhere, and nothing else."""
+        """Send the reducer an error of another connection, and nothing after this error."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -111,7 +111,7 @@ class Lane:
             self._threads[0].join(seconds)
 
     def join_receiver(self, seconds: float) -> None:
-        """Wait until the reducer has sent its error or closed: it has then received ours.
+        """Wait until the reducer has sent its error or closed: then it has this worker's error.
 
         Sending alone is not enough.  When a process ends with a reducer's results unread, or
         receives more of them later, its connection is reset, and unsent data is lost.
@@ -134,8 +134,8 @@ class Lane:
     def close(self, seconds: float) -> None:
         """End both threads and close the connection; no thread of a lane may call it.
 
-        The reducer has ``seconds`` to close first: a connection that is closed from here with bytes
-        unread is reset, and the last frames may be lost.
+        The reducer has ``seconds`` to close first: if the worker closes a connection with bytes
+        unread, the kernel resets it, and the last frames may be lost.
         """
         self._ending = True
         self._threads[1].join(seconds)
@@ -177,7 +177,7 @@ class Lane:
         while at < part.end:
             nbytes = min(part.end - at, self.pace.piece)
             if not self._await_credit(at + nbytes, nbytes + ALIGNMENT):
-                return True  # the item that ends it is in the queue
+                return True  # the group ends; the error or GOODBYE is in the queue
             view = part.view[at - part.start : at - part.start + nbytes]
             self._link.send(front + head(Frame.DATA, nbytes), view)
             at += nbytes
@@ -224,7 +224,7 @@ class Lane:
         if frame is Frame.READY and not self.ready.is_set():
             self.ready.set()
         elif frame is not Frame.HEARTBEAT and not self._ending:
-            raise ValueError(f"a {frame.name} frame out of place")
+            raise ValueError(f"an unexpected {frame.name} frame")
         if body:
             self._note(text_of(body))
 
@@ -232,18 +232,18 @@ class Lane:
         if not self._claim_memory():
             self._link.skip(nbytes)
             return
-        got = 0
+        received = 0
         try:
             if not self._awaited or nbytes > self._awaited[0].end - self._awaited[0].at:
                 raise ValueError("results without a matching segment")
             part = self._awaited[0]
-            place = part.at - part.start
-            self._link.fill(part.view[place : place + nbytes])
-            got = part.at = part.at + nbytes
+            offset = part.at - part.start
+            self._link.fill(part.view[offset : offset + nbytes])
+            received = part.at = part.at + nbytes
         finally:
             with self._changed:
                 self._is_writing = False
-                self._received = got or self._received
+                self._received = received or self._received
                 self._changed.notify_all()
         if part.at == part.end:
             self._awaited.popleft()

@@ -1,4 +1,4 @@
-"""A TCP connection whose every wait has a timeout (docs/sources/reduction.md 5).
+"""TCP connections on which every wait has a timeout (docs/sources/reduction.md 5).
 
 The kernel's timers (SO_RCVTIMEO, TCP_USER_TIMEOUT, keepalive) bound every wait, so that reads are
 plain blocking calls; a Python timeout would add a poll to each read.  Both sides send heartbeats,
@@ -18,7 +18,7 @@ from typing import Tuple
 from trainshed_trainer.reduction.frames import HEAD, Frame, parse_head
 
 Address = Tuple[str, int]
-#: The number on Linux; some builds of Python's socket module do not have it.
+#: The number of this option on Linux; some builds of Python's socket module do not have the name.
 TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18)
 #: Seconds of silence before the first keepalive probe, and between the three probes.
 KEEPALIVE_S = 5

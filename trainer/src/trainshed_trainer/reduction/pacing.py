@@ -36,7 +36,7 @@ class SendWindow:
 
     @property
     def piece(self) -> int:
-        """Bytes of a piece."""
+        """Return the number of bytes of a piece."""
         size = min(PIECE_MAX, max(PIECE_MIN, self.credit // 8))
         return min(size, self.credit // 2) // 64 * 64
 

@@ -27,7 +27,7 @@ REPEATS = 2
 
 
 class ProbedClient(Protocol):
-    """What the measurement uses of a client."""
+    """The part of a client that the measurement uses."""
 
     group: Group
     reducers: int

@@ -37,7 +37,7 @@ WATCH_S = 1.0
 
 
 def _drop_line(_: str) -> None:
-    """A log that drops its lines."""
+    """Drop a line of the log."""
 
 
 class Reducer:
@@ -90,7 +90,7 @@ class Reducer:
                 return
 
     def _idle_s(self) -> float:
-        """Return the seconds without a group."""
+        """Return the seconds since the last group has ended; about 0 while there is a group."""
         now = time.monotonic()
         with self._lock:
             if self._epoch and not self._epoch.is_over():
@@ -221,10 +221,10 @@ class Reducer:
 
 
 def _check_group(epoch: Epoch, hello: Hello) -> Epoch:
-    """Return ``epoch`` if the worker belongs to it; a worker that comes too late gets its error.
+    """Return ``epoch`` if the worker describes the same group.
 
-    A worker that describes another group ends an epoch that is not complete, which otherwise would
-    wait without success.
+    Raises :class:`ReductionError` if the epoch is over or the worker describes another group.  In
+    the second case an incomplete epoch fails, because it would never be complete.
     """
     if epoch.is_over() and not epoch.error:
         raise ReductionError("this epoch is over")

@@ -40,14 +40,14 @@ def compute_shares(world: int, rates: Rates, *, workers_reduce: bool) -> list[fl
     pool = sum(reducers)
     if world <= 2:  # noqa: PLR2004 - a worker's link carries the tensor once in any case
         share = min(1.0, pool / (world * worker)) / world if pool else 1.0 / world
-        return _completed([share * rate / pool * world for rate in reducers], world)
+        return _append_worker_shares([share * rate / pool * world for rate in reducers], world)
     seconds = (2 * world - 2) / (world * worker + (world - 2) * pool / world)
     if seconds * worker <= 1:
-        return _completed([rate / pool for rate in reducers], world)
-    return _completed([seconds * rate / world for rate in reducers], world)
+        return _append_worker_shares([rate / pool for rate in reducers], world)
+    return _append_worker_shares([seconds * rate / world for rate in reducers], world)
 
 
-def _completed(reducers: list[float], world: int) -> list[float]:
+def _append_worker_shares(reducers: list[float], world: int) -> list[float]:
     """Append the workers' shares: equal parts of what the reducers leave."""
     rest = max(0.0, 1.0 - sum(reducers))
     return reducers + [rest / world] * world

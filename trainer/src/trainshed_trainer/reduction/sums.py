@@ -22,7 +22,7 @@ Array = Any
 def add(dtype: Dtype, rows: Sequence[Array], out: Array, *, average: bool) -> None:
     """Sum ``rows`` (bytes, one row a rank) into ``out``, or average them.
 
-    All are ``uint8`` arrays of one length, which is a multiple of the item size.
+    ``rows`` and ``out`` are ``uint8`` arrays of one length, a multiple of the item size.
     """
     if dtype is Dtype.FLOAT32:
         _add_wide([row.view(np.float32) for row in rows], out.view(np.float32), average=average)
@@ -47,16 +47,16 @@ def _add_wide(rows: Sequence[Array], out: Array, *, average: bool) -> None:
 
 
 def _sum_narrow(rows: Sequence[Array], *, average: bool) -> Array:
-    total = _widened(rows[0])
+    total = _widen(rows[0])
     with np.errstate(all="ignore"):
         for row in rows[1:]:
-            np.add(total, _widened(row), out=total)
+            np.add(total, _widen(row), out=total)
         if average:
             np.divide(total, np.float32(len(rows)), out=total)
         return total.astype(np.float16) if rows[0].dtype == np.float16 else _to_bfloat16(total)
 
 
-def _widened(row: Array) -> Array:
+def _widen(row: Array) -> Array:
     if row.dtype == np.float16:
         return row.astype(np.float32)
     return np.left_shift(row, 16, dtype=np.uint32).view(np.float32)

@@ -1,4 +1,4 @@
-"""Finds the address on which a worker's own reducer listens: the one that other workers reach."""
+"""Finds the address for a worker's own reducer, at which other workers can reach it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def own_address(environ: Mapping[str, str], reducers: Sequence[Address]) -> str:
     return next((address for address in addresses if address), None) or _address_of_hostname()
 
 
-def choose_reachable(mine: str, others: Sequence[str], environ: Mapping[str, str]) -> str:
+def choose_reachable(address: str, others: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return the address of this worker for the workers at ``others``.
 
-    It is ``mine``, unless that is a loopback address and another worker's is not: the name of
+    It is ``address``, unless that is a loopback address and another worker's is not: the name of
     torch's master often resolves to a loopback address on the master itself.
     """
-    if environ.get(contract.TRAINSHED_REDUCTION_HOST) or not is_loopback(mine):
-        return mine
-    elsewhere = next((other for other in others if not is_loopback(other)), None)
-    return (_local_address(elsewhere) if elsewhere else None) or mine
+    if environ.get(contract.TRAINSHED_REDUCTION_HOST) or not is_loopback(address):
+        return address
+    target = next((other for other in others if not is_loopback(other)), None)
+    return (_local_address(target) if target else None) or address
 
 
 def is_loopback(host: str) -> bool:

@@ -33,7 +33,7 @@ class Reducing(Protocol):
         """Sum ``buffer`` over all ranks, in place."""
 
     def failed(self) -> ReductionError | None:
-        """The error after which nothing is reduced any more."""
+        """Return the error after which no tensor is reduced any more; None if there is none."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -43,10 +43,10 @@ class Exchange(Protocol):
     """Sums tensors over all ranks of a group, in place and in the order of calls."""
 
     def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
-        """Start; ``done`` is called once at the end, with the stream of the sums current."""
+        """Start an all-reduce; call ``done`` once at the end, in the stream that has the sums."""
 
     def failed(self) -> ReductionError | None:
-        """The error after which nothing is reduced any more."""
+        """Return the error after which no tensor is reduced any more; None if there is none."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -67,11 +67,11 @@ class Carrier:
         self._staging_max = staging_max
         self._pools: dict[torch.device, PinnedPool] = {}
         self._submissions = Submissions()
-        #: Counts all-reduces if it is set.
+        #: Counts the all-reduces; None: they are not counted.
         self.meter: Meter | None = None
 
     def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
-        """Begin; see :class:`Exchange`."""
+        """Start an all-reduce; see :class:`Exchange`."""
         if self.meter:
             done = self.meter.count_round(size_of(tensor), done)
         dtype, memory = DTYPES[tensor.dtype], self._memory(tensor.device)
@@ -86,7 +86,7 @@ class Carrier:
         self._submissions.put(Submission(None, submit, done))
 
     def failed(self) -> ReductionError | None:
-        """The client's error."""
+        """Return the client's error; None if there is none."""
         return self._client.failed()
 
     def close(self) -> None:

@@ -77,7 +77,7 @@ class ReductionGroup(ProcessGroup):
         self._inner = inner_group(store, rank, world, timeout, wish)
         register(self, self._inner.backends)
         if self._inner.crowded and rank == 0:
-            _log_once("ranks share a GPU, which nccl cannot: CUDA's tensors go through gloo")
+            _log_once("ranks share a GPU, which nccl does not support: gloo sends CUDA tensors")
         self._store = store
         self._timeout = timeout
         self._control = RankChannel(self._inner.gloo, rank, world)
@@ -116,7 +116,7 @@ class ReductionGroup(ProcessGroup):
     def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Work:  # type: ignore[override]
         """Sum or average by reducers if that is faster, or else by the inner group.
 
-        After an error of the reducers it is raised for every tensor.
+        After an error of the reducers, every call raises this error.
         """
         lineup, operation = self.lineup, _operation(args, kwargs)
         error = lineup.exchange.failed() if lineup else None
@@ -138,7 +138,7 @@ class ReductionGroup(ProcessGroup):
     def confirm(self) -> None:
         """Wait for the call on every rank; if a rank has an error, raise it on all ranks.
 
-        Before ``optimizer.step()`` it ensures that no rank takes a step that fails on another rank
+        Call it before ``optimizer.step()``: then no rank takes a step that fails on another rank
         (docs/sources/reduction.md 5).
         """
         confirm_by(self._control, self.lineup)
@@ -207,7 +207,9 @@ def create(options: Any, backend_options: Any = None) -> ReductionGroup:
     wish = backend_options if is_choice else BackendChoice(nccl=True, options=backend_options)
     group = ReductionGroup(store, rank, world, options.timeout, wish)
     if options.global_ranks_in_group:
-        _log_once(f"a group of {world} ranks: no reducers, since they serve the group of all")
+        _log_once(
+            f"a group of {world} ranks does not use reducers: they serve the group of all ranks"
+        )
         return group
     try:
         error = failure_of(group.form)
@@ -223,11 +225,11 @@ def create(options: Any, backend_options: Any = None) -> ReductionGroup:
 
 
 def confirm(group: ProcessGroup | None = None) -> None:
-    """Call :meth:`ReductionGroup.confirm` of a group, or of the one of all ranks."""
-    chosen = group or dist.group.WORLD
-    if not isinstance(chosen, ReductionGroup):
+    """Call :meth:`ReductionGroup.confirm` of ``group``, by default the group of all ranks."""
+    reduction_group = group or dist.group.WORLD
+    if not isinstance(reduction_group, ReductionGroup):
         raise ReductionError('confirm() needs a group of backend="reduction"')
-    chosen.confirm()
+    reduction_group.confirm()
 
 
 def _make_forwarder(name: str) -> Callable[..., Any]:

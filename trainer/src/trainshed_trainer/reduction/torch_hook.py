@@ -76,7 +76,7 @@ class ReductionState:
 
 
 def reduction_hook(state: ReductionState, bucket: GradBucket) -> Future[torch.Tensor]:
-    """Average a bucket of gradients over all ranks; the group sums those that reducers cannot."""
+    """Average a bucket of gradients over all ranks; ``group`` averages what reducers cannot."""
     gradient: torch.Tensor = bucket.buffer()
     lineup = state.lineup
     if lineup is None or not can_reduce(gradient):

@@ -70,7 +70,7 @@ def local_setting(environ: Mapping[str, str]) -> str:
 
 
 def layout_of(names: Sequence[str], setting: str, *, cuda: bool) -> Layout:
-    """Group the ranks by host name; if the ranks of a host must not sum, every rank is alone.
+    """Group the ranks by host name; if a host's ranks do not sum first, each rank is a host.
 
     ``cuda`` is whether every rank has CUDA: only then is the sum within a host fast.
     """

@@ -56,7 +56,8 @@ class Inner(NamedTuple):
     def uses_gloo(self, device: torch.device) -> bool:
         """Return whether gloo is the backend for a device."""
         return any(
-            at.type == device.type and served is self.gloo for at, _, served in self.backends
+            served.type == device.type and backend is self.gloo
+            for served, _, backend in self.backends
         )
 
 
@@ -66,7 +67,7 @@ def inner_group(
     """Connect ``world`` ranks through ``store``; nccl is used for CUDA if possible.
 
     nccl connects at its first use, because a rank's device is known only then.  It fails then if
-    two ranks share a GPU; if that is visible here, gloo is used for CUDA instead.
+    two ranks share a GPU; if the ranks' GPUs show this before, gloo is used for CUDA.
     """
     gloo = gloo_backend(store, rank, world, timeout)
     crowded = wish.nccl and share_a_gpu(RankChannel(gloo, rank, world).gather(find_only_gpu()))
@@ -110,10 +111,10 @@ def nccl_backend(
         ProcessGroupNCCL,
     )
 
-    theirs = isinstance(options, ProcessGroupNCCL.Options)
-    chosen = options if theirs else ProcessGroupNCCL.Options()
-    chosen._timeout = timeout  # noqa: SLF001 - as torch sets it
-    nccl = ProcessGroupNCCL(PrefixStore("nccl", store), rank, world, chosen)
+    is_of_nccl = isinstance(options, ProcessGroupNCCL.Options)
+    nccl_options = options if is_of_nccl else ProcessGroupNCCL.Options()
+    nccl_options._timeout = timeout  # noqa: SLF001 - as torch sets it
+    nccl = ProcessGroupNCCL(PrefixStore("nccl", store), rank, world, nccl_options)
     nccl._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
     return nccl
 
@@ -142,11 +143,11 @@ class RankChannel:
             raise ReductionError(
                 f"a message between ranks must have at most {TEXT_MAX} bytes, got {longest}"
             )
-        mine = torch.frombuffer(bytearray(text.ljust(longest)), dtype=torch.uint8)
-        theirs = [torch.empty_like(mine) for _ in range(self.world)]
+        sent = torch.frombuffer(bytearray(text.ljust(longest)), dtype=torch.uint8)
+        buffers = [torch.empty_like(sent) for _ in range(self.world)]
         with as_reduction_error():
-            self._gloo.allgather([theirs], [mine]).wait()
-        return [json.loads(bytes(buffer.tolist())) for buffer in theirs]
+            self._gloo.allgather([buffers], [sent]).wait()
+        return [json.loads(bytes(buffer.tolist())) for buffer in buffers]
 
     def maxima(self, values: Sequence[float]) -> list[float]:
         """Return the maximum over all ranks for each element of ``values``."""

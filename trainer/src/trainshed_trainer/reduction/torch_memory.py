@@ -51,7 +51,7 @@ class DeviceMemory(Protocol):
 
 
 class CudaMemory:
-    """A CUDA device; two streams, pinned memory."""
+    """A CUDA device, with a stream for each direction, and pinned host memory."""
 
     def __init__(self, device: torch.device) -> None:
         """Make the streams on ``device``."""
@@ -78,7 +78,7 @@ class CudaMemory:
         return cast("Mark", event)
 
     def keep(self, tensor: torch.Tensor) -> None:
-        """Tell the allocator that the current stream uses it too."""
+        """Make the allocator wait for the current stream before it reuses the tensor's memory."""
         tensor.record_stream(torch.cuda.current_stream(self._device))
 
     def host_memory(self, nbytes: int) -> torch.Tensor:
@@ -110,5 +110,5 @@ MEMORIES: dict[str, Callable[[torch.device], DeviceMemory]] = {"cuda": CudaMemor
 @functools.lru_cache(maxsize=None)
 def memory_of(device: torch.device) -> DeviceMemory | None:
     """Return the memory of a device; ``None`` for the host's memory."""
-    reached = MEMORIES.get(device.type)
-    return reached(device) if reached else None
+    make_memory = MEMORIES.get(device.type)
+    return make_memory(device) if make_memory else None

@@ -47,8 +47,8 @@ class ExchangePlan:
         if self.layout.shared:
             ranks = sum(len(host) for host in self.layout.hosts)
             workers = f"{len(self.layout.hosts)} hosts of {ranks} ranks"
-        also = ", which reduce a share each" if self.hybrid else ""
-        return f"{workers}{also}, and {len(self.reducers)} reducers"
+        role = ", which reduce a share each" if self.hybrid else ""
+        return f"{workers}{role}, and {len(self.reducers)} reducers"
 
 
 def describe_rank(

@@ -1,4 +1,4 @@
-"""The ranks of a host as one worker: they sum on the host, the leader reduces, all get the result.
+"""Makes the ranks of a host one worker: they sum, their leader reduces, all get the result.
 
 The leader has two threads, one that sends sums to the reducers and one that distributes results, so
 that the host sums the next tensor while the last one is at the reducers.  A news message precedes
@@ -46,7 +46,7 @@ class Turn:
         self.over = threading.Event()
 
     def end(self, error: ReductionError | None, mark: Mark | None = None) -> None:
-        """End the part of the reducers; at ``mark`` the sums are on the device."""
+        """Record the end of the reducers' work; at ``mark`` the sums are on the device."""
         self.error, self.mark = error, mark
         self.over.set()
 
@@ -78,7 +78,7 @@ class Relay(abc.ABC):
         return self._error
 
     def close(self) -> None:
-        """Leave; what is under way fails."""
+        """Leave the group; running all-reduces fail."""
         self._to_ranks.put(None)
         for thread in self._threads:
             thread.join(JOIN_S)
@@ -177,7 +177,7 @@ class Leader(Relay):
         return self._error
 
     def close(self) -> None:
-        """Leave; what is under way fails."""
+        """Leave the group; running all-reduces fail."""
         self._upstream.close()
         self._to_reducers.put(None)
         super().close()

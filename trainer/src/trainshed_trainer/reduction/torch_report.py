@@ -99,7 +99,7 @@ class ReportWriter:
         self._thread.start()
 
     def close(self) -> None:
-        """Write it a last time."""
+        """Write the file a last time, and end the thread."""
         if not self._closed.is_set():
             self._closed.set()
             self._thread.join()

@@ -97,7 +97,7 @@ def measure_route(
     device: torch.device,
     budget: float = BUDGET_S,
 ) -> Route:
-    """Time both ways on all ranks, alternately; every rank gets the same route.
+    """Time both routes on all ranks, alternately; every rank gets the same result.
 
     The time of an all-reduce is that of the slowest rank; of several all-reduces, the median
     counts.  Sizes that do not fit into ``budget`` seconds are left out, the largest first.

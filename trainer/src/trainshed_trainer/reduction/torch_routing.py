@@ -15,7 +15,7 @@ from trainshed_trainer.reduction.torch_work import ReductionWork, size_of
 
 
 class Routing:
-    """Selects the tensors that go to the reducers; all ranks must ask in the same order."""
+    """Selects the tensors that go to the reducers; all ranks must call it in the same order."""
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ class PinnedPool:
     def _ready(self, size: int) -> int | None:
         """Return the index of a free buffer of that size whose copy back has ended.
 
-        With another one, the next copy to the host would wait for that copy back.
+        With another buffer, the next copy to the host would wait until the copy back has ended.
         """
         for place, (buffer, mark) in enumerate(self._free):
             if buffer.numel() == size and (mark is None or mark.query()):
@@ -123,7 +123,7 @@ class Staged:
 
     @property
     def host(self) -> torch.Tensor:
-        """The bytes on the host; call :meth:`fetch` first."""
+        """Return the bytes on the host; call :meth:`fetch` first."""
         assert self._buffer is not None  # noqa: S101 - fetched before
         return self._buffer[: self._flat.numel()]
 

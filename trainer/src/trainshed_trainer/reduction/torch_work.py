@@ -59,7 +59,7 @@ class ReductionWork(Work):
     """
 
     def __init__(self, value: Value, patience: timedelta) -> None:
-        """Run until :meth:`finish`; ``value`` is the value of the future then.
+        """Run until :meth:`finish`, which makes ``value`` the value of the future.
 
         ``patience`` is the default timeout of ``wait()``.
         """
@@ -95,27 +95,27 @@ class ReductionWork(Work):
         self._over.wait(max(0.0, seconds))
 
     def synchronize(self) -> None:
-        """The same as waiting."""
+        """Wait as :meth:`wait` does, with the default timeout."""
         self.wait()
 
     def is_completed(self) -> bool:
-        """Return whether it has ended, successfully or not."""
+        """Return whether the all-reduce has ended, successfully or not."""
         return self._over.is_set()
 
     def is_success(self) -> bool:
-        """Return whether it has ended with sums."""
+        """Return whether the all-reduce has ended without an error."""
         return self._over.is_set() and self._error is None
 
     def exception(self) -> ReductionError | None:
-        """The error it ended with."""
+        """Return the error of the all-reduce; None if it has none."""
         return self._error
 
     def result(self) -> list[torch.Tensor]:
-        """The tensors that hold the sums."""
+        """Return the tensors that hold the sums."""
         return [self._value] if isinstance(self._value, torch.Tensor) else self._value
 
     def get_future(self) -> Any:
-        """A future of the sums."""
+        """Return the future of the sums."""
         return self._future
 
     def _checked(self, sums: Future[Any]) -> Any:
