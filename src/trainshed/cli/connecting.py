@@ -113,11 +113,11 @@ PROJECT: Final = "local"
 REGION: Final = "us-central1"
 
 #: Flags that a proposed command needs to reach the same server and project.
-_PLACE_FLAGS: Final = ("url", "data_dir", "token_file", "ca_file", "project", "region")
+_CONTEXT_FLAGS: Final = ("url", "data_dir", "token_file", "ca_file", "project", "region")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPlace:
+class ServerContext:
     """A server, with the project and region of a command."""
 
     server: "Server"
@@ -131,7 +131,7 @@ class ServerPlace:
         return shlex.join(["trainshed", *words.split(), *self.flags])
 
 
-def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ServerPlace:
+def context_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ServerContext:
     """Return the server, project and region of a command line and the environment.
 
     Raises UsageFault for a malformed address, and Unreachable if no server was started.
@@ -150,11 +150,11 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
         raise Unreachable(
             f"the server of {target.folder} has ended; start it with: trainshed serve"
         )
-    return ServerPlace(
+    return ServerContext(
         server=Server(url=target.url, token=target.token, ca=target.ca),
         project=args.project or project_of(environ),
         region=getattr(args, "region", None) or region_of(environ),
-        flags=tuple(_place_flags(args, environ)),
+        flags=tuple(_context_flags(args, environ)),
     )
 
 
@@ -173,8 +173,8 @@ def region_of(environ: Mapping[str, str] = os.environ) -> str:
     return _read_first(REGION_VARIABLES, environ) or REGION
 
 
-def _place_flags(args: argparse.Namespace, environ: Mapping[str, str]) -> Iterator[str]:
-    for name in _PLACE_FLAGS:
+def _context_flags(args: argparse.Namespace, environ: Mapping[str, str]) -> Iterator[str]:
+    for name in _CONTEXT_FLAGS:
         if value := url_of(args, environ) if name == "url" else getattr(args, name, None):
             yield f"--{name.replace('_', '-')}={value}"
 

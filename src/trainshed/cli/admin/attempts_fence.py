@@ -4,7 +4,7 @@ import argparse
 import re
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import native_path
 
@@ -51,18 +51,18 @@ def run(request: flags.Request) -> int:
     """Confirm that the attempt has no processes, and print the consequences."""
     args = request.args
     job, attempt = args.attempt
-    place = place_of(args)
-    uid = job if job.isdecimal() else _uid(place, job)
-    response = place.server.call("POST", f"/trainshed/v1/attempts/{uid}/{attempt}:fence", {})
+    context = context_of(args)
+    uid = job if job.isdecimal() else _uid(context, job)
+    response = context.server.call("POST", f"/trainshed/v1/attempts/{uid}/{attempt}:fence", {})
     if args.format == "json":
         out_json(response)
         return 0
     out(response["message"])
-    events_command = place.command(f"jobs events {response['job']}")
+    events_command = context.command(f"jobs events {response['job']}")
     note(f"list its events with: {events_command}")
     return 0
 
 
-def _uid(place: ServerPlace, job: str) -> str:
-    uid: str = place.server.call("GET", native_path(job, place.project))["uid"]
+def _uid(context: ServerContext, job: str) -> str:
+    uid: str = context.server.call("GET", native_path(job, context.project))["uid"]
     return uid

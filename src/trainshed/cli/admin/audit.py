@@ -3,7 +3,7 @@
 from typing import Any
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.resource_texts import date_of
 from trainshed.cli.terminal import note, print_result, table
 from trainshed.client.faults import Json
@@ -44,7 +44,7 @@ def run(request: flags.Request) -> int:
     """List the entries."""
     args = request.args
     query = {"limit": args.limit, "since": args.since, "project": args.project}
-    entries = place_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
+    entries = context_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
     if not entries:
         note("the audit log has no such entry")
     print_result(args.format, entries, table(_HEADERS, map(_row, entries)))

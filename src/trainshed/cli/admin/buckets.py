@@ -4,7 +4,7 @@ import argparse
 from urllib.parse import quote
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.resource_texts import date_of
 from trainshed.cli.terminal import note, out, out_json, print_result, table
 from trainshed.client.collections import pages, path_of
@@ -74,42 +74,42 @@ _PATH = "/storage/v1/b"
 def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
-    place = place_of(args)
+    context = context_of(args)
     name = str(args.name).removeprefix(SCHEME).rstrip("/") if args.name else ""
     if args.action == "create":
-        bucket = place.server.call("POST", _PATH, {"name": name}, {"project": place.project})
-        text = f"{SCHEME}{bucket['name']} was created in project {place.project}"
+        bucket = context.server.call("POST", _PATH, {"name": name}, {"project": context.project})
+        text = f"{SCHEME}{bucket['name']} was created in project {context.project}"
         print_result(args.format, bucket, text)
     elif args.action == "adopt":
         path = f"/trainshed/v1/buckets/{quote(name, safe='')}:adopt"
-        bucket = place.server.call("POST", path, {"project": place.project})
+        bucket = context.server.call("POST", path, {"project": context.project})
         text = f"{SCHEME}{bucket['name']} belongs to project {bucket['project']}"
         print_result(args.format, bucket, text)
     elif args.action == "list":
-        _list(place, args.format)
+        _list(context, args.format)
     elif args.renew:
-        _renew_token(place, args.renew, args.expires, args.format)
+        _renew_token(context, args.renew, args.expires, args.format)
     else:
         lifetime = {"expires": args.expires} if args.expires else {}
         body = {"bucket": ALL_BUCKETS if args.all else name, "readOnly": args.read_only}
-        _make_token(place, {**body, **lifetime}, args.format)
+        _make_token(context, {**body, **lifetime}, args.format)
     return 0
 
 
-def _tokens_path(place: ServerPlace) -> str:
-    return path_of("trainshed", "v1", "projects", place.project, "bucketTokens")
+def _tokens_path(context: ServerContext) -> str:
+    return path_of("trainshed", "v1", "projects", context.project, "bucketTokens")
 
 
-def _renew_token(place: ServerPlace, token_id: str, lifetime: str | None, form: str) -> None:
+def _renew_token(context: ServerContext, token_id: str, lifetime: str | None, form: str) -> None:
     body = {"expires": lifetime} if lifetime else {}
-    path = f"{_tokens_path(place)}/{quote(token_id, safe='')}:renew"
-    token = place.server.call("POST", path, body)
+    path = f"{_tokens_path(context)}/{quote(token_id, safe='')}:renew"
+    token = context.server.call("POST", path, body)
     print_result(form, token, f"token {token['id']} is valid until {date_of(token['expireTime'])}")
 
 
-def _make_token(place: ServerPlace, body: Json, form: str) -> None:
-    grant = place.server.call("POST", _tokens_path(place), body)
-    token = {**grant, "address": bucket_address(place.server.url, grant["token"])}
+def _make_token(context: ServerContext, body: Json, form: str) -> None:
+    grant = context.server.call("POST", _tokens_path(context), body)
+    token = {**grant, "address": bucket_address(context.server.url, grant["token"])}
     if form == "text":
         bucket = body["bucket"]
         buckets = "all your buckets" if bucket == ALL_BUCKETS else f"{SCHEME}{bucket}"
@@ -117,12 +117,12 @@ def _make_token(place: ServerPlace, body: Json, form: str) -> None:
     print_result(form, token, token["address"])
 
 
-def _list(place: ServerPlace, form: str) -> None:
-    rows = list(pages(place.server, _PATH, "items", {"project": place.project}))
+def _list(context: ServerContext, form: str) -> None:
+    rows = list(pages(context.server, _PATH, "items", {"project": context.project}))
     if form == "json":
         out_json(rows)
     elif rows:
         cells = [(f"{SCHEME}{row['name']}", date_of(row.get("timeCreated"))) for row in rows]
         out(table(("BUCKET", "CREATED"), cells))
     else:
-        note(f"project {place.project} has no bucket; trainshed buckets create NAME makes one")
+        note(f"project {context.project} has no bucket; trainshed buckets create NAME makes one")

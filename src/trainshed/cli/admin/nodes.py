@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from trainshed.cli import flags
 from trainshed.cli.admin.node_gpus import gpu_table, short_gpu_table, short_type
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.resource_texts import date_of
 from trainshed.cli.terminal import print_result, shorten, table
 from trainshed.client.faults import Json
@@ -48,7 +48,7 @@ GPUS_WIDTH: Final = 22
 def run(request: flags.Request) -> int:
     """List the nodes."""
     args = request.args
-    response = place_of(args).server.call("GET", "/trainshed/v1/nodes")
+    response = context_of(args).server.call("GET", "/trainshed/v1/nodes")
     nodes, engines = response["nodes"], response.get("engines", [])
     tables = (_wide if args.wide else _short)(nodes)
     print_result(args.format, nodes, "\n\n".join(filter(None, (*tables, _engines(engines)))))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.submitted import EXIT_INTERRUPTED
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.faults import Json, Unreachable
@@ -89,25 +89,25 @@ _PATH: Final = "/trainshed/v1/nodes"
 def run(request: flags.Request) -> int:
     """Send the order to the server, print its effect, and wait with ``--wait``."""
     args = request.args
-    place = place_of(args)
+    context = context_of(args)
     document = {} if args.notice is None else {"notice": duration_of(args.notice)}
     path = f"{_PATH}/{quote(args.node, safe='')}:{args.order}"
-    response = place.server.call("POST", path, document)
+    response = context.server.call("POST", path, document)
     if args.format == "text":
-        _report(place, args.node, args.order, response)
-    exit_code = _wait(place.server, args.node, response) if args.wait else 0
+        _report(context, args.node, args.order, response)
+    exit_code = _wait(context.server, args.node, response) if args.wait else 0
     if args.format == "json":
         out_json(response)
     return exit_code
 
 
-def _report(place: ServerPlace, node: str, order: str, response: Json) -> None:
+def _report(context: ServerContext, node: str, order: str, response: Json) -> None:
     out(response["message"])
     if order == "resume":
         return
     for job in response["jobs"]:
         out(f"  {job}")
-    note(f"undo this with: {place.command(f'nodes resume {node}')}")
+    note(f"undo this with: {context.command(f'nodes resume {node}')}")
 
 
 def _wait(server: "Server", name: str, response: Json) -> int:

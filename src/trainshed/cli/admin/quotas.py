@@ -3,7 +3,7 @@
 from typing import Any
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import context_of
 from trainshed.cli.terminal import note, print_result, table
 from trainshed.client.collections import path_of
 from trainshed.client.faults import Json
@@ -37,10 +37,10 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """List the quotas."""
     args = request.args
-    place = place_of(args)
-    project = "-" if args.all_projects else place.project
+    context = context_of(args)
+    project = "-" if args.all_projects else context.project
     path = path_of("trainshed", "v1", "projects", project, "quotas")
-    quotas = place.server.call("GET", path)["quotas"]
+    quotas = context.server.call("GET", path)["quotas"]
     if not quotas:
         note("no accelerator has a quota and none is in use; [[quota]] in config.toml sets one")
     print_result(args.format, quotas, table(_HEADERS, map(_row, quotas)) if quotas else "")

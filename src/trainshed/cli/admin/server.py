@@ -210,9 +210,9 @@ def _listen(settings: Settings, ports: ServerPorts) -> socket.socket:
 
 
 def _explain_listen_fault(settings: Settings, flag: str, port: int, error: OSError) -> UsageFault:
-    place = _authority(settings.host, port)
+    address = _authority(settings.host, port)
     reason = why_taken(error, port, settings.data_dir)
-    return UsageFault(f"cannot listen on {place}: {reason}; give another port with {flag}")
+    return UsageFault(f"cannot listen on {address}: {reason}; give another port with {flag}")
 
 
 def _start_grpc(

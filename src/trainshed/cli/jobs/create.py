@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainshed.cli import flags, job_flags
-from trainshed.cli.connecting import ServerPlace, place_of, region_of
+from trainshed.cli.connecting import ServerContext, context_of, region_of
 from trainshed.model.faults import UsageFault
 
 if TYPE_CHECKING:
@@ -148,18 +148,18 @@ def run(request: flags.Request) -> int:
     args = request.args
     if args.dry_run:
         _check_dry_run(args)
-    place, collection = place_of(args), collection_of(args.group)
-    merged = _merge(request, place)
+    context, collection = context_of(args), collection_of(args.group)
+    merged = _merge(request, context)
     if args.no_plan:
         put(merged.content, ("labels", PLAN_LABEL), OFF)
-    path = collection.parent(place.project, place.region)
+    path = collection.parent(context.project, context.region)
     content: Any = merged.content
     if args.dry_run:
-        path = path_of("trainshed", "v1", "projects", place.project, "jobs:dryRun")
-        location = {"location": place.region} if collection.located else {}
+        path = path_of("trainshed", "v1", "projects", context.project, "jobs:dryRun")
+        location = {"location": context.region} if collection.located else {}
         content = {"collection": collection.word, **location, "job": merged.content}
     try:
-        job = place.server.call("POST", path, content)
+        job = context.server.call("POST", path, content)
     except ServerRefusal as refusal:  # name the flags that set the wrong fields
         raise refusal.with_flags(merged.words) from refusal
     if args.dry_run:
@@ -167,11 +167,11 @@ def run(request: flags.Request) -> int:
         return 0
     name = job["name"] if collection.located else args.job
     if args.stream_logs:
-        return follow_created(place, args.group, name, as_json=args.format == "json")
+        return follow_created(context, args.group, name, as_json=args.format == "json")
     if args.format == "json":
         out_json(job)
     else:
-        report_created(place, args.group, name, job)
+        report_created(context, args.group, name, job)
     return 0
 
 
@@ -194,18 +194,18 @@ def _check_dry_run(args: argparse.Namespace) -> None:
         raise UsageFault("; ".join(faults))
 
 
-def _merge(request: flags.Request, place: ServerPlace) -> "Merged":
+def _merge(request: flags.Request, context: ServerContext) -> "Merged":
     """Merge the flags into the job file; upload the packages of an AI Platform job."""
     from trainshed.workbench.job_drafts import custom_job, tuning_job
 
     args, user_args = request
-    draft = _draft_of(args, place.project)
+    draft = _draft_of(args, context.project)
     if args.group == "ai custom-jobs":
         return custom_job(args.worker_pool_spec, draft)
     if args.group == "ai hp-tuning-jobs":
         return tuning_job(draft)
     code = _LocalCode(args.package_path, args.staging_bucket)
-    return _training(args.job, draft, user_args, code, place)
+    return _training(args.job, draft, user_args, code, context)
 
 
 def _draft_of(args: argparse.Namespace, project: str) -> "Draft":
@@ -255,7 +255,7 @@ def _training(
     draft: "Draft",
     user_args: Sequence[str] | None,
     code: _LocalCode,
-    place: ServerPlace,
+    context: ServerContext,
 ) -> "Merged":
     """Upload the packages of an AI Platform job; return its document."""
     from trainshed.workbench.job_drafts import training_job
@@ -268,13 +268,13 @@ def _training(
     if isinstance(training_input, dict):
         training_input.setdefault("region", region_of())
         job_dir = training_input.get(find_spelling(training_input, "jobDir"))
-        if uris := _upload_packages(job_id, packages, code, job_dir, place):
+        if uris := _upload_packages(job_id, packages, code, job_dir, context):
             put(merged.content, ("trainingInput", "packageUris"), uris)
     return merged
 
 
 def _upload_packages(
-    job_id: str, packages: Sequence[str], code: _LocalCode, job_dir: Any, place: ServerPlace
+    job_id: str, packages: Sequence[str], code: _LocalCode, job_dir: Any, context: ServerContext
 ) -> list[str]:
     """Upload the local packages; return the URIs of all packages, the remote ones first."""
     import tempfile
@@ -291,7 +291,7 @@ def _upload_packages(
             from trainshed.workbench.sdists import build_sdist
 
             local.insert(0, build_sdist(code.package_path, Path(folder)))
-        return [*remote, *staging.upload(place.server, local)]
+        return [*remote, *staging.upload(context.server, local)]
 
 
 def _check_package(package: str) -> Path:

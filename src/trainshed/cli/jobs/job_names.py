@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple, NoReturn
 
-from trainshed.cli.connecting import ServerPlace
+from trainshed.cli.connecting import ServerContext
 from trainshed.client.collections import JobCollection, native_path, path_of
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.model.faults import UsageFault
@@ -39,7 +39,7 @@ class NamedJob(NamedTuple):
         return str(self.job["name"])
 
 
-def find_job(place: ServerPlace, text: str) -> NamedJob:
+def find_job(context: ServerContext, text: str) -> NamedJob:
     """Find the job that a text names.
 
     Raises UsageFault if the text is malformed or several jobs have it as their name, and
@@ -48,17 +48,17 @@ def find_job(place: ServerPlace, text: str) -> NamedJob:
     match = _TRIAL.fullmatch(text)
     name, trial = (match["job"], match["trial"]) if match else (text, None)
     _check_name(name)
-    path = native_path(name, place.project)
+    path = native_path(name, context.project)
     try:
-        return NamedJob(path, place.server.call("GET", path), trial)
+        return NamedJob(path, context.server.call("GET", path), trial)
     except ServerRefusal as refusal:
         if refusal.http_status != _NOT_FOUND or "/" in name:
             raise
-        path = _find_path(place, name, refusal)
-        return NamedJob(path, place.server.call("GET", path), trial)
+        path = _find_path(context, name, refusal)
+        return NamedJob(path, context.server.call("GET", path), trial)
 
 
-def resource_name(place: ServerPlace, collection: JobCollection, text: str) -> str:
+def resource_name(context: ServerContext, collection: JobCollection, text: str) -> str:
     """Return the id or full name of the resource of one collection that a text names.
 
     A text that is neither a number nor a full name is a display name.  Raises UsageFault if several
@@ -66,21 +66,21 @@ def resource_name(place: ServerPlace, collection: JobCollection, text: str) -> s
     """
     if not collection.located or "/" in text or text.isdecimal():
         return text
-    message = f"project {place.project} has no {collection.noun} {text}"
+    message = f"project {context.project} has no {collection.noun} {text}"
     refusal = ServerRefusal(_NOT_FOUND, "NOT_FOUND", message, [])
-    rows = _rows(place, refusal, q=text)
+    rows = _rows(context, refusal, q=text)
     matches = [
         row for row in rows if row["displayName"] == text and f"/{collection.word}/" in row["name"]
     ]
     return (
         str(_require_one(matches, text, collection.noun)["name"])
         if matches
-        else _raise_missing(place, text, refusal)
+        else _raise_missing(context, text, refusal)
     )
 
 
 @contextlib.contextmanager
-def report_other_project(place: ServerPlace, text: str) -> Iterator[None]:
+def report_other_project(context: ServerContext, text: str) -> Iterator[None]:
     """Add to a NOT_FOUND refusal the other project that has a job of this id.
 
     A full name gets no hint: it contains its project.
@@ -89,7 +89,7 @@ def report_other_project(place: ServerPlace, text: str) -> Iterator[None]:
         yield
     except ServerRefusal as refusal:
         is_missing = refusal.http_status == _NOT_FOUND and "/" not in text
-        hint = _find_in_other_projects(place, text) if is_missing else ""
+        hint = _find_in_other_projects(context, text) if is_missing else ""
         if not hint or hint in refusal.message:
             raise
         message = f"{refusal.message}; {hint}"
@@ -111,12 +111,12 @@ def _check_name(name: str) -> None:
         raise UsageFault(f"JOB must be an id or a full name such as {form}, got {name!r}") from None
 
 
-def _find_path(place: ServerPlace, name: str, refusal: ServerRefusal) -> str:
-    rows = _rows(place, refusal, q=name)
+def _find_path(context: ServerContext, name: str, refusal: ServerRefusal) -> str:
+    rows = _rows(context, refusal, q=name)
     matches = [row for row in rows if row["displayName"] == name]
     if not matches:
-        _raise_missing(place, name, refusal)
-    return native_path(str(_require_one(matches, name, "job")["name"]), place.project)
+        _raise_missing(context, name, refusal)
+    return native_path(str(_require_one(matches, name, "job")["name"]), context.project)
 
 
 def _require_one(matches: list[Json], name: str, noun: str) -> Json:
@@ -127,13 +127,13 @@ def _require_one(matches: list[Json], name: str, noun: str) -> Json:
 
 
 def _rows(
-    place: ServerPlace, refusal: ServerRefusal, project: str | None = None, **query: object
+    context: ServerContext, refusal: ServerRefusal, project: str | None = None, **query: object
 ) -> list[Json]:
     """Return the newest jobs; raise ``refusal`` if the server does not list them."""
     try:
-        page = place.server.call(
+        page = context.server.call(
             "GET",
-            list_path(project or place.project),
+            list_path(project or context.project),
             query={"pageSize": _COMPARED_MAX, **query},
         )
     except ServerRefusal:
@@ -142,24 +142,26 @@ def _rows(
     return rows
 
 
-def _raise_missing(place: ServerPlace, name: str, refusal: ServerRefusal) -> NoReturn:
-    names = {text for row in _rows(place, refusal) for text in (row["displayName"], id_of_row(row))}
+def _raise_missing(context: ServerContext, name: str, refusal: ServerRefusal) -> NoReturn:
+    names = {
+        text for row in _rows(context, refusal) for text in (row["displayName"], id_of_row(row))
+    }
     names_near = list(_find_similar(name, names))
     hint = f"did you mean {', '.join(names_near)}? " if names_near else ""
-    if other_project := _find_in_other_projects(place, name):
+    if other_project := _find_in_other_projects(context, name):
         hint = f"{other_project}. "
     message = f"{refusal.message}; {hint}List the jobs with: trainshed jobs list"
     raise ServerRefusal(refusal.http_status, refusal.status, message, refusal.details)
 
 
-def _find_in_other_projects(place: ServerPlace, name: str) -> str:
+def _find_in_other_projects(context: ServerContext, name: str) -> str:
     """Return a hint at another project that has a job of this name or id; empty if none has."""
     try:
-        rows = _rows(place, ServerRefusal(_NOT_FOUND, "", "", []), "-", q=name)
+        rows = _rows(context, ServerRefusal(_NOT_FOUND, "", "", []), "-", q=name)
     except (ServerRefusal, Unreachable):
         return ""
     matches = [row for row in rows if name in (row["displayName"], id_of_row(row))]
-    projects = {str(row["name"]).split("/")[1] for row in matches} - {place.project}
+    projects = {str(row["name"]).split("/")[1] for row in matches} - {context.project}
     names = sorted(projects)
     return f"project {names[0]} has it: --project {names[0]}" if names else ""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines
 from trainshed.cli.terminal import print_result, table
@@ -41,25 +41,27 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
-    place = place_of(args)
-    path = find_job(place, args.job).path
+    context = context_of(args)
+    path = find_job(context, args.job).path
     if args.action == "events":
-        events = list(_events(place, path))
+        events = list(_events(context, path))
         rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]
         print_result(args.format, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
     elif args.action == "manifest":
         query = {} if args.attempt is None else {"attempt": args.attempt}
-        document = place.server.call("GET", f"{path}/manifest", query=query)
+        document = context.server.call("GET", f"{path}/manifest", query=query)
         print_result(args.format, document, "\n".join(list_manifest_lines(document)))
     else:
-        document = place.server.call("GET", f"{path}/explain")
+        document = context.server.call("GET", f"{path}/explain")
         print_result(args.format, document, "\n".join(_explanation(document)))
     return 0
 
 
-def _events(place: ServerPlace, path: str) -> Iterator[Json]:
+def _events(context: ServerContext, path: str) -> Iterator[Json]:
     last_seq = 0
-    while events := place.server.call("GET", f"{path}/events", query={"after": last_seq})["events"]:
+    while events := context.server.call("GET", f"{path}/events", query={"after": last_seq})[
+        "events"
+    ]:
         yield from events
         last_seq = events[-1]["seq"]
 

@@ -1,7 +1,7 @@
 """``trainshed jobs cancel``: cancels jobs of either dialect."""
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.failures import EXIT_FAILED, print_error, print_refusal
 from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.terminal import out, out_json
@@ -30,11 +30,11 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Cancel the jobs; return 1 if one does not exist or the server refuses it."""
     args = request.args
-    place = place_of(args)
+    context = context_of(args)
     cancelled: list[Json] = []
     for text in args.job:
         try:
-            job = _cancel(place, text)
+            job = _cancel(context, text)
         except ServerRefusal as refusal:
             print_refusal(refusal)
         except UsageFault as fault:
@@ -48,10 +48,10 @@ def run(request: flags.Request) -> int:
     return 0 if len(cancelled) == len(args.job) else EXIT_FAILED
 
 
-def _cancel(place: ServerPlace, text: str) -> Json:
-    named = find_job(place, text)
+def _cancel(context: ServerContext, text: str) -> Json:
+    named = find_job(context, text)
     if named.trial or "/trials/" in named.name:
         raise UsageFault(f"{text} is a trial; cancel its tuning job: {named.name}")
-    place.server.call("POST", f"/v1/{named.name}:cancel", {})
-    job = place.server.call("GET", named.path)
+    context.server.call("POST", f"/v1/{named.name}:cancel", {})
+    job = context.server.call("GET", named.path)
     return {"name": job["name"], "state": job["state"]}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
 from trainshed.cli.jobs.jobs_list import run_time
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines
@@ -40,28 +40,28 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Print the job, or the trial that the caller named."""
     args = request.args
-    place = place_of(args)
-    named = find_job(place, args.job)
+    context = context_of(args)
+    named = find_job(context, args.job)
     if named.trial:
-        trial = _trial(place, named)
+        trial = _trial(context, named)
         print_resource(args.format, trial, lambda: _pairs(list(trial.items())))
         return 0
-    resource = _resource(place, named)
+    resource = _resource(context, named)
     print_resource(
         args.format, {**named.job, "resource": resource}, lambda: _text(named.job, resource)
     )
     if args.format == "text":
-        note(f"print its log with: {place.command(f'jobs logs {args.job}')}")
+        note(f"print its log with: {context.command(f'jobs logs {args.job}')}")
     return 0
 
 
-def _resource(place: ServerPlace, named: NamedJob) -> Json:
+def _resource(context: ServerContext, named: NamedJob) -> Json:
     """Return the job's document in its own API; empty for a trial of AI Platform."""
-    return {} if "/trials/" in named.name else place.server.call("GET", f"/v1/{named.name}")
+    return {} if "/trials/" in named.name else context.server.call("GET", f"/v1/{named.name}")
 
 
-def _trial(place: ServerPlace, named: NamedJob) -> Json:
-    trials: list[Json] = place.server.call("GET", f"{named.path}/trials")["trials"]
+def _trial(context: ServerContext, named: NamedJob) -> Json:
+    trials: list[Json] = context.server.call("GET", f"{named.path}/trials")["trials"]
     for trial in trials:
         if str(trial["number"]) == named.trial:
             return trial

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import id_of_row, list_path
 from trainshed.cli.jobs.resource_texts import date_of, duration_text, time_of
 from trainshed.cli.projection import print_resources
@@ -88,7 +88,7 @@ def _states(text: str) -> Sequence[str]:
 def run(request: flags.Request) -> int:
     """Print the jobs."""
     args = request.args
-    place = place_of(args)
+    context = context_of(args)
     filters = {
         "state": args.state or None,
         "kind": KINDS.get(args.kind),
@@ -97,10 +97,10 @@ def run(request: flags.Request) -> int:
         "since": args.since,
     }
     order = flags.list_flags_of(args)
-    path = list_path("-" if args.all_projects else place.project)
-    rows = list(_rows(place, path, filters, order))
+    path = list_path("-" if args.all_projects else context.project)
+    rows = list(_rows(context, path, filters, order))
     if not rows and args.format == "text":
-        where = "your projects have" if args.all_projects else f"project {place.project} has"
+        where = "your projects have" if args.all_projects else f"project {context.project} has"
         is_filtered = any((*filters.values(), order.filter))
         note(f"{where} no job that matches the filters" if is_filtered else f"{where} no job")
     print_resources(args.format, rows, lambda: _text(rows, several=args.all_projects))
@@ -108,11 +108,11 @@ def run(request: flags.Request) -> int:
 
 
 def _rows(
-    place: ServerPlace, path: str, filters: Mapping[str, object], order: flags.ListFlags
+    context: ServerContext, path: str, filters: Mapping[str, object], order: flags.ListFlags
 ) -> Iterator[Json]:
     rows_needed = None if order.filter or order.sort_by else order.limit
     page_size = order.page_size or min(rows_needed or PAGE_SIZE, PAGE_SIZE)
-    rows = pages(place.server, path, "jobs", {**filters, "pageSize": page_size})
+    rows = pages(context.server, path, "jobs", {**filters, "pageSize": page_size})
     if order.filter or order.sort_by:
         from trainshed.cli.jobs.list_words import make_arranger
 

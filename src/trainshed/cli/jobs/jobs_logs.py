@@ -4,7 +4,7 @@ import sys
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.resource_texts import wait_lines
@@ -45,26 +45,26 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Print the lines; return 0, also for a job that failed."""
     args = request.args
-    place = place_of(args)
-    named = find_job(place, args.job)
+    context = context_of(args)
+    named = find_job(context, args.job)
     printer = LinePrinter(sys.stdout, as_json=args.format == "json")
     trial = named.trial or args.trial
     if not args.follow:
         query = {"task": args.task_name, "tail": args.tail, "trial": trial}
-        _print_until_now(place, named, printer, query)
+        _print_until_now(context, named, printer, query)
         return 0
-    followed = FollowedJob(place.server, named.path, note)
+    followed = FollowedJob(context.server, named.path, note)
     try:
         stream(followed, printer, args.task_name, trial, tail=args.tail)
     except KeyboardInterrupt:
-        return report_job_continues(place, "job", named.name)
+        return report_job_continues(context, "job", named.name)
     return 0
 
 
 def _print_until_now(
-    place: ServerPlace, named: NamedJob, printer: LinePrinter, query: dict[str, object]
+    context: ServerContext, named: NamedJob, printer: LinePrinter, query: dict[str, object]
 ) -> None:
-    for line in interruptible(place.server.lines(f"{named.path}/logs", query)):
+    for line in interruptible(context.server.lines(f"{named.path}/logs", query)):
         printer.print_line(line)
     for text in wait_lines(named.job.get("waiting", {})):
         note(text)

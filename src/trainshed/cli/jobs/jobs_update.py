@@ -3,7 +3,7 @@
 import argparse
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import context_of
 from trainshed.cli.terminal import print_result
 from trainshed.client.collections import collection_of
 from trainshed.workbench import submit_flags
@@ -37,14 +37,14 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Change the labels of a job, and print them."""
     args = request.args
-    place = place_of(args)
-    path = collection_of("ai-platform jobs").path(args.job, place.project, place.region)
-    old_labels = place.server.call("GET", path).get("labels", {})
+    context = context_of(args)
+    path = collection_of("ai-platform jobs").path(args.job, context.project, context.region)
+    old_labels = context.server.call("GET", path).get("labels", {})
     removed = old_labels if args.clear_labels else submit_flags.words(args.remove_labels or "")
     remaining = {key: value for key, value in old_labels.items() if key not in removed}
     new_labels = submit_flags.pairs("--update-labels", args.update_labels or "")
     document = {"labels": {**remaining, **new_labels}}
-    job = place.server.call("PATCH", path, document, {"updateMask": "labels"})
+    job = context.server.call("PATCH", path, document, {"updateMask": "labels"})
     labels = ", ".join(f"{key}={value}" for key, value in sorted(job.get("labels", {}).items()))
     print_result(args.format, job, f"labels of {args.job}: {labels or 'none'}")
     return 0

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
 from trainshed.cli.jobs.list_words import make_arranger
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines, yaml_text
@@ -66,28 +66,30 @@ _COLUMNS: Final[Mapping[str, Callable[[Json], str]]] = {
 def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
-    place, collection = place_of(args), collection_of(args.group)
+    context, collection = context_of(args), collection_of(args.group)
     if args.action == "list":
-        _list(place, collection, flags.list_flags_of(args), args.format)
+        _list(context, collection, flags.list_flags_of(args), args.format)
         return 0
-    name = resource_name(place, collection, args.name)
-    with report_other_project(place, name):
+    name = resource_name(context, collection, args.name)
+    with report_other_project(context, name):
         if args.action == "describe":
             _describe(
-                place, collection, name, args.format, summary if args.summarize else yaml_text
+                context, collection, name, args.format, summary if args.summarize else yaml_text
             )
         else:
             act = {"cancel": _cancel, "delete": _delete}[args.action]
-            act(place, collection, name, args.format)
+            act(context, collection, name, args.format)
     return 0
 
 
-def _list(place: ServerPlace, collection: JobCollection, order: flags.ListFlags, form: str) -> None:
-    rows = list(_list_rows(place, collection, order))
+def _list(
+    context: ServerContext, collection: JobCollection, order: flags.ListFlags, form: str
+) -> None:
+    rows = list(_list_rows(context, collection, order))
     if not rows and form == "text":
-        where = f" in {place.region}" if collection.located else ""
+        where = f" in {context.region}" if collection.located else ""
         condition = " that matches the filter" if order.filter else ""
-        note(f"project {place.project} has no {collection.noun}{where}{condition}")
+        note(f"project {context.project} has no {collection.noun}{where}{condition}")
     print_resources(form, rows, lambda: _table(rows, collection))
 
 
@@ -98,13 +100,13 @@ def _table(rows: list[Json], collection: JobCollection) -> str:
 
 
 def _list_rows(
-    place: ServerPlace, collection: JobCollection, order: flags.ListFlags
+    context: ServerContext, collection: JobCollection, order: flags.ListFlags
 ) -> Iterator[Json]:
     """Yield the rows; without ``--sort-by`` only as many pages are read as ``--limit`` needs."""
     arrange = make_arranger(order.filter, order.sort_by)
-    parent = collection.parent(place.project, place.region)
+    parent = collection.parent(context.project, context.region)
     query = {"pageSize": order.page_size or PAGE_SIZE}
-    return islice(arrange(pages(place.server, parent, collection.word, query)), order.limit)
+    return islice(arrange(pages(context.server, parent, collection.word, query)), order.limit)
 
 
 #: The states whose explanation has facts for which Google's documents have no field.
@@ -112,17 +114,17 @@ _EXPLAINED_STATES: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"
 
 
 def _describe(
-    place: ServerPlace,
+    context: ServerContext,
     collection: JobCollection,
     name: str,
     form: str,
     render: Callable[[Json], str],
 ) -> None:
-    resource = place.server.call("GET", collection.path(name, place.project, place.region))
+    resource = context.server.call("GET", collection.path(name, context.project, context.region))
     print_resource(form, resource, lambda: render(resource))
     if collection.word != "trainingPipelines" and _is_explained(resource):
-        path = native_path(str(resource.get("name", name)), place.project)
-        explanation = place.server.call("GET", f"{path}/explain")
+        path = native_path(str(resource.get("name", name)), context.project)
+        explanation = context.server.call("GET", f"{path}/explain")
         for line in _explain(explanation):
             note(line)
         if _is_running_study(resource):
@@ -153,18 +155,18 @@ def _has_reducers(job: Json) -> bool:
     return any("reductionserver" in uri for uri in uris)
 
 
-def _cancel(place: ServerPlace, collection: JobCollection, name: str, form: str) -> None:
-    path = collection.path(name, place.project, place.region)
-    response = place.server.call("POST", f"{path}:cancel", {})
+def _cancel(context: ServerContext, collection: JobCollection, name: str, form: str) -> None:
+    path = collection.path(name, context.project, context.region)
+    response = context.server.call("POST", f"{path}:cancel", {})
     if form == "json":
         out_json(response)
     else:
-        state = state_of(place.server.call("GET", path))
+        state = state_of(context.server.call("GET", path))
         out(f"{collection.noun} {name}: {state}")
 
 
-def _delete(place: ServerPlace, collection: JobCollection, name: str, form: str) -> None:
-    response = place.server.call("DELETE", collection.path(name, place.project, place.region))
+def _delete(context: ServerContext, collection: JobCollection, name: str, form: str) -> None:
+    response = context.server.call("DELETE", collection.path(name, context.project, context.region))
     print_result(form, response, f"{collection.noun} {name} is deleted")
 
 

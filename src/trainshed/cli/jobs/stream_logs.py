@@ -3,7 +3,7 @@
 import sys
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.submitted import report_left_running, stream
@@ -35,13 +35,13 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Print the lines; return 0 also for a job that failed, as gcloud does."""
     args = request.args
-    place = place_of(args)
-    name = resource_name(place, collection_of(args.group), args.name)
-    followed = FollowedJob(place.server, native_path(name, place.project), note)
+    context = context_of(args)
+    name = resource_name(context, collection_of(args.group), args.name)
+    followed = FollowedJob(context.server, native_path(name, context.project), note)
     try:
         printer = LinePrinter(sys.stdout, as_json=args.format == "json")
-        with report_other_project(place, name):
+        with report_other_project(context, name):
             stream(followed, printer, args.task_name, args.trial)
     except KeyboardInterrupt:
-        return report_left_running(place, args.group, name)
+        return report_left_running(context, args.group, name)
     return 0

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
-from trainshed.cli.connecting import ServerPlace
+from trainshed.cli.connecting import ServerContext
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.resource_texts import wait_lines
 from trainshed.cli.terminal import err, note, out, out_json
@@ -17,28 +17,28 @@ from trainshed.client.following import FollowedJob, exit_code_of
 EXIT_INTERRUPTED = 130
 
 
-def report_created(place: ServerPlace, group: str, name: str, job: Json) -> None:
+def report_created(context: ServerContext, group: str, name: str, job: Json) -> None:
     """Print the job, and the commands that show more about it."""
     key = "jobId" if "jobId" in job else "name"
     out(f"{key}: {job.get(key, name)}\nstate: {state_of(job)}")
-    note(f"show it with: {place.command(f'{group} describe {name}')}")
+    note(f"show it with: {context.command(f'{group} describe {name}')}")
     if "studySpec" in job or "hyperparameters" in job.get("trainingInput", {}):
-        note(f"watch its trials with: {place.command(f'{group} watch {name}')}")
-    note(f"print its log with: {place.command(f'{group} stream-logs {name}')}")
+        note(f"watch its trials with: {context.command(f'{group} watch {name}')}")
+    note(f"print its log with: {context.command(f'{group} stream-logs {name}')}")
 
 
-def follow_created(place: ServerPlace, group: str, name: str, *, as_json: bool) -> int:
+def follow_created(context: ServerContext, group: str, name: str, *, as_json: bool) -> int:
     """Print the log of a new job until the job ends; return its exit code."""
     note(f"{name} is submitted; Ctrl-C leaves it running")
-    followed = FollowedJob(place.server, native_path(name, place.project), note)
+    followed = FollowedJob(context.server, native_path(name, context.project), note)
     try:
         stream(followed, LinePrinter(sys.stderr if as_json else sys.stdout))
         end = followed.end()
     except KeyboardInterrupt:
-        return report_left_running(place, group, name)
+        return report_left_running(context, group, name)
     if as_json:
         path = f"/v1/{end['name']}"
-        out_json(place.server.call("GET", path))
+        out_json(context.server.call("GET", path))
     else:
         print_end(end)
     return exit_code_of(end)
@@ -63,18 +63,18 @@ def stream(
         printer.print_line(line)
 
 
-def report_left_running(place: ServerPlace, group: str, name: str) -> int:
+def report_left_running(context: ServerContext, group: str, name: str) -> int:
     """Print after Ctrl-C that the job continues, and how to watch or cancel it."""
     err("")
-    note(f"the job continues; cancel it with: {place.command(f'{group} cancel {name}')}")
-    note(f"watch it again with: {place.command(f'jobs watch {name}')}")
+    note(f"the job continues; cancel it with: {context.command(f'{group} cancel {name}')}")
+    note(f"watch it again with: {context.command(f'jobs watch {name}')}")
     return EXIT_INTERRUPTED
 
 
-def report_job_continues(place: ServerPlace, noun: str, name: str) -> int:
+def report_job_continues(context: ServerContext, noun: str, name: str) -> int:
     """Print after Ctrl-C that the job with a full name continues, and how to cancel it."""
     group, short = commands_of(name)
-    note(f"the {noun} continues; cancel it with: {place.command(f'{group} cancel {short}')}")
+    note(f"the {noun} continues; cancel it with: {context.command(f'{group} cancel {short}')}")
     return EXIT_INTERRUPTED
 
 

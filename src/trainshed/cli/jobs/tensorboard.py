@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.terminal import note, print_result
 from trainshed.model.faults import UsageFault
@@ -60,9 +60,9 @@ def run(request: flags.Request) -> int:
 
     args, tensorboard_args = request
     is_folder = args.place.startswith((SCHEME, ".", "~", "/")) or Path(args.place).is_dir()
-    place = args.place if is_folder else _find_output(place_of(args), args.place)
+    output = args.place if is_folder else _find_output(context_of(args), args.place)
     buckets = buckets_of(data_dir(args.data_dir, os.environ))
-    folder = event_folder(local_folder(place, buckets))
+    folder = event_folder(local_folder(output, buckets))
     port = [] if args.port is None else ["--port", str(args.port)]
     host = ["--host", args.host] if args.host else []
     command = [*_program(), "--logdir", str(folder), *port, *host, *(tensorboard_args or ())]
@@ -81,12 +81,12 @@ def _execute(command: list[str]) -> NoReturn:
     os.execv(command[0], command)  # noqa: S606 - a program that is installed here
 
 
-def _find_output(place: ServerPlace, text: str) -> str:
+def _find_output(context: ServerContext, text: str) -> str:
     """Return the URI of the folder of a job's results.  Raises UsageFault."""
     from trainshed.workbench.output_folders import output_uri
 
-    name = find_job(place, text).name
-    if uri := output_uri(place.server.call("GET", f"/v1/{name}")):
+    name = find_job(context, text).name
+    if uri := output_uri(context.server.call("GET", f"/v1/{name}")):
         return uri
     raise UsageFault(
         f"{name} was submitted without a folder for its results, so its event files are in no "

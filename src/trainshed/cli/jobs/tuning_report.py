@@ -4,7 +4,7 @@ import shlex
 from datetime import datetime
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
 from trainshed.cli.terminal import note, print_result
 from trainshed.client.collections import FINAL_STATES, collection_of
@@ -41,12 +41,14 @@ def run(request: flags.Request) -> int:
     from trainshed.workbench.study_view import add_native_trials, read_view
 
     args = request.args
-    place = place_of(args)
+    context = context_of(args)
     collection = collection_of(args.group)
-    name = resource_name(place, collection, args.name)
-    trials = native_trials(place.server, name, place.project)
-    with report_other_project(place, name):
-        document = place.server.call("GET", collection.path(name, place.project, place.region))
+    name = resource_name(context, collection, args.name)
+    trials = native_trials(context.server, name, context.project)
+    with report_other_project(context, name):
+        document = context.server.call(
+            "GET", collection.path(name, context.project, context.region)
+        )
     view = add_native_trials(read_view(document), trials.read())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
@@ -60,7 +62,7 @@ def run(request: flags.Request) -> int:
     }
     print_result(args.format, document, f"page: {files.page}\ntable: {files.table}")
     if args.format == "text" and view.state not in FINAL_STATES:
-        command = place.command(f"{args.group} report {args.name}")
+        command = context.command(f"{args.group} report {args.name}")
         out_flag = f" {shlex.join(('--out', args.out))}" if args.out else ""
         note(f"the study is {view.state}; for a newer report: {command}{out_flag}")
     return 0

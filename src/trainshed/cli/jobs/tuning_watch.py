@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainshed.cli.connecting import ServerPlace
+from trainshed.cli.connecting import ServerContext
 from trainshed.cli.jobs.log_lines import in_one_line, truncate
 from trainshed.cli.jobs.submitted import report_job_continues
 from trainshed.cli.jobs.watch_view import Screen, format_span
@@ -53,10 +53,10 @@ SHARE_MAX: Final = 0.2
 _ML_TRIALS: Final = "trainingOutput"
 
 
-def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
+def follow(context: ServerContext, name: str, path: str, *, as_json: bool) -> int:
     """Watch the study at a path of its dialect; return 0 if it succeeds, else 1."""
-    followed = FollowedJob(place.server, path, note)
-    trials = native_trials(place.server, name, place.project)
+    followed = FollowedJob(context.server, path, note)
+    trials = native_trials(context.server, name, context.project)
     try:
         if as_json:
             state = _print_json(followed)
@@ -65,7 +65,7 @@ def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
         else:
             state = _print_changes(followed, trials)
     except KeyboardInterrupt:
-        return report_job_continues(place, "study", path.removeprefix("/v1/"))
+        return report_job_continues(context, "study", path.removeprefix("/v1/"))
     return 0 if state == "SUCCEEDED" else 1
 
 

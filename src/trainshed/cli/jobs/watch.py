@@ -8,7 +8,7 @@ from collections import deque
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import HELP, find_job, report_other_project, resource_name
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.submitted import print_end, report_job_continues, stream
@@ -59,17 +59,17 @@ TAIL: Final = 200
 def run(request: flags.Request) -> int:
     """Watch a job; return its exit code."""
     args = request.args
-    place = place_of(args)
+    context = context_of(args)
     if args.group == "ai hp-tuning-jobs":
         collection = collection_of(args.group)
-        name = resource_name(place, collection, args.job)
-        with report_other_project(place, name):
-            path = collection.path(name, place.project, place.region)
-            return _follow_study(place, name, path, args.format)
-    job = find_job(place, args.job)
-    if study_path := _study_path(place, job.name):
-        return _follow_study(place, args.job, study_path, args.format)
-    followed = FollowedJob(place.server, job.path, note)
+        name = resource_name(context, collection, args.job)
+        with report_other_project(context, name):
+            path = collection.path(name, context.project, context.region)
+            return _follow_study(context, name, path, args.format)
+    job = find_job(context, args.job)
+    if study_path := _study_path(context, job.name):
+        return _follow_study(context, args.job, study_path, args.format)
+    followed = FollowedJob(context.server, job.path, note)
     try:
         if args.format == "json":
             end = _print_changes(followed)
@@ -78,17 +78,17 @@ def run(request: flags.Request) -> int:
         else:
             end = _print_lines(followed)
     except KeyboardInterrupt:
-        return report_job_continues(place, "job", str(followed.job()["name"]))
+        return report_job_continues(context, "job", str(followed.job()["name"]))
     return exit_code_of(end)
 
 
-def _follow_study(place: ServerPlace, name: str, path: str, form: str) -> int:
+def _follow_study(context: ServerContext, name: str, path: str, form: str) -> int:
     from trainshed.cli.jobs import tuning_watch
 
-    return tuning_watch.follow(place, name, path, as_json=form == "json")
+    return tuning_watch.follow(context, name, path, as_json=form == "json")
 
 
-def _study_path(place: ServerPlace, full_name: str) -> str | None:
+def _study_path(context: ServerContext, full_name: str) -> str | None:
     """Return the path of a tuning job in its own dialect; None for a job of another kind."""
     name = ResourceName.parse(full_name)
     path = f"/v1/{name}"
@@ -96,7 +96,7 @@ def _study_path(place: ServerPlace, full_name: str) -> str | None:
         return path
     if name.location or "/" in name.id:
         return None
-    training = place.server.call("GET", path).get("trainingInput", {})
+    training = context.server.call("GET", path).get("trainingInput", {})
     return path if "hyperparameters" in training else None
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import LocatedServer, ServerPlace, locate_server, place_of
+from trainshed.cli.connecting import LocatedServer, ServerContext, context_of, locate_server
 from trainshed.client.faults import Unreachable
 from trainshed.model.faults import UsageFault
 
@@ -57,40 +57,40 @@ def run(request: flags.Request) -> int:
     command = flags.command_of("trainshed run", request)
     check_command(command)
     args = request.args
-    place = place_of(args)
-    if not place.server.token:
+    context = context_of(args)
+    if not context.server.token:
         raise UsageFault(
             "trainshed run needs a token; set TRAINSHED_TOKEN, or give --token-file FILE"
         )
-    if not place.server.answers():
+    if not context.server.answers():
         raise Unreachable(
-            f"no server answers at {place.server.url}; start one with: trainshed serve, or use a "
+            f"no server answers at {context.server.url}; start one with: trainshed serve, or use a "
             "throw-away server: trainshed serve --run -- COMMAND"
         )
     located = locate_server(args, os.environ)
-    target = _target_of(place, located, args.grpc)
+    target = _target_of(context, located, args.grpc)
     with (
         block_signals() as mask,
-        open_session(target, place.server, offline=args.offline, environ=os.environ) as session,
+        open_session(target, context.server, offline=args.offline, environ=os.environ) as session,
     ):
         own = own_variables(target, located)
-        status = run_command(command, session.environ_for(target, place.server, own), mask)
+        status = run_command(command, session.environ_for(target, context.server, own), mask)
     return end_as(status)
 
 
-def _target_of(place: ServerPlace, located: LocatedServer, grpc: str | None) -> "ClientTarget":
+def _target_of(context: ServerContext, located: LocatedServer, grpc: str | None) -> "ClientTarget":
     from trainshed.workbench.client_settings import ClientTarget
 
     running = located.running
-    grpc = grpc or (running.grpc if running else _default_grpc(place.server.url))
+    grpc = grpc or (running.grpc if running else _default_grpc(context.server.url))
     if grpc and not re.fullmatch(r"\S+:[0-9]{1,5}", grpc):
         raise UsageFault(f"--grpc must be HOST:PORT, got {grpc}")
     return ClientTarget(
-        url=place.server.url,
+        url=context.server.url,
         grpc=grpc,
         bundle=located.ca,
-        project=place.project,
-        region=place.region,
+        project=context.project,
+        region=context.region,
         token_file=located.token_file,
         token_variable=located.token_variable,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.failures import print_error
 from trainshed.cli.terminal import out_json, print_result
 from trainshed.client.collections import native_path
@@ -82,11 +82,11 @@ def run(request: flags.Request) -> int:
     from trainshed.planning.job_outcome import score
 
     args = request.args
-    place = place_of(args)
+    context = context_of(args)
     if args.calibration is None:
-        outcomes = [_read_prediction(place, job) for job in args.job]
+        outcomes = [_read_prediction(context, job) for job in args.job]
     else:
-        outcomes = _compare_all(place, args.job, args.calibration, args.gpus, update=args.update)
+        outcomes = _compare_all(context, args.job, args.calibration, args.gpus, update=args.update)
     predicted = [outcome for outcome in outcomes if _REASON not in outcome]
     if not predicted:
         if args.format == "json":
@@ -105,9 +105,9 @@ def _line(outcome: Json) -> str:
     return f"{outcome['job']}: {sentence}"
 
 
-def _read_prediction(place: ServerPlace, job: str) -> Json:
+def _read_prediction(context: ServerContext, job: str) -> Json:
     """Return the prediction that the server made before it learned from the job."""
-    outcome = place.server.call("GET", native_path(job, place.project)).get("outcome")
+    outcome = context.server.call("GET", native_path(job, context.project)).get("outcome")
     if outcome is not None:
         return dict(outcome)
     reason = (
@@ -118,7 +118,7 @@ def _read_prediction(place: ServerPlace, job: str) -> Json:
 
 
 def _compare_all(
-    place: ServerPlace, jobs: Sequence[str], file: Path, gpus: int | None, *, update: bool
+    context: ServerContext, jobs: Sequence[str], file: Path, gpus: int | None, *, update: bool
 ) -> list[Json]:
     """Compare jobs with a calibration; with ``update`` add them to it.  Raises UsageFault."""
     from trainshed.wire.native_v1 import document, prediction_score
@@ -128,7 +128,7 @@ def _compare_all(
         calibration = read_calibration(file)
     except NotPlannable as refusal:
         raise UsageFault(str(refusal)) from None
-    outcomes = {job: _compare_job(place, job, calibration, gpus) for job in jobs}
+    outcomes = {job: _compare_job(context, job, calibration, gpus) for job in jobs}
     if update:
         _learn(file, calibration, outcomes)
     return [
@@ -160,19 +160,19 @@ def _learn(
 
 
 def _compare_job(
-    place: ServerPlace, job: str, calibration: "Calibration", gpus: int | None
+    context: ServerContext, job: str, calibration: "Calibration", gpus: int | None
 ) -> "JobOutcome | str":
     """Compare one job, or return the reason why it cannot be compared.  Raises UsageFault."""
     from trainshed.planning.job_outcome import outcome_of
     from trainshed.planning.scaling.prediction import NoPrediction
     from trainshed.planning.stack import other_training
 
-    path = native_path(job, place.project)
-    event = read_steps_event(place, path)
+    path = native_path(job, context.project)
+    event = read_steps_event(context, path)
     if event is None:
         return f"the job reported no steps that can be compared; a job does if {HOW_TO_REPORT}"
-    view = place.server.call("GET", path)
-    spec = _spec(place, view)
+    view = context.server.call("GET", path)
+    spec = _spec(context, view)
     if spec and (why := other_training(calibration, spec, event["data"])):
         return f"the calibration was measured with another training: {why}"
     job_run = _run(view, event["data"], calibration, gpus)
@@ -182,18 +182,18 @@ def _compare_job(
     return outcome
 
 
-def _spec(place: ServerPlace, view: Json) -> "JobSpec | None":
+def _spec(context: ServerContext, view: Json) -> "JobSpec | None":
     """Return the job as it was submitted; None if it can no longer be read."""
     from trainshed.wire.detect import parse
 
     name = view.get("name")
-    return parse(place.server.call("GET", f"/v1/{quote(name)}")).spec if name else None
+    return parse(context.server.call("GET", f"/v1/{quote(name)}")).spec if name else None
 
 
-def read_steps_event(place: ServerPlace, path: str) -> Json | None:
+def read_steps_event(context: ServerContext, path: str) -> Json | None:
     """Return the newest event of a job with a summary of its steps; None if there is none."""
     after, newest = 0, None
-    while events := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
+    while events := context.server.call("GET", f"{path}/events", query={"after": after})["events"]:
         after = events[-1]["seq"]
         newest = next((event for event in reversed(events) if event["kind"] == STEPS), newest)
     return newest

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.plan.plan_achieved import HOW_TO_REPORT, read_steps_event
 from trainshed.cli.plan.plan_calibrate import check_output_file, write_calibration
 from trainshed.cli.terminal import note
@@ -99,10 +99,10 @@ def run(request: flags.Request) -> int:
 
     args = request.args
     check_output_file(args.out)
-    place = place_of(args)
+    context = context_of(args)
     times = _Times(args.seconds, args.start_seconds)
     planned_jobs = [_plan_job(args.file, hosts, args.seconds) for hosts in args.hosts]
-    job_runs = [run for planned in planned_jobs if (run := _measure_job(place, planned, times))]
+    job_runs = [run for planned in planned_jobs if (run := _measure_job(context, planned, times))]
     if not job_runs:
         raise UsageFault(
             "no job ran on as many machines as it has hosts; measure one host with --hosts 1"
@@ -151,7 +151,7 @@ def _explain_mismatch(spec: "JobSpec", catalog: "Catalog", hosts: int) -> str:
     return ""
 
 
-def _measure_job(place: ServerPlace, planned: _PlannedJob, times: _Times) -> "JobRun | None":
+def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) -> "JobRun | None":
     """Run one job and return its steps; None if several of its hosts ran on one machine.
 
     Raises UsageFault if the job reported no steps.
@@ -159,28 +159,30 @@ def _measure_job(place: ServerPlace, planned: _PlannedJob, times: _Times) -> "Jo
     from trainshed.planning.job_runs import job_run
 
     collection = collection_of(planned.job.group)
-    job = place.server.call(
-        "POST", collection.parent(place.project, place.region), planned.job.document
+    job = context.server.call(
+        "POST", collection.parent(context.project, context.region), planned.job.document
     )
     try:
         name = job["name"] if collection.located else job["jobId"]
-        path = native_path(name, place.project)
+        path = native_path(name, context.project)
         hosts = count_noun(planned.hosts, "host")
         note(f"{hosts}: {name} trains for {times.run_s:g} s; Ctrl-C cancels it")
-        _wait_for_training(FollowedJob(place.server, path, note), times)
+        _wait_for_training(FollowedJob(context.server, path, note), times)
     finally:
-        if not _cancel(place, f"{collection.path(name, place.project, place.region)}:cancel", path):
+        if not _cancel(
+            context, f"{collection.path(name, context.project, context.region)}:cancel", path
+        ):
             note(
                 f"{name} may still run; cancel it with: trainshed {collection.group} cancel {name}"
             )
-    event = read_steps_event(place, path)
+    event = read_steps_event(context, path)
     measurement = event and job_run(planned.spec, event["data"], planned.catalog, _today())
     if not measurement:
         raise UsageFault(
             f"{name} reported no usable steps in {times.run_s:g} s; a job does if {HOW_TO_REPORT}; "
             f"see: trainshed jobs explain {name}"
         )
-    return measurement if _is_spread(place.server.call("GET", path), planned.hosts) else None
+    return measurement if _is_spread(context.server.call("GET", path), planned.hosts) else None
 
 
 def _is_spread(job: Json, hosts: int) -> bool:
@@ -226,13 +228,13 @@ def _report_wait(job: Json, last_message: str) -> str:
     return message or last_message
 
 
-def _cancel(place: ServerPlace, cancel_path: str, path: str) -> bool:
+def _cancel(context: ServerContext, cancel_path: str, path: str) -> bool:
     """Cancel a job, also while the server restarts; return whether it ends within ``_END_S``."""
     for _ in _pauses(_END_S):
         with suppress(ServerRefusal, Unreachable):
-            if place.server.call("GET", path)["state"] in FINAL_STATES:
+            if context.server.call("GET", path)["state"] in FINAL_STATES:
                 return True
-            place.server.call("POST", cancel_path, {})
+            context.server.call("POST", cancel_path, {})
     return False
 
 

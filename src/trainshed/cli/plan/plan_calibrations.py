@@ -3,7 +3,7 @@
 from http import HTTPStatus
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.resource_texts import date_of
 from trainshed.cli.terminal import note, out, print_result, table
 from trainshed.client.collections import path_of
@@ -33,16 +33,16 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """List the calibrations, or print one.  Raises UsageFault, ServerRefusal."""
     args = request.args
-    place = place_of(args)
+    context = context_of(args)
     if args.key is not None:
-        if (calibration := _read_calibration(place, args.key)) is None:
+        if (calibration := _read_calibration(context, args.key)) is None:
             raise UsageFault(
-                f"project {place.project} has no calibration {args.key}; list them with: "
+                f"project {context.project} has no calibration {args.key}; list them with: "
                 "trainshed plan calibrations"
             )
         out(calibration["document"])
         return 0
-    calibrations = place.server.call("GET", _path(place))["calibrations"]
+    calibrations = context.server.call("GET", _path(context))["calibrations"]
     if not calibrations:
         note("no job of this project has reported its steps yet")
     rows = [
@@ -54,20 +54,20 @@ def run(request: flags.Request) -> int:
     ]  # fmt: skip
     if args.format == "json":  # the list does not contain the documents
         calibrations = [
-            whole for row in calibrations if (whole := _read_calibration(place, row["key"]))
+            whole for row in calibrations if (whole := _read_calibration(context, row["key"]))
         ]
     print_result(args.format, calibrations, table(_HEADERS, rows))
     return 0
 
 
-def _path(place: ServerPlace, *key: str) -> str:
-    return path_of("trainshed", "v1", "projects", place.project, "calibrations", *key)
+def _path(context: ServerContext, *key: str) -> str:
+    return path_of("trainshed", "v1", "projects", context.project, "calibrations", *key)
 
 
-def _read_calibration(place: ServerPlace, key: str) -> Json | None:
+def _read_calibration(context: ServerContext, key: str) -> Json | None:
     """Return a calibration with its document; None if the project has none with this key."""
     try:
-        return place.server.call("GET", _path(place, key))
+        return context.server.call("GET", _path(context, key))
     except ServerRefusal as refusal:
         if refusal.http_status != HTTPStatus.NOT_FOUND:
             raise

@@ -1,7 +1,7 @@
 """``trainshed plan score``: counts how many of a server's predictions were right."""
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import context_of
 from trainshed.cli.terminal import note, print_result
 from trainshed.client.collections import pages, path_of
 
@@ -25,11 +25,11 @@ def run(request: flags.Request) -> int:
     from trainshed.planning.job_outcome import score
 
     args = request.args
-    place = place_of(args)
-    path = path_of("trainshed", "v1", "projects", place.project, "outcomes")
-    outcomes = list(pages(place.server, path, "outcomes"))
+    context = context_of(args)
+    path = path_of("trainshed", "v1", "projects", context.project, "outcomes")
+    outcomes = list(pages(context.server, path, "outcomes"))
     if not outcomes:
-        note(f"project {place.project} has no finished job with a prediction yet")
+        note(f"project {context.project} has no finished job with a prediction yet")
     misses = [
         f"{outcome['job']}: {outcome['sentence']}." for outcome in outcomes if not outcome["inside"]
     ]
