@@ -370,7 +370,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     quotas: Sequence[QuotaRule],
     dry_runs: DryRuns,
 ) -> ASGIApp:
-    # this import takes a fifth of the start; the server answers Google's clients meanwhile
+    # this import is slow; the server answers Google's clients before it has ended
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
     from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
 

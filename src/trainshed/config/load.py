@@ -206,7 +206,8 @@ def load_settings(
     if database := environ.get("TRAINSHED_DATABASE"):
         values["database"] = database
     values |= _read_flags(flags)
-    if "grpc_port" not in values:  # --port 0 is for a server beside another
+    if "grpc_port" not in values:
+        # with --port 0 another server may run, and may use the default gRPC port
         values["grpc_port"] = 0 if values.get("port") == 0 else GRPC_PORT_DEFAULT
     return Settings(data_dir=folder, **values)
 

@@ -133,9 +133,9 @@ class Settings:
     notice_s: float = 120.0
     """Seconds of notice that replicas get before maintenance, if the order names no time."""
     restarts_infra: int = 3
-    """How often a job is started again after its attempt was lost or hung."""
+    """The most restarts of a job after lost or hung attempts."""
     restarts_user: int = 0
-    """How often a job is started again after a signal ended its program."""
+    """The most restarts of a job after a signal ended its program."""
     hang_s: float | None = 1800.0
     """Seconds without progress after which a replica counts as hung; None: not checked."""
     hang_restart: bool = False

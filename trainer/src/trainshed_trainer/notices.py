@@ -30,7 +30,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Notice:
-    """Why this replica will be stopped, and the time at which it will be killed.
+    """The reason why this replica will be stopped, and the time at which it will be killed.
 
     ``reason`` is one word (``maintenance``, ``cancel``, ``timeout``, ``hang``; ``signal`` for a
     SIGTERM without a notice file).  ``until`` is in seconds since 1970, None if unknown.

@@ -21,7 +21,7 @@ from trainshed_trainer.files import write_whole
 
 #: The version of the file's format.
 VERSION = 1
-#: How many of the first steps, and how many of the last steps, the file lists one by one.
+#: The number of the first steps, and of the last steps, that the file lists one by one.
 KEPT = 256
 #: Seconds between two writes of the file.
 THROTTLE_S = 1.0

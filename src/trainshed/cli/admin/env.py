@@ -243,14 +243,14 @@ def _shell_lines(target: ClientTarget, located: LocatedServer) -> Iterator[str]:
 
 def own_variables(target: ClientTarget, located: LocatedServer) -> dict[str, str | None]:
     """Return the variables that point trainshed's own commands at the same server and token."""
-    own: dict[str, str | None] = {
+    settings: dict[str, str | None] = {
         "TRAINSHED_DATA_DIR": str(located.folder.absolute()),
         URL_VARIABLE: None if located.running else target.url,
         CA_VARIABLE: None if located.running else located.ca,
     }
     if target.token_file and target.token_file != (located.folder / ADMIN_FILE):
-        own[TOKEN_VARIABLE] = TOKEN
-    return own
+        settings[TOKEN_VARIABLE] = TOKEN
+    return settings
 
 
 def _shell_value(value: str, target: ClientTarget) -> str:

@@ -165,7 +165,7 @@ def _print_stopped(application: Application) -> None:
 
 
 def tune_interpreter() -> None:
-    """Tune the interpreter for many short calls beside computing threads.
+    """Tune the interpreter for many short calls while other threads compute.
 
     Called after the server was built: its objects are excluded from garbage collection, without a
     first collection, which would take a tenth of the start and free little.

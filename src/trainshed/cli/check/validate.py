@@ -77,7 +77,7 @@ class ValidatedFile:
 
     @property
     def fault(self) -> str:
-        """Why the file cannot be read as a job, in one line."""
+        """Return the reason why the file cannot be read as a job, in one line."""
         return self.unreadable or f"{self.name}: {self.violations[0].message}"
 
     @property

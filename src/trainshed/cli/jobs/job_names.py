@@ -19,9 +19,9 @@ TRIAL_HELP: Final = f"{HELP}; JOB/trials/N is a trial of a tuning job"
 
 _TRIAL: Final = re.compile(r"(?P<job>.+)/trials/(?P<trial>[^/]+)")
 _NOT_FOUND: Final = 404
-#: How many of the newest jobs are compared with a name that no job has.
+#: The number of the newest jobs that are compared with a name that no job has.
 _COMPARED_MAX: Final = 1000
-#: How many names or ids a message lists.
+#: The most names or ids that a message lists.
 _LISTED_MAX: Final = 5
 
 

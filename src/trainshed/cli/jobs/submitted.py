@@ -87,7 +87,7 @@ T = TypeVar("T")
 
 #: Seconds after which a waiting main thread lets Python handle a Ctrl-C.
 POLL_S: Final = 0.2
-#: How many items the thread reads ahead of a slow consumer; a pager may stop for hours.
+#: The most items that the thread reads before the consumer needs them; a pager may be slow.
 AHEAD_MAX: Final = 1000
 
 

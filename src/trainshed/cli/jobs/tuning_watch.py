@@ -1,6 +1,6 @@
 """Watches a tuning job until it has ended, for ``watch``.
 
-On a terminal the view is redrawn in place; elsewhere each change is printed as a line.
+On a terminal the view is redrawn in place; in other output each change is printed as a line.
 """
 
 import os
@@ -128,9 +128,9 @@ def _parts(document: Json) -> Iterator[tuple[str, Json]]:
         yield f"trial {trial.get('id') or trial.get('trialId') or index}", trial
 
 
-#: How many of the best trials are shown if not all trials fit.
+#: The number of the best trials that are shown if not all trials fit.
 _BEST_MAX: Final = 10
-#: How many trials of a Pareto front the summary lists.
+#: The most trials of a Pareto front that the summary lists.
 _LEADERS_MAX: Final = 12
 #: Lines of the table's header and rule; lines of the three group titles and the count of the rest.
 _TABLE_LINES, _GROUP_LINES = 2, 4

@@ -20,11 +20,11 @@ from trainshed.client.following import FollowedJob, exit_code_of
 from trainshed.model.resource_names import TUNING_JOBS, ResourceName
 
 _DETAILS = (
-    "redrawn in place on a terminal, line by line elsewhere. For a tuning job it shows the "
-    "running, the best and the newest trials. The command ends when the job ends, with the exit "
-    "code of the primary replica (a tuning job: 0 if it succeeds). Ctrl-C leaves the job running. "
-    "With --format json it prints the job as one line whenever it changes; each trial of a tuning "
-    "job has lines of its own."
+    "redrawn in place on a terminal, and line by line in other output. For a tuning job it shows "
+    "the running, the best and the newest trials. The command ends when the job ends, with the "
+    "exit code of the primary replica (a tuning job: 0 if it succeeds). Ctrl-C leaves the job "
+    "running. With --format json it prints the job as one line whenever it changes; each trial of "
+    "a tuning job has lines of its own."
 )
 EXAMPLE = """\
   trainshed jobs watch census_1
@@ -52,7 +52,7 @@ def parser(prog: str) -> flags.Parser:
 #: Seconds between two reads of the job, and at least between two drawings of the screen.
 POLL_S: Final = 0.5
 DRAW_S: Final = 0.1
-#: How many of the last log lines are held for the screen.
+#: The number of the last log lines that are kept for the screen.
 TAIL: Final = 200
 
 

@@ -73,8 +73,9 @@ def run(request: flags.Request) -> int:
         block_signals() as mask,
         open_session(target, context.server, offline=args.offline, environ=os.environ) as session,
     ):
-        own = own_variables(target, located)
-        status = run_command(command, session.environ_for(target, context.server, own), mask)
+        variables = own_variables(target, located)
+        environ = session.environ_for(target, context.server, variables)
+        status = run_command(command, environ, mask)
     return end_as(status)
 
 

@@ -33,7 +33,7 @@ COUNTS: Final = ("gpus", "hosts")
 TARGETS: Final = ("samples", "epochs", "steps")
 #: The largest --target, in samples, epochs or steps.
 _TARGET_MAX: Final = 1e18
-#: How many finished runs determine the critical batch.
+#: The number of finished runs that determine the critical batch.
 _RUNS: Final = 2
 _MODEL_PARALLEL: Final = "model-parallel"
 

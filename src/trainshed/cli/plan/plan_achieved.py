@@ -192,9 +192,11 @@ def _spec(context: ServerContext, view: Json) -> "JobSpec | None":
 
 def read_steps_event(context: ServerContext, path: str) -> Json | None:
     """Return the newest event of a job with a summary of its steps; None if there is none."""
-    after, newest = 0, None
-    while events := context.server.call("GET", f"{path}/events", query={"after": after})["events"]:
-        after = events[-1]["seq"]
+    last_seq, newest = 0, None
+    while events := context.server.call("GET", f"{path}/events", query={"after": last_seq})[
+        "events"
+    ]:
+        last_seq = events[-1]["seq"]
         newest = next((event for event in reversed(events) if event["kind"] == STEPS), newest)
     return newest
 

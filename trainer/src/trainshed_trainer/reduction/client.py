@@ -147,7 +147,7 @@ class Client:
         for index, address in enumerate(addresses):
             connection = connect_to_reducer(address, index, group, self.reducers, self.failed)
             lane = Lane(connection, group.timeout, self._fail, note)
-            with self._lock:  # _fail, called meanwhile, must wait for the threads of all lanes
+            with self._lock:  # _fail in another thread must wait for the threads of all lanes
                 lane.start()
                 self._lanes.append(lane)
                 error = self._error

@@ -185,7 +185,7 @@ class Lane:
         return True
 
     def _await_credit(self, end: int, least: int) -> bool:
-        """Wait until bytes up to ``end`` may be sent; return False if the group ends meanwhile.
+        """Wait until bytes up to ``end`` may be sent; return False if the group ends before.
 
         The credit never blocks when at most ``least`` bytes would be unacknowledged.
         """

@@ -22,7 +22,7 @@ LARGE = 1 << 20
 #: A probe that takes fewer seconds is repeated with four times the bytes, up to ``LARGEST``.
 MEASURED_S_MIN = 0.05
 LARGEST = 16 << 20
-#: How often the timed probe is repeated.
+#: The number of repetitions of the timed probe.
 REPEATS = 2
 
 
