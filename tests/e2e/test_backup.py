@@ -108,7 +108,7 @@ def test_a_backup_is_checked_to_the_byte_and_put_back_elsewhere_with_its_logs(tm
         assert not other.exists()
         segment.write_bytes(whole)
         complaint = trainshed("serve", "--port", "0", "--data-dir", folder, code=2)
-        assert "is a backup" in complaint
+        assert "must not be a backup" in complaint
         trainshed("restore", folder, "--data-dir", server.data_dir)
         shutil.rmtree(server.data_dir / "jobs")
         trainshed("restore", folder, "--data-dir", server.data_dir)
