@@ -75,12 +75,12 @@ def resolve(
     of its edition, because later dates belong to another edition, and a Vertex job against
     ``today``.
     """
-    own_day = catalog.edition.date if spec.dialect is Dialect.ML_V1 else today
-    day = asked_day or own_day
+    default_day = catalog.edition.date if spec.dialect is Dialect.ML_V1 else today
+    day = asked_day or default_day
     expanded = expand(spec, catalog)
     return RuleContext(submitted_spec=spec, spec=expanded, catalog=catalog, today=day, scope=scope)
 
 
 def check(context: RuleContext) -> tuple[Violation, ...]:
-    """All violations of a job's spec; empty when it is valid.  ``admission.quota`` checks quota."""
+    """Return all violations of a job's spec, except those of quota (``admission.quota``)."""
     return tuple(violation for rule in RULES for violation in rule(context))

@@ -1,4 +1,4 @@
-"""The cluster that a job gets: as rows of a table, and as a spec with its devices named."""
+"""Describes a job's cluster: as rows of a table, and as a spec that names all accelerators."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from trainshed.model.roles import Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRow:
-    """One group: its size, and what each of its machines has."""
+    """The size of one replica group, and the resources of each of its machines."""
 
     role: Role
     count: int
@@ -21,12 +21,15 @@ class ClusterRow:
 
 
 def cluster_of(context: RuleContext) -> tuple[ClusterRow, ...]:
-    """The job's groups with the catalog's figures for their machines."""
+    """Return a row for each group of the job, with the catalog's figures for its machines."""
     return tuple(_row(context, group) for group in context.spec.groups)
 
 
 def equipped(context: RuleContext) -> JobSpec:
-    """The expanded spec with the accelerators that machine types bring, such as standard_gpu's."""
+    """Return the expanded spec with the accelerators that machine types include.
+
+    ``standard_gpu``, for example, includes a GPU.
+    """
     groups = tuple(_equipped(context, group) for group in context.spec.groups)
     spec = context.spec
     return spec if groups == spec.groups else replace(spec, groups=groups)

@@ -22,7 +22,7 @@ class Scope(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDevices:
-    """The accelerators that each replica of a group would have, its machine's own included."""
+    """The accelerators of each replica of a group, with those that its machine type includes."""
 
     enum_name: str
     count: int
@@ -37,11 +37,14 @@ class RuleContext:
     spec: JobSpec
     catalog: Catalog
     today: date
-    """The day to judge by, which the caller may have chosen."""
+    """The date against which rules check the job; the caller may have chosen it."""
     scope: Scope
 
     def machine(self, group: ReplicaGroup) -> MachineType | None:
-        """The group's machine type, if the edition accepts it, or a tier brought it."""
+        """Return the group's machine type; None if it is unknown or the edition refuses it.
+
+        A scale tier may use machine types that the edition refuses in a job.
+        """
         machines = self.catalog.known_machines if self.is_tier else self.catalog.machines
         return machines.get(group.machine_type or "")
 
@@ -52,7 +55,7 @@ class RuleContext:
         return is_ml and self.submitted_spec.scale_tier is not ScaleTier.CUSTOM
 
     def device(self, group: ReplicaGroup) -> GroupDevices | None:
-        """The accelerators of the group's machines; None without any, or for an unknown name."""
+        """Return the accelerators of the group's machines; None if unknown or without any."""
         accelerator, machine = group.accelerator, self.machine(group)
         name, count = None, None
         if accelerator and accelerator.type and accelerator.type != UNSPECIFIED:
@@ -65,7 +68,7 @@ class RuleContext:
         return GroupDevices(enum_name=name, count=count, type=device_type)
 
     def egress_gbps(self, group: ReplicaGroup) -> float | None:
-        """The bandwidth of each of the group's machines, Gbit/s; None if unknown."""
+        """Return the bandwidth of each of the group's machines, in Gbit/s; None if unknown."""
         machine, device = self.machine(group), self.device(group)
         if machine is None:
             return None
@@ -73,7 +76,7 @@ class RuleContext:
         return self.catalog.egress_gbps(machine, name, count)
 
     def devices(self) -> Iterator[tuple[ReplicaGroup, GroupDevices]]:
-        """Every group that has accelerators, with them."""
+        """Yield every group that has accelerators, with its accelerators."""
         for group in self.spec.groups:
             device = self.device(group)
             if device:
@@ -86,7 +89,7 @@ Rule = Callable[[RuleContext], Iterator[Violation]]
 def broken(
     where: ReplicaGroup | Role | None, field: Field, rule: str, message: str, accepted: str = ""
 ) -> Violation:
-    """A violation at a field of a group, or of the job if ``where`` is None."""
+    """Return a violation of a field of a group, or of the job if ``where`` is None."""
     path = FieldPath(field, where.role if isinstance(where, ReplicaGroup) else where)
     return Violation(field=path, rule=rule, message=message, accepted=accepted)
 

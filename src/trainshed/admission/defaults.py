@@ -11,11 +11,11 @@ from trainshed.model.roles import Dialect, Role
 
 
 def expand(spec: JobSpec, catalog: Catalog) -> JobSpec:
-    """The job with its exact cluster.
+    """Return the job's spec with its exact cluster.
 
     A scale tier other than CUSTOM becomes its groups; they run the program that the caller gave.
-    gcloud can leave the scale tier out (docs/sources/gcloud.md 3.2); it is then BASIC, which is our
-    choice.  A runtime version without a Python version has Google's default.
+    gcloud can leave the scale tier out (docs/sources/gcloud.md 3.2); Trainshed then takes
+    BASIC.  A runtime version without a Python version has Google's default.
     """
     if spec.dialect is Dialect.AIPLATFORM_V1:
         return spec
@@ -47,6 +47,6 @@ def _with_python(group: ReplicaGroup) -> ReplicaGroup:
 
 
 def _program(spec: JobSpec, role: Role) -> Program | None:
-    """The role's own program, else the primary's (precedence in job_limits.toml)."""
+    """Return the role's own program, else the primary's (precedence in job_limits.toml)."""
     own, primary = spec.group(role), spec.group(Role.PRIMARY)
     return (own.program if own else None) or (primary.program if primary else None)

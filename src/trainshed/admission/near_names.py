@@ -1,4 +1,4 @@
-"""Finds the name that the caller most likely meant: machines, accelerators, places.
+"""Finds the name that the caller most likely meant: machine types, accelerators, regions.
 
 String distance is not enough: ``NVIDIA_TESLA_L4`` has more letters in common with
 ``NVIDIA_TESLA_T4`` and means ``NVIDIA_L4``, and ``us-central1-a`` is a zone of ``us-central1``.
@@ -37,7 +37,7 @@ def near_accelerator(word: str, names: Sequence[str]) -> str | None:
 
 
 def known_accelerator(word: str, names: Iterable[str]) -> str | None:
-    """Return the accelerator whose whole name or model a word is: ``T4``, ``nvidia-tesla-t4``."""
+    """Return the accelerator with exactly this name or model, such as ``T4``; None without one."""
     target = _model_words(word)
     if not any(map(_is_model, target)):
         return None
@@ -71,12 +71,12 @@ def near_machine_type(word: str, names: Iterable[str]) -> str | None:
         sizes = sorted((int(_number(name)), name) for name in family)
         larger = [name for size, name in sizes if size >= int(match[2])]
         return larger[0] if larger else sizes[-1][1]
-    return _shortened(word, sorted(candidates, key=lambda name: (len(name), name)))
+    return _find_by_prefix(word, sorted(candidates, key=lambda name: (len(name), name)))
 
 
 def _is_sibling(name: str, match: re.Match[str]) -> bool:
-    own = _LAST_NUMBER.fullmatch(name)
-    return own is not None and (own[1], own[3]) == (match[1], match[3])
+    parts = _LAST_NUMBER.fullmatch(name)
+    return parts is not None and (parts[1], parts[3]) == (match[1], match[3])
 
 
 def _number(name: str) -> str:
@@ -88,10 +88,12 @@ def near_region(word: str, names: Iterable[str]) -> str | None:
     """Return the region of a zone, else the one with a similar name."""
     candidates = tuple(sorted(names))
     zone = _ZONE.fullmatch(word.lower())
-    return (_same_letters(zone[1], candidates) if zone else None) or _shortened(word, candidates)
+    return (_same_letters(zone[1], candidates) if zone else None) or _find_by_prefix(
+        word, candidates
+    )
 
 
-def _shortened(word: str, candidates: Sequence[str]) -> str | None:
+def _find_by_prefix(word: str, candidates: Sequence[str]) -> str | None:
     """Return the first name that begins with a word, else the one with a similar name."""
     letters = letters_of(word)
     longer = [name for name in candidates if letters_of(name).startswith(letters)]
@@ -102,7 +104,10 @@ _PREFIX_MIN: Final = 4
 
 
 def near_version(word: str, names: Iterable[str]) -> str | None:
-    """Return the version with the first two numbers of a word, else the most similar one."""
+    """Return the newest version with the same major number that is not newer than ``word``.
+
+    If all are newer, return the oldest.  If ``word`` has no version, return the most similar name.
+    """
     candidates = tuple(names)
     match = _VERSION.search(word)
     if match is None:

@@ -41,7 +41,10 @@ def _devices(context: RuleContext) -> Counter[str]:
 
 
 def _vcpus(context: RuleContext) -> Iterator[tuple[DefaultQuota, int]]:
-    """VCPU by quota: some quotas cover two families (N1 and E2)."""
+    """Yield each vCPU quota with the vCPUs that the job needs of it.
+
+    Some quotas cover two families (N1 and E2).
+    """
     used: Counter[str] = Counter()
     titles = {}
     for group in context.spec.groups:
@@ -54,12 +57,12 @@ def _vcpus(context: RuleContext) -> Iterator[tuple[DefaultQuota, int]]:
 
 
 def _over(
-    context: RuleContext, quota: DefaultQuota | None, used: int, what: str
+    context: RuleContext, quota: DefaultQuota | None, used: int, resource: str
 ) -> Iterator[Violation]:
     region = context.spec.region
     limit = quota.limit(region) if quota else None
     if quota and limit is not None and used > limit:
         where = "in the project" if context.catalog.product is Product.ML else f"in {region}"
-        message = f"{used} {what} exceed the default of {limit:g} {where}: {quota.title!r}"
+        message = f"{used} {resource} exceed the default of {limit:g} {where}: {quota.title!r}"
         accepted = f"at most {limit:g}, or a raise of the quota {quota.title!r}"
         yield broken(None, Field.REGION, "quota", message, accepted)

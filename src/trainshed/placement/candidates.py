@@ -52,7 +52,7 @@ class Candidates:
         return new
 
     def detach(self) -> None:
-        """Stop sharing numbers with the candidates that these were copied from."""
+        """Replace the containers that this copy shares with its original."""
         self.fits = dict(self.fits)
         self.totals = list(self.totals)
         self._entries = dict(self._entries)
@@ -82,7 +82,7 @@ class Candidates:
     def best(self, tier: int, wanted: int) -> int | None:
         """Return the next node for ``wanted`` replicas, so that few nodes are used.
 
-        That is the node with the least sufficient room, or else with the most room.
+        Prefer the node with the least room that holds all of them, else the node with the most.
         """
         levels = self._levels[tier]
         largest = None
@@ -102,8 +102,8 @@ class Candidates:
         """Drop outdated entries of a heap that has grown."""
         heap[:] = sorted(
             self._entries[node]
-            for node, here in self.fits.items()
-            if here == fits and self._requests[node].tier == tier
+            for node, node_fits in self.fits.items()
+            if node_fits == fits and self._requests[node].tier == tier
         )
 
     def _top(self, levels: dict[int, list[Entry]], fits: int) -> int | None:

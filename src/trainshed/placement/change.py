@@ -15,10 +15,10 @@ from trainshed.model.roles import Role
 from trainshed.placement.messages import PLURAL, gpus
 from trainshed.placement.topology import Topology
 
-#: Tells whether a changed demand would be admitted in the present state.
+#: Returns whether a changed demand would be admitted now.
 Admits = Callable[[JobDemand], bool]
 
-#: Counts of types that the catalog does not know: an administrator's own.
+#: The GPU counts to try for a type that an administrator added: the catalog does not know it.
 _COUNTS = (1, 2, 4, 8, 16)
 
 
@@ -40,7 +40,7 @@ def admitting_change(
 def valid_counts(gpu_type: str, replica: Demand) -> tuple[int, ...]:
     """Return the GPU counts that the replica's machine can have, largest first.
 
-    None for types that come with their machine: there, another count is another machine type.
+    Return none for a GPU type that belongs to a machine type: another count needs another machine.
     """
     accelerator = _find_accelerator(gpu_type)
     if accelerator is None:
@@ -53,7 +53,7 @@ def valid_counts(gpu_type: str, replica: Demand) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _ChangeSearch:
-    """Each method yields changes of one kind that admit the job, the mildest first."""
+    """Searches for changes that admit the job; each public method yields one kind of them."""
 
     demand: JobDemand
     topology: Topology
@@ -64,7 +64,7 @@ class _ChangeSearch:
         for group in self.demand.groups:
             if group.role is Role.PRIMARY:
                 continue
-            count = self._most(group)
+            count = self._find_largest_count(group)
             if count:
                 yield Change(
                     field="replica_count",
@@ -126,10 +126,10 @@ class _ChangeSearch:
         fitting = (name for name in cataloged if demand.gpu_count in valid_counts(name, demand))
         return sorted(fitting, key=lambda name: (_is_retired(name), name))
 
-    def _most(self, group: GroupDemand) -> int:
-        """Return the largest smaller count that is admitted; 0 for none.
+    def _find_largest_count(self, group: GroupDemand) -> int:
+        """Return the largest count below the group's that is admitted; 0 if none is.
 
-        Fewer replicas never need more, so halving finds it.
+        Fewer replicas never need more resources, so a binary search finds the count.
         """
         least, most = 0, group.count - 1
         while least < most:
@@ -159,7 +159,7 @@ def _find_accelerator(gpu_type: str) -> AcceleratorType | None:
 
 
 def _is_retired(gpu_type: str) -> bool:
-    """Whether Google has retired a type; other types are proposed first."""
+    """Whether Google has retired a type; the search proposes other types first."""
     accelerator = _find_accelerator(gpu_type)
     return accelerator is not None and accelerator.end_of_support is not None
 

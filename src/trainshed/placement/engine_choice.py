@@ -1,7 +1,8 @@
 """Chooses the engine of a job, again for each attempt.
 
-The job's label decides, else its region and the engines' refusals, in their configured order.  An
-unavailable engine is chosen only if no other accepts the job, which then waits for it.
+A label of the job may name the engine.  Otherwise the first engine in the configured order that
+serves the job's region and accepts the job is chosen.  An unavailable engine is chosen only if no
+other engine accepts the job; the job then waits for that engine.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +25,9 @@ class EngineChoice:
     """The chosen engine, and the engines before it that were not chosen."""
 
     engine: str | None
-    """None: no engine can ever hold it."""
+    """None if no engine can ever run the job."""
     passed: tuple[PassedOver, ...] = ()
-    """The engines before it, in their order."""
+    """The engines that were not chosen, in their configured order."""
 
     @property
     def refusal(self) -> Explanation | None:
@@ -47,7 +48,7 @@ class EngineChoice:
         return f"Goes to the engine {self.engine}; passed over: {_join_passed(self.passed)}."
 
 
-#: Why an engine can never hold the job, by the engine's name; None: it can.
+#: Returns why the engine of a name can never run the job; None if it can.
 Judge = Callable[[str], Explanation | None]
 
 
@@ -56,23 +57,29 @@ def choose(
 ) -> EngineChoice:
     """Choose an engine by the job's label (``wanted``), or its region, or neither."""
     if wanted is not None and wanted not in {engine.name for engine in offered}:
-        return EngineChoice(engine=None, passed=(PassedOver(wanted, _no_such(wanted, offered)),))
-    passed, away = [], None
+        return EngineChoice(
+            engine=None, passed=(PassedOver(wanted, _explain_unknown(wanted, offered)),)
+        )
+    passed, unavailable = [], None
     for engine in offered:
-        if why := _not_meant(engine, wanted, region) or judge(engine.name):
+        if why := _find_exclusion(engine, wanted, region) or judge(engine.name):
             passed.append(PassedOver(engine.name, why))
         elif engine.away and wanted is None:
-            away = away or engine.name
+            unavailable = unavailable or engine.name
             passed.append(PassedOver(engine.name, engine.away))
         else:
             return EngineChoice(engine=engine.name, passed=tuple(passed))
-    if away is None and wanted is not None:
-        passed = [one for one in passed if one.engine == wanted]
-    return EngineChoice(engine=away, passed=tuple(one for one in passed if one.engine != away))
+    if unavailable is None and wanted is not None:
+        passed = [row for row in passed if row.engine == wanted]
+    return EngineChoice(
+        engine=unavailable, passed=tuple(row for row in passed if row.engine != unavailable)
+    )
 
 
-def _not_meant(engine: OfferedEngine, wanted: str | None, region: str | None) -> Explanation | None:
-    """Return why label or region exclude an engine; the engine is not called."""
+def _find_exclusion(
+    engine: OfferedEngine, wanted: str | None, region: str | None
+) -> Explanation | None:
+    """Return why the job's label or region excludes an engine; None if neither does."""
     if wanted is not None:
         if engine.name == wanted:
             return None
@@ -84,11 +91,11 @@ def _not_meant(engine: OfferedEngine, wanted: str | None, region: str | None) ->
     return Explanation(reason=Reason.NO_SUCH_NODE, message=message)
 
 
-def _no_such(wanted: str, offered: Sequence[OfferedEngine]) -> Explanation:
+def _explain_unknown(wanted: str, offered: Sequence[OfferedEngine]) -> Explanation:
     names = ", ".join(engine.name for engine in offered)
     message = f"the label {ENGINE_LABEL} names {wanted}, and the server has only: {names or 'none'}"
     return Explanation(reason=Reason.NO_SUCH_NODE, message=message)
 
 
 def _join_passed(passed: Sequence[PassedOver]) -> str:
-    return "; ".join(f"{one.engine} ({one.why.message.rstrip('.')})" for one in passed)
+    return "; ".join(f"{row.engine} ({row.why.message.rstrip('.')})" for row in passed)

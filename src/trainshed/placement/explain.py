@@ -1,6 +1,6 @@
 """Explains in sentences why jobs wait.
 
-An explanation names jobs of the same project only; those of other projects are counted.
+An explanation names jobs of the same project only, and counts the jobs of other projects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from trainshed.placement.topology import MEMORY, SLOTS, VCPUS, ReplicaRequest, W
 
 
 class Explainer:
-    """Explains the waits of one pass, before it is closed."""
+    """Explains the waits of one pass.  Use it before the pass is closed."""
 
     def __init__(self, done: PlanningPass, held: Mapping[int, HeldJob]) -> None:
         """Take a finished pass; explanations are computed on request."""
@@ -30,7 +30,7 @@ class Explainer:
         self._shortage = Shortage(done.fleet)
 
     def explain(self, wait: Wait) -> Explanation:
-        """Return the sentence and the blockers of a wait, without a change."""
+        """Return the explanation of a wait, without a change that would admit the job."""
         match wait.reason:
             case Reason.QUOTA:
                 return self._quota(wait)
@@ -59,12 +59,12 @@ class Explainer:
         )
 
     def _users(self, buckets: Iterable[QuotaBucket]) -> list[str]:
-        """List the jobs that use a project's quotas, all of that project."""
+        """List the names of the jobs that use these quotas."""
         uids = dict.fromkeys(uid for bucket in buckets for uid in self._done.quotas.users(bucket))
         return [self._find_job(uid).name for uid in uids]
 
     def _find_job(self, uid: int) -> HeldJob | QueuedJob:
-        """Find a job that holds places, was just placed, or has the reservation."""
+        """Find a job that holds seats, was placed in this pass, or has the reservation."""
         job = self._held.get(uid) or self._done.placed_jobs.get(uid)
         if job is None:
             assert self._done.reservation is not None, "only the reserved job takes room"  # noqa: S101 - ours
@@ -76,9 +76,9 @@ class Explainer:
         assert first is not None, "BEHIND_QUEUE names the job ahead"  # noqa: S101 - ours
         name = _name_for(wait.job, first)
         same = self._done.same_demand(wait.job, first)
-        what = "which asks for the same" if same else "which waits for the same quota"
+        relation = "which asks for the same" if same else "which waits for the same quota"
         return Explanation(
-            reason=wait.reason, message=f"waits behind {name}, {what}", blockers=(name,)
+            reason=wait.reason, message=f"waits behind {name}, {relation}", blockers=(name,)
         )
 
     def _reserved(self, wait: Wait) -> Explanation:
@@ -108,7 +108,7 @@ class Explainer:
         message = self._shortage.of(wait.job.demand)
         if wait.reserved is not None:
             message = f"{message}; it {self._start(wait.reserved.start_s)}"
-        blockers = self._in_the_way(wait.job, shape.where, shape.batches[0].replica)
+        blockers = self._list_blockers(wait.job, shape.where, shape.batches[0].replica)
         return Explanation(reason=wait.reason, message=message, blockers=blockers)
 
     def _start(self, start_s: float) -> str:
@@ -116,8 +116,8 @@ class Explainer:
             return "has the next free place"
         return f"starts in {format_duration(start_s - self._done.now_s)} at the latest"
 
-    def _in_the_way(self, job: QueuedJob, where: Where, replica: Demand) -> tuple[str, ...]:
-        """List the jobs on nodes that could hold the largest replicas, soonest end first."""
+    def _list_blockers(self, job: QueuedJob, where: Where, replica: Demand) -> tuple[str, ...]:
+        """List the jobs on nodes that could hold the largest replicas, by their end times."""
         key = (where, replica.gpu_type, job.project)
         if key not in self._of_room:
             uids = self._holders(where, replica)
@@ -152,7 +152,7 @@ class Explainer:
 
 
 def _scarce(request: ReplicaRequest) -> Iterable[int]:
-    """List the resources of a node that are too small for a replica."""
+    """List the positions, in a node's room, of the resources for which replicas compete."""
     if request.pools:
         return request.pools
     sizes = [at for at, _ in request.common if at in (VCPUS, MEMORY)]

@@ -1,4 +1,4 @@
-"""Tells at submit whether a job could ever run on this fleet."""
+"""Checks at submission whether a job could ever run on this fleet."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +18,9 @@ _UID = -1
 
 
 class Feasibility:
-    """Judges jobs by the empty fleet; drained nodes count, because they come back.
+    """Checks jobs against the empty fleet, with its drained nodes, which may be resumed later.
 
-    Answers are cached.
+    Results are cached.
     """
 
     def __init__(self, nodes: Sequence[Node], quotas: Sequence[QuotaRule] = ()) -> None:
@@ -75,10 +75,10 @@ class Feasibility:
         """Return NO_SUCH_NODE, DRAINED if only drained nodes could hold the job, or None."""
         shape = self._all.topology.shape(demand)
         if shape.key not in self._blocking_reasons:
-            self._blocking_reasons[shape.key] = self._look(demand, shape)
+            self._blocking_reasons[shape.key] = self._compute_reason(demand, shape)
         return self._blocking_reasons[shape.key]
 
-    def _look(self, demand: JobDemand, shape: DemandShape) -> Reason | None:
+    def _compute_reason(self, demand: JobDemand, shape: DemandShape) -> Reason | None:
         if not shape.batches or _place(self._ready, demand) is not None:
             return None
         is_drained = _place(self._all, demand) is not None

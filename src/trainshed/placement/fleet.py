@@ -1,7 +1,7 @@
 """Tracks the free room of nodes while jobs start and end.
 
-Nothing is recounted: taking and releasing room changes a few numbers, so that the cost for 1,000
-nodes with 5,000 jobs depends on the changes only.
+Taking and releasing room changes a few numbers and recounts nothing.  So the cost depends on the
+number of changes, not on the number of nodes and jobs.
 """
 
 from collections import Counter
@@ -13,10 +13,10 @@ from trainshed.placement.candidates import Candidates
 from trainshed.placement.jobs import HeldJob
 from trainshed.placement.topology import ANYWHERE, SLOTS, ReplicaRequest, Topology, Where
 
-#: (node, place in its room, amount): what a job has taken.
+#: (node, position in its room, amount): the resources that a job has taken.
 Taken = tuple[tuple[int, int, int], ...]
 
-#: The most cached candidates of all sizes, each some 300 bytes; beyond it they are computed again.
+#: The most cached candidates of all sizes, each about 300 bytes; above it, all are dropped.
 _CANDIDATES_MAX = 200_000
 
 
@@ -37,23 +37,23 @@ class FleetUsage:
 
     @classmethod
     def of(cls, nodes: Iterable[Node], held: Iterable[HeldJob] = ()) -> "FleetUsage":
-        """Make the usage of these nodes with these jobs."""
+        """Return the usage of these nodes by these jobs."""
         fleet = cls(Topology(nodes))
         for job in held:
             fleet.take(job.uid, job.demand, job.seats)
         return fleet
 
     def copy(self, *, candidates: bool = True) -> "FleetUsage":
-        """Return an independent copy; cheap.
+        """Return an independent copy.
 
-        Without ``candidates`` the copy computes them again, for a copy with few queries.
+        Without ``candidates``, the copy computes its candidates again; use this for few queries.
         """
         new = copy(self)
         new.detach(candidates=candidates)
         return new
 
     def detach(self, *, candidates: bool) -> None:
-        """Stop sharing numbers with the fleet that this one was copied from."""
+        """Replace the containers that this copy shares with its original."""
         self.rooms = [list(room) for room in self.rooms]
         self._taken = dict(self._taken)
         entries = self._candidates.items() if candidates else ()
@@ -61,15 +61,15 @@ class FleetUsage:
         self._changed = list(self._changed)
 
     def take(self, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> None:
-        """Count a job's seats as used, also without room for them.
+        """Count a job's seats as used, even if the nodes have no room for them.
 
         Replaces the job's earlier seats.  A seat on a removed node uses nothing.
         """
         self.release(uid)
         sizes = {group.role: group.each for group in demand.groups}
-        here = Counter((self.topology.find(seat), seat.role) for seat in seats)
+        counts = Counter((self.topology.find(seat), seat.role) for seat in seats)
         taken: list[tuple[int, int, int]] = []
-        for (node, role), count in here.items():
+        for (node, role), count in counts.items():
             if node is not None:
                 request = self.topology.request(node, ANYWHERE, sizes.get(role, Demand()))
                 taken += self.occupy(
@@ -84,11 +84,11 @@ class FleetUsage:
             self._changed.append(node)
 
     def taken(self, uid: int) -> Taken:
-        """The room that a job uses."""
+        """Return the room that a job uses."""
         return self._taken.get(uid, ())
 
     def holders(self) -> Mapping[int, Taken]:
-        """The room that each job uses, by uid."""
+        """Return the room that each job uses, by uid."""
         return self._taken
 
     def keep(self, uid: int, taken: Taken) -> None:
@@ -103,7 +103,7 @@ class FleetUsage:
         self._taken[uid] = taken
 
     def occupy(self, node: int, request: ReplicaRequest, count: int) -> list[tuple[int, int, int]]:
-        """Put replicas on a node; return their room, for ``keep`` or ``give_back``."""
+        """Take room for replicas on a node; return it, for ``keep`` or ``give_back``."""
         room = self.rooms[node]
         taken = [(node, place, amount * count) for place, amount in request.common]
         for _, place, amount in taken:
@@ -145,7 +145,7 @@ class FleetUsage:
         return candidates
 
     def _forget_old(self) -> None:
-        """Shorten the list of changes; candidates that missed some are computed again."""
+        """Clear the list of changes; drop the candidates that have not applied all of them."""
         change_count = len(self._changed)
         self._candidates = {
             key: one for key, one in self._candidates.items() if one.cursor == change_count

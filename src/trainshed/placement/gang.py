@@ -1,10 +1,10 @@
 """Finds places for all replicas of a job at once, or none.
 
-Replicas of equal size are placed together, those with most GPUs first, on few nodes: on the nodes
-with most room until the rest fits on one, and there on the tightest.  For replicas of equal size
-this uses the fewest nodes and finds a placement if one exists; so it does for sizes that divide
-each other, as GPU counts do.  For mixed sizes in several dimensions the problem is bin packing, so
-further orders are tried before giving up.
+Replicas of equal size are placed together, on few nodes; replicas with more GPUs come first.  The
+algorithm fills the nodes with the most room until the remaining replicas fit on one node.  It puts
+these on the node with the least sufficient room.  For replicas of equal size, and for sizes that
+divide each other, as GPU counts do, this uses the fewest nodes and finds a placement if one exists.
+For other sizes the problem is bin packing, so the algorithm then tries other orders.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,23 +18,23 @@ from trainshed.placement.topology import EMULATED, DemandShape, ReplicaBatch, Wh
 #: How many orders of batches are tried; jobs have two or three batches at most in practice.
 _ORDERS_MAX = 6
 
-#: Larger jobs are tried in the first order only: the cost of an attempt grows with the job.
+#: The most replicas of a job for which other orders are tried: large jobs take long.
 _REPLICAS_FOR_ORDERS_MAX = 64
 
 _Taken = list[tuple[int, int, int]]
 
 
 def place(fleet: FleetUsage, uid: int, demand: JobDemand) -> tuple[Seat, ...] | None:
-    """Take seats for all replicas under ``uid``; None, and no seat taken, if they do not fit.
+    """Take seats for all replicas under ``uid``; take none and return None if they do not fit.
 
     The same fleet gives the same seats, in the order of the job's groups.
     """
     shape = fleet.topology.shape(demand)
     if not has_room(fleet, shape):
         return None
-    for batches, few in _attempts(shape):
+    for batches, few_nodes in _attempts(shape):
         taken: _Taken = []
-        nodes = _place_batches(fleet, shape.where, batches, taken, few=few)
+        nodes = _place_batches(fleet, shape.where, batches, taken, few_nodes=few_nodes)
         if nodes is not None:
             fleet.keep(uid, tuple(taken))
             return _seats(fleet, demand, nodes)
@@ -43,7 +43,7 @@ def place(fleet: FleetUsage, uid: int, demand: JobDemand) -> tuple[Seat, ...] | 
 
 
 def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> bool:
-    """Take exactly these seats under ``uid`` if all of them are free now."""
+    """Take exactly these seats under ``uid`` if all are free; return whether they were taken."""
     topology = fleet.topology
     nodes = [topology.find(seat) for seat in seats]
     shape = topology.shape(demand)
@@ -71,7 +71,7 @@ def has_room(fleet: FleetUsage, shape: DemandShape) -> bool:
 
 
 def _attempts(shape: DemandShape) -> Iterator[tuple[tuple[ReplicaBatch, ...], bool]]:
-    """Yield orders of batches, each with whether to prefer few nodes; the preferred one first."""
+    """Yield orders of batches, the best first, each with whether to prefer few nodes."""
     yield shape.batches, True
     if (
         len(shape.batches) > 1
@@ -89,17 +89,20 @@ def _place_batches(
     batches: Sequence[ReplicaBatch],
     taken: _Taken,
     *,
-    few: bool,
+    few_nodes: bool,
 ) -> dict[Role, list[int]] | None:
-    """Return the node of each replica by role; adds the used room to ``taken`` in any case."""
+    """Return the node of each replica by role; None if a batch does not fit.
+
+    Add the used room to ``taken`` in both cases.
+    """
     nodes: dict[Role, list[int]] = {}
     for batch in batches:
         used = (
             dict.fromkeys(node for batch_nodes in nodes.values() for node in batch_nodes)
-            if few
+            if few_nodes
             else {}
         )
-        batch_nodes = _place_batch(fleet, where, batch, taken, (tuple(used), few))
+        batch_nodes = _place_batch(fleet, where, batch, taken, (tuple(used), few_nodes))
         if batch_nodes is None:
             return None
         for group in batch.groups:
@@ -112,10 +115,10 @@ def _place_batch(
     where: Where,
     batch: ReplicaBatch,
     taken: _Taken,
-    manner: tuple[tuple[int, ...], bool],
+    preference: tuple[tuple[int, ...], bool],
 ) -> list[int] | None:
     """Return the nodes of a batch's replicas; nodes of the same job come first."""
-    near, few = manner
+    near, few_nodes = preference
     nodes: list[int] = []
     for node in near:
         fits = fleet.candidates(where, batch.replica).fits.get(node, 0)
@@ -123,11 +126,11 @@ def _place_batch(
     for tier in _tiers(fleet.candidates(where, batch.replica).totals, batch.count - len(nodes)):
         while missing := batch.count - len(nodes):
             candidates = fleet.candidates(where, batch.replica)
-            best = candidates.best(tier, missing if few else 1)
+            best = candidates.best(tier, missing if few_nodes else 1)
             if best is None:
                 break
-            here = (best, min(candidates.fits[best], missing))
-            _settle(fleet, where, batch, here, (taken, nodes))
+            target = (best, min(candidates.fits[best], missing))
+            _settle(fleet, where, batch, target, (taken, nodes))
     return nodes if len(nodes) == batch.count else None
 
 
@@ -135,11 +138,11 @@ def _settle(
     fleet: FleetUsage,
     where: Where,
     batch: ReplicaBatch,
-    here: tuple[int, int],
-    so_far: tuple[_Taken, list[int]],
+    target: tuple[int, int],
+    progress: tuple[_Taken, list[int]],
 ) -> None:
-    node, count = here
-    taken, nodes = so_far
+    node, count = target
+    taken, nodes = progress
     request = fleet.topology.request(node, where, batch.replica)
     if request is not None and count > 0:
         taken += fleet.occupy(node, request, count)
@@ -147,9 +150,9 @@ def _settle(
 
 
 def _tiers(totals: Sequence[int], count: int) -> range | list[int]:
-    """Return the best tier that is enough alone, because mixed replicas train slowly together.
+    """Return the best tier that has room for all replicas, else all tiers in order.
 
-    Else all tiers in order.
+    Replicas on nodes of different tiers train slowly together.
     """
     enough = [tier for tier, total in enumerate(totals) if total >= count]
     return enough[:1] or range(EMULATED + 1)

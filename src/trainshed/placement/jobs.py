@@ -12,7 +12,7 @@ RUNNING_S_DEFAULT = 604_800.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedJob:
-    """A job that waits.  Order: higher ``priority``, then smaller ``order`` (age)."""
+    """A job that waits.  A higher ``priority`` starts first, then a smaller ``order`` (older)."""
 
     uid: int
     project: str
@@ -23,7 +23,7 @@ class QueuedJob:
     demand: JobDemand
     running_s_max: float = RUNNING_S_DEFAULT
     seatless: bool = False
-    """Its engine places it: it needs quota and no seats of the server's."""
+    """Whether the engine places the job: the server then checks quota and assigns no seats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class ChosenEngine:
     wants: Mapping[str, str] = field(default_factory=dict)
     """The wishes of its ``Claim``."""
     why: str = ""
-    """Why this engine, a sentence for the job's events; empty: there is no other."""
+    """Why this engine was chosen, a sentence for the job's events; empty without other engines."""
     closed: Explanation | None = None
-    """Why it accepts no jobs now."""
+    """Why the engine accepts no jobs now; None if it accepts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,10 @@ class HeldJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaRule:
-    """At most ``limit`` GPUs of a type at once.  ``*`` in project or region counts each apart."""
+    """At most ``limit`` GPUs of a type in use at once.
+
+    ``*`` as the project or region gives each project or region its own count.
+    """
 
     accelerator: str
     limit: int

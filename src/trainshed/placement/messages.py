@@ -24,7 +24,7 @@ PLURAL = {
 
 
 def at_most_ten(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the first ten names, and how many are left out."""
+    """Return the first ten names, then ``and N more`` if there are others."""
     more = len(names) - NAMED_MAX
     return (*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else []))
 
@@ -45,21 +45,21 @@ def of_each(replica: Demand) -> str:
 
 
 def gpus(replica: Demand) -> str:
-    """``4 NVIDIA_TESLA_T4``."""
+    """Format a replica's GPUs: ``4 NVIDIA_TESLA_T4``."""
     return f"{replica.gpu_count} {replica.gpu_type or 'GPUs'}"
 
 
-def exceeded(one: ExceededQuota) -> str:
-    """The quota that is in use, with its numbers."""
-    claim, bucket = one.claim, one.claim.bucket
+def exceeded(quota: ExceededQuota) -> str:
+    """Say by how much a job exceeds a quota that other jobs use."""
+    claim, bucket = quota.claim, quota.claim.bucket
     return (
-        f"needs {claim.amount} {bucket.accelerator}; {one.in_use} of {claim.limit} of project "
+        f"needs {claim.amount} {bucket.accelerator}; {quota.in_use} of {claim.limit} of project "
         f"{bucket.project}'s quota{within(bucket.region)} are in use"
     )
 
 
 def too_large(claim: QuotaClaim) -> str:
-    """The quota that the job exceeds by itself."""
+    """Say which quota the job exceeds by itself."""
     return (
         f"needs {claim.amount} {claim.bucket.accelerator}; project {claim.bucket.project}'s quota"
         f"{within(claim.bucket.region)} is {claim.limit}"
@@ -67,11 +67,11 @@ def too_large(claim: QuotaClaim) -> str:
 
 
 def within(region: str | None) -> str:
-    """`` in us-central1``, or nothing."""
+    """Return `` in us-central1``, or an empty text without a region."""
     return f" in {region}" if region else ""
 
 
 def drained(nodes: Sequence[tuple[str, NodeState]]) -> str:
-    """The nodes that would serve if they took new replicas."""
+    """Say that only nodes that take no new replicas could hold a job, and name them."""
     names = [f"{name} {_CLOSED[state]}" for name, state in nodes]
     return f"only nodes that take no new replicas could hold it: {', '.join(at_most_ten(names))}"

@@ -1,9 +1,9 @@
 """Finds changes with which waiting jobs would start.
 
-A changed job is submitted again, as the youngest of its priority: less urgent jobs come after it,
-all others before.  So changes are sought when the pass has decided about all jobs of one priority.
-The unchanged job is then gone from the queue.  If others wait behind it, they would start first, so
-that such a job needs a pass of its own.
+To change a job, its owner submits it again.  It is then the youngest job of its priority.  So the
+search for changes begins when the pass has decided about all jobs of that priority.  The unchanged
+job is no longer in the queue then, so jobs that waited behind it may start first.  For such a job
+the planner simulates a separate pass without it.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,10 +17,10 @@ from trainshed.placement.planning_pass import PlanningPass
 
 
 class Offers:
-    """The changes found in one pass, and the jobs that need a pass of their own."""
+    """The changes found in one pass, and the jobs that need a separate pass."""
 
     def __init__(self, uids: Collection[int], first: int) -> None:
-        """Seek changes for the ``first`` jobs that wait and for ``uids``."""
+        """Search for changes for the first ``first`` waiting jobs and for ``uids``."""
         self.changes: dict[int, Change | None] = {}
         self.apart: list[QueuedJob] = []
         self._uids = uids
@@ -28,7 +28,7 @@ class Offers:
         self._cursor = 0
 
     def look(self, state: PlanningPass) -> None:
-        """Seek changes for the jobs that the pass has made wait since the last call."""
+        """Search for changes for the jobs that the pass added to ``waits`` since the last call."""
         for wait in islice(state.waits.values(), self._cursor, None):
             self._cursor += 1
             if self._cursor > self._first and wait.job.uid not in self._uids:
@@ -42,7 +42,7 @@ class Offers:
 
 
 def offer(state: PlanningPass, job: QueuedJob) -> Change | None:
-    """Return the change with which the job would start as the last of the decided ones."""
+    """Return a change with which the job would start after the jobs already decided, or None."""
     return admitting_change(
         job.demand,
         state.fleet.topology,
@@ -53,4 +53,4 @@ def offer(state: PlanningPass, job: QueuedJob) -> Change | None:
 
 def without(queue: Iterable[QueuedJob], job: QueuedJob) -> list[QueuedJob]:
     """List the jobs that would start before a job that is submitted again."""
-    return [one for one in queue if one.uid != job.uid and one.priority >= job.priority]
+    return [other for other in queue if other.uid != job.uid and other.priority >= job.priority]

@@ -19,12 +19,12 @@ from trainshed.placement.planning_pass import PlanningPass
 from trainshed.placement.quota import Quotas
 from trainshed.placement.reservation import Reservation
 
-#: How many jobs, whose leaving would let others start, get a pass of their own for their change.
+#: The most jobs with a separate pass to find their change (see ``offers``).
 _APART_MAX = 4
 
 
 class Planner:
-    """Keeps the fleet between passes, so that a pass costs what has changed."""
+    """Keeps the fleet between passes, so that the cost of a pass depends on the changes."""
 
     def __init__(self, quotas: Sequence[QuotaRule] = ()) -> None:
         """Start with no nodes and no jobs."""
@@ -35,7 +35,7 @@ class Planner:
         self._held: dict[int, HeldJob] = {}
         self._ends: list[tuple[float, int]] = []
         self.reservation: Reservation | None = None
-        """The job with the reserved start since the last pass; None if no job waits for room."""
+        """The reserved start that the last pass granted; None if no job waits for room."""
 
     def set_nodes(self, nodes: Sequence[Node]) -> None:
         """Set the nodes of the fleet; cheap if they have not changed."""
@@ -50,7 +50,7 @@ class Planner:
         return self._feasibility.judge("", demand)
 
     def hold(self, job: HeldJob) -> None:
-        """Count a job's seats and quota as taken; replaces what the same uid held."""
+        """Count a job's seats and quota as taken; replace the earlier ones of the same uid."""
         if self._held.get(job.uid) == job:
             return
         self.release(job.uid)
@@ -76,15 +76,17 @@ class Planner:
         explain_max: int = 50,
         start: Callable[[Mapping[int, Sequence[Seat]]], None] | None = None,
     ) -> PlacementPlan:
-        """Plan one pass over the queue, in any order; ``now_s`` is by the clock of ``ends_at_s``.
+        """Plan one pass over the queue, which may have any order.
 
-        Every job of the queue is either placed or explained.  A change that would admit it is
-        sought for the first ``explain_max`` that wait and for ``explain_uids``.  Placed jobs are
-        not held until ``hold`` is called for them.  A job that is held is not planned again.
-        The planner calls ``start`` with the placed jobs at once, which may call ``hold``: the
-        changes take longer than all the rest.
+        ``now_s`` is the time in seconds, on the same clock as ``HeldJob.ends_at_s``.
 
-        Only the job with the reservation is remembered from pass to pass.
+        The plan places or explains every job of the queue.  It also names a change that would admit
+        the job, for the first ``explain_max`` waiting jobs and for ``explain_uids``.  Placed jobs
+        are not held until ``hold`` is called for them.  Held jobs are not planned again.
+        The planner calls ``start`` with the placed jobs before it searches for changes, which takes
+        longer than the rest of the pass.  ``start`` may call ``hold``.
+
+        Between passes the planner remembers only the reservation.
         """
         queue = [job for job in queue if job.uid not in self._held]
         offers = Offers(explain_uids, explain_max)
@@ -111,7 +113,7 @@ class Planner:
         now_s: float,
         explain_uids: Collection[int],
     ) -> dict[int, Change | None]:
-        """Seek changes for jobs that others wait behind: the first few, and requested ones."""
+        """Search for changes for jobs that block others: the first few and ``explain_uids``."""
         changes = {}
         for i, job in enumerate(jobs):
             if i < _APART_MAX or job.uid in explain_uids:
@@ -126,4 +128,4 @@ class Planner:
 def _with_changes(
     waiting: Mapping[int, Explanation], changes: Mapping[int, Change | None]
 ) -> dict[int, Explanation]:
-    return {uid: replace(one, change=changes.get(uid)) for uid, one in waiting.items()}
+    return {uid: replace(why, change=changes.get(uid)) for uid, why in waiting.items()}

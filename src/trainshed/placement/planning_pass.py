@@ -33,9 +33,8 @@ from trainshed.placement.reservation import Backfill, Reservation, reserve
 class Wait:
     """One job that waits: facts, which ``explain`` turns into sentences.
 
-    ``behind`` is the job that starts first if the reason is BEHIND_QUEUE; ``exceeded`` the quotas
-    in use if it is QUOTA, or those for which ``behind`` waits; ``reserved`` the job's own
-    reservation, if it has it.
+    ``behind``, for the reason BEHIND_QUEUE, is the job that must start first.  ``exceeded``, for
+    the reason QUOTA, are the quotas that other jobs use.  ``reserved`` is the job's reservation.
     """
 
     job: QueuedJob
@@ -46,7 +45,7 @@ class Wait:
 
 
 class PlanningPass:
-    """Works on the planner's own fleet and quotas, and puts them back in ``close``."""
+    """Changes the planner's fleet and quotas during a pass; ``close`` undoes the changes."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class PlanningPass:
         self.waits: dict[int, Wait] = {}
         self.reservation: Reservation | None = None
         self.quota_blockers: set[int] = set()
-        """Jobs that block later jobs only by their quota."""
+        """Waiting jobs for which later jobs may not use a quota."""
         self.ends = list(ends)
         self._before: Reservation | None = None
         self._backfill: Backfill | None = None
@@ -78,7 +77,7 @@ class PlanningPass:
     ) -> Iterator["PlanningPass"]:
         """Decide about every job; ``before`` is the last pass's final reservation.
 
-        It yields after all jobs of one priority; a changed job would be the last of them.
+        Yield this pass after the jobs of each priority: a changed job would be the last of them.
         """
         self._before = before
         for _, alike in groupby(in_order(queue, before), key=lambda job: job.priority):
@@ -89,7 +88,7 @@ class PlanningPass:
             yield self
 
     def close(self) -> None:
-        """Put fleet and quotas back as they were."""
+        """Restore the fleet and the quotas to their state before the pass."""
         for uid in self.placed:
             self.fleet.release(uid)
             self.quotas.release(uid)
@@ -97,9 +96,9 @@ class PlanningPass:
             self.quotas.release(self.reservation.job.uid)
 
     def admits(self, job: QueuedJob, demand: JobDemand) -> bool:
-        """Whether the job would start with this demand, as the last of the decided ones.
+        """Whether the job would start with this demand, after the jobs already decided.
 
-        Quotas that only the job itself blocks count as open.
+        Ignore the quotas that only the job itself blocks.
         """
         if self.quotas.exceeded(job.project, demand):
             return False
@@ -148,7 +147,7 @@ class PlanningPass:
         return Wait(job=job, reason=Reason.QUOTA, exceeded=exceeded)
 
     def _closers(self, project: str, demand: JobDemand) -> list[QueuedJob]:
-        """List earlier waiting jobs that closed a quota that this job needs."""
+        """List the earlier waiting jobs for which a quota that this job needs is kept."""
         claims = self.quotas.claims(project, demand) if self._closed else ()
         return [self._closed[claim.bucket] for claim in claims if claim.bucket in self._closed]
 
@@ -195,7 +194,7 @@ class PlanningPass:
         return self.reservation
 
     def _older_waiting(self, job: QueuedJob) -> frozenset[int]:
-        """List older waiting jobs, without those that exceed a quota by themselves."""
+        """Return the waiting jobs of the same priority, except those that exceed a quota alone."""
         return frozenset(
             uid
             for uid, wait in self.waits.items()
@@ -219,7 +218,10 @@ class PlanningPass:
 
 
 def in_order(queue: Sequence[QueuedJob], before: Reservation | None) -> list[QueuedJob]:
-    """Sort by urgency, then age; jobs that a reservation has passed over come after it."""
+    """Sort by priority, then age.
+
+    Jobs that a reservation has passed over come directly after the job with the reservation.
+    """
     passed_over = before.passed_over if before else frozenset[int]()
     reserved = {job.uid: job for job in queue}.get(before.job.uid) if before else None
 

@@ -1,9 +1,9 @@
 """Quotas: how many GPUs of a type may be in use at once.
 
 A rule with ``*`` for its project or region counts each project or region separately.  Of several
-matching rules the most specific applies: one that names the project before one that names the
-region before one that names neither.  So an administrator writes the usual limit once, and adds
-exceptions.
+matching rules the most specific applies: first a rule that names the project, then a rule that
+names the region, then a rule that names neither.  So an administrator writes the usual limit once,
+and adds exceptions.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from trainshed.placement.jobs import QuotaRule
 
 EACH = "*"
 
-#: The most cached claims; all are dropped beyond it, which costs time only.
+#: The most cached claims; above it, the cache drops entries and computes them again.
 _REMEMBERED_MAX = 8192
 
 
@@ -28,7 +28,7 @@ class QuotaBucket:
     accelerator: str
 
     def __str__(self) -> str:
-        """``quota of NVIDIA_TESLA_T4 of project p in us-central1``."""
+        """Return for example ``quota of NVIDIA_TESLA_T4 of project p in us-central1``."""
         where = f" in {self.region}" if self.region else ""
         return f"quota of {self.accelerator} of project {self.project}{where}"
 
@@ -44,14 +44,14 @@ class QuotaClaim:
 
 @dataclass(frozen=True, slots=True)
 class ExceededQuota:
-    """A claim that exceeds the limit together with the present use."""
+    """A claim that would exceed its limit, because other jobs use ``in_use`` of it."""
 
     claim: QuotaClaim
     in_use: int
 
 
 class Quotas:
-    """The rules, and the use by each job."""
+    """The quota rules, and the GPUs that each job uses of them."""
 
     def __init__(self, rules: Sequence[QuotaRule] = ()) -> None:
         """Start with no quota in use."""
@@ -91,7 +91,7 @@ class Quotas:
         return tuple(c for c in self.claims(project, demand) if c.amount > c.limit)
 
     def take(self, uid: int, project: str, demand: JobDemand) -> None:
-        """Count a job's GPUs as in use, also beyond a limit.  Replaces the job's earlier ones."""
+        """Count a job's GPUs as in use, even above a limit; replace the job's earlier claims."""
         self.release(uid)
         claims = self.claims(project, demand)
         for claim in claims:
@@ -101,13 +101,13 @@ class Quotas:
             self._claims[uid] = claims
 
     def release(self, uid: int) -> None:
-        """Release a job's use; does nothing for an unknown one."""
+        """Release a job's quota; do nothing for an unknown job."""
         for claim in self._claims.pop(uid, ()):
             self._in_use[claim.bucket] -= claim.amount
             del self._users[claim.bucket][uid]
 
     def users(self, bucket: QuotaBucket) -> Collection[int]:
-        """Return the jobs that use a bucket, in the order in which they started to."""
+        """Return the uids of the jobs that use a bucket, the earliest first."""
         return self._users.get(bucket, {})
 
     def _claimed(self, project: str, demand: JobDemand) -> Iterator[QuotaClaim]:
@@ -119,7 +119,7 @@ class Quotas:
 
 
 def limit_of(rules: Iterable[QuotaRule], project: str, region: str, accelerator: str) -> int | None:
-    """Return the limit of the most specific rule for an accelerator there; None without one."""
+    """Return the limit of the most specific rule for an accelerator; None without a rule."""
     matching = [
         rule
         for rule in rules
@@ -127,9 +127,9 @@ def limit_of(rules: Iterable[QuotaRule], project: str, region: str, accelerator:
         and rule.project in (EACH, project)
         and rule.region in (EACH, region)
     ]
-    return max(matching, key=_special).limit if matching else None
+    return max(matching, key=_precedence).limit if matching else None
 
 
-def _special(rule: QuotaRule) -> tuple[bool, bool, int]:
-    """Return how specific a rule is; of two equal ones the stricter applies."""
+def _precedence(rule: QuotaRule) -> tuple[bool, bool, int]:
+    """Return the precedence of a rule; of two equally specific rules the lower limit applies."""
     return (rule.project != EACH, rule.region != EACH, -rule.limit)

@@ -1,8 +1,8 @@
 """Reserves the start of the first job that waits for room, and backfills jobs beside it.
 
-EASY backfill: jobs with places have a latest end, so there is an earliest time at which the waiting
-job fits for certain.  Its seats at that time are reserved.  A later job may start at once if it
-ends by then, or if its resources are free beside the reserved seats.
+This is EASY backfill.  Every running job has a latest end, so the planner can compute the earliest
+time at which the waiting job certainly fits, and reserves its seats at that time.  A later job may
+start at once if it ends before that time, or if it needs none of the reserved seats.
 """
 
 from collections.abc import Sequence
@@ -35,11 +35,11 @@ def reserve(
     now_s: float,
     before: Reservation | None = None,
 ) -> tuple[Reservation, FleetUsage] | None:
-    """Return the earliest certain start of a job, and the fleet at that time, with the job.
+    """Return the earliest certain start of a job, and the fleet at that time with the job on it.
 
-    ``ends`` are (latest end, uid) of every job on the fleet, ascending.  With the job's earlier
-    reservation, the start is never later than that one.  None if the job does not fit even after
-    all others have ended.
+    ``ends`` are (latest end, uid) of every job on the fleet, ascending.  ``before`` is the job's
+    earlier reservation: the new start is never later.  Return None if the job does not fit even
+    after all others have ended.
     """
     forecast = _Forecast(fleet.copy(candidates=False), ends)
     search = _StartSearch(forecast, job, before)
@@ -57,7 +57,7 @@ def reserve(
 class _Forecast:
     """A fleet that can be moved forward and back over the ends of its jobs.
 
-    ``step`` says how many of the distinct times have passed.
+    ``step`` is the number of end times that have passed.
     """
 
     def __init__(self, fleet: FleetUsage, ends: Sequence[tuple[float, int]]) -> None:
@@ -88,7 +88,7 @@ class _Forecast:
 
 
 class _StartSearch:
-    """Finds the earliest step at which a job fits; at the end the job is on the fleet."""
+    """Finds the earliest step at which a job fits, and leaves the job on the fleet."""
 
     def __init__(self, forecast: _Forecast, job: QueuedJob, before: Reservation | None) -> None:
         self._forecast = forecast
@@ -97,9 +97,9 @@ class _StartSearch:
         self._before = before.seats if before and same else ()
 
     def earliest(self, most: int) -> tuple[Seat, ...]:
-        """Return the seats at the earliest step up to ``most``, at which the job fits.
+        """Return the seats at the earliest step up to ``most`` at which the job fits.
 
-        Room only grows from step to step, so halving finds it.
+        Room only grows from step to step, so a binary search finds the step.
         """
         least = 0
         while least < most:
@@ -129,14 +129,15 @@ class _StartSearch:
 
 
 class Backfill:
-    """Places jobs beside a reservation: now, and so that the reserved seats stay free.
+    """Places jobs that do not delay a reservation.
 
     ``now`` is the fleet of the pass, ``then`` the fleet at the reserved start with the reserved job
-    on it.  A job that ends later than that must fit both: on every node the lesser room of the two.
+    on it.  A job that ends after the reserved start must fit on both, so each node has the smaller
+    room of the two.
     """
 
     def __init__(self, now: FleetUsage, then: FleetUsage, start_s: float) -> None:
-        """Find the room that is free for long jobs."""
+        """Compute the room for jobs that end after the reserved start, ``start_s``."""
         self._now = now
         self._then = then
         self._start_s = start_s

@@ -9,11 +9,11 @@ from trainshed.placement.messages import of_each, within
 from trainshed.placement.topology import MEMORY, VCPUS, ReplicaBatch, ReplicaRequest, Where
 
 _MIB_PER_GB: Final = 1024
-_WAY_OUT: Final = "ask for a smaller machine type, or start the server with policy best-effort"
+_ADVICE: Final = "ask for a smaller machine type, or start the server with policy best-effort"
 
 
 class Shortage:
-    """Describes shortages of one state of a fleet; caches its answers."""
+    """Describes shortages of one state of a fleet; caches the sentences."""
 
     def __init__(self, fleet: FleetUsage) -> None:
         self._fleet = fleet
@@ -21,7 +21,7 @@ class Shortage:
         self._most: dict[tuple[Where, str | None], tuple[int, str] | None] = {}
 
     def of(self, demand: JobDemand) -> str:
-        """One sentence: ``needs 4 NVIDIA_TESLA_T4 on one machine; 2 are free on node-a ...``."""
+        """Return ``needs 4 NVIDIA_TESLA_T4 on one machine; 2 are free on node-a ...``."""
         shape = self._fleet.topology.shape(demand)
         if shape.key not in self._sentences:
             sentences = (self._of_batch(shape.where, batch) for batch in shape.batches)
@@ -64,7 +64,7 @@ class Shortage:
         has = f"{room[VCPUS]} vCPUs and {room[MEMORY] / _MIB_PER_GB:g} GB of memory"
         reserves = "policy exact reserves vCPUs and memory"
         largest = f"the largest, {topology.name(node)}, has {has} ({reserves})"
-        return f"; {largest}; {_WAY_OUT}"
+        return f"; {largest}; {_ADVICE}"
 
     def _covers(self, node: int, demand: Demand) -> tuple[float, float]:
         """Return the smallest and the sum of the shares of a demand that a node has free."""

@@ -1,8 +1,8 @@
-"""The nodes of a fleet without their jobs: sizes, kinds, and a replica's needs of a kind.
+"""The nodes of a fleet without their jobs: sizes, kinds, and what a replica needs on each kind.
 
 A node's room is a list of whole numbers: slots, vCPUs, memory (MiB), then GPUs by type in the order
 of their names.  Whole numbers make taking and releasing exact.  Nodes that differ in size only are
-of one kind, and the needs of a replica are computed once a kind.
+of one kind; a replica's needs are computed once for each kind.
 """
 
 import math
@@ -28,7 +28,7 @@ SLOTS, VCPUS, MEMORY, GPUS = 0, 1, 2, 3
 #: How well a node matches the request: the GPU type itself, a replacement, or no GPU.
 OWN_TYPE, STAND_IN, EMULATED = 0, 1, 2
 
-#: The most cached shapes; all are dropped beyond it, which costs time only.
+#: The most cached shapes; above it, the cache drops entries and computes them again.
 _REMEMBERED_MAX = 8192
 
 
@@ -36,9 +36,9 @@ _REMEMBERED_MAX = 8192
 class ReplicaRequest:
     """The resources that one replica requests on a node of one kind.
 
-    ``common`` are (place in the room, amount).  ``pools`` are the places of the usable GPU types;
-    if there are several, each replica takes ``per_replica`` of one of them, so that a replica never
-    has mixed hardware.  A single one is in ``common``.
+    ``common`` are (position in the room, amount).  ``pools`` are the positions of the usable GPU
+    types.  With several types, each replica takes ``per_replica`` GPUs of one type, so a replica
+    never has mixed hardware.  With one type, its GPUs are in ``common``.
     """
 
     common: tuple[tuple[int, int], ...]
@@ -57,7 +57,10 @@ class ReplicaRequest:
         return most
 
     def pool(self, room: Sequence[int]) -> int:
-        """Return the GPU type for a replica: the scarcest that suffices, else the largest."""
+        """Return the position of the GPU type for a replica.
+
+        That is the type with the fewest free GPUs that suffice, else with the most free GPUs.
+        """
         enough = [p for p in self.pools if room[p] >= self.per_replica]
         if enough:
             return min(enough, key=lambda p: room[p])
@@ -66,7 +69,7 @@ class ReplicaRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaBatch:
-    """All replicas of a job that request the same of a node, whatever their groups."""
+    """All replicas of a job, of any group, that request the same resources of a node."""
 
     replica: Demand
     count: int
@@ -74,7 +77,7 @@ class ReplicaBatch:
 
 
 class Where(NamedTuple):
-    """The nodes that a job may use; None: no restriction."""
+    """The nodes that a job may use, by region and engine; None restricts nothing."""
 
     region: str | None = None
     engine: str | None = None
@@ -106,10 +109,10 @@ class _Kind:
 
 
 class Topology:
-    """The nodes in the order of engines and names; never changed, so that copies share it."""
+    """The nodes, sorted by engine and name.  It never changes, so copies of a fleet share it."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        """Read every node once; of two with the same name the later counts."""
+        """Read every node once; of two nodes with the same engine and name, keep the later."""
         named = {(node.engine, node.name): node for node in nodes}
         self.nodes = tuple(named[name] for name in sorted(named))
         self._index = {(node.engine, node.name): i for i, node in enumerate(self.nodes)}
@@ -131,13 +134,16 @@ class Topology:
         self._shapes = BoundedDict[JobDemand, DemandShape](_REMEMBERED_MAX)
 
     def find(self, seat: Seat) -> int | None:
-        """Return the node of a seat; None if it is gone.  No engine name means the first engine."""
+        """Return the node of a seat; None if it was removed.
+
+        For a seat without an engine name, search the first engine.
+        """
         if seat.engine:
             return self._index.get((seat.engine, seat.node))
         return self._unnamed.get(seat.node)
 
     def name(self, node: int) -> str:
-        """Return a node's name for messages: with its engine, if there are several."""
+        """Return a node's name for messages, with its engine if there are several engines."""
         return shown_name(self.nodes[node], several=len(self._engines) > 1)
 
     def rooms(self) -> list[list[int]]:
@@ -166,7 +172,7 @@ class Topology:
         return [(i, request) for request, nodes in requests if request is not None for i in nodes]
 
     def shape(self, demand: JobDemand) -> DemandShape:
-        """Return the demand without the parts that no node of this fleet considers."""
+        """Return the demand without resources that no node of this fleet counts."""
         shape = self._shapes.get(demand)
         if shape is None:
             shape = self._shapes[demand] = self._shape(demand)

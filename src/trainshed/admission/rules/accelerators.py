@@ -1,8 +1,9 @@
 """Rules about accelerators on a machine: types, counts, and limits of the machine.
 
 The rules first check the device alone (whether the type exists, is in this edition and is not
-retired), then the device on its machine.  The N1 table of the documents is not stored: it follows
-from the caps, and a test compares all 85 cells.
+retired), then the device on its machine.  Google's table of GPUs
+on N1 machines is not stored.  It follows from the maximum of vCPUs and memory for each count of
+GPUs; a test compares all 85 cells.
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
     """Every group's accelerators exist and fit its machine."""
     for group in context.spec.groups:
         machine = context.machine(group)
-        if group.accelerator and _asks(group.accelerator):
+        if group.accelerator and _is_requested(group.accelerator):
             yield from _check_requested(context, group, machine, group.accelerator)
         elif machine and machine.tpu:
             yield from tpu_machine(context, group, machine, None)
@@ -34,8 +35,8 @@ def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
             yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, "leave it out")
 
 
-def _asks(accelerator: Accelerator) -> bool:
-    """Whether it names a device: an empty accelerator and the enum's "unspecified" do not."""
+def _is_requested(accelerator: Accelerator) -> bool:
+    """Whether ``accelerator`` requests a device: an empty one and "unspecified" do not."""
     return accelerator.type not in (None, UNSPECIFIED) or accelerator.count not in (None, 0)
 
 
@@ -154,7 +155,7 @@ def _check_attached(
 
 
 def _allows_count(device_type: AcceleratorType, count: int | None) -> bool:
-    """Whether a count is allowed; any from 1 if the data has no counts (slices of TPU pods)."""
+    """Whether a count is allowed: any from 1 if the catalog has no counts (slices of TPU pods)."""
     if count is None or count < 1:
         return False
     return not device_type.counts or count in device_type.counts
@@ -244,7 +245,7 @@ def _shortages(machine: MachineType, cap: MachineLimit) -> Iterator[tuple[str, s
 def _list_fitting_machines(
     context: RuleContext, device_type: AcceleratorType, count: int | None = None
 ) -> str:
-    """The attaching machine types that a count fits; any count if None."""
+    """Return a text that lists the machine types with which a count fits; any count if None."""
     catalog = context.catalog
     of_family = [m for m in catalog.machines.values() if m.family == device_type.family]
     counts = {m.name: catalog.fitting_counts(m, device_type) for m in of_family}

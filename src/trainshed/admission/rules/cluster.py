@@ -62,10 +62,10 @@ def counts_are_positive(context: RuleContext) -> Iterator[Violation]:
     for group in context.spec.groups:
         if group.count < 1 and group.role is not Role.PRIMARY:
             message = f"a replica count must be a whole number from 1, got {group.count}"
-            yield broken(group, Field.COUNT, "replica-count", message, _nothing(context))
+            yield broken(group, Field.COUNT, "replica-count", message, _accepted_counts(context))
 
 
-def _nothing(context: RuleContext) -> str:
+def _accepted_counts(context: RuleContext) -> str:
     is_ml = context.submitted_spec.dialect is Dialect.ML_V1
     return f"1 or more, or {'no such field' if is_ml else 'an empty pool'}"
 

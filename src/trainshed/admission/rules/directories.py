@@ -30,23 +30,25 @@ def job_dir_is_a_path(context: RuleContext) -> Iterator[Violation]:
 
 
 def violations(spec: JobSpec) -> Iterator[Violation]:
-    """Return the violations of a spec's directories; needs no catalog."""
-    for place in (spec.job_dir, spec.base_output_dir):
-        fault = None if place is None else _fault(place)
+    """Yield the violations of a spec's directories.  This check needs no catalog."""
+    for directory in (spec.job_dir, spec.base_output_dir):
+        fault = None if directory is None else _fault(directory)
         if fault:
             yield broken(None, Field.JOB_DIR, "job-dir", fault, ACCEPTED)
 
 
-def _fault(place: str) -> str | None:
-    if not place.strip():
+def _fault(directory: str) -> str | None:
+    if not directory.strip():
         return "the directory is empty"
-    if any(unicodedata.category(letter) == "Cc" for letter in place):
-        return f"{place!r} has control characters"
-    if place.startswith(BUCKET_SCHEME):
-        return _fault_of_uri(place)
-    scheme = _SCHEME.match(place)
+    if any(unicodedata.category(letter) == "Cc" for letter in directory):
+        return f"{directory!r} has control characters"
+    if directory.startswith(BUCKET_SCHEME):
+        return _fault_of_uri(directory)
+    scheme = _SCHEME.match(directory)
     if scheme:
-        return f"{place!r} is neither in a bucket nor on this machine: {scheme[1]}: is not gs://"
+        return (
+            f"{directory!r} is neither in a bucket nor on this machine: {scheme[1]}: is not gs://"
+        )
     return None
 
 

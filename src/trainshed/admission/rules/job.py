@@ -40,7 +40,7 @@ def labels_are_well_formed(context: RuleContext) -> Iterator[Violation]:
 def label_violations(
     dialect: Dialect, labels: Mapping[str, str], where: FieldPath | str
 ) -> Iterator[Violation]:
-    """Return the violations of a job's labels, also of labels that are set later."""
+    """Yield the violations of a job's labels, also of labels that a caller sets later."""
     if len(labels) > LABELS_MAX:
         message = f"{len(labels)} labels are too many"
         accepted = f"at most {LABELS_MAX}"

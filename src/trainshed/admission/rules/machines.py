@@ -34,7 +34,7 @@ def _missing(context: RuleContext, group: ReplicaGroup) -> Iterator[Violation]:
 
 
 def _refuse_type(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
-    """Says why a type is refused: unknown, another product's, or younger than the edition."""
+    """Return the violation: the type is unknown, of another product, or not in the edition."""
     catalog = context.catalog
     machine = catalog.known_machines.get(name)
     edition = catalog.edition.id

@@ -19,7 +19,7 @@ from trainshed.model.texts import join_or
 
 DISCRETE_MAX: Final = 1000
 
-#: The least distance of discrete values, and the tolerance with which they match a condition.
+#: The least distance of two discrete values.  A condition matches a value within this tolerance.
 DISCRETE_GAP: Final = 1e-10
 
 #: Above this, a float cannot distinguish a whole number from its neighbours.
@@ -108,9 +108,14 @@ def _values(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
 
 
 def _increase(values: Sequence[float]) -> bool:
-    """Whether each value is above the one before; with some tolerance, as 1e-10 is not exact."""
+    """Whether each value is at least 1e-10 above the previous value.
+
+    A tolerance of 1 % allows for the rounding of floats.
+    """
     gap = DISCRETE_GAP * 0.99
-    rises = all(one < other and other - one >= gap for one, other in pairwise(values))
+    rises = all(
+        value < following and following - value >= gap for value, following in pairwise(values)
+    )
     return rises and all(map(math.isfinite, values))
 
 
@@ -131,7 +136,7 @@ def _scale(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
 
 
 def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
-    """Check that a parameter with values can have its first value."""
+    """Check that a parameter's ``defaultValue`` is one of its values."""
     value = parameter.default
     if value is None or not (parameter.bounds or parameter.values):
         return
@@ -156,7 +161,10 @@ def _has(parameter: ParameterSpec, value: str | float) -> bool:
 
 
 def near_one(parameter: ParameterSpec) -> Callable[[str | float], bool]:
-    """Whether a number is one of a list's, within 1e-10 (docs/sources/vertex.md 8)."""
+    """Return a check whether a number is one of the parameter's values.
+
+    The tolerance is 1e-10 (docs/sources/vertex.md 8).
+    """
     numbers = sorted(value for value in map(float, parameter.values) if math.isfinite(value))
 
     def is_near(value: str | float) -> bool:

@@ -50,7 +50,7 @@ def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
 
 
 def _find_duplicates(study: StudySpec) -> dict[str, At]:
-    """Yield each name that two parameters have at one time, and the place of the second one."""
+    """Return each name that two parameters can have at one time, with the second one's position."""
     bearers: dict[str, _Bearers] = {}
     twice: dict[str, At] = {}
     places = (at for at, _ in placed(study.parameters))
@@ -65,9 +65,10 @@ Conditions = Mapping[object, frozenset[str | float]]
 
 
 class _Bearers:
-    """The parameters of one name, of which no two can exist at one time.
+    """The parameters with one name.  No two of them can exist at one time.
 
-    Each is compared with few others: a study may use a name again under each of many values.
+    ``add`` compares a parameter with few others, because a study may use a name again under each of
+    many values.
     """
 
     def __init__(self) -> None:
@@ -98,10 +99,10 @@ class _Bearers:
                     rivals = [rival for bearers in lists for rival in bearers]
                 if len(rivals) <= _RIVALS_FEW:
                     return rivals
-        return [{}] if rivals is None else rivals  # without a parent in common none is excluded
+        return [{}] if rivals is None else rivals  # no common parent excludes any
 
 
-#: Up to this number, all are compared without a search for fewer.
+#: If at most this many parameters share a value, do not look for a parent with fewer.
 _RIVALS_FEW: Final = 8
 
 
@@ -153,7 +154,7 @@ def _in_range(parent: ParameterSpec) -> Has:
     )
 
 
-#: By kind of the parent, the check whether it can take a value; no DOUBLE takes an exact value.
+#: For each kind of a parent, the check of a condition's value.  A DOUBLE parent accepts no value.
 TAKES: Final[Mapping[ParameterKind, Callable[[ParameterSpec], Has]]] = {
     ParameterKind.DOUBLE: lambda _parent: lambda _value: False,
     ParameterKind.INTEGER: _in_range,

@@ -25,7 +25,10 @@ class WorkerLinks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """The total egress of the workers, which reducers must match, and of reducers, Gbit/s."""
+    """The total egress of the workers and of the reducers, in Gbit/s.
+
+    Reducers must match the workers; ``reducers_min`` is the number that does.
+    """
 
     worker_gbps: float
     reducer_gbps: float
@@ -34,7 +37,7 @@ class Sizing:
 
 
 def worker_links(context: RuleContext) -> WorkerLinks | None:
-    """The workers' side; None if a figure is unknown, or there are no workers."""
+    """Return the workers and their bandwidth; None if a figure is unknown or without workers."""
     groups = [group for group in _workers(context) if group.count > 0]
     links = [(group.count, context.egress_gbps(group)) for group in groups]
     known_links = [(count, gbps) for count, gbps in links if gbps]
@@ -48,7 +51,7 @@ def worker_links(context: RuleContext) -> WorkerLinks | None:
 
 
 def sizing(context: RuleContext) -> Sizing | None:
-    """Reducer against worker bandwidth; None without reducers, or where a figure is unknown."""
+    """Return the bandwidth of reducers and workers; None without reducers or if one is unknown."""
     reducer = context.spec.group(Role.REDUCER)
     gbps = context.egress_gbps(reducer) if reducer else None
     workers = worker_links(context)
@@ -85,8 +88,8 @@ def _workers(context: RuleContext) -> list[ReplicaGroup]:
 def _gpu_workers(context: RuleContext) -> Iterator[Violation]:
     for group in _workers(context):
         device = context.device(group)
-        asks = group.accelerator and group.accelerator.type
-        if not asks and (device is None or device.type.is_tpu):
+        has_type = group.accelerator and group.accelerator.type
+        if not has_type and (device is None or device.type.is_tpu):
             message = "a Reduction Server needs workers with GPUs"
             accepted = "an acceleratorType and acceleratorCount, or no reduction pool"
             yield broken(group, Field.ACCELERATOR, "reduction-needs-gpu-workers", message, accepted)

@@ -1,6 +1,6 @@
 """Rules about regions: the region exists, has the accelerators, and has them in one zone.
 
-A job without a region (a config.yaml whose region comes from a flag) is not checked here.
+These rules do not check a job without a region: a config.yaml whose region comes from a flag.
 """
 
 import difflib
@@ -44,7 +44,7 @@ def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:
     covered = snapshot.types_covered.intersection(types)
     place = context.catalog.regions[region]
     missing = covered - snapshot.types_in(region)
-    # a type that the region is known not to have is the region's fault: region_has_all names it
+    # region_has_all reports a type that the region is known not to have
     is_sure = not snapshot.complete or any(place.offers(name) is False for name in types)
     if not covered or not place.has_gpus or (missing and is_sure):
         return

@@ -21,7 +21,7 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.model.spelling import did_you_mean
 from trainshed.model.texts import join_or
 
-#: The release notes read (rn2020) end here and know no runtime after 2.1.
+#: The last day of the release notes rn2020.  They name no runtime version after 2.1.
 NOTES_END = date(2020, 8, 14)
 
 
@@ -51,7 +51,7 @@ def _vertex(group: ReplicaGroup) -> Iterator[Violation]:
 
 
 def modules_are_named(context: RuleContext) -> Iterator[Violation]:
-    """A module has the form of ``trainer.task``, in jobs that are run on this machine as well."""
+    """A module has the form of ``trainer.task``, also in a local run."""
     groups = context.spec.groups
     if context.submitted_spec.dialect is Dialect.ML_V1:
         groups = tuple(group for group in groups if group.role is Role.PRIMARY)
@@ -178,7 +178,11 @@ def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Viol
 
 
 def _released(runtime: RuntimeVersion, context: RuleContext) -> bool:
-    """Without a printed day: older than a later version that has one, else after the notes."""
+    """Whether the edition has a runtime version.
+
+    A version without a release date counts as released before every later version that has one.
+    An edition after the release notes has every version.
+    """
     edition = context.catalog.edition.date
     if runtime.released:
         return runtime.released <= edition
@@ -192,14 +196,14 @@ def _packages_max() -> int:
     return most
 
 
-#: Of one containerSpec or pythonPackageSpec (docs/sources/vertex.md 8).
+#: The most variables of one containerSpec or pythonPackageSpec (docs/sources/vertex.md 8).
 ENV_MAX: Final = 100
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def env_is_well_formed(context: RuleContext) -> Iterator[Violation]:
-    """C identifiers, at most 100 of them a pool (docs/sources/vertex.md 8)."""
+    """Variables have C identifiers as names, at most 100 in a pool (docs/sources/vertex.md 8)."""
     for group in context.submitted_spec.groups:
         if group.program:
             yield from _env(group, group.program)

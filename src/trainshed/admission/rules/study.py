@@ -1,7 +1,7 @@
 """Rules about a tuning study as a whole: metrics and their limits, trials, early stopping.
 
 ``parameters`` has the rules about parameters.  A study with a part that could not be read is not
-checked: that part already has a violation, and the remaining study is not the caller's.
+checked: that part already has a violation, and the rest is not the study that the caller wrote.
 """
 
 import math
@@ -22,8 +22,8 @@ from trainshed.model.study import (
 from trainshed.model.study_places import StudyField, StudyPlace, placed
 from trainshed.model.texts import join_or
 
-#: Keys of a line of the metric file: a metric of that name is lost, or replaces the line's own
-#: value (docs/sources/vertex.md 10.1).
+#: Keys that every line of the metric file has.  A metric of that name would be lost, or would
+#: replace the line's value (docs/sources/vertex.md 10.1).
 TAKEN_METRICS: Final = ("trial", "timestamp", "global_step", "checkpoint_path")
 
 #: The dialects' names for the counts of trials: all, at once, and those that may fail.
@@ -91,15 +91,15 @@ def study_trials_are_possible(context: RuleContext) -> Iterator[Violation]:
         return
     most, at_once, failed = TRIAL_WORDS[context.submitted_spec.dialect]
     total, parallel = study.trial_count_max, study.trial_count_parallel
-    all_of_them, together = StudyField.TRIALS_MAX, StudyField.TRIALS_PARALLEL
-    for field, name, count in ((all_of_them, most, total), (together, at_once, parallel)):
+    total_field, parallel_field = StudyField.TRIALS_MAX, StudyField.TRIALS_PARALLEL
+    for field, name, count in ((total_field, most, total), (parallel_field, at_once, parallel)):
         if count < 1:
             message = f"{name} is at least 1, not {count}"
             yield broken_study("study-trials", StudyPlace(field), message, "a whole number from 1")
     if parallel > total >= 1:
         message = f"{at_once} is {parallel}, which is more than {most}, {total}"
         accepted = f"at most {total}, or a larger {most}"
-        yield broken_study("study-trials", StudyPlace(together), message, accepted)
+        yield broken_study("study-trials", StudyPlace(parallel_field), message, accepted)
     if study.trial_count_failed_max < 0:
         message = f"{failed} is at least 0, not {study.trial_count_failed_max}"
         accepted = "a whole number; 0 leaves it to the service"
