@@ -126,14 +126,14 @@ def test_the_log_of_a_trial_that_is_not_there_is_refused(edge, trial):
     reason = "tuning job tune has no trial"
     assert refused(edge, f"tune/logs?trial={trial}") == (
         "NOT_FOUND",
-        f"{reason} {trial}; there are: 1 to 3, 3 in all",
+        f"{reason} {trial}; its trials: 1 to 3, 3 in all",
     )
 
 
 def test_a_study_without_trials_and_a_job_that_is_none_say_so(edge, store):
     add_study(store, project="demo", job_id="young")
     add(store, project="demo", kind=JobKind.ML_JOB, job_id="plain")
-    assert refused(edge, "young/logs?trial=1")[1].endswith("has no trial 1; there are: none yet")
+    assert refused(edge, "young/logs?trial=1")[1].endswith("has no trial 1; its trials: none yet")
     assert refused(edge, "plain/logs?trial=1")[1] == (
         "job plain has no trials: it is not a tuning job"
     )

@@ -77,7 +77,7 @@ def test_the_engine_gets_the_word_and_the_story_who_said_it(store, cluster, atte
     assert cluster.fenced == [AttemptKey(job.uid, 1)]
     (event,) = fence_events(store, job)
     assert (event.kind, event.attempt, event.data["by"]) == ("FENCED", 1, WHO)
-    assert event.message == "ada says that nothing of attempt 1 lives any more; it counts as lost."
+    assert event.message == "ada says that no process of attempt 1 runs; it counts as lost."
 
 
 def test_the_story_has_it_before_the_engine_acts(store, cluster, attempts, job):

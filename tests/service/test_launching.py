@@ -125,7 +125,7 @@ def test_nothing_is_made_for_a_job_whose_package_is_refused(desk, launch, tmp_pa
     (tmp_path / "buckets/stage").mkdir(parents=True)
     (tmp_path / "buckets/stage/p.tar.gz").symlink_to("/etc/hostname")
     record = desk.ml(ml_job(packageUris=["gs://stage/p.tar.gz"], jobDir="gs://stage/j"))
-    with pytest.raises(EngineFault, match=r"the package gs://stage/p\.tar\.gz lies behind a link"):
+    with pytest.raises(EngineFault, match=r"the package gs://stage/p\.tar\.gz is behind a link"):
         launch(record, 1, [])
     assert [path.name for path in (tmp_path / "buckets/stage").iterdir()] == ["p.tar.gz"]
     assert not (tmp_path / "jobs").exists()

@@ -88,7 +88,7 @@ def test_packages_are_local_files_or_objects_of_a_bucket_and_each_is_installed_o
 
 def test_a_missing_package_is_named_with_its_place(tmp_path):
     with pytest.raises(
-        UsageFault, match=r"gs://bucket/r\.whl does not exist; its place here is .*"
+        UsageFault, match=r"gs://bucket/r\.whl does not exist; its path on this machine is .*"
     ):
         environment(tmp_path, "gs://bucket/r.whl")
     with pytest.raises(UsageFault, match=r"package a\.tar\.gz does not exist"):
@@ -105,5 +105,5 @@ def test_a_package_behind_a_link_in_a_bucket_is_refused_by_name(tmp_path, name):
     (tmp_path / "r.whl").write_text("")
     (bucket / "link.whl").symlink_to(tmp_path / "r.whl")
     (bucket / "folder").symlink_to(tmp_path)
-    with pytest.raises(UsageFault, match=rf"the package gs://bucket/{name} lies behind a link"):
+    with pytest.raises(UsageFault, match=rf"the package gs://bucket/{name} is behind a link"):
         environment(tmp_path, f"gs://bucket/{name}")

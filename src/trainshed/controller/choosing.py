@@ -19,9 +19,9 @@ from trainshed.placement.jobs import ChosenEngine
 from trainshed.store.records.jobs import WaitingJob
 
 #: Seconds between two queries of the engines: a pass has thousands of jobs.
-_ASKED_AGAIN_S: Final = 0.1
+_QUERY_EVERY_S: Final = 0.1
 
-#: Returns why an engine cannot start a job's programs; None: it can.
+#: Returns why an engine cannot start a job's programs; None if it can.
 Startable = Callable[[int, str], Explanation | None]
 
 
@@ -30,7 +30,7 @@ def choosing(
 ) -> Choose:
     """Return the function that chooses among the engines of a server.
 
-    ``never`` returns why the nodes that the server itself places jobs on can never hold a job.
+    ``never`` returns why the nodes on which the server itself places jobs can never hold a job.
     """
     if engines.are_several:
         return _Chooser(engines, never, startable)
@@ -42,7 +42,7 @@ def choosing(
 
 
 #: The key of a judgement: the engine's name and the parts of a job that the judgement depends on.
-_Like = tuple[str, JobDemand, float | None, str, frozenset[tuple[str, str]]]
+_JudgementKey = tuple[str, JobDemand, float | None, str, frozenset[tuple[str, str]]]
 
 
 @dataclass(eq=False, slots=True)
@@ -51,8 +51,8 @@ class _Chooser:
     never: Callable[[JobDemand], Explanation | None]
     startable: Startable | None
     _offered: tuple[OfferedEngine, ...] = field(default=(), init=False)
-    _asked_at: float = field(default=float("-inf"), init=False)
-    _judged: dict[_Like, Explanation | None] = field(default_factory=dict, init=False)
+    _queried_at: float = field(default=float("-inf"), init=False)
+    _judged: dict[_JudgementKey, Explanation | None] = field(default_factory=dict, init=False)
     """Judgements since the engines were last queried: thousands of jobs share a few demands."""
 
     def __call__(self, job: WaitingJob) -> ChosenEngine:
@@ -71,21 +71,21 @@ class _Chooser:
             project=job.project,
         )
         judge = self.engines.make_judge(needs, self.never)
-        offered, wants = self._now_offered(), frozenset(job.wants.items())
+        offered, wants = self._list_offered(), frozenset(job.wants.items())
 
         def find_refusal(name: str) -> Explanation | None:
-            like = name, job.demand, needs.running_s_max, job.project, wants
-            if like not in self._judged:
-                self._judged[like] = judge(name)
-            why = self._judged[like]
+            key = name, job.demand, needs.running_s_max, job.project, wants
+            if key not in self._judged:
+                self._judged[key] = judge(name)
+            why = self._judged[key]
             return why or (self.startable(job.uid, name) if self.startable else None)
 
         return choose(job.wants.get(ENGINE_LABEL), job.demand.region, offered, find_refusal)
 
-    def _now_offered(self) -> tuple[OfferedEngine, ...]:
+    def _list_offered(self) -> tuple[OfferedEngine, ...]:
         now = time.monotonic()
-        if now - self._asked_at >= _ASKED_AGAIN_S:
-            self._offered, self._asked_at = self.engines.list_offered(), now
+        if now - self._queried_at >= _QUERY_EVERY_S:
+            self._offered, self._queried_at = self.engines.list_offered(), now
             self._judged.clear()
         return self._offered
 

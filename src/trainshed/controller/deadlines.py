@@ -59,7 +59,7 @@ class Deadlines:
         return sum(apply_all(self.store, steps, self.pace.batch))
 
     def _not_over(self, due: Iterable[Due]) -> Sequence[Due]:
-        """Return jobs whose attempt has not ended, as the engine knows; a study has none."""
+        """Return the jobs whose attempt has not ended; a study has no attempt."""
         by_key = {AttemptKey(job.uid, job.attempt): job for job in due}
         with_attempt = [key for key, job in by_key.items() if key.attempt and job.state in _OVER]
         for observation in self.engines.observe(with_attempt) if with_attempt else ():
@@ -68,7 +68,7 @@ class Deadlines:
         return tuple(by_key.values())
 
     def _step(self, due: Due, record: JobRecord, server: str) -> Step | None:
-        """Return the step, guarded by the version that was due."""
+        """Return the step that ends an overdue job, if its version has not changed."""
         spec = record.job.spec
         message = overdue(spec.dialect, spec.scheduling, has_run=due.has_run, ran_s=record.ran_s)
         order = StopOrder(grace_s=self.pace.grace_s, reason=StopReason.TIMEOUT, message=message)

@@ -38,10 +38,10 @@ class QueueHandover:
     """The number of unconfirmed launches of each engine."""
     now: datetime
     pauses: dict[_Group, datetime] = field(default_factory=dict)
-    """When the engine of a group that it refused is offered a job again."""
+    """The time at which the server offers the engine a job of a refused group again."""
 
     def look(self, front: Sequence[WaitingJob]) -> Mapping[int, Explanation]:
-        """Return why jobs wait that this pass need not consider, whatever their quota."""
+        """Return why the jobs wait whose engine accepts none now; the pass skips them."""
         for job in front:
             if job.refused is not None:
                 self._pause(job, job.refused)
@@ -59,7 +59,11 @@ class QueueHandover:
             chosen = self.chosen[job.uid]
             group = self._group(job)
             why = self._full(chosen, counts[chosen.name])
-            if why is None and group in self.pauses and (group in groups or self._asks(chosen)):
+            if (
+                why is None
+                and group in self.pauses
+                and (group in groups or self._has_launches(chosen))
+            ):
                 why = _refuses(chosen)
             if why is not None:
                 waiting[job.uid] = why
@@ -70,12 +74,12 @@ class QueueHandover:
         return admitted, waiting
 
     def next_s(self) -> float | None:
-        """Return the seconds until the next pause ends; None: there is no pause."""
+        """Return the seconds until the next pause ends; None without a pause."""
         left = [(until - self.now).total_seconds() for until in self.pauses.values()]
         return min((s for s in left if s > 0), default=None)
 
     def _group(self, job: WaitingJob) -> _Group:
-        """Return the key of jobs refused together: accounts and partitions have limits."""
+        """Return the key of jobs that an engine refuses together, by account or partition."""
         chosen = self.chosen[job.uid]
         return chosen.name, job.project, frozenset(chosen.wants.items())
 
@@ -91,15 +95,15 @@ class QueueHandover:
         until = self.pauses.get(self._group(job))
         return _refuses(chosen) if until is not None and until > self.now else None
 
-    def _asks(self, chosen: ChosenEngine) -> bool:
+    def _has_launches(self, chosen: ChosenEngine) -> bool:
         return self.under_way.get(chosen.name, 0) > 0
 
     def _full(self, chosen: ChosenEngine, count: int) -> Explanation | None:
-        lying = self.enqueued.get(chosen.name, 0) + count
-        if chosen.enqueued_max is not None and lying >= chosen.enqueued_max:
+        enqueued = self.enqueued.get(chosen.name, 0) + count
+        if chosen.enqueued_max is not None and enqueued >= chosen.enqueued_max:
             return Explanation(
                 reason=Reason.ENGINE_FULL,
-                message=f"The queue of {chosen.name} is full: it holds {lying} jobs.",
+                message=f"The queue of {chosen.name} is full: it holds {enqueued} jobs.",
             )
         under_way = self.under_way.get(chosen.name, 0) + count
         if under_way >= AT_ONCE_MAX:

@@ -29,14 +29,14 @@ class Hangs:
     """The hangs of one server's attempts."""
 
     def __init__(self, store: Store, *, restart: bool, grace_s: float) -> None:
-        """``restart``: restart a job with a hung replica."""
+        """``restart``: restart a job with a hung replica, after ``grace_s`` seconds of notice."""
         self._store = store
         self._restart = restart
         self._grace_s = grace_s
         self._records: dict[AttemptKey, _HangRecord] = {}
 
     def look(self, observation: Observation) -> None:
-        """Report replicas that began to hang or recovered.  Cheap while none does."""
+        """Report the replicas that began to hang or recovered since the last call."""
         record = self._records.get(observation.key)
         if record is None:
             if not observation.hung:
@@ -44,13 +44,13 @@ class Hangs:
             record = self._records[observation.key] = _HangRecord(
                 self._read_reported(observation.key)
             )
-        now = {hang.task_name: hang for hang in observation.hung}
-        for task_name in sorted(now.keys() - record.hung - record.reported):
-            self._store.add_event(observation.key.uid, story.hung(now[task_name]))
+        hangs_by_task = {hang.task_name: hang for hang in observation.hung}
+        for task_name in sorted(hangs_by_task.keys() - record.hung - record.reported):
+            self._store.add_event(observation.key.uid, story.hung(hangs_by_task[task_name]))
             record.reported.add(task_name)
-        for task_name in sorted(record.hung - now.keys()):
+        for task_name in sorted(record.hung - hangs_by_task.keys()):
             self._store.add_event(observation.key.uid, story.recovered(task_name))
-        record.hung = set(now)
+        record.hung = set(hangs_by_task)
 
     def matters(self, state: JobState, observation: Observation) -> bool:
         """Return whether the attempt may have to be ended because of a hang."""
@@ -61,10 +61,10 @@ class Hangs:
         return is_running and not (record and record.denied)
 
     def judge(self, observation: Observation, facts: AttemptFacts) -> Judgement | None:
-        """Return the order to end a hung attempt; None where its budget is used up.
+        """Return the order to end a hung attempt; None if its restart budget is used up.
 
-        A hang counts as a machine fault: a collective that never completes has mostly lost a peer,
-        a link or a device, and the default budget for failing programs is 0.
+        A hang counts as a machine fault: the cause of a collective that never completes is
+        mostly a lost peer, link or device.  The default budget for failing programs is 0.
         """
         first = max(observation.hung, key=lambda hang: hang.seconds)
         order = StopOrder(

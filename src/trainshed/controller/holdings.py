@@ -9,7 +9,7 @@ from trainshed.store.records.jobs import Holding
 
 
 class Holdings:
-    """Shared by the threads of one controller."""
+    """The cached holdings, shared by the threads of one controller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -48,11 +48,11 @@ class Holdings:
             mark, _, _ = self._store.holding_changed(0)
             self._by_uid = {held.uid: held for held in self._store.holding()}
             self._mark = mark  # set last: after a fault above, all of it is read again
-        self._mark, came, gone = self._store.holding_changed(self._mark)
-        if came or gone:
+        self._mark, added, removed = self._store.holding_changed(self._mark)
+        if added or removed:
             # copied, not changed in place: callers may still read the previous value
-            changed = self._by_uid | {held.uid: held for held in came}
-            for uid in gone:
+            changed = self._by_uid | {held.uid: held for held in added}
+            for uid in removed:
                 if changed.pop(uid, None) is None:
                     self._departures += 1
             self._by_uid = changed

@@ -20,7 +20,7 @@ _Launch = Callable[[], object]
 
 
 class Launches:
-    """Launches under way, and those that wait for a thread."""
+    """Runs launches in threads; keeps the launches that wait for a thread."""
 
     def __init__(self, at_once: Callable[[str], int], ended: Callable[[], None]) -> None:
         """``at_once`` gives an engine's limit; any thread calls ``ended`` after a launch."""
@@ -42,7 +42,7 @@ class Launches:
             self._next.clear()
 
     def begin(self, engine: str, key: AttemptKey, launch: _Launch) -> None:
-        """Launch, unless the launch is under way, as soon as a thread is free, in call order."""
+        """Launch as soon as a thread is free, in call order; ignore a launch under way."""
         at_once = self._at_once(engine)
         with self._lock:
             if key in self._under_way:

@@ -35,7 +35,7 @@ class Leases:
         return self._monotonic() < self._leading_until
 
     def once(self) -> Sequence[int]:
-        """Renew, try to lead, take over jobs of expired servers; return their uids."""
+        """Renew the leases, try to lead, take over jobs of expired servers; return these jobs."""
         now = self._monotonic()
         if now >= self._until:
             self._lapses += 1

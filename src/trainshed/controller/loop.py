@@ -53,9 +53,9 @@ _MANY = COMMANDS_MAX // 2
 class Controller:
     """Does one server's share of the work.
 
-    ``server`` names it among the servers of one store.  A server that was killed and restarts under
+    ``server`` is the name of this server in the store.  A server that was killed and restarts under
     the same name continues at once, so the name must belong to one living process; under another
-    name it waits until the old lease expires.
+    name the server waits until the old lease expires.
     """
 
     def __init__(  # noqa: PLR0913 - what differs between servers and tests, passed by name
@@ -138,7 +138,7 @@ class Controller:
         )
         self._workers = {worker.name: worker for worker in self._make_workers(pace)}
         for engine in engines:
-            engine.listen(self._hear)
+            engine.listen(self._observe_soon)
 
     def _make_workers(self, pace: Pace) -> Iterator[Worker]:
         yield Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)
@@ -185,9 +185,9 @@ class Controller:
         self._scheduler.look_at_nodes()
         self._wake("schedule", "maintain")
 
-    def _hear(self, keys: Collection[AttemptKey]) -> None:
+    def _observe_soon(self, keys: Collection[AttemptKey]) -> None:
         """React to the engine's report of changed attempts; callable from any thread."""
-        self._observer.hear(keys)
+        self._observer.observe_soon(keys)
         self._wake("observe")
 
     @property
@@ -198,7 +198,7 @@ class Controller:
     # the steps
 
     def lease_once(self) -> int:
-        """Renew leases, take over jobs of expired servers; return how many."""
+        """Renew the leases; take over jobs of expired servers and return their number."""
         name = self._leases.name
         try:
             uids = self._leases.once()

@@ -47,7 +47,7 @@ class Maintenance:
     refresh_nodes: Callable[[], None]
     """Called before jobs get notice, so that the scheduler reads the nodes again."""
     orders_nodes: Callable[[str], str | None]
-    """Returns the command that orders an engine's nodes; None: administrators order them here."""
+    """Returns the command that orders an engine's nodes; None if Trainshed orders them."""
     _settled: dict[_Attempt, float] = field(default_factory=dict, init=False)
     """The notice in seconds of attempts on such nodes that are already ending."""
 
@@ -96,14 +96,14 @@ class Maintenance:
             self._settled[attempt] = self._read_notice_s(record)
             if not self._had_notice(attempt, node):
                 del self._settled[attempt]  # until the shorter notice is in its story
-                yield _sooner(record, self._order(node), server)
+                yield _shorten_notice(record, self._order(node), server)
 
     def _had_notice(self, attempt: _Attempt, node: NodeStateRow) -> bool:
         """Return whether an attempt is already ending, no later than the node's order requires."""
         return self._settled.get(attempt, _NEVER) <= self._notice_s(node)
 
     def _read_notice_s(self, record: JobRecord) -> float:
-        """Return the shortest notice given to the newest attempt; a cancel leaves less."""
+        """Return the shortest notice in seconds that the newest attempt got; 0 after a cancel."""
         if record.job.status.state is not JobState.RESTARTING:
             return 0.0
         events = events_of_attempt(self.store, record.uid, record.attempt)
@@ -132,8 +132,8 @@ class Maintenance:
         return self.pace.grace_s if node.notice_s is None else node.notice_s
 
 
-def _sooner(record: JobRecord, order: StopOrder, server: str) -> Step:
-    """Shorten the notice of an attempt that was counted and stays RESTARTING.
+def _shorten_notice(record: JobRecord, order: StopOrder, server: str) -> Step:
+    """Return the step that shortens the notice of an attempt that is already RESTARTING.
 
     The step writes the job's pending error again, so that the row keeps it.
     """

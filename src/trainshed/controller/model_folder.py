@@ -27,7 +27,7 @@ EMPTY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ModelFolders:
-    """Checks the model folders of pipelines; without ``buckets``, none."""
+    """Checks the model folders of pipelines.  Without ``buckets``, checks nothing."""
 
     store: Store
     buckets: Buckets | None = None

@@ -73,7 +73,7 @@ class Observer:
     """Whether an attempt ended in the last pass: places are free, or commands are due."""
     _watched: dict[AttemptKey, Active] = field(default_factory=dict, init=False)
     _changed: deque[AttemptKey] = field(default_factory=deque, init=False)
-    _heard: deque[AttemptKey] = field(default_factory=deque, init=False)
+    _reported: deque[AttemptKey] = field(default_factory=deque, init=False)
     _stale: bool = field(default=True, init=False)
     _waits: StoredWaits = field(init=False)
     _part: int = field(default=0, init=False)
@@ -90,9 +90,9 @@ class Observer:
         """Read these attempts' jobs again; callable from any thread."""
         self._changed.extend(keys)
 
-    def hear(self, keys: Iterable[AttemptKey]) -> None:
+    def observe_soon(self, keys: Iterable[AttemptKey]) -> None:
         """Observe these attempts in the next pass; callable from any thread."""
-        self._heard.extend(keys)
+        self._reported.extend(keys)
 
     def once(self, *, only_new: bool = False) -> int:
         """Observe, judge, write; return how many jobs changed state.
@@ -102,9 +102,9 @@ class Observer:
         """
         server = self.leases.name
         new = self._refresh(server)
-        heard = {self._heard.popleft() for _ in range(len(self._heard))}
-        heard = {*new, *heard.intersection(self._watched)}
-        keys: Collection[AttemptKey] = heard if only_new else self._due(heard)
+        reported = {self._reported.popleft() for _ in range(len(self._reported))}
+        reported = {*new, *reported.intersection(self._watched)}
+        keys: Collection[AttemptKey] = reported if only_new else self._due(reported)
         observations: Sequence[Observation] = self.engines.observe(tuple(keys))
         steps = 0
         self.has_freed = False
@@ -122,7 +122,7 @@ class Observer:
         self._waits.explain(first, self._watched)
         return steps
 
-    def _due(self, heard: Collection[AttemptKey]) -> Collection[AttemptKey]:
+    def _due(self, reported: Collection[AttemptKey]) -> Collection[AttemptKey]:
         """Return the attempts to observe; of very many waiting attempts one part, in turn."""
         waiting = self._waits.waiting
         if len(waiting) <= WAITING_AT_ONCE:
@@ -131,7 +131,7 @@ class Observer:
         return [
             key
             for key in self._watched
-            if key not in waiting or key.uid % PARTS == self._part or key in heard
+            if key not in waiting or key.uid % PARTS == self._part or key in reported
         ]
 
     def _refresh(self, server: str) -> Collection[AttemptKey]:
@@ -233,14 +233,14 @@ class Observer:
 
     def _write(self, changes: Sequence[_Change]) -> Sequence[_Change]:
         applied = apply_all(self.store, [change.step for change in changes], self.pace.batch)
-        fates: Mapping[bool, list[_Change]] = {True: [], False: []}
+        by_outcome: Mapping[bool, list[_Change]] = {True: [], False: []}
         for change, was_applied in zip(changes, applied, strict=True):
-            fates[was_applied].append(change)
-        if fates[False]:
+            by_outcome[was_applied].append(change)
+        if by_outcome[False]:
             self._stale = True
-        for change in fates[True]:
+        for change in by_outcome[True]:
             self._update_watched(change)
-        return fates[True]
+        return by_outcome[True]
 
     def _update_watched(self, change: _Change) -> None:
         key = change.observation.key

@@ -77,7 +77,7 @@ class Performer:
     """Called with the attempts whose commands are confirmed."""
     pace: Pace
     monotonic: Callable[[], float]
-    beside: Launches
+    launches: Launches
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _delays: dict[AttemptKey, _Delay] = field(default_factory=dict, init=False)
     _cancelled: Collection[int] = field(default=(), init=False)
@@ -89,11 +89,11 @@ class Performer:
         with self._lock:
             self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
         self._cancelled = self._being_cancelled(by_key, server)
-        self.beside.forget_next()
+        self.launches.forget_next()
         done: list[StoredCommand] = []
         confirmed, confirmed_at = 0, self.monotonic()
         for key, record in self._due(by_key):
-            if _is_enqueued(record) and self._begins_beside(
+            if _is_enqueued(record) and self._begins_in_thread(
                 key, self.holdings.of(key), by_key[key]
             ):
                 continue
@@ -113,22 +113,22 @@ class Performer:
                 key
                 for key in keys
                 if not _stops(by_key[key])
-                and not self._begins_beside(key, self.holdings.get_cached(key), by_key[key])
+                and not self._begins_in_thread(key, self.holdings.get_cached(key), by_key[key])
             ]
         )
         while part := list(islice(launches, _RECORDS_AT_ONCE)):
             records = self.store.jobs_by_uid([key.uid for key in part])
             yield from ((key, records.get(key.uid)) for key in part)
 
-    def _begins_beside(self, key: AttemptKey, held: Holding | None, commands: _Commands) -> bool:
+    def _begins_in_thread(self, key: AttemptKey, held: Holding | None, commands: _Commands) -> bool:
         """Return whether another thread performs the launch, now or when it is free."""
-        if held is None or held.claim is None or not self.beside.are_of(held.engine):
+        if held is None or held.claim is None or not self.launches.are_of(held.engine):
             return False
-        launch = partial(self._launch_beside, key, commands, self.leases.name)
-        self.beside.begin(held.engine, key, launch)
+        launch = partial(self._launch_in_thread, key, commands, self.leases.name)
+        self.launches.begin(held.engine, key, launch)
         return True
 
-    def _launch_beside(self, key: AttemptKey, commands: _Commands, server: str) -> None:
+    def _launch_in_thread(self, key: AttemptKey, commands: _Commands, server: str) -> None:
         if self._perform(key, commands, self.store.job_by_uid(key.uid), server):
             self._confirm(list(commands))
 
@@ -169,7 +169,7 @@ class Performer:
         except StoreFault:
             raise
         except Exception as error:  # noqa: BLE001 - written to the story; other jobs continue
-            return self._later(key, error)
+            return self._retry_later(key, error)
 
     def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:
         if key.attempt > 0:
@@ -177,7 +177,7 @@ class Performer:
         return True
 
     def _order(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> StopOrder:
-        """Return the newest order; earlier ones were given in an earlier state of the job."""
+        """Return the newest order: earlier orders belong to earlier states of the job."""
         newest = [command for command in commands if command.kind is Command.STOP][-1]
         if newest.stop is not None:
             return newest.stop
@@ -196,7 +196,7 @@ class Performer:
                 raise AssertionError(f"attempt {key} is to be launched and holds no places")
             return True
         try:
-            plan = self._composed(record, key, held.place)
+            plan = self._compose_plan(record, key, held.place)
             self.engines.assign(key, held.place).launch(key, plan, held.place)
         except LaunchRefused as refusal:
             if held.claim is None:
@@ -208,7 +208,7 @@ class Performer:
             return self._give_up(record, held, error, server)
         return True
 
-    def _composed(self, record: JobRecord, key: AttemptKey, place: SeatsOrClaim) -> LaunchPlan:
+    def _compose_plan(self, record: JobRecord, key: AttemptKey, place: SeatsOrClaim) -> LaunchPlan:
         try:
             return self.compose(record, key.attempt, place)
         except (Fault, EngineFault, StoreFault):
@@ -227,25 +227,25 @@ class Performer:
         return self.store.apply([replace(step, refused=why, events=events)])[0]
 
     def _give_up(self, record: JobRecord, held: Holding, error: Exception, server: str) -> bool:
-        """Fail the job: no process of the attempt started.  False where its row has changed."""
+        """Fail the job: no process of the attempt started.  Return False if its row has changed."""
         step = step_of(record.active, _judgement(error), server)
         rows = ended_rows(held, None) if held.claim is None else ()
         return self.store.apply([replace(step, replicas=rows)])[0]
 
-    def _later(self, key: AttemptKey, error: Exception) -> bool:
+    def _retry_later(self, key: AttemptKey, error: Exception) -> bool:
         tries = self._delays[key].tries + 1 if key in self._delays else 1
         pause = min(_BACKOFF_S_MAX, 2.0**tries / 4)
         if tries == 1:
             log_not_taken(self.store, key.uid, error)
             self.store.add_event(key.uid, story.not_taken(error))
         if tries == 1 and is_transient(error):
-            self._say_away(key, error)
+            self._explain_unavailable(key, error)
         with self._lock:
             self._delays[key] = _Delay(tries, self.monotonic() + pause)
         return False
 
-    def _say_away(self, key: AttemptKey, error: Exception) -> None:
-        """Explain that a job not yet handed over waits for its engine, not in a queue."""
+    def _explain_unavailable(self, key: AttemptKey, error: Exception) -> None:
+        """Store that a job waits because its engine is unavailable."""
         why = Explanation(
             reason=Reason.ENGINE_AWAY,
             message=f"The engine does not accept the job now: {error}",

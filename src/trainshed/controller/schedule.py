@@ -77,7 +77,11 @@ class Scheduler:
         now = self.monotonic()
         slow = self._front and now - self._passed_at >= self.pace.slow_s
         return bool(
-            changed or slow or self._again or now >= self._ask_at or self._has_new_in_front()
+            changed
+            or slow
+            or self._pass_again
+            or now >= self._next_pass_at
+            or self._has_new_in_front()
         )
 
     def look_at_nodes(self) -> None:
@@ -98,10 +102,10 @@ class Scheduler:
         self._passed_at = self.monotonic()
         self._front = self.store.waiting(limit=self.pace.window)
         new = [uid for *_, uid in self.store.unexplained(limit=CHANGES_MAX)]
-        handing = self._handing()
-        closed = handing.look(self._front)
+        handover = self._make_handover()
+        closed = handover.look(self._front)
         queue = [
-            _queued_job(job, handing.chosen[job.uid])
+            _queued_job(job, handover.chosen[job.uid])
             for job in self._front
             if job.uid not in closed
         ]
@@ -110,7 +114,7 @@ class Scheduler:
             queue,
             self.clock().timestamp(),
             explain_uids=new,
-            start=lambda placed: starts.append(self._start(placed, handing, server)),
+            start=lambda placed: starts.append(self._start(placed, handover, server)),
         )
         [(placed, held_back)] = starts
         refused = {job.uid for job in self._front if job.refused is not None}
@@ -125,13 +129,13 @@ class Scheduler:
         return len(placed)
 
     def _start(
-        self, placed: Mapping[int, Sequence[Seat]], handing: QueueHandover, server: str
+        self, placed: Mapping[int, Sequence[Seat]], handover: QueueHandover, server: str
     ) -> tuple[Collection[int], Mapping[int, Explanation]]:
         """Write the places of jobs that start; return their uids, and why others wait."""
-        places, held_back = self._places(placed, handing)
-        started = self._place(places, handing.chosen, server)
-        self._again = len(started) < len(places) or (bool(started) and self._front_is_full)
-        self._ask_later(handing, started, held_back)
+        places, held_back = self._places(placed, handover)
+        started = self._place(places, handover.chosen, server)
+        self._pass_again = len(started) < len(places) or (bool(started) and self._front_is_full)
+        self._schedule_later(handover, started, held_back)
         return started, held_back
 
     # the planner's input
@@ -142,12 +146,12 @@ class Scheduler:
         self._held: dict[int, int] = {}
         self._enqueued = Counter[str]()
         self._held_back: frozenset[str] = frozenset()
-        self._ask_at = float("inf")
+        self._next_pass_at = float("inf")
         self._synced: Mapping[int, Holding] | None = None
         self._nodes: Sequence[Node] = ()
         self._nodes_at = float("-inf")
         self._passed_at = float("-inf")
-        self._again = True
+        self._pass_again = True
         self._explanations.clear()
 
     def _sync(self) -> bool:
@@ -202,35 +206,35 @@ class Scheduler:
 
     # engines with queues of their own
 
-    def _handing(self) -> QueueHandover:
+    def _make_handover(self) -> QueueHandover:
         chosen: dict[int, ChosenEngine] = {job.uid: self._choose(job) for job in self._front}
         some = any(engine.places for engine in chosen.values())
         under_way = self.store.handing_over() if some else {}
         return QueueHandover(chosen, self._enqueued, under_way, self.clock())
 
     def _places(
-        self, placed: Mapping[int, Sequence[Seat]], handing: QueueHandover
+        self, placed: Mapping[int, Sequence[Seat]], handover: QueueHandover
     ) -> tuple[Mapping[int, SeatsOrClaim], Mapping[int, Explanation]]:
         """Return the seats of jobs placed by the server, and the claims of jobs handed over."""
         jobs: dict[int, WaitingJob] = {job.uid: job for job in self._front}
-        seatless = [jobs[uid] for uid in placed if handing.chosen[uid].places]
-        admitted, waiting = handing.admit(seatless)
+        seatless = [jobs[uid] for uid in placed if handover.chosen[uid].places]
+        admitted, waiting = handover.admit(seatless)
         places: dict[int, SeatsOrClaim] = {
-            uid: seats for uid, seats in placed.items() if not handing.chosen[uid].places
+            uid: seats for uid, seats in placed.items() if not handover.chosen[uid].places
         }
-        places |= {job.uid: _claim(job, handing.chosen[job.uid]) for job in admitted}
+        places |= {job.uid: _claim(job, handover.chosen[job.uid]) for job in admitted}
         return places, waiting
 
-    def _ask_later(
-        self, handing: QueueHandover, placed: Collection[int], held_back: Mapping[int, Explanation]
+    def _schedule_later(
+        self, handover: QueueHandover, placed: Collection[int], held_back: Mapping[int, Explanation]
     ) -> None:
         """Schedule another pass: the end of a pause or of a launch makes no change in the store."""
-        self._held_back = frozenset(handing.chosen[uid].name for uid in held_back)
-        pause_s = handing.next_s()
-        self._ask_at = float("inf") if pause_s is None else self._passed_at + pause_s
-        launching = handing.under_way.keys() | {handing.chosen[uid].name for uid in placed}
+        self._held_back = frozenset(handover.chosen[uid].name for uid in held_back)
+        pause_s = handover.next_s()
+        self._next_pass_at = float("inf") if pause_s is None else self._passed_at + pause_s
+        launching = handover.under_way.keys() | {handover.chosen[uid].name for uid in placed}
         if not self._held_back.isdisjoint(launching):
-            self._again = True
+            self._pass_again = True
 
     # writes
 
@@ -318,7 +322,7 @@ def _step(
 def _handover_step(
     job: WaitingJob, claim: Claim, chosen: ChosenEngine, owner: str, server: str
 ) -> Step:
-    """Return the step; the story of a repeatedly refused job does not grow with each try."""
+    """Return the step; add no event to the story of a job that an engine refused before."""
     decision = decide(JobState.QUEUED, HandedOver())
     return Step(
         uid=job.uid,
@@ -348,7 +352,7 @@ def _claim(job: WaitingJob, chosen: ChosenEngine) -> Claim:
 def _keep_specific(
     uids: Collection[int], explanations: Mapping[int, Explanation]
 ) -> Mapping[int, Explanation]:
-    """Keep the explanation that a job's own refusal gave: it is more specific."""
+    """Drop general explanations of refused jobs: the refusal itself says more."""
     return {
         uid: why
         for uid, why in explanations.items()

@@ -52,13 +52,15 @@ def step_of(  # noqa: PLR0913 - what a step is made of
     placed = newly_placed(observation, held)
     if held is not None and placed:
         held = replace(held, seats=placed)
-    where = (story.placed(placed, how=observation.placed_how),) if placed and observation else ()
+    placed_events = (
+        (story.placed(placed, how=observation.placed_how),) if placed and observation else ()
+    )
     return Step(
         uid=active.uid,
         version=active.version,
         state=decision.state,
         error=judgement.error,
-        events=(*where, *story.of(judgement, active, observation, planned_gain)),
+        events=(*placed_events, *story.of(judgement, active, observation, planned_gain)),
         placed=placed,
         commands=commands_of(active.state, decision),
         replicas=_rows(observation, decision.state, held) if observation else None,
@@ -131,17 +133,20 @@ def planned_gain(store: Store, uid: int) -> float | None:
     return float(gain) if isinstance(gain, int | float) else None
 
 
-def log_with_story(store: Store, uid: int, doing: str) -> None:
-    """Log the exception being handled, a server bug, with the story of its job."""
+def log_with_story(store: Store, uid: int, action: str) -> None:
+    """Log the current exception, a server bug, with the story of its job.
+
+    ``action`` begins the log line, such as ``cannot write RUNNING of``.
+    """
     try:
         text = "\n".join(f"  {e.attempt} {e.kind}: {e.message}" for e in store.events(uid))
     except StoreFault as fault:
         text = f"  (its story cannot be read: {fault})"
-    _LOG.exception("%s job %d; its story:\n%s", doing, uid, text)
+    _LOG.exception("%s job %d; its story:\n%s", action, uid, text)
 
 
 def log_not_taken(store: Store, uid: int, error: Exception) -> None:
-    """Log why an engine refused a command; any but the engine's own faults with a traceback."""
+    """Log why an engine refused a command, with a traceback for an unexpected error."""
     if isinstance(error, OSError | EngineFault):
         _LOG.warning("the engine refused a command of job %d: %s; retrying", uid, error)
     else:

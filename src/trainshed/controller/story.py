@@ -48,7 +48,7 @@ _WARNING: Final = {"severity": "WARNING"}
 def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None, *, how: str = "") -> NewEvent:
     """Say on which nodes the replicas are scheduled, and why on this engine.
 
-    ``how`` is the engine's addition.
+    ``how`` is text that the engine adds.
     """
     why = f" {chosen.why.rstrip('.')}." if chosen and chosen.why else ""
     by_node = Counter(seat.node for seat in seats)
@@ -63,7 +63,7 @@ def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None, *, how: st
 
 
 def handed_over(chosen: ChosenEngine) -> NewEvent:
-    """Say that an attempt goes into the queue of its engine, and why of this engine."""
+    """Say that an attempt goes into the queue of an engine, and why this engine was chosen."""
     why = f" {chosen.why.rstrip('.')}." if chosen.why else ""
     return NewEvent(
         kind="HANDED_OVER",
@@ -145,7 +145,7 @@ def _restarting(message: str, attempt: int) -> NewEvent:
 
 
 def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
-    """Say that the server is ending an attempt, and what follows."""
+    """Say that the server is ending an attempt, and whether the job will start again."""
     after = "will not start again" if pending_error else "will start again"
     notice = f"its replicas have {order.grace_s:g} s to save their work, and the job {after}"
     return NewEvent(

@@ -57,7 +57,7 @@ class Collected:
     events: tuple[NewEvent, ...] = ()
     search_note: str = ""
     was_read: bool = True
-    """False while the engine cannot give the reports: the study then concludes nothing."""
+    """False while the engine cannot return the reports: the study then decides nothing."""
 
 
 class Reports:
@@ -74,34 +74,34 @@ class Reports:
         self._curves = {key: entry for key, entry in self._curves.items() if key[0] in uids}
 
     def collect(self, uid: int, study: StudySpec) -> tuple[Collected, ...]:
-        """Return the trials of a study by number.
+        """Return the trials of a study, sorted by number.
 
-        A job's state is read before its reports: once it has ended they are complete.
+        The state of a job is read before its reports, so the reports of an ended job are complete.
         """
         return tuple(self._collected(uid, study, stored) for stored in self._store.trials(uid))
 
     def _collected(self, uid: int, study: StudySpec, stored: StoredTrial) -> Collected:
         number = stored.trial.number
         if stored.trial.state.is_final:
-            trial = self._measuring(uid, study, stored.trial, stored.reports)
+            trial = self._with_measurements(uid, study, stored.trial, stored.reports)
             return Collected(stored=stored, trial=trial, reports=stored.reports)
         try:
             new, mark, search_note = self._read(stored)
         except OSError as error:
             _LOG.warning("cannot read the reports of job %d: %s", stored.job_uid, error)
-            trial = self._measuring(uid, study, stored.trial, stored.reports)
+            trial = self._with_measurements(uid, study, stored.trial, stored.reports)
             return Collected(stored=stored, trial=trial, reports=stored.reports, was_read=False)
         reports = (*stored.reports, *new)
         return Collected(
             stored=stored,
-            trial=self._measuring(uid, study, stored.trial, reports),
+            trial=self._with_measurements(uid, study, stored.trial, reports),
             reports=reports,
             news=TrialReports(number=number, mark=mark, reports=new) if new else None,
             events=_not_counted(study, stored, new),
             search_note=search_note,
         )
 
-    def _measuring(
+    def _with_measurements(
         self, uid: int, study: StudySpec, trial: TrialRecord, reports: tuple[Report, ...]
     ) -> TrialRecord:
         """Return the trial with its measurements; an equal count means the same reports."""
@@ -112,7 +112,7 @@ class Reports:
         return replace(trial, measurements=curve)
 
     def _read(self, stored: StoredTrial) -> tuple[tuple[Report, ...], tuple[int, int], str]:
-        """Return new reports, the mark after them, and a note on the search, over all attempts."""
+        """Return the new reports of all attempts, the mark after them, and the last search note."""
         attempt, mark = stored.mark
         new: list[Report] = []
         search_note = ""
@@ -127,7 +127,7 @@ class Reports:
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _StudyView:
     record: JobRecord
     collected: tuple[Collected, ...]
     context: StudyContext
@@ -155,12 +155,12 @@ class Studies:
             return 0
         studies = self._store.open_studies()
         self._keep({study.uid for study in studies})
-        return sum(self._pass_safely(study) for study in studies)
+        return sum(self._advance_safely(study) for study in studies)
 
-    def _pass_safely(self, study: OpenStudy) -> bool:
-        """Pass one study; a failure does not affect the others."""
+    def _advance_safely(self, study: OpenStudy) -> bool:
+        """Advance one study; report a failure, so that other studies continue."""
         try:
-            return self._pass(study)
+            return self._advance(study)
         except StoreFault:
             raise
         except Exception as error:  # noqa: BLE001 - reported; the next pass tries again
@@ -173,7 +173,7 @@ class Studies:
             return
         self._troubles[study.uid] = trouble
         log_with_story(self._store, study.uid, "cannot advance the study of")
-        message = f"The study cannot continue, and the server keeps trying; {trouble}"
+        message = f"The study cannot continue: {trouble}; the server tries again"
         event = NewEvent(kind="STUDY_HELD_UP", message=message, data={"severity": "ERROR"})
         self._store.apply_study(
             StudyStep(
@@ -191,7 +191,7 @@ class Studies:
             for uid in table.keys() - uids:
                 del table[uid]
 
-    def _pass(self, study: OpenStudy) -> bool:
+    def _advance(self, study: OpenStudy) -> bool:
         # slow import (numpy): only servers that tune need it
         from trainshed.tuning.advance import advance  # noqa: PLC0415
 
@@ -199,23 +199,23 @@ class Studies:
         if record is None or record.version != study.version or record.job.spec.study is None:
             return False
         collected = self._reports.collect(study.uid, record.job.spec.study)
-        looked = self._look(record, collected)
+        view = self._view_study(record, collected)
         state = record.job.status.state
         snapshots = [_snapshot(entry) for entry in collected]
-        thought = advance(record.job.spec.study, state, snapshots, looked.context)
-        step = self._step(looked, thought)
+        decision = advance(record.job.spec.study, state, snapshots, view.context)
+        step = self._step(view, decision)
         applied = step is not None and self._store.apply_study(step)
         if step is not None and not applied:
             return False
-        self._fingerprints[record.uid] = looked.fingerprint
-        return self._stop_jobs(collected, thought) > 0 or applied
+        self._fingerprints[record.uid] = view.fingerprint
+        return self._stop_jobs(collected, decision) > 0 or applied
 
-    def _look(self, record: JobRecord, collected: tuple[Collected, ...]) -> _Looked:
+    def _view_study(self, record: JobRecord, collected: tuple[Collected, ...]) -> _StudyView:
         fingerprint = _compute_fingerprint(collected)
         context = self._context(
             record, collected, has_news=fingerprint != self._fingerprints.get(record.uid)
         )
-        return _Looked(record, collected, context, fingerprint)
+        return _StudyView(record, collected, context, fingerprint)
 
     def _context(
         self, record: JobRecord, collected: Sequence[Collected], *, has_news: bool
@@ -243,34 +243,34 @@ class Studies:
             self._prior[record.uid] = (*prior, *(entry.trial for entry in collected))
         return self._prior[record.uid]
 
-    def _step(self, looked: _Looked, thought: Advance) -> StudyStep | None:
-        """Return the step to write; None where nothing has changed."""
-        record, before = looked.record, looked.record.job.status
-        reports = tuple(entry.news for entry in looked.collected if entry.news is not None)
-        ignored = [event for entry in looked.collected for event in entry.events]
-        if not (reports or thought.changed or thought.new or thought.state is not before.state):
+    def _step(self, view: _StudyView, decision: Advance) -> StudyStep | None:
+        """Return the step to write; None if nothing has changed."""
+        record, before = view.record, view.record.job.status
+        reports = tuple(entry.news for entry in view.collected if entry.news is not None)
+        ignored = [event for entry in view.collected for event in entry.events]
+        if not (reports or decision.changed or decision.new or decision.state is not before.state):
             return None
         return StudyStep(
             uid=record.uid,
             version=record.version,
-            state=thought.state,
+            state=decision.state,
             server=self._leases.name,
-            error=_error(thought, before.error),
-            start_time=None if before.start_time else looked.context.began,
+            error=_error(decision, before.error),
+            start_time=None if before.start_time else view.context.began,
             new_trials=tuple(
-                NewTrial(trial=trial, job=self._make_job(record, trial)) for trial in thought.new
+                NewTrial(trial=trial, job=self._make_job(record, trial)) for trial in decision.new
             ),
-            trials=tuple(replace(trial, measurements=()) for trial in thought.changed),
+            trials=tuple(replace(trial, measurements=()) for trial in decision.changed),
             reports=reports,
             events=(
                 *ignored,
-                *(NewEvent(kind=kind, message=text) for kind, text in thought.events),
+                *(NewEvent(kind=kind, message=text) for kind, text in decision.events),
             ),
         )
 
-    def _stop_jobs(self, collected: Sequence[Collected], thought: Advance) -> int:
+    def _stop_jobs(self, collected: Sequence[Collected], decision: Advance) -> int:
         """Cancel the jobs of trials that must end, except jobs that are already ending."""
-        changed = {trial.number: trial for trial in thought.changed}
+        changed = {trial.number: trial for trial in decision.changed}
         stopping = {
             entry.stored.job_uid: changed.get(entry.trial.number, entry.trial)
             for entry in collected
@@ -318,10 +318,10 @@ def _snapshot(collected: Collected) -> TrialSnapshot:
     )
 
 
-def _error(thought: Advance, error: JobError | None) -> JobError | None:
-    if thought.error is not None:
-        return JobError(code=_ABORTED, message=thought.error)
-    return error if thought.state is JobState.CANCELLED else None
+def _error(decision: Advance, error: JobError | None) -> JobError | None:
+    if decision.error is not None:
+        return JobError(code=_ABORTED, message=decision.error)
+    return error if decision.state is JobState.CANCELLED else None
 
 
 def _curve(study: StudySpec, reports: tuple[Report, ...]) -> tuple[Measurement, ...]:
@@ -332,9 +332,9 @@ def _curve(study: StudySpec, reports: tuple[Report, ...]) -> tuple[Measurement, 
 def _not_counted(
     study: StudySpec, stored: StoredTrial, new: tuple[Report, ...]
 ) -> tuple[NewEvent, ...]:
-    """Return one sentence for the first value of a trial that is not finite."""
-    first = _first_odd(study, new)
-    if first is None or _first_odd(study, stored.reports) is not None:
+    """Return an event for the first value of a trial that is not finite."""
+    first = _find_not_finite(study, new)
+    if first is None or _find_not_finite(study, stored.reports) is not None:
         return ()
     message = (
         f"Trial {stored.trial.number} reported {first.tag} = {first.value} at step {first.step}; "
@@ -343,7 +343,9 @@ def _not_counted(
     return (NewEvent(kind="METRIC_IGNORED", message=message, data={"severity": "WARNING"}),)
 
 
-def _first_odd(study: StudySpec, reports: tuple[Report, ...]) -> Report | None:
+def _find_not_finite(study: StudySpec, reports: tuple[Report, ...]) -> Report | None:
     ids = {metric.metric_id for metric in study.metrics}
-    odd = (report for report in reports if report.tag in ids and not math.isfinite(report.value))
-    return next(odd, None)
+    not_finite = (
+        report for report in reports if report.tag in ids and not math.isfinite(report.value)
+    )
+    return next(not_finite, None)

@@ -1,6 +1,6 @@
 """Stores the engines' reasons why attempts wait, when they change.
 
-While an engine gives no reason, the last one stays.
+While an engine gives no reason, the last reason stays.
 """
 
 from collections.abc import Collection, Iterable, Mapping

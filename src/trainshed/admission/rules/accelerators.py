@@ -71,7 +71,7 @@ def _on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) 
         group,
         Field.ACCELERATOR,
         "accelerator-on-legacy",
-        f"acceleratorConfig goes with Compute Engine types; {machine.name} is legacy ({has})",
+        f"acceleratorConfig needs a Compute Engine machine type; {machine.name} is legacy ({has})",
         f"no acceleratorConfig, or {equivalent}" if equivalent else "no acceleratorConfig",
     )
 

@@ -74,7 +74,8 @@ def evaluators_exist(context: RuleContext) -> Iterator[Violation]:
     """AI Platform Training has evaluators since 2020-04-09 (rn2020)."""
     evaluator = context.spec.group(Role.EVALUATOR)
     if evaluator and not context.catalog.edition.evaluators:
-        message = f"edition {context.catalog.edition.id} has no evaluators; they came 2020-04-09"
+        edition = context.catalog.edition.id
+        message = f"edition {edition} has no evaluators; Google added them on 2020-04-09"
         accepted = "edition 2020-05 or later"
         yield broken(evaluator, Field.GROUP, "not-in-that-version", message, accepted)
 

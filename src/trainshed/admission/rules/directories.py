@@ -59,5 +59,5 @@ def _fault_of_uri(uri: str) -> str | None:
     if not _BUCKET.fullmatch(bucket):
         return f"{uri!r}: {bucket!r} is not a bucket name"
     if {".", ".."}.intersection(name.split("/")):
-        return f"{uri!r}: a path in a bucket has no '.' or '..' of its own"
+        return f"{uri!r}: a path in a bucket must not have '.' or '..' as a part"
     return None

@@ -29,7 +29,7 @@ def _missing(context: RuleContext, group: ReplicaGroup) -> Iterator[Violation]:
     if context.submitted_spec.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
         return  # has_a_primary reports this
     count = count_noun(group.count, "replica")
-    message = f"{count} asked for without a machine type"
+    message = f"{count} requested without a machine type"
     yield broken(group, Field.MACHINE_TYPE, "machine-type-missing", message, "n1-standard-4, say")
 
 

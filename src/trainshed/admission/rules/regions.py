@@ -105,7 +105,7 @@ def _check_offer(
         accepted = join_or(_places(context, name), limit=40) or "another accelerator type"
         yield broken(None, Field.REGION, "region-without-gpus", message, accepted)
     elif region.offers(name) is False:
-        marked = " (it is there, but not for training)" if name in region.excluded else ""
+        marked = " (the region has it, but not for training)" if name in region.excluded else ""
         message = f"{region.name} does not offer {enum_name} for training{marked}"
         accepted = join_or(_places(context, name), limit=40) or "another accelerator type"
         yield broken(None, Field.REGION, "gpu-not-in-region", message, accepted)

@@ -45,7 +45,9 @@ def _vertex(group: ReplicaGroup) -> Iterator[Violation]:
         yield broken(group, Field.GROUP, "container-xor-python", message, accepted)
         return
     if not program.image_uri:
-        yield broken(group, Field.IMAGE_URI, "image-missing", "no image is named", "an image URI")
+        yield broken(
+            group, Field.IMAGE_URI, "image-missing", "the image is missing", "an image URI"
+        )
     if program.kind is ProgramKind.PYTHON_PACKAGE:
         yield from _python_package(group, program)
 

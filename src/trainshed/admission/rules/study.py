@@ -52,7 +52,7 @@ def study_has_metrics(context: RuleContext) -> Iterator[Violation]:
         at = StudyPlace(StudyField.METRIC_ID, (index,))
         yield from _metric(metric, at, context.submitted_spec.dialect)
         if metric.metric_id in metric_ids:
-            message = f"metric {metric.metric_id!r} is given before"
+            message = f"metric {metric.metric_id!r} is given twice"
             yield broken_study("study-metrics", at, message, "each metric once")
         metric_ids.add(metric.metric_id)
 

@@ -1,12 +1,11 @@
-"""Authenticates callers: by our bearer tokens, by tokens that a service account signed, or not.
+"""Authenticates callers by tokens of this server and by tokens that service accounts signed.
 
-Google's clients send one header and never log in, so everything is decided from it alone.  What a
-recognised caller may do is ``Caller.may``.
+Google's clients never log in, so the server identifies a caller by the Authorization header alone.
+``Caller.may`` decides what an authenticated caller may do.
 
 A token is looked up by its SHA-256, so neither the store nor the time of a look-up says anything
-about tokens that exist.  Answers are remembered for ``REMEMBERED_S`` only, and forgotten when a
-token is revoked: on the server that was asked it is worthless at once, on the others of the
-database after that time.
+about tokens that exist.  The cache keeps a caller for ``REMEMBERED_S`` only.  The server that
+revokes a token also clears its cache; other servers of the database accept the token until then.
 """
 
 import hashlib
@@ -25,19 +24,19 @@ from trainshed.store.records.access import SigningKey
 
 #: How long a token that another server revoked may still be accepted, in seconds.
 REMEMBERED_S = 0.25
-#: Clients show a token again after this time, which is Google's own, in seconds.
+#: Seconds after which clients request an access token again; the same as Google's.
 GRANTED_S = 3600
-#: More callers than this are not remembered at once.
+#: The most callers in the cache.
 REMEMBERED_MAX = 4096
 
 ANONYMOUS = Caller(
     name="anonymous", project=ALL_PROJECTS, role=AccessRole.SUBMITTER, credential="anonymous"
 )
 
-#: Answered with 403: Google's clients hide the message of a 401 from callers without credentials.
+#: The message of a 403: without credentials, Google's clients hide the message of a 401.
 NOBODY = (
     "The call carries no credentials. Run `trainshed env` where the server runs: it prints the "
-    "settings that point gcloud and the SDKs here, with a token."
+    "settings that point gcloud and the SDKs to this server, with a token."
 )
 #: The same message for tokens that never existed and for revoked tokens.
 UNKNOWN = (
@@ -56,12 +55,12 @@ _Value = TypeVar("_Value")
 
 
 def digest_of(token: str) -> str:
-    """The SHA-256 of a token in hexadecimal, which the store keeps instead of the token."""
+    """Return the SHA-256 of a token in hexadecimal, which the store keeps instead of the token."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 class Access:
-    """Recognises callers.  Thread-safe.  ``clock`` gives seconds since the epoch."""
+    """Authenticates callers.  Thread-safe.  ``clock`` gives seconds since the epoch."""
 
     def __init__(
         self,
@@ -88,8 +87,8 @@ class Access:
     def caller(self, authorization: str | None, *, loopback: bool, address: str = "") -> Caller:
         """Return the caller of a request by its Authorization header.
 
-        ``loopback``: the request comes from this machine.  Raises Refusal: for an invalid token
-        also where callers without credentials are admitted.
+        ``loopback``: the request comes from this machine.  Raises Refusal, for an
+        invalid token even if callers without credentials are admitted.
         """
         if not authorization or not authorization.strip():
             if self._anonymous and loopback:
@@ -123,10 +122,10 @@ class Access:
         return self._signer(text)[0] if looks_signed(text) else self._holder(text)
 
     def exchange(self, assertion: str, address: str = "") -> dict[str, Any]:
-        """The answer to a grant, ``POST /token`` (docs/sources/vertex.md 2.4).
+        """Return the response to a grant, ``POST /token`` (docs/sources/vertex.md 2.4).
 
-        The server returns the assertion, or the token to be refreshed, as the access token.  Its
-        end does not change.  Raises Refusal.
+        The access token is the assertion itself, or the token to be refreshed, with the same
+        expiry.  Raises Refusal.
         """
         text = assertion.strip()
         try:
@@ -142,7 +141,7 @@ class Access:
         }
 
     def _end_of(self, text: str) -> float | None:
-        """When a token ends, in seconds since the epoch; None: never.  Raises Refusal."""
+        """Return when a token ends, in seconds since the epoch; None if never.  Raises Refusal."""
         return self._signer(text)[1] if looks_signed(text) else self._holder(text).ends_at_s
 
     def of_address(self, address: SignedAddress) -> Caller:
@@ -214,7 +213,7 @@ class Access:
 
 
 def looks_signed(text: str) -> bool:
-    """Whether a bearer token is a JWT; ours have no dots."""
+    """Whether a bearer token is a JWT; tokens of this server have no dots."""
     return text.count(".") == 2  # noqa: PLR2004  # header.claims.signature
 
 

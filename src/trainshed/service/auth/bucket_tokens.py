@@ -1,8 +1,8 @@
 """Tokens for buckets: for storage clients that cannot send a header.
 
-Such a client has its token in the path of every address (decision 0071).  Addresses are written
-into logs, files and screens, so a token in an address opens the storage API and no other, never
-as an administrator, ends within hours, and ends with the token or key that it was made with.
+Such a client has its token in the path of every address (decision 0071).  Addresses appear in logs,
+files and screens.  So a bucket token is valid for the storage API only, gives no administrator's
+rights, and expires within hours, never later than the token or key that made it.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ from trainshed.wire.native_v1 import Answer, answer_of
 
 LIFE: Final = timedelta(hours=1)
 LIFE_MAX: Final = timedelta(hours=12)
-#: Tokens of one holder that have not ended: a shell, a notebook and a script each have their own.
+#: The most unexpired tokens of one caller: each shell, notebook and script has one.
 LIVE_MAX: Final = 1000
-#: How long an expired token is kept, so that its caller reads that it has expired.
+#: How long an expired token is stored, so that the server can answer that it has expired.
 KEPT: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketToken(Answer):
-    """A token for buckets; it ends with the token that it was made with, or before."""
+    """A token for buckets; it expires no later than the token that made it."""
 
     id: str
     project: str
@@ -39,7 +39,7 @@ class BucketToken(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeBucketToken(BucketToken):
-    """A new one; no later answer holds its text."""
+    """A new token; only this response has its text."""
 
     token: str
 
@@ -52,10 +52,10 @@ def create(
 ) -> MadeBucketToken:
     """``POST /trainshed/v1/projects/{project}/bucketTokens``.
 
-    ``document``: ``bucket``, which need not be there yet, or ``*`` for every bucket that the caller
-    may use; ``readOnly``; ``expires`` (a duration, default 1h, at most 12h).  ``project`` is an id
-    that the caller may enter; a token for one bucket is for buckets of this project, and one for
-    every bucket is for all projects of its caller.  Raises Refusal.
+    ``document``: ``bucket``, which need not exist yet, or ``*`` for every bucket that the caller
+    may use; ``readOnly``; ``expires`` (a duration, default 1h, at most 12h).  ``project`` is the
+    id of a project of the caller.  A token for one bucket is for this project; a token for every
+    bucket is for all projects of the caller.  Raises Refusal.
     """
     refuse_unknown(document, {"bucket", "readOnly", "expires"})
     bucket = _bucket(document.get("bucket"))
@@ -74,9 +74,9 @@ def create(
 
 
 def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, Any]) -> BucketToken:
-    """``POST .../bucketTokens/{id}:renew``: the same text opens the same buckets for longer.
+    """``POST .../bucketTokens/{id}:renew``: extend a token; its text and its buckets stay the same.
 
-    ``document``: ``expires``.  Raises Refusal where the caller has no such token that lives.
+    ``document``: ``expires``.  Raises Refusal if the caller has no such unexpired token.
     """
     refuse_unknown(document, {"expires"})
     now = datetime.now(UTC)
@@ -107,7 +107,7 @@ def _bucket(bucket: object) -> str:
 
 
 def _end(caller: Caller, now: datetime, life: timedelta | None) -> datetime:
-    """Return when the token ends: not after the one that it was made with."""
+    """Return when the token ends: never later than the token that makes it."""
     ends = now + (life or LIFE)
     if caller.ends_at_s is None:
         return ends

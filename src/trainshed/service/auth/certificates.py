@@ -1,7 +1,7 @@
-"""A certificate authority of this installation, made at the first start, and the server's own.
+"""Makes this installation's certificate authority and the certificates of its servers.
 
 gRPC clients of the SDK require TLS and trust the roots in GRPC_DEFAULT_SSL_ROOTS_FILE_PATH.  That
-variable, like REQUESTS_CA_BUNDLE, replaces the public roots, so that ``ca-bundle.pem`` carries them
+variable, like REQUESTS_CA_BUNDLE, replaces the public roots, so ``ca-bundle.pem`` has them
 too.  The server's key is made once, and every renewed certificate belongs to it.  So a server that
 reads both files while another one renews them always reads a matching pair.
 """
@@ -31,9 +31,9 @@ from trainshed.files.server_files import PUBLIC, alone_in, write_file
 CA_LIFE = timedelta(days=3650)
 #: The longest validity that all clients accept.
 SERVER_LIFE = timedelta(days=825)
-#: A certificate that ends sooner than this is made anew.
+#: A certificate with less remaining validity is renewed.
 RENEWED_BEFORE = timedelta(days=60)
-#: Clocks of clients may be behind.
+#: How long before its creation a certificate is valid: clocks of clients may be behind.
 _BACKDATED = timedelta(hours=1)
 
 #: The file name, without extension, of the server's own certificate.
@@ -66,7 +66,7 @@ def ensure_tls(
 
     ``names``: host names and addresses besides loopback's and the machine's own.  Names that the
     certificate has already stay in it, because several servers may share the files.  ``leaf`` is
-    what the certificate's files are called.
+    the file name of the certificate, without extension.
     """
     folder = data_dir / "tls"
     files = TlsFiles(
@@ -105,7 +105,7 @@ class ServerTls:
         self.pair, self.context = self._load()
 
     def renew(self, *, now: datetime | None = None) -> bool:
-        """Renew the certificate if it is due; whether it was.  Raises OSError."""
+        """Renew the certificate if it is due; return whether it was renewed.  Raises OSError."""
         self.files = ensure_tls(self._data_dir, self._names, leaf=self._leaf, now=now)
         if self.files.certificate.read_bytes() == self.pair[1]:
             return False
@@ -113,10 +113,10 @@ class ServerTls:
         return True
 
     def _load(self) -> tuple[tuple[bytes, bytes], ssl.SSLContext]:
-        """The key and the certificate as PEM, and the TLS context of HTTP."""
+        """Return the key and the certificate as PEM, and the TLS context of HTTP."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.num_tickets = 0  # few clients come back with one, and each would be sent two
+        context.num_tickets = 0  # few clients resume a session, and each would get two tickets
         context.set_alpn_protocols(self._protocols)
         context.load_cert_chain(self.files.certificate, self.files.key)
         return (self.files.key.read_bytes(), self.files.certificate.read_bytes()), context
@@ -134,9 +134,9 @@ def address_of_machine() -> str | None:
 
 
 def public_roots() -> bytes:
-    """The public authorities as PEM: requests' own list where it is installed, else the system's.
+    """Return the public authorities as PEM: the list of certifi if installed, else the system's.
 
-    Empty on a machine that has neither.
+    Return an empty list on a machine that has neither.
     """
     with contextlib.suppress(ImportError):
         import certifi  # noqa: PLC0415  # comes with the clients, not with us
@@ -204,7 +204,10 @@ def begin_certificate(
     begins: datetime,
     ends: datetime,
 ) -> x509.CertificateBuilder:
-    """Begin a certificate; without an issuer it signs itself.  Some clients need both key ids."""
+    """Return a certificate builder; without an issuer, the certificate is self-signed.
+
+    Some clients need both key identifiers.
+    """
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
     signer = issuer[1] if issuer else key
     return (
@@ -236,7 +239,7 @@ def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _read(key_path: Path, path: Path) -> _Pair | None:
-    """A key and its certificate; None unless both are there and belong together."""
+    """Return a key and its certificate; None if one is missing or they do not match."""
     try:
         key = load_pem_private_key(key_path.read_bytes(), password=None)
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
@@ -270,7 +273,7 @@ def _collect_names(names: Iterable[str]) -> frozenset[str]:
 
 
 def _without_port(name: str) -> str:
-    """``[::1]:80`` as ``::1``, ``a:80`` as ``a``; a bare IPv6 address has colons of its own."""
+    """Return ``::1`` for ``[::1]:80`` and ``a`` for ``a:80``; a bare IPv6 address has no port."""
     if name.startswith("["):
         return name[1:].partition("]")[0]
     return name.partition(":")[0] if name.count(":") == 1 else name

@@ -56,15 +56,17 @@ def signer_of(
     match = _SCOPE.fullmatch(query.get("X-Goog-Credential", ""))
     if query.get("X-Goog-Algorithm") != ALGORITHM or match is None:
         raise AddressRefused("InvalidArgument", f"X-Goog-Algorithm must be {ALGORITHM}")
-    words = "\n".join((ALGORITHM, query.get("X-Goog-Date", ""), match["scope"], _hash(address)))
-    key = _signer(words.encode(), query.get(SIGNATURE, ""), keys_of(match["email"]))
+    string_to_sign = "\n".join(
+        (ALGORITHM, query.get("X-Goog-Date", ""), match["scope"], _hash(address))
+    )
+    key = _signer(string_to_sign.encode(), query.get(SIGNATURE, ""), keys_of(match["email"]))
     if key is None:
         raise AddressRefused("SignatureDoesNotMatch", MISMATCH)
     _check_time(query, now_s)
     return key
 
 
-def _signer(words: bytes, signature: str, keys: Sequence[SigningKey]) -> SigningKey | None:
+def _signer(string_to_sign: bytes, signature: str, keys: Sequence[SigningKey]) -> SigningKey | None:
     # slow to import, and few requests need it
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15  # noqa: PLC0415
@@ -75,7 +77,7 @@ def _signer(words: bytes, signature: str, keys: Sequence[SigningKey]) -> Signing
     for key in keys:
         try:
             signed = bytes.fromhex(signature)
-            registered_key(key.public_key).verify(signed, words, PKCS1v15(), SHA256())
+            registered_key(key.public_key).verify(signed, string_to_sign, PKCS1v15(), SHA256())
         except (InvalidSignature, ValueError):
             continue
         return key

@@ -1,8 +1,9 @@
-"""Tokens that a service account signed itself, as Google's clients send them with a key file.
+"""Verifies the tokens that Google's clients sign with the key file of a service account.
 
-RS256 only, and only by registered keys.  Two forms are on the wire (docs/sources/vertex.md 2.4):
-the self-signed bearer token (``iss`` = ``sub``, with ``scope`` or ``aud``) and the assertion of a
-JWT grant (no ``sub``; ``aud`` is Google's token endpoint, which the clients do not let one change).
+The server accepts only RS256 and only registered keys.  Clients send two forms
+(docs/sources/vertex.md 2.4): the self-signed bearer token (``iss`` = ``sub``, with ``scope`` or
+``aud``) and the assertion of a JWT grant (no ``sub``; ``aud`` is Google's token endpoint, which
+users cannot change).
 """
 
 import json
@@ -24,7 +25,7 @@ from trainshed.store.records.access import SigningKey
 LIFETIME_S_MAX = 3600.0
 #: How far the clocks of a client and a server may be apart.
 SKEW_S = 30.0
-#: More than any client sends.
+#: The most characters of a token; clients send fewer.
 LENGTH_MAX = 16_384
 
 _AUTH = "https://www.googleapis.com/auth/"
@@ -56,24 +57,24 @@ NOT_FOR_US = (
     "The signed token is not meant for this API: it needs the scope "
     f"{_AUTH}cloud-platform or the audience of one of the APIs."
 )
-NOT_ITSELF = "A signed token speaks for its own service account only: sub must be iss."
+NOT_ITSELF = "The claim sub of a signed token must be the same as iss."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signed:
-    """A token whose signature and claims hold.  ``ends_at_s`` is in seconds since the epoch."""
+    """A token with a valid signature and claims.  ``ends_at_s`` is in seconds since the epoch."""
 
     key: SigningKey
     ends_at_s: float
     read_only: bool
-    """Its scopes allow no writing."""
+    """Whether its scopes allow no writing."""
 
 
 def verified(text: str, keys_of: Callable[[str], Sequence[SigningKey]], *, now_s: float) -> Signed:
     """Verify a token: a registered key of its issuer signed it, and its claims are valid now.
 
-    Raises Refusal, which does not tell whether the issuer is registered before the signature is
-    verified.
+    Raises Refusal.  Before the signature is verified, the message does not reveal whether the
+    issuer is registered.
     """
     if len(text) > LENGTH_MAX:
         raise _refusal(MALFORMED)
@@ -92,7 +93,7 @@ def verified(text: str, keys_of: Callable[[str], Sequence[SigningKey]], *, now_s
 
 
 def public_key(pem: str) -> RSAPublicKey:
-    """An RSA public key in PEM.  Raises ValueError for anything else."""
+    """Read an RSA public key in PEM.  Raises ValueError for any other text."""
     try:
         key = load_pem_public_key(pem.encode())
     except UnsupportedAlgorithm as error:

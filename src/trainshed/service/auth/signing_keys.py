@@ -53,7 +53,7 @@ class Keys(Answer):
 
 
 def add(store: Store, document: Mapping[str, Any]) -> KeySummary:
-    """``POST /trainshed/v1/keys``: let a service account in.
+    """``POST /trainshed/v1/keys``: register a public key of a service account.
 
     ``document``: ``email``, ``publicKey`` (PEM), and maybe ``keyId`` (the ``private_key_id`` of a
     key file; default: a fingerprint), ``project`` and ``role`` as for tokens.  Raises Refusal.
@@ -89,7 +89,7 @@ def listing(store: Store) -> Keys:
 
 
 def remove(store: Store, key_id: str) -> Nothing:
-    """``DELETE /trainshed/v1/keys/{id}``.  Raises Refusal where there is none of this id."""
+    """``DELETE /trainshed/v1/keys/{id}``.  Raises Refusal for an unknown id."""
     if not store.remove_key(key_id):
         raise Refusal(Code.NOT_FOUND, f"there is no key {key_id!r}; see `trainshed keys list`")
     return Nothing()
@@ -98,7 +98,7 @@ def remove(store: Store, key_id: str) -> Nothing:
 #: A warning about a key that Google knows as well.
 REPLAY: Final = (
     "warning: a token that {email} signs for this server is valid at Google too: a person who "
-    "reads one, here or on its way, can act as that account at Google for up to an hour; "
+    "reads such a token can act as that account at Google for up to an hour; "
     "`trainshed keys create` makes a key that Google does not know"
 )
 _ACCOUNT = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -112,8 +112,8 @@ def new_key_file(url: str, name: str, project: str | None) -> dict[str, Any]:
     """
     if not _ACCOUNT.fullmatch(name):
         raise invalid(f"name must be 1 to 63 characters of a-z, 0-9 and -, got {name!r}")
-    place = project_of(project) if project else "all"
-    account = f"{name}@{place.replace(':', '.').replace('*', 'all')}"
+    scope = project_of(project) if project else "all"
+    account = f"{name}@{scope.replace(':', '.').replace('*', 'all')}"
     of_all = project in (None, ALL_PROJECTS)
     return key_files.make(account, "local" if of_all else str(project), f"{url}/token")
 

@@ -1,8 +1,8 @@
 """Limits failed sign-ins by client address and by token prefix.
 
-A valid token is accepted whatever was tried before from its address, so that another user of the
+A valid token is accepted even after many failures from its address, so that another user of the
 address cannot lock a caller out.  Tokens have 256 random bits and cannot be guessed; the limit
-bounds the load and the log lines of wrong ones.
+bounds the load and the log lines that wrong tokens cause.
 """
 
 import math
@@ -23,8 +23,8 @@ _MINUTE_S: Final = 60.0
 class Throttle:
     """A leaky bucket for each address and each prefix.  Thread-safe.
 
-    ``a_minute`` failures in a row get the answer of a failed sign-in, and as many in each following
-    minute; 0 is no limit.  ``clock`` gives seconds.
+    After ``a_minute`` failures at once, further failures raise Throttled.  Each minute allows as
+    many again; 0 is no limit.  ``clock`` gives seconds.
     """
 
     def __init__(self, a_minute: int, clock: Callable[[], float]) -> None:
@@ -44,7 +44,7 @@ class Throttle:
             after_s = math.ceil(wait_s)
             message = (
                 "Too many failed sign-ins from this address or with tokens that begin like this "
-                f"one; try again in {after_s} s. A right token is let in at any time."
+                f"one; try again in {after_s} s. A valid token is accepted at any time."
             )
             raise Throttled(message, after_s)
 

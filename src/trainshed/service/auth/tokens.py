@@ -75,7 +75,7 @@ class Tokens(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Nothing(Answer):
-    """It was done, and there is nothing to tell."""
+    """The empty response of a call that succeeded."""
 
 
 def create(store: Store, document: Mapping[str, Any]) -> MadeToken:
@@ -104,7 +104,7 @@ def listing(store: Store) -> Tokens:
 
 
 def revoke(store: Store, token_id: str) -> Nothing:
-    """``DELETE /trainshed/v1/tokens/{id}``.  Raises Refusal where there is none of this id."""
+    """``DELETE /trainshed/v1/tokens/{id}``.  Raises Refusal for an unknown id."""
     if not store.revoke_token(token_id):
         raise Refusal(
             Code.NOT_FOUND, f"there is no token {token_id!r}; see `trainshed tokens list`"
@@ -122,7 +122,9 @@ def first_token(store: Store, data_dir: Path) -> FirstToken:
     with alone_in(data_dir):
         text = read_token(path)
         if text is not None:
-            if store.token(digest_of(text)) is None:  # the database is new, or we were killed here
+            if (
+                store.token(digest_of(text)) is None
+            ):  # a new database, or a server was killed before it wrote the row
                 store.add_token(_token(text, FIRST_NAME, ALL_PROJECTS, AccessRole.ADMIN))
             return FirstToken(path=path, made=None)
         if any(_is_administrator(token) for token in store.tokens()):
@@ -133,13 +135,13 @@ def first_token(store: Store, data_dir: Path) -> FirstToken:
         return FirstToken(path=path, made=text)
 
 
-_LIFE_FORM = "a life such as 30d, 12h, 90m or 3600s"
+_LIFE_FORM = "a duration such as 30d, 12h, 90m or 3600s"
 #: Ten years; for more, leave ``expires`` out: such a token does not end.
 EXPIRES_MAX = timedelta(days=3650)
 
 
 def life_of(word: Any, most: timedelta) -> timedelta | None:
-    """Return how long a token is valid; None where the document does not say.  Raises Refusal."""
+    """Return how long a token is valid; None without a value.  Raises Refusal."""
     if word is None:
         return None
     try:
@@ -155,19 +157,19 @@ def life_of(word: Any, most: timedelta) -> timedelta | None:
 
 
 def role_of(word: Any) -> AccessRole:
-    """A role by its name.  Raises Refusal."""
+    """Return the role of a name.  Raises Refusal for an unknown name."""
     if not isinstance(word, str) or word.lower() not in ROLES:
         raise invalid(f"role must be one of {', '.join(ROLES)}, got {word!r}")
     return ROLES[word.lower()]
 
 
 def role_name(role: AccessRole) -> RoleName:
-    """A role as documents name it."""
+    """Return the name of a role in JSON."""
     return cast("RoleName", role.name.lower())
 
 
 def project_of(word: Any) -> str:
-    """A project id, or ``*``.  Raises Refusal."""
+    """Return a project id, or ``*``.  Raises Refusal for any other value."""
     if word == ALL_PROJECTS or (isinstance(word, str) and PROJECT_ID.fullmatch(word)):
         return str(word)
     raise invalid(f"project must be a project id, or * for every project, got {word!r}")

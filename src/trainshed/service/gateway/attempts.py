@@ -1,4 +1,4 @@
-"""An attempt as the gateway sees it."""
+"""The attempt that uses the gateway, as a value and as a caller of storage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class LivingAttempt:
     """The region; empty where the job names none."""
 
     def caller(self, ends_at_s: float | None = None) -> Caller:
-        """The attempt as a caller of storage: it reads and writes the buckets of its project."""
+        """Return the attempt as a caller that may read and write its project's buckets."""
         return Caller(
             name=f"job {self.job_id}",
             project=self.project,
@@ -37,5 +37,5 @@ def is_attempt(caller: Caller) -> bool:
     return caller.credential.startswith(_CREDENTIAL)
 
 
-#: Finds an attempt that lives; None for one that is over, or never was.  Thread-safe.
+#: Returns a living attempt; None if the attempt has ended or never existed.  Thread-safe.
 FindAttempt = Callable[[AttemptKey], LivingAttempt | None]

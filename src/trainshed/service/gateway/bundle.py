@@ -19,7 +19,7 @@ from trainshed.service.gateway.places import FOLDER, LEAF, NAMES
 
 #: Variables that name a client's CA bundle.
 _NAMED: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-#: Where distributions keep the machine's list.
+#: Paths of the machine's list in Linux distributions.
 _MACHINE: Final = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -67,7 +67,7 @@ def ensure_certified(data_dir: Path) -> Path:
 
 
 def ensure_bundle(data_dir: Path, authority: Path) -> Path:
-    """Write the files and return the path of the bundle; our CA stands first.  Raises OSError."""
+    """Write the files and return the path of the bundle; our CA comes first.  Raises OSError."""
     folder = data_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users

@@ -1,7 +1,8 @@
 """Gets the gateway's sockets in the networks of jobs from their supervisors.
 
 Each attempt with a network of its own has sockets that listen in it, which its supervisor keeps.
-A server asks for them when the attempt begins, and a server that starts asks all living attempts.
+A server requests them when the attempt begins; a server that starts requests them of all living
+attempts.
 """
 
 import logging
@@ -30,7 +31,7 @@ _PAUSES: Final = 10
 _FAULT_S: Final = 2.0
 #: For how long a new attempt may be missing from the list of living attempts.
 _BEGIN_S: Final = 60.0
-#: How often the attempts of all servers are looked up.
+#: Seconds between look-ups of the attempts of all servers.
 _LOOK_UP_S: Final = 2.0
 _CLOSE_S: Final = 3.0
 
@@ -60,7 +61,7 @@ class JobNetworks:
     ) -> None:
         """``living`` returns the attempts of all servers that may run.  It may raise StoreFault.
 
-        ``are_begun``: servers begin attempts with networks now; else an earlier server may have.
+        ``are_begun``: servers now start attempts with networks; otherwise only earlier servers did.
         """
         self._engine = engine
         self._living = living
@@ -80,12 +81,12 @@ class JobNetworks:
         engine.on_network(self.expect)
 
     def start(self) -> None:
-        """Begin to ask supervisors."""
+        """Start the thread that queries supervisors."""
         self._thread = threading.Thread(target=self._work, name="gateway-networks", daemon=True)
         self._thread.start()
 
     def expect(self, key: AttemptKey) -> None:
-        """Ask an attempt that begins now.  Thread-safe."""
+        """Query the supervisor of an attempt that begins now.  Thread-safe."""
         now_s = time.monotonic()
         with self._lock:
             if not self._is_closed:
@@ -99,7 +100,7 @@ class JobNetworks:
         os.eventfd_write(self._changed, 1)
 
     def fileno(self) -> int:
-        """A descriptor that is readable when there are changes."""
+        """Return a descriptor that is readable when there are changes."""
         return self._changed
 
     def take(self) -> Changes:
@@ -111,7 +112,7 @@ class JobNetworks:
         return changes
 
     def close(self) -> None:
-        """End the thread, after the consumer; sockets that were not taken are closed."""
+        """End the thread and close untaken sockets.  Call it after the consumer has ended."""
         with self._lock:
             self._is_closed = True
             os.eventfd_write(self._woken, 1)
@@ -133,7 +134,7 @@ class JobNetworks:
                 self._look_up()
                 self._ask_waiting()
                 self._wait()
-            except Exception:  # noqa: BLE001  # it goes on
+            except Exception:  # noqa: BLE001  # logged; the thread continues
                 _log.exception("getting the gateway's sockets from jobs failed; retrying in 2 s")
                 time.sleep(_FAULT_S)
 

@@ -29,7 +29,7 @@ class ChangeSource(Protocol):
     """Reports changes (``job_networks``)."""
 
     def fileno(self) -> int:
-        """A descriptor that is readable when there are changes."""
+        """Return a descriptor that is readable when there are changes."""
 
     def take(self) -> Changes:
         """Return what has changed."""
@@ -49,11 +49,11 @@ class JobSockets:
         return () if self._networks is None else (self._networks,)
 
     def fileno(self) -> int:
-        """Its descriptor; -1 without networks."""
+        """Return the descriptor to poll; -1 without networks."""
         return -1 if self._networks is None else self._networks.fileno()
 
     def update(self) -> Changes:
-        """Return what has changed; the sockets that have ended are the caller's to close."""
+        """Return what has changed; the caller must close the ended sockets."""
         changes = Changes([], []) if self._networks is None else self._networks.take()
         self.sockets.update({opened.socket: opened.key for opened in changes.opened})
         for ended in changes.ended:

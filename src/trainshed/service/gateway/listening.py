@@ -173,7 +173,10 @@ class GatewayListener:
             return self._sockets.bind(0, note.direct)
 
     def _work(self, place: GatewayPlace, listeners: list[socket.socket]) -> None:
-        """Serve after another server ends; in jobs' networks also beside a foreign program."""
+        """Serve after another server ends.
+
+        While a foreign program has the port, serve in the networks of jobs only.
+        """
         if not listeners and not self._refusal:
             listeners = self._stand_by(place)
         if self._refusal and self._networks is not None:
@@ -263,10 +266,10 @@ class GatewayListener:
         return {descriptor for descriptor, _ in ready}
 
 
-def _warn(message: str, *what: object, exc_info: bool = False) -> None:
-    import logging  # noqa: PLC0415  # a local run, which has one of these, does without
+def _warn(message: str, *arguments: object, exc_info: bool = False) -> None:
+    import logging  # noqa: PLC0415  # a local run starts faster without it
 
-    logging.getLogger(__name__).warning(message, *what, exc_info=exc_info)
+    logging.getLogger(__name__).warning(message, *arguments, exc_info=exc_info)
 
 
 def _describe_refusal(error: OSError, port: int, data_dir: Path) -> str:

@@ -1,4 +1,4 @@
-"""Binds the gateway's sockets on the machine's network, and notes them for the next server.
+"""Binds the gateway's sockets on the machine's network; writes their addresses to a file.
 
 Jobs outlive a server, so the next server listens on the same address and port.
 """
@@ -29,7 +29,7 @@ _Listen = Callable[[str, int], socket.socket]
 
 
 class SocketNote(NamedTuple):
-    """The note of the last server of a data directory; empty without one."""
+    """The addresses that the last server of a data directory wrote; empty without a file."""
 
     port: int = 0
     direct: str | None = None
@@ -47,7 +47,7 @@ class SocketNote(NamedTuple):
 
 
 def read_note(data_dir: Path) -> SocketNote:
-    """Read the note; an unreadable one counts as missing."""
+    """Read the note; an unreadable file counts as missing."""
     with suppress(OSError, ValueError, TypeError, AttributeError):
         document = json.loads((data_dir / FILE).read_text("utf-8"))
         port, direct, server = (document.get(name) for name in ("port", "direct", "server"))
@@ -68,7 +68,7 @@ def write_note(data_dir: Path, place: GatewayPlace) -> None:
 
 class MachineSockets:
     def __init__(self, listen: Listen, hosts: Iterable[str], *, has_direct: bool) -> None:
-        """``hosts`` are more addresses than loopback; ``has_direct``: Google's ports are tried."""
+        """``hosts`` are addresses besides loopback; ``has_direct``: also try Google's ports."""
         self._listen = partial(_listen, listen)
         self._hosts = tuple(hosts)
         self._has_direct = has_direct
@@ -81,15 +81,15 @@ class MachineSockets:
         ``direct`` is the address that is tried first for Google's ports.
         """
         first = self._listen(LOOPBACK, port)
-        ours = first.getsockname()[1]
-        more = [_try(self._listen, host, ours) for host in self._hosts]
+        bound_port = first.getsockname()[1]
+        more = [_try(self._listen, host, bound_port) for host in self._hosts]
         if self._has_direct:
             more += _bind_direct(self._listen, direct)
         return [first, *filter(None, more)]
 
 
 def place_of(listeners: Sequence[socket.socket], bundle: Path) -> GatewayPlace:
-    """The place at which sockets of ``MachineSockets.bind`` listen."""
+    """Return the place at which the sockets of ``MachineSockets.bind`` listen."""
     (host, port), *more = (listener.getsockname() for listener in listeners)
     direct = next((host for host, number in more if number == _HTTPS), None)
     also = tuple(host for host, number in more if number == port)

@@ -67,7 +67,7 @@ def look_up(
 
 def _tree(attempt: LivingAttempt) -> dict[str, Any]:
     email, region = email_of(attempt), attempt.location or _REGION
-    home = f"projects/{attempt.project_number}"
+    project_path = f"projects/{attempt.project_number}"
     name = f"job-{attempt.key.uid}-{attempt.key.attempt}"
     account = {"aliases": ["default"], "email": email, "scopes": list(SCOPES)}
     return {
@@ -77,12 +77,12 @@ def _tree(attempt: LivingAttempt) -> dict[str, Any]:
             "description": "",
             "hostname": f"{name}.c.{attempt.project}.internal",
             "id": attempt.key.uid,
-            "machine-type": f"{home}/machineTypes/trainshed",
+            "machine-type": f"{project_path}/machineTypes/trainshed",
             "name": name,
-            "region": f"{home}/regions/{region}",
+            "region": f"{project_path}/regions/{region}",
             "service-accounts": {"default": account, email: account},
             "tags": [],
-            "zone": f"{home}/zones/{region}-a",
+            "zone": f"{project_path}/zones/{region}-a",
         },
         "project": {
             "attributes": {},
@@ -116,13 +116,13 @@ def _entries(tree: dict[str, Any]) -> list[str]:
     ]
 
 
-def _lines(tree: dict[str, Any], above: str) -> list[str]:
+def _lines(tree: dict[str, Any], prefix: str) -> list[str]:
     lines = []
     for name, entry in tree.items():
         if isinstance(entry, dict):
-            lines += _lines(entry, f"{above}{name}/")
+            lines += _lines(entry, f"{prefix}{name}/")
         else:
-            lines.append(f"{above}{name} {_value(entry, {}).text}\n")
+            lines.append(f"{prefix}{name} {_value(entry, {}).text}\n")
     return lines
 
 

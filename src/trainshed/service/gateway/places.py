@@ -11,7 +11,7 @@ from trainshed.model.gateway import GatewaySight
 FOLDER: Final = "gateway/shown"
 #: The prefix of the certificate's file names; a change of ``NAMES`` needs another prefix.
 LEAF: Final = "gateway"
-#: The names in its certificate: Google's hosts that it answers or refuses.
+#: The names in the gateway's certificate: Google's hosts that it answers or refuses.
 NAMES: Final = (
     "googleapis.com",
     "*.googleapis.com",
@@ -52,9 +52,9 @@ class GatewayPlace(NamedTuple):
     host: str
     """A loopback address."""
     port: int
-    """One port for the metadata server, CONNECT and TLS; the first byte tells which."""
+    """One port for the metadata server, CONNECT and TLS; the first byte says which."""
     direct: str | None
-    """Another loopback address, for hosts files, with the same on port 443; None without one."""
+    """Another loopback address, for hosts files, with the same services on port 443, or None."""
     bundle: Path
     """The CA certificates of the machine and ours as PEM; readable by every user."""
     also: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class GatewayPlace(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-#: Opens the gateway unless it is open.  None: it is turned off.
+#: Opens the gateway if needed and returns its place; None if the gateway is turned off.
 OpenGateway = Callable[[], GatewayPlace | None]
 
 
@@ -93,9 +93,9 @@ _PORTS: Final = (443, 80)
 def sight_in_network(
     place: GatewayPlace, *, has_names: bool, proxies: Mapping[str, str] = NO_PROXIES
 ) -> GatewaySight:
-    """Return the sight of replicas in a network of their own; see ``sight_of``.
+    """Describe the gateway for replicas in a network of their own; see ``sight_of``.
 
-    The gateway has the same address there as on the machine, and Google's ports as well.
+    In that network the gateway has the same address as on the machine, and Google's ports.
     """
     sight = sight_of(place._replace(direct=_DIRECT), has_names=has_names, proxies=proxies)
     direct = [(_DIRECT, port) for port in _PORTS] if sight.hosts else []
@@ -107,8 +107,8 @@ def sight_of(
 ) -> GatewaySight:
     """Describe the gateway for replicas; ``has_names``: they have a hosts file of their own.
 
-    ``proxies`` are the variables by which they reach other hosts.  Where these name a proxy,
-    clients would send it Google's names too, so the gateway replaces it as their proxy.
+    ``proxies`` are the replicas' proxy variables.  If they name a proxy, clients would send the
+    requests for Google's hosts to that proxy too, so the gateway takes its place.
     """
     direct = place.direct if has_names and not any(map(proxies.get, _PROXIES)) else None
     without = proxies.get("no_proxy") or proxies.get("NO_PROXY") or ""

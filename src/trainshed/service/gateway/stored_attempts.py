@@ -15,7 +15,7 @@ from trainshed.store.records.jobs import Holding, JobRecord
 
 #: How long, in seconds, an ended attempt may still count as living.
 REMEMBERED_S: Final = 1.0
-#: Attempts that are remembered at once.
+#: The most attempts in the cache.
 _REMEMBERED_MAX: Final = 4096
 
 
@@ -23,17 +23,17 @@ class JobQueries(Protocol):
     """The part of the store that this module uses."""
 
     def holding(self) -> Sequence[Holding]:
-        """The attempts that hold places now."""
+        """Return the attempts that hold places now."""
 
     def job_by_uid(self, uid: int) -> JobRecord | None:
-        """The job of a uid."""
+        """Return the job of a uid; None if it does not exist."""
 
     def project(self, id_or_number: str) -> tuple[str, str]:
-        """The (id, number) of a project."""
+        """Return the (id, number) of a project."""
 
 
 class AttemptsOfStore:
-    """Looks attempts up and remembers the answers for a moment."""
+    """Looks attempts up; caches the results for ``REMEMBERED_S`` seconds."""
 
     def __init__(self, store: JobQueries, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class AttemptsOfStore:
         self._cache = BoundedDict[AttemptKey, tuple[float, LivingAttempt | None]](_REMEMBERED_MAX)
 
     def __call__(self, key: AttemptKey) -> LivingAttempt | None:
-        """The attempt, if it lives."""
+        """Return the attempt; None if it has ended.  Raises StoreFault."""
         now = self._clock()
         until, attempt = self._cache.get(key, (0.0, None))
         if now < until:
@@ -57,7 +57,7 @@ class AttemptsOfStore:
         return attempt
 
     def is_remembered(self, key: AttemptKey) -> bool:
-        """Whether the answer needs no query."""
+        """Whether the cache has the attempt, so that no query is needed."""
         return self._clock() < self._cache.get(key, (0.0, None))[0]
 
     def _look_up(self, key: AttemptKey) -> LivingAttempt | None:
@@ -91,7 +91,7 @@ class AttemptOfPeer:
         attempt_at: AttemptAt,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``attempt_at`` is the engine's."""
+        """``attempt_at`` is the engine's look-up of a connection."""
         self._store = store
         self._engines = engines
         self._attempt_at = attempt_at
@@ -99,15 +99,15 @@ class AttemptOfPeer:
         self._looked_at = -REMEMBERED_S
 
     def __call__(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        """The attempt.  Raises StoreFault."""
+        """Return the attempt; None if the connection is of no attempt.  Raises StoreFault."""
         key = self._attempt_at(theirs, ours)
-        if key is not None or not self._looks_again():
+        if key is not None or not self._may_query():
             return key
         running = [AttemptKey(holding.uid, holding.attempt) for holding in self._store.holding()]
         self._engines.observe(running)
         return self._attempt_at(theirs, ours)
 
-    def _looks_again(self) -> bool:
+    def _may_query(self) -> bool:
         """Whether enough time has passed: programs that are not attempts may ask at any rate."""
         now = self._clock()
         if now - self._looked_at < REMEMBERED_S:

@@ -14,9 +14,9 @@ from trainshed.service.gateway.places import LOGGING_HOST, MONITORING_HOST
 from trainshed.store.records.steps import NewEvent, StoredEvent
 from trainshed.wire.logging_v2.written import WrittenLine
 
-#: The kind of the event that tells of it.
+#: The kind of the event about dropped telemetry.
 KIND: Final = "TELEMETRY_DROPPED"
-_TELLS: Final[Mapping[str, str]] = {
+_SENTENCES: Final[Mapping[str, str]] = {
     LOGGING_HOST: (
         "The program writes to Cloud Logging; this server does not keep the lines. To have them in "
         'the logs of jobs, an administrator sets telemetry = "log" under [gateway].'
@@ -26,13 +26,13 @@ _TELLS: Final[Mapping[str, str]] = {
 #: For how many attempts the server remembers that it notified them.
 _REMEMBERED_MAX: Final = 4096
 
-#: Says a sentence in the log of an attempt's job.
+#: Writes a sentence to the story of an attempt's job.
 Tell = Callable[[LivingAttempt, str], None]
-#: Writes lines into the log of an attempt; whether it could.
+#: Writes lines into the log of an attempt; returns whether it could.
 Keep = Callable[[AttemptKey, Sequence[WrittenLine]], bool]
 
 
-#: The task whose lines they are, beside those of the replicas.
+#: The task name of these lines in the job's log.
 TASK: Final = "cloud-logging"
 
 
@@ -59,7 +59,7 @@ class Telemetry:
             if len(self._notified) >= _REMEMBERED_MAX:
                 self._notified.clear()
             self._notified.add((peer.key, host))
-        self._tell(peer, _TELLS[host])
+        self._tell(peer, _SENTENCES[host])
         return True
 
 
@@ -74,7 +74,7 @@ class JobStories(Protocol):
 
 
 def tell_in_story(store: JobStories) -> Tell:
-    """Return a function that tells a job once, over all restarts of the job and the server."""
+    """Return a function that writes a sentence once, over all restarts of job and server."""
 
     def tell(peer: LivingAttempt, sentence: str) -> None:
         if all(event.message != sentence for event in _events(store, peer.key.uid)):

@@ -2,7 +2,7 @@
 
 A token holds the attempt and its expiry, signed with a secret of the data directory.  It has no row
 in the store and survives a restart of the server.  It is valid at the gateway only, for the
-processes of its own attempt while that lives.
+processes of its own attempt, until the attempt ends.
 """
 
 import base64

@@ -24,7 +24,7 @@ from trainshed.store.records.jobs import JobKind
 
 #: How long a caller waits for the dry run of another caller, in seconds.
 _TURN_S_MAX: Final = 10.0
-#: The place of the number that the store gives a Vertex job.
+#: Stands for the number that the store gives a Vertex job.
 _NO_NUMBER: Final = "0"
 _NOTE: Final = (
     "This is a dry run: ports, job numbers and nodes may differ when the job starts, and the "
@@ -46,10 +46,10 @@ class DryRuns:
     lock: Lock = field(default_factory=Lock)
 
     def manifest(self, kind: JobKind, project: ProjectId, location: str, document: Any) -> Manifest:
-        """Compose what the server would send for the first attempt.
+        """Compose the manifest that the server would send for the first attempt.
 
         Raises Refusal: those of a create, FAILED_PRECONDITION for a job that could not be started,
-        and UNAVAILABLE where the engine gives no answer or other dry runs take too long.
+        and UNAVAILABLE if the engine does not answer or other dry runs take too long.
         """
         if bool(location) is (kind is JobKind.ML_JOB):
             accepted = "left out for AI Platform jobs" if location else "the region of a Vertex job"
@@ -80,7 +80,7 @@ class DryRuns:
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
         if not self.lock.acquire(timeout=_TURN_S_MAX):
-            message = "other dry runs take all the time that there is for them; try again later"
+            message = "the server is busy with other dry runs; try again later"
             raise Refusal(Code.UNAVAILABLE, message)
         try:
             yield

@@ -39,10 +39,10 @@ OF_ONE_CAUSE: Final = "counts-need-custom"
 
 
 def first_causes(
-    broken: Iterable[Violation], read: Sequence[Violation], say: Say
+    broken: Iterable[Violation], unreadable: Sequence[Violation], say: Say
 ) -> Iterator[Violation]:
     """Return the broken rules that are not consequences of unreadable values."""
-    faulty = tuple(str(violation.field) for violation in read)
+    faulty = tuple(str(violation.field) for violation in unreadable)
     rest = [v for v in broken if not _follows(v, faulty, say)]
     several = [v for v in rest if v.rule == OF_ONE_CAUSE]
     for violation in rest:
@@ -76,4 +76,4 @@ def _append_fields(violation: Violation, violations: Sequence[Violation], say: S
     names = ", ".join(dict.fromkeys(fields))
     if not names:
         return violation
-    return replace(violation, message=f"{violation.message}; so do {names}")
+    return replace(violation, message=f"{violation.message}; the same rule refuses {names}")

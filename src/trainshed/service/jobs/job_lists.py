@@ -55,13 +55,13 @@ class JobRow(Answer):
     kind: ListedKind
     state: JobState
     reason: str | None = None
-    """Why it waits."""
+    """Why the job waits; None if it does not wait."""
     attempt: int
     restarts: int
     gpus: Mapping[str, int]
     replicas: int
     node: str | None = None
-    """The first of the ``nodes`` that it is on."""
+    """The first node of the job."""
     nodes: int
     creator: str
     create_time: str
@@ -75,8 +75,7 @@ class JobList(Answer):
 
     jobs: Sequence[JobRow]
     counts: Mapping[str, int] | None = None
-    """On the first page: jobs that are not over by state, of all jobs of the project or projects,
-    whatever the filters are."""
+    """On the first page: the number of active jobs by state.  It does not depend on the filters."""
     next_page_token: str | None = None
 
 
@@ -147,7 +146,7 @@ def _query_of(call: JobListCall) -> JobListQuery:
 
 
 def _label_of(text: str) -> tuple[str, str | None]:
-    """``team:vision``, or ``team`` for any value."""
+    """Parse ``team:vision``, or ``team`` for any value of the label."""
     key, colon, value = text.partition(":")
     if not key:
         message = f"label must be KEY or KEY:VALUE, got {text[:100]!r}"

@@ -78,7 +78,7 @@ class JobService:
     ) -> None:
         """``wake`` wakes the controller and returns at once.
 
-        ``submitted`` wakes only what new jobs concern; default: ``wake``.
+        ``submitted`` wakes only the threads that handle new jobs; default: ``wake``.
         """
         self._store = store
         self._fleet = FleetCheck(store, rules.quotas, engines=rules.engines)
@@ -99,10 +99,10 @@ class JobService:
         creator: str,
         retry_key: str | None = None,
     ) -> JobRecord:
-        """Store a queued job durably; a repeated call returns the job of the first one."""
+        """Store a queued job durably; a repeated call returns the job of the first call."""
         admitted = self._admit(kind, project, location, document)
-        place = GLOBAL if kind is JobKind.ML_JOB else location
-        new = admitted.as_new(kind, project, place, creator, retry_key)
+        job_location = GLOBAL if kind is JobKind.ML_JOB else location
+        new = admitted.as_new(kind, project, job_location, creator, retry_key)
         self.check_place(project, admitted)
         try:
             record, is_new = self._store.add_job(new)
@@ -116,7 +116,7 @@ class JobService:
     def admit(
         self, kind: JobKind, project: ProjectId, location: str, document: Any
     ) -> tuple[AdmittedJob, SeatsOrClaim]:
-        """Check a job as ``create`` does, and say where it would run; stores nothing."""
+        """Check a job as ``create`` does, and return where it would run; store nothing."""
         admitted = self._admit(kind, project, location, document)
         place = self._fleet.place(admitted.needs(project), lacks_of(admitted.expanded, self._rules))
         self._bytes.check(project)
@@ -137,7 +137,7 @@ class JobService:
         return as_study(self._store, project, admitted) if admitted.spec.study else admitted
 
     def check_place(self, project: ProjectId, admitted: AdmittedJob) -> None:
-        """Raise Refusal for a job that can never run here or exceeds a limit of its project."""
+        """Raise Refusal for a job that can never run or exceeds a limit of its project."""
         self._fleet.check(admitted.needs(project), lacks_of(admitted.expanded, self._rules))
         self._bytes.check(project)
         self._open_jobs.admit(project)

@@ -27,10 +27,10 @@ from trainshed.service.jobs.refusing import Merged, Say, in_words
 from trainshed.wire import detect
 from trainshed.wire.parsed import Note, Parsed
 
-#: The admission rule whose message gets the cost for the job appended.
+#: The admission rule whose message the predicted gain replaces.
 RULE: Final = "reducer-bandwidth"
 
-#: Hardware that Google has retired may still be in use here: the server notes it and runs the job,
+#: Hardware that Google has retired may still be in use: the server notes it and runs the job,
 #: unless the caller asks for Google's answer of a day or an edition (decision 0044).
 RETIRED: Final = frozenset({"accelerator-retired", "runtime-retired"})
 
@@ -60,7 +60,7 @@ class Rulebook:
 
     @property
     def asks_google(self) -> bool:
-        """Whether the caller chose an edition or a day, for Google's answer of that time."""
+        """Whether the caller chose an edition or a day, to get Google's answer at that time."""
         return self.edition is not None or self.asked_day is not None
 
 
@@ -68,8 +68,8 @@ class Rulebook:
 class JudgedDocument:
     """The result for one document.  Violations name fields in the caller's words.
 
-    ``question`` is None if the document has no spec; ``say`` turns a path of the model into the
-    caller's words.
+    ``question`` is the context of the checked spec; None if the document has no spec.  ``say``
+    returns the caller's name of a field.
     """
 
     violations: tuple[Violation, ...]
@@ -82,7 +82,7 @@ class JudgedDocument:
 
     @property
     def valid(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no violations."""
         return not self.violations
 
     @property
@@ -101,7 +101,7 @@ class JudgedDocument:
 
     @property
     def cluster(self) -> tuple[ClusterRow, ...]:
-        """The expanded cluster; empty where there is none."""
+        """The expanded cluster; empty without a spec."""
         return cluster_of(self.question) if self.question else ()
 
     @property
@@ -121,7 +121,7 @@ def judge(
 ) -> JudgedDocument:
     """Judge one document.  Raises UsageFault for an unknown edition or one of another product.
 
-    ``parse`` reads the document; by default its keys say what it is.
+    ``parse`` reads the document; by default its keys say which kind of job it is.
     """
     parsed = parse(merged.content)
 
@@ -148,7 +148,7 @@ def _as_note(violation: Violation) -> str:
 
 
 def _note_defaults(question: RuleContext | None, say: Say) -> Iterator[str]:
-    """Note the default Python of a runtime version, where the job names none."""
+    """Note the default Python of a runtime version, if the job names no Python."""
     if question is None or question.scope is not Scope.ALL:
         return
     program = primary_program(question.spec)
@@ -168,7 +168,7 @@ class Accepted:
     cluster: tuple[ClusterRow, ...]
     say: Say
     advice: tuple[str, ...] = ()
-    """Violations that do not matter here, and assumed defaults."""
+    """Violations that do not refuse the job, and notes on assumed defaults."""
     reduction: ReductionForecast | None = None
     """The predicted gain of its reducers, which the advice leaves out."""
 
@@ -268,7 +268,7 @@ def _hosts(question: RuleContext, reducer_type: str, reducer_gbps: float | None)
 
 
 def with_gain(violation: Violation, question: RuleContext) -> Violation:
-    """Append the cost for the job to a violation of the bandwidth rule."""
+    """Replace the message of the bandwidth rule by the predicted gain, if there is one."""
     if violation.rule != RULE:
         return violation
     prediction = predicted(question)

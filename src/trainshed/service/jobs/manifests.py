@@ -31,7 +31,7 @@ _TOKENS_OF_TEXT: Final = re.compile(
     r"|TOKENS?[_-]?PER(?![A-Z])|TOKENS?[_-]?(?:COUNT|LIMIT)",
     re.IGNORECASE,
 )
-#: Names of files are not masked: the file is the secret, not its name.
+#: Names of files are not masked: the secret is in the file.
 _IS_PLACE: Final = re.compile(r"_(FILE|PATH|DIR)$", re.IGNORECASE)
 #: The user and the password of an address.  Without a scheme an address counts only with a port,
 #: because names of images have colons and ``@`` too.
@@ -78,12 +78,12 @@ class Manifests:
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
         if not isinstance(engine, SupportsSentTexts):
-            message = f"the engine {name} does not keep what it is sent"
+            message = f"the engine {name} does not store what the server sends to it"
             raise Refusal(Code.FAILED_PRECONDITION, message)
         try:
             texts = engine.read_sent(key)
         except OSError as error:
-            message = f"what was sent to {name} cannot be read now ({error}); ask again later"
+            message = f"cannot read what the server sent to {name}: {error}; try again later"
             raise Refusal(Code.UNAVAILABLE, message) from error
         if not texts:
             raise Refusal(Code.FAILED_PRECONDITION, _explain_missing(record, key.attempt, name))
@@ -110,8 +110,8 @@ def _number(record: JobRecord, attempt: int | None) -> int:
 def _explain_missing(record: JobRecord, attempt: int, name: str) -> str:
     state = record.job.status.state.value
     return (
-        f"nothing that was sent to {name} for attempt {attempt} of {record.name} is there: it has "
-        f"not begun, or was removed with its log; the job is {state}"
+        f"there is no record of the texts sent to {name} for attempt {attempt} of {record.name}: "
+        f"the attempt has not begun, or its log was removed; the job is {state}"
     )
 
 

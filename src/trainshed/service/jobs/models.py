@@ -30,9 +30,9 @@ from trainshed.wire.aiplatform_v1.models import (
 )
 from trainshed.wire.aiplatform_v1.words import models_filter
 
-#: Versions that a project may have; each is a row that only its owner deletes.
+#: The most versions of all models of a project; only users delete them.
 MODELS_MAX: Final = 10_000
-#: Versions of a model that are searched for an alias.
+#: The most versions of a model that are searched for an alias.
 VERSIONS_MAX: Final = 1000
 
 
@@ -102,7 +102,7 @@ class ModelService:
         return self.store.list_versions(query, model_id)
 
     def _unknown_bucket(self, project: ProjectId, draft: ModelDraft) -> Sequence[Violation]:
-        """Yield a violation for a folder outside of the project's buckets."""
+        """Return a violation for a folder outside of the project's buckets."""
         uri = draft.artifact_uri
         try:
             bucket = split(uri)[0] if uri else None

@@ -13,7 +13,7 @@ from trainshed.model.refusals import Code, Refusal
 
 #: How old a count may be, in seconds.
 COUNTED_S_MAX = 1.0
-#: Projects whose counts are remembered.
+#: The most projects in the cache.
 KNOWN_MAX = 1024
 
 

@@ -26,15 +26,15 @@ SIZES: Final[Mapping[JobKind, tuple[int, int]]] = {
     JobKind.TUNING_JOB: (100, 1000),
 }
 
-#: As long as Google keeps its own.
+#: The life of a page token in seconds; the same as Google's.
 TOKEN_S_MAX: Final = 3 * 24 * 3600.0
 
-#: All locations, in a list.
+#: The location that means all locations in a list call.
 ANY_LOCATION: Final = "-"
 
 _DIGEST_LENGTH: Final = 16
 _TOKEN_LENGTH_MAX = 1000
-_NUMBER_LIMIT = 1 << 63  # databases have no larger ones
+_NUMBER_LIMIT = 1 << 63  # integers of databases are smaller
 
 _Row = TypeVar("_Row")
 
@@ -53,12 +53,12 @@ class ListCall:
 
     @property
     def digest(self) -> str:
-        """The part of a token that binds it to its list."""
+        """Return the part of a token that binds the token to its list."""
         return digest_of(self.collection, self.project, self.location, self.filter_text)
 
     @property
     def size(self) -> int:
-        """The rows of a page.  Raises Refusal for a negative size."""
+        """Return the number of rows of a page.  Raises Refusal for a negative size."""
         if self.page_size < 0:
             message = f"page_size must be 0 or more, got {self.page_size}"
             raise Refusal(Code.INVALID_ARGUMENT, message)
@@ -108,7 +108,7 @@ def token_of(*parts: str | int) -> str:
 
 
 def parts_of(token: str) -> list[Any] | None:
-    """Decode a token; None for one that no server made."""
+    """Decode a token; None for a malformed token."""
     try:
         parts = read_json(base64.b64decode(token, altchars=b"-_", validate=True))
     except ValueError:
@@ -116,9 +116,9 @@ def parts_of(token: str) -> list[Any] | None:
     return parts if isinstance(parts, list) else None
 
 
-def digest_of(*question: str | bool | None) -> str:
+def digest_of(*parameters: str | bool | None) -> str:
     """Return a short digest of the parameters of a call."""
-    return hashlib.sha256(json.dumps(question).encode()).hexdigest()[:_DIGEST_LENGTH]
+    return hashlib.sha256(json.dumps(parameters).encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
 def row_before(page_token: str, digest: str, now: datetime) -> tuple[int, int]:

@@ -35,7 +35,7 @@ from trainshed.wire.aiplatform_v1.words import pipelines_filter
 
 ITS_MODEL: Final = (
     "modelToUpload: when the job has succeeded, its model is what the program wrote to {place}/ "
-    "(AIP_MODEL_DIR). Nothing serves models here."
+    "(AIP_MODEL_DIR). This server does not serve models."
 )
 NO_FOLDER: Final = (
     "modelToUpload: the model will name no folder, because the job has no baseOutputDirectory."
@@ -72,7 +72,7 @@ class PipelineService:
         creator: str,
         retry_key: str | None = None,
     ) -> PipelineView:
-        """Store a pipeline and its child in one write; a repeated call returns the first one."""
+        """Store a pipeline and its child in one write; a repeated call returns the same one."""
         has_bucket = buckets_of_project(self.store, project)
         admitted = admit(document, location, self.rules, parse.training_pipeline, has_bucket)
         self.jobs.check_place(project, admitted)

@@ -13,9 +13,9 @@ from trainshed.wire.native_v1 import Answer
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class QuotaUse(Answer):
-    """How many of an accelerator a project may use at once in a region, and how many it uses.
+    """The limit and the present use of an accelerator by a project in a region.
 
-    A rule for ``*`` counts projects, or regions, separately; without ``limit`` no rule counts them.
+    A rule for ``*`` counts each project or region separately.  Without a rule, ``limit`` is None.
     """
 
     project: str
@@ -45,7 +45,7 @@ def list_quotas(
         for use in _list_unused(rules, project)
         if (use.project, use.region, use.accelerator) not in counted
     )
-    return sorted((*in_use, *dict.fromkeys(unused)), key=_place)
+    return sorted((*in_use, *dict.fromkeys(unused)), key=_sort_key)
 
 
 def _in_use(holdings: Iterable[Holding], rules: Sequence[QuotaRule]) -> Iterator[QuotaUse]:
@@ -69,16 +69,16 @@ def _list_unused(rules: Sequence[QuotaRule], project: str | None) -> Iterator[Qu
     for rule in rules:
         if project is not None and rule.project not in (EACH, project):
             continue
-        place = project if project is not None else rule.project
+        counted_project = project if project is not None else rule.project
         yield QuotaUse(
-            project=place,
+            project=counted_project,
             region=rule.region,
             accelerator=rule.accelerator,
-            limit=limit_of(rules, place, rule.region, rule.accelerator),
+            limit=limit_of(rules, counted_project, rule.region, rule.accelerator),
             in_use=0,
             jobs=0,
         )
 
 
-def _place(use: QuotaUse) -> tuple[str, str, str]:
+def _sort_key(use: QuotaUse) -> tuple[str, str, str]:
     return use.project, use.region, use.accelerator

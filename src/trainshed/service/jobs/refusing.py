@@ -36,6 +36,7 @@ def not_found(name: str) -> Refusal:
     return Refusal(Code.NOT_FOUND, f"{name} does not exist")
 
 
+#: Returns the caller's name of a field.
 Say = Callable[[FieldPath], str]
 
 
@@ -64,7 +65,7 @@ def unchanged(wire_path: str) -> str:
 class Merged:
     """A document with flags applied; ``words`` turns a dotted wire path into the caller's word.
 
-    ``region`` is one that a flag gives beside the document, as Vertex calls have it.
+    ``region`` is the region that a flag gives beside the document, as in Vertex calls.
     """
 
     content: dict[str, Any]

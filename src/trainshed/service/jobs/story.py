@@ -44,7 +44,7 @@ from trainshed.wire.native_v1 import (
 from trainshed.wire.times import rfc3339, timestamp
 
 _HOUR_S: Final = 3600.0
-#: Kinds of events that stand beside the sentence of where a job is.
+#: Kinds of events whose newest message is part of an explanation.
 _BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
 #: Why a queued job waits, until the scheduler has considered it.
 NOT_YET = Explanation(
@@ -63,7 +63,7 @@ class Stories:
     store: Store
 
     def find(self, project: str, job_id: str) -> JobRecord:
-        """The job of an id in either dialect; of a training pipeline's id the job behind it.
+        """Return the job of an id in either dialect; for a training pipeline's id, its job.
 
         Raises Refusal.
         """
@@ -76,7 +76,7 @@ class Stories:
         raise Refusal(Code.NOT_FOUND, f"project {project} has no job {job_id}")
 
     def job(self, project: str, job_id: str) -> JobSummary:
-        """The job in short: its state, its times, its replicas, and why it waits if it does."""
+        """Return a summary of a job: its state, its times, its replicas, and why it waits."""
         record = self.find(project, job_id)
         status = record.job.status
         score = self.store.outcome(record.uid)
@@ -108,11 +108,11 @@ class Stories:
         )
 
     def explain(self, project: str, job_id: str) -> JobExplanation:
-        """Explain the job's state: a sentence, what blocks it, what would admit it.
+        """Explain the job's state: a sentence, the blocking jobs, and a change that would admit it.
 
-        A job with reducers also has their gain, predicted first and then measured; a job that
-        reported its steps has their times, compared with the prediction; a job that requests GPUs
-        but runs on the CPU has a warning.
+        For a job with reducers, add their predicted or measured gain.  For a job that reported its
+        steps, add the step times and compare them with the prediction.  For a job that requests
+        GPUs but runs on the CPU, add a warning.
         """
         record = self.find(project, job_id)
         waiting = self._waiting(record)
@@ -130,7 +130,7 @@ class Stories:
         )
 
     def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> JobEvents:
-        """Return the events of the job after the one with ``seq`` ``after``, oldest first."""
+        """Return the events of the job with a ``seq`` above ``after``, oldest first."""
         record = self.find(project, job_id)
         rows = self.store.events(record.uid, after=after, limit=limit)
         return JobEvents(
@@ -138,7 +138,7 @@ class Stories:
         )
 
     def trials(self, project: str, job_id: str) -> Trials:
-        """The trials of a tuning job by number; any other job has none."""
+        """Return the trials of a tuning job by number; none for other jobs."""
         record = self.find(project, job_id)
         return Trials(trials=[trial_summary(view) for view in trial_views(self.store, record)])
 
@@ -175,9 +175,10 @@ class Stories:
 
 
 def place_in_queue(store: Store, record: JobRecord) -> int | None:
-    """Return its position in the server's queue, or in the queue of its engine, from 1.
+    """Return a job's position in the server's queue, or in its engine's queue, from 1.
 
-    Clients take a place of 0 for "scheduled already" (docs/sources/vertex.md 7.1).
+    Return None if it is unknown.  Clients read 0 as "scheduled already"
+    (docs/sources/vertex.md 7.1).
     """
     if record.job.status.state is not JobState.QUEUED:
         return record.job.explanation.position if record.job.explanation else None
@@ -225,7 +226,7 @@ def study_sentence(store: Store, record: JobRecord) -> str:
 
 
 def _counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
-    """``7 of 24 trials were made: 2 running, 4 succeeded, 1 infeasible.``."""
+    """Return for example ``7 of 24 trials were made: 2 running, 5 succeeded.``."""
     counts = Counter(_word(trial) for trial in stored)
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"{len(stored)} of {study.trial_count_max} trials were made: {parts}."
@@ -243,8 +244,8 @@ def _leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
     if leader is None or leader.final is None:
         return
     values = ", ".join(f"{name} {value:.6g}" for name, value in leader.final.metrics)
-    how = ", ".join(f"{name}={text_of(value)}" for name, value in leader.values)
-    yield f"The best so far is trial {leader.number} with {values} ({how})."
+    parameters = ", ".join(f"{name}={text_of(value)}" for name, value in leader.values)
+    yield f"The best so far is trial {leader.number} with {values} ({parameters})."
 
 
 def _first_waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
@@ -259,7 +260,7 @@ def _first_waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]
 def _forecast_end(
     store: Store, record: JobRecord, study: StudySpec, stored: Sequence[StoredTrial]
 ) -> Iterator[str]:
-    """When it will be over, and what its machines will have cost by the catalog's prices."""
+    """Say when the study will end, and what its machines will cost by the catalog's prices."""
     ending = _ending(store, record, study_end(_summarize(study, stored)))
     if ending is None:
         return
@@ -273,7 +274,7 @@ def _forecast_end(
 
 
 def _ending(store: Store, record: JobRecord, end: StudyEnd | None) -> StudyForecast | None:
-    """The cost is there where a price is known."""
+    """Return the forecast; its cost is None if a price is unknown."""
     if end is None:
         return None
     price = PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid)))

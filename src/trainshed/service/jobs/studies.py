@@ -45,7 +45,7 @@ def as_study(store: Store, project: str, admitted: AdmittedJob) -> AdmittedJob:
 def parse_resumed(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:
     """Parse a job; one that continues a study and names no parameters gets those of that study.
 
-    At Google the resumed study has them itself.  The response shows the copied parameters.
+    At Google, the resumed study keeps its parameters.  The response shows the copied parameters.
     """
     parsed = parse(document)
     study = parsed.spec.study if parsed.spec else None
@@ -113,8 +113,8 @@ def _space(parameters: Sequence[ParameterSpec]) -> frozenset[ParameterSpec]:
 
 
 def _violation(message: str) -> Violation:
-    accepted = "a tuning job of this project that is over, with the same params and metric or with "
-    accepted += "none given here"
+    accepted = "a tuning job of this project that is over; params and metric must be the same, or "
+    accepted += "be left out"
     return Violation(field=PREVIOUS, rule="study-previous", message=message, accepted=accepted)
 
 

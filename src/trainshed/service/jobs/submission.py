@@ -80,7 +80,7 @@ def _group(row: ClusterRow) -> GroupDemand:
     return GroupDemand(role=row.role, count=row.count, each=demand)
 
 
-#: Why an engine cannot start the programs of a job; None: it can.
+#: Returns why an engine cannot start the programs of a job; None if it can.
 Lacks = Callable[[str], Explanation | None]
 
 
@@ -89,9 +89,9 @@ def _lacks_nothing(_engine: str) -> None:
 
 
 class FleetCheck:
-    """Checks whether the empty fleet could run a job, by a recent copy of the fleet.
+    """Checks whether the empty fleet could run a job.  Thread-safe.
 
-    Thread-safe.  So a submit does not read a thousand rows, and the planner caches its answers.
+    It uses a recent copy of the fleet, so that a submission does not read all nodes again.
     """
 
     def __init__(
@@ -113,13 +113,13 @@ class FleetCheck:
         self._read_at = -math.inf
 
     def check(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> None:
-        """Refuse a job that can never run here.  An unknown fleet refuses nothing.
+        """Refuse a job that can never run on this fleet.  An unknown fleet refuses nothing.
 
-        ``lacks`` tells why an engine cannot start its programs.
+        ``lacks`` returns why an engine cannot start the job's programs.
         Raises Refusal: RESOURCE_EXHAUSTED for a quota, FAILED_PRECONDITION for the nodes.
         """
         with self._lock:
-            self._look()
+            self._refresh_nodes()
             explanation = self._judge(needs, lacks)
         if explanation:
             is_quota = explanation.reason is Reason.QUOTA
@@ -127,9 +127,9 @@ class FleetCheck:
             raise Refusal(code, waiting(explanation).rstrip("."))
 
     def place(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> SeatsOrClaim:
-        """Return where a job would run on the empty fleet; no seats where the fleet is unknown.
+        """Return where a job would run on the empty fleet; no seats if the fleet is unknown.
 
-        Raises Refusal as ``check`` does, and UNAVAILABLE where seats alone tell the engine.
+        Raises Refusal as ``check`` does, and UNAVAILABLE with several engines and an unknown fleet.
         """
         self.check(needs, lacks)
         engines = self._engines
@@ -164,15 +164,15 @@ class FleetCheck:
     def _choose(self, needs: JobNeeds, lacks: Lacks, engines: Engines) -> EngineChoice:
         judge = engines.make_judge(needs, partial(self._judge_by_nodes, needs.project))
 
-        def whole(name: str) -> Explanation | None:
+        def find_refusal(name: str) -> Explanation | None:
             too_large = self._feasibility.too_large(needs.project, needs.demand)
             places = engines.traits_of(name).places is PlacedBy.ENGINE
             return judge(name) or (too_large if places else None) or lacks(name)
 
         engine_name = needs.wants.get(ENGINE_LABEL)
-        return choose(engine_name, needs.demand.region, engines.list_offered(), whole)
+        return choose(engine_name, needs.demand.region, engines.list_offered(), find_refusal)
 
-    def _look(self) -> None:
+    def _refresh_nodes(self) -> None:
         if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:
             return
         nodes = self._store.fleet()
@@ -230,7 +230,7 @@ class AdmittedJob:
     limits: TimeLimits
 
     def needs(self, project: str) -> JobNeeds:
-        """Its requirements of an engine."""
+        """Return what the job requires of an engine."""
         return JobNeeds(
             demand=self.demand,
             running_s_max=self.limits.running_s_max,
@@ -241,7 +241,7 @@ class AdmittedJob:
     def as_new(
         self, kind: JobKind, project: ProjectId, location: str, creator: str, retry_key: str | None
     ) -> NewJob:
-        """Return its row for the store."""
+        """Return the job's row for the store."""
         return NewJob(
             kind=kind,
             project=project,
@@ -272,8 +272,8 @@ def admit(
     Raises Refusal: INVALID_ARGUMENT with every violation.
     """
     merged = Merged(content=_object(document), region=location, region_word="location")
-    book = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
-    judgement = judge(merged, book, parse)
+    rulebook = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
+    judgement = judge(merged, rulebook, parse)
     if violations := tuple(_violations(judgement, rules, has_bucket)):
         raise invalid(violations)
     accepted = accept(judgement)
@@ -316,7 +316,7 @@ def _violations(
 
 
 def lacks_of(spec: JobSpec, rules: SubmitRules) -> Lacks:
-    """Return a function that tells why an engine cannot start a job's programs."""
+    """Return a function that returns why an engine cannot start a job's programs."""
 
     def lacks(engine: str) -> Explanation | None:
         violation = next(missing_starts(spec, rules.images.of(engine)), None)
@@ -356,9 +356,9 @@ def _missing(spec: JobSpec) -> Iterator[Violation]:
         yield _required(Field.REGION, "region-unknown", "a region, such as us-central1")
 
 
-def _required(where: Field, rule: str, accepted: str) -> Violation:
+def _required(field: Field, rule: str, accepted: str) -> Violation:
     message = "this field is required"
-    return Violation(field=FieldPath(where), rule=rule, message=message, accepted=accepted)
+    return Violation(field=FieldPath(field), rule=rule, message=message, accepted=accepted)
 
 
 def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:

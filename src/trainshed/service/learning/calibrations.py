@@ -16,12 +16,12 @@ LIST_MAX: Final = 1000
 
 _TOKEN_LENGTH_MAX: Final = 1000
 _PLACE: Final = 3  # numbers, as StoredOutcome.place
-_NUMBER_LIMIT: Final = 1 << 63  # databases have no larger ones
+_NUMBER_LIMIT: Final = 1 << 63  # integers of databases are smaller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionScores(Answer):
-    """Predictions that were made of a project's jobs, the newest first."""
+    """The scores of the predictions for a project's jobs, newest first."""
 
     outcomes: Sequence[PredictionScore]
     next_page_token: str | None = None
@@ -59,7 +59,7 @@ _C = TypeVar("_C", bound=CalibrationSummary)
 
 
 def outcomes(store: Store, project: str, limit: int, page_token: str = "") -> PredictionScores:
-    """``GET .../outcomes``: a page of them, the newest first.  Raises Refusal."""
+    """``GET .../outcomes``: a page of prediction scores, newest first.  Raises Refusal."""
     after = _place(project, page_token) if page_token else None
     rows = store.outcomes(project, limit + 1, after)
     last = rows[limit - 1] if len(rows) > limit else None
@@ -87,13 +87,13 @@ def _is_number(part: Any) -> bool:
 
 
 def calibrations(store: Store, project: str, limit: int) -> Calibrations:
-    """``GET .../calibrations``: what was learned last first, without the documents."""
+    """``GET .../calibrations``: the most recently changed first, without documents."""
     rows = store.calibrations(project, limit)
     return Calibrations(calibrations=[_answer(CalibrationSummary, row) for row in rows])
 
 
 def calibration(store: Store, project: str, key: str) -> CalibrationFile:
-    """``GET .../calibrations/KEY``: one with its document.  Raises Refusal."""
+    """``GET .../calibrations/KEY``: a calibration with its document.  Raises Refusal."""
     stored = store.calibration(project, key)
     if stored is None:
         raise Refusal(Code.NOT_FOUND, f"project {project} has no calibration {key}")

@@ -19,7 +19,7 @@ from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.learned import Learned, StoredCalibration
 from trainshed.store.records.steps import NewEvent, StoredEvent
 
-#: More jobs than one turn can process.
+#: The most jobs that one turn reads; it can process fewer.
 _AT_ONCE: Final = 25
 
 _LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Learning:
             run = self._run(record, event)
             return self._score_run(record, event, run) if run else None
         except (ValueError, KeyError, TypeError, ArithmeticError):
-            return None  # figures that a trainer reports itself and that are not of a run
+            return None  # the trainer reported invalid figures
 
     def _run(self, record: JobRecord, event: StoredEvent) -> JobRun | None:
         end = record.job.status.end_time

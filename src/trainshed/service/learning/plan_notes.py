@@ -18,7 +18,7 @@ from trainshed.store.opening import Store
 
 #: Share of a processor that notes may use.
 SHARE: Final = 0.01
-#: Jobs that wait for a note.
+#: The most jobs that wait for a note; beyond it, the oldest is dropped.
 _WAITING_MAX: Final = 1000
 
 
@@ -34,7 +34,7 @@ class SubmittedJob:
 
 @dataclass(kw_only=True)
 class PlanNotes:
-    """A queue of jobs: any thread adds one, one other thread processes them."""
+    """A queue of jobs: any thread may add a job, and one thread processes them."""
 
     store: Store
     make: Callable[[], Callable[[SubmittedJob], None]]
@@ -51,17 +51,19 @@ class PlanNotes:
         """Process queued jobs, unless it is time to rest.  Raises StoreFault."""
         if self.turns.is_resting:
             return
-        taught: dict[str, bool] = {}
+        has_calibrations: dict[str, bool] = {}
         with self.turns.one() as has_time:
             while self._waiting and has_time():
-                self._note(self._waiting.popleft(), taught)
+                self._note(self._waiting.popleft(), has_calibrations)
 
-    def _note(self, submitted: SubmittedJob, taught: dict[str, bool]) -> None:
-        if submitted.project not in taught:
-            taught[submitted.project] = bool(self.store.calibrations(submitted.project, 1))
-        if taught[submitted.project]:
-            self._look(submitted)
+    def _note(self, submitted: SubmittedJob, has_calibrations: dict[str, bool]) -> None:
+        if submitted.project not in has_calibrations:
+            has_calibrations[submitted.project] = bool(
+                self.store.calibrations(submitted.project, 1)
+            )
+        if has_calibrations[submitted.project]:
+            self._write_note(submitted)
 
     @cached_property
-    def _look(self) -> Callable[[SubmittedJob], None]:
+    def _write_note(self) -> Callable[[SubmittedJob], None]:
         return self.make()

@@ -19,7 +19,7 @@ from trainshed.store.records.steps import NewEvent
 
 #: The kind of the event.
 KIND: Final = "PLAN_NOTE"
-#: Notes that are remembered, for many jobs are alike.
+#: The most notes in the cache: many jobs are alike.
 _NOTES_MAX: Final = 256
 
 _LOG = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ ROUND_S: Final = 2.0
 
 @dataclass(kw_only=True)
 class CpuBudget:
-    """Tells when to work and when to rest."""
+    """Limits the work of one thread to a share of a processor."""
 
     share: float
     """The share of a processor."""
@@ -30,10 +30,9 @@ class CpuBudget:
 
     @contextmanager
     def one(self) -> Iterator[Callable[[], bool]]:
-        """Take a turn; yields a function that tells whether there is time for more work.
+        """Take a turn; yield a function that returns whether there is time for more work.
 
-        A failed turn is followed by a rest as well: else repeated failures would use a whole
-        processor.
+        A rest follows a failed turn too.  Otherwise repeated failures would use a whole processor.
         """
         began = self.work_clock()
         try:

@@ -2,8 +2,8 @@
 
 Pages of any size give the same entries in the same order.  A page token is the position of the last
 examined entry, so the server keeps nothing for a reader and new lines do not shift pages.  A token
-is bound to its filter.  A page may have no entry and a token all the same, as Google's: the search
-of a large log goes on with the next page.
+is bound to its filter.  A page without entries may have a token, as at Google: the next page then
+continues the search of a large log.
 
 The logs of jobs that ran at the same time must all be opened before the first entry is known.  If
 that takes too long for one page, the server keeps the search for a minute, for the next page.
@@ -31,7 +31,7 @@ from trainshed.wire.logging_v2.log_filter import read_log_filter
 TEXT_LENGTH_MAX: Final = 1 << 20
 #: A page ends early when the search for its entries has taken this long, in seconds.
 SEARCH_S_MAX: Final = 2.0
-#: Seconds of these that may pass before the first entry, while logs are opened.
+#: The most of these seconds that may pass before the first entry, while logs are opened.
 OPENING_S_MAX: Final = 1.0
 #: The positions before the first entry, oldest first and newest first.
 _STARTS: Final = {
@@ -53,7 +53,7 @@ class _PageEntries(NamedTuple):
 
     entries: list[LogEntry]
     last: EntryPosition | None
-    """The position of the last examined entry; None: all were."""
+    """The position of the last examined entry; None if all entries were examined."""
     is_paused: bool = False
     """Whether no entry was examined yet, so that the next page continues this search."""
 
@@ -101,20 +101,20 @@ class LogService:
     def _take_page(self, search: Iterator[LocatedEntry | None], size: int) -> _PageEntries:
         entries: list[LogEntry] = []
         length, last, begin_s = 0, None, self.clock()
-        for placed in search:
+        for located in search:
             elapsed_s = self.clock() - begin_s
-            if placed is None:
+            if located is None:
                 if last is None and elapsed_s > OPENING_S_MAX:
                     return _PageEntries(entries, None, is_paused=True)
                 continue
-            place, entry = placed
+            position, entry = located
             length += len(entry.line.text) if entry else 0
             is_full = len(entries) == size or (entries and length > TEXT_LENGTH_MAX)
             if last is not None and (is_full or elapsed_s > SEARCH_S_MAX):
                 return _PageEntries(entries, last)
             if entry is not None:
                 entries.append(entry)
-            last = place
+            last = position
         return _PageEntries(entries, None)
 
     def cursor(
@@ -136,12 +136,12 @@ def _token_place(project: str, query: EntriesQuery) -> EntryPosition | None:
     """
     if not query.page_token:
         return None
-    digest, *place = parts_of(query.page_token) or [None]
-    if not isinstance(digest, str) or not _is_place(place):
+    digest, *position = parts_of(query.page_token) or [None]
+    if not isinstance(digest, str) or not _is_place(position):
         raise _refusal("it is malformed")
     if digest != _digest(project, query):
         raise _refusal("it belongs to another filter, project or order")
-    return EntryPosition(*place)
+    return EntryPosition(*position)
 
 
 def _is_place(parts: Sequence[Any]) -> bool:
@@ -154,7 +154,7 @@ def _digest(project: str, query: EntriesQuery) -> str:
 
 
 def _refusal(why: str) -> Refusal:
-    accepted = "the nextPageToken of the answer before, with the same filter and orderBy"
+    accepted = "the nextPageToken of the previous response, with the same filter and orderBy"
     violation = Violation(field="pageToken", rule="wrong-type", message=why, accepted=accepted)
     message = f"pageToken: {why}. Accepted: {accepted}."
     return Refusal(Code.INVALID_ARGUMENT, message, (violation,))

@@ -67,11 +67,11 @@ class LogSearch:
     def look(self) -> Iterator[LocatedEntry | None]:
         """Yield the matching entries in order, and the positions of some others between them.
 
-        Yields None where files were opened: the caller may stop there as well.
+        Yield None after opening files: the caller may stop there as well.
         """
-        for placed in merge_lazily(self._stretches(), newest_first=self.newest_first):
-            if placed is None or self._is_behind_token(placed.place):
-                yield placed
+        for located in merge_lazily(self._stretches(), newest_first=self.newest_first):
+            if located is None or self._is_behind_token(located.place):
+                yield located
 
     def _is_behind_token(self, place: EntryPosition) -> bool:
         if self.token is None:
@@ -210,7 +210,7 @@ def merge_lazily(
                     heappush(heads, head)
         if heads:
             head = heads[0]
-            yield head.placed
+            yield head.located
             if following := _next_head(head.iterator, head.number, sign):
                 heapreplace(heads, following)
             else:
@@ -222,12 +222,12 @@ class _Head(NamedTuple):
 
     key: tuple[int, ...]
     number: int
-    placed: LocatedEntry
+    located: LocatedEntry
     iterator: Iterator[LocatedEntry]
 
 
 def _next_head(iterator: Iterator[LocatedEntry], number: int, sign: int) -> _Head | None:
-    placed = next(iterator, None)
-    if placed is None:
+    located = next(iterator, None)
+    if located is None:
         return None
-    return _Head(tuple(sign * part for part in placed.place), number, placed, iterator)
+    return _Head(tuple(sign * part for part in located.place), number, located, iterator)

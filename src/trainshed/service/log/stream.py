@@ -107,9 +107,9 @@ def check_trial(store: Store, record: JobRecord, trial: str | None) -> None:
     if not job.spec.is_study:
         raise Refusal(Code.NOT_FOUND, f"job {job.job_id} has no trials: it is not a tuning job")
     numbers = [row.number for row in store.trial_jobs(record.uid)]
-    there = f"{numbers[0]} to {numbers[-1]}, {len(numbers)} in all" if numbers else "none yet"
+    trials = f"{numbers[0]} to {numbers[-1]}, {len(numbers)} in all" if numbers else "none yet"
     raise Refusal(
-        Code.NOT_FOUND, f"tuning job {job.job_id} has no trial {trial}; there are: {there}"
+        Code.NOT_FOUND, f"tuning job {job.job_id} has no trial {trial}; its trials: {trials}"
     )
 
 
@@ -205,7 +205,7 @@ class LogCursor:
         return self._story.marked(line_of(event)) if self._story else line_of(event)
 
     def _new_lines(self) -> tuple[list[LogLine], int | None]:
-        """Return the lines after the marks, and until when they are complete; None: all are."""
+        """Return the lines after the marks, and until which stamp they are complete (None: all)."""
         sources_of = self._sources()
         ends = {source.uid: self._end_ns(source) for source in sources_of} if self._task else {}
         entries, more = _take_first(merge(*map(self._lines, sources_of)))
@@ -216,14 +216,14 @@ class LogCursor:
 
     def _end_ns(self, source: LogSource) -> int:
         newest = self._job_log.tail(source.uid, 1)
-        return max([self._behind(source), *(line.stamp_ns for line in newest)])
+        return max([self._read_until(source), *(line.stamp_ns for line in newest)])
 
     def _lines(self, source: LogSource) -> Iterator[tuple[int, int, LogLine]]:
-        span = Span(from_ns=max(0, self._behind(source) + 1), task=self._task)
+        span = Span(from_ns=max(0, self._read_until(source) + 1), task=self._task)
         for line in lines_of(self._job_log, source, span):
             yield line.stamp_ns, source.uid, line
 
-    def _behind(self, source: LogSource) -> int:
+    def _read_until(self, source: LogSource) -> int:
         return self._line_ns.get(source.uid, self._after_ns)
 
     def _sources(self) -> Sequence[LogSource]:

@@ -41,7 +41,7 @@ def _enqueued(engines: Engines, held: Iterable[Holding]) -> Metric:
 def _waits(engines: Engines) -> Metric:
     family = SummaryMetricFamily(
         "trainshed_engine_queue_seconds",
-        "From the hand-over to an engine's queue to the start there",
+        "Time from the hand-over to an engine's queue until the start of the attempt",
         labels=["engine"],
     )
     for name, waited in engines.waits.totals().items():
@@ -52,7 +52,7 @@ def _waits(engines: Engines) -> Metric:
 def _ages(engines: Engines) -> Metric:
     family = GaugeMetricFamily(
         "trainshed_engine_answer_age_seconds",
-        "Since what an engine asks has last answered",
+        "Time since the cluster of an engine last answered",
         labels=["engine"],
     )
     for name, engine in _counting(engines):
@@ -64,7 +64,7 @@ def _ages(engines: Engines) -> Metric:
 def _commands(engines: Engines) -> Metric:
     family = CounterMetricFamily(
         "trainshed_engine_commands",
-        "Commands that an engine has run, by their ends",
+        "Commands that an engine has run, by result",
         labels=["engine", "command", "result"],
     )
     for name, engine in _counting(engines):

@@ -32,7 +32,7 @@ _SEEN: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedAttempt(Answer):
-    """An attempt that counts as lost because an administrator says that nothing of it lives."""
+    """An attempt that an administrator confirmed to have no running process; it counts as lost."""
 
     job: str
     attempt: int
@@ -47,8 +47,8 @@ class AttemptService:
     store: Store
     engines: Engines
 
-    def fence(self, uid: int, attempt: int, who: str) -> FencedAttempt:
-        """Mark an attempt as lost, because ``who`` confirms that none of its processes runs.
+    def fence(self, uid: int, attempt: int, administrator: str) -> FencedAttempt:
+        """Mark an attempt as lost: ``administrator`` confirms that none of its processes runs.
 
         Raises Refusal for an attempt that has ended, or whose state its engine knows.
         """
@@ -57,7 +57,7 @@ class AttemptService:
         name = self.engines.name_of(key)
         engine = self._engine_of(name)
         self._refuse_if_known(key, record, name)
-        self.store.add_event(uid, _fence_event(attempt, who))
+        self.store.add_event(uid, _fence_event(attempt, administrator))
         try:
             engine.fence(key)
         except EngineFault as fault:
@@ -89,8 +89,8 @@ class AttemptService:
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
         if not isinstance(engine, SupportsFencing):
-            always = f"the engine {name} always knows by itself whether an attempt lives"
-            _refuse(f"{always}; only attempts on an engine that can lose sight of them are fenced")
+            message = f"the engine {name} always knows whether an attempt runs"
+            _refuse(f"{message}; only an attempt whose state an engine cannot see can be fenced")
         return engine
 
     def _refuse_if_known(self, key: AttemptKey, record: JobRecord, name: str) -> None:
@@ -100,9 +100,9 @@ class AttemptService:
                 _refuse(f"attempt {key.attempt} of {record.name} is not unknown: {why}")
 
 
-def _fence_event(attempt: int, who: str) -> NewEvent:
-    text = f"{who} says that nothing of attempt {attempt} lives any more; it counts as lost."
-    return NewEvent(kind=FENCED, message=text, data={"by": who, "severity": "WARNING"})
+def _fence_event(attempt: int, administrator: str) -> NewEvent:
+    text = f"{administrator} says that no process of attempt {attempt} runs; it counts as lost."
+    return NewEvent(kind=FENCED, message=text, data={"by": administrator, "severity": "WARNING"})
 
 
 def _refusal_event(attempt: int, fault: EngineFault) -> NewEvent:

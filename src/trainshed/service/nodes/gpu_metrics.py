@@ -16,39 +16,41 @@ from trainshed.model.resources import Node
 
 _FIGURES: Final[Mapping[str, tuple[str, Callable[[GpuSample], float | None]]]] = {
     "trainshed_gpu_utilization_ratio": (
-        "Share of the last instants in which any kernel ran: not how busy it was",
+        "Share of the last sampling period in which at least one kernel ran",
         lambda reading: reading.use,
     ),
     "trainshed_gpu_memory_used_bytes": ("Memory in use", lambda reading: reading.used_bytes),
     "trainshed_gpu_power_watts": ("Power drawn", lambda reading: reading.power_w),
     "trainshed_gpu_temperature_celsius": ("Temperature", lambda reading: reading.temperature_c),
     "trainshed_gpu_throttled": (
-        "1 while its clocks are lower than they could be",
+        "1 while the clocks of the GPU are throttled",
         lambda reading: None if reading.throttled is None else bool(reading.throttled),
     ),
 }
-_OF_ONE: Final = ("node", "gpu")
+_GPU_LABELS: Final = ("node", "gpu")
 
 
 def families(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Iterator[Metric]:
     """Return all families; ``now`` has the readings of this machine's GPUs by UUID."""
     yield _node_gpus(nodes, now)
-    here = list(_list_local(nodes, now))
-    yield _info(here)
-    total = GaugeMetricFamily("trainshed_gpu_memory_total_bytes", "All memory", labels=_OF_ONE)
-    for labels, status in here:
+    local_gpus = list(_list_local(nodes, now))
+    yield _info(local_gpus)
+    total = GaugeMetricFamily(
+        "trainshed_gpu_memory_total_bytes", "Total memory", labels=_GPU_LABELS
+    )
+    for labels, status in local_gpus:
         if status.gpu.memory_bytes is not None:
             total.add_metric(labels, status.gpu.memory_bytes)
     yield total
     for name, (text, figure) in _FIGURES.items():
-        family = GaugeMetricFamily(name, text, labels=_OF_ONE)
-        for labels, status in here:
+        family = GaugeMetricFamily(name, text, labels=_GPU_LABELS)
+        for labels, status in local_gpus:
             value = None if status.reading is None else figure(status.reading)
             if value is not None:
                 family.add_metric(labels, value)
         yield family
-    yield _ecc_errors(here)
-    yield _xids(here)
+    yield _ecc_errors(local_gpus)
+    yield _xids(local_gpus)
 
 
 def _list_local(
@@ -68,7 +70,7 @@ def _list_local(
 
 def _node_gpus(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Metric:
     family = GaugeMetricFamily(
-        "trainshed_node_gpus", "GPUs by what is known of them", labels=["node", "type", "state"]
+        "trainshed_node_gpus", "GPUs by type and state", labels=["node", "type", "state"]
     )
     counts: Counter[tuple[str, str, str]] = Counter()
     for node in nodes:
@@ -80,28 +82,30 @@ def _node_gpus(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Metric:
     return family
 
 
-def _info(here: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
-    labels = [*_OF_ONE, "uuid", "model", "driver"]
-    family = GaugeMetricFamily("trainshed_gpu_info", "1 for each GPU here", labels=labels)
-    for of_one, status in here:
-        family.add_metric([*of_one, status.gpu.uuid, status.gpu.name, status.driver], 1)
-    return family
-
-
-def _ecc_errors(here: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
-    text = "Uncorrectable errors of its memory since the driver was loaded"
-    family = CounterMetricFamily("trainshed_gpu_ecc_errors", text, labels=_OF_ONE)
-    for of_one, status in here:
-        if status.reading is not None and status.reading.ecc_errors is not None:
-            family.add_metric(of_one, status.reading.ecc_errors)
-    return family
-
-
-def _xids(here: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
-    family = CounterMetricFamily(
-        "trainshed_gpu_xid_errors", "Xids since the server started", labels=[*_OF_ONE, "xid"]
+def _info(local_gpus: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
+    labels = [*_GPU_LABELS, "uuid", "model", "driver"]
+    family = GaugeMetricFamily(
+        "trainshed_gpu_info", "1 for each GPU of the server's machine", labels=labels
     )
-    for of_one, status in here:
+    for gpu_labels, status in local_gpus:
+        family.add_metric([*gpu_labels, status.gpu.uuid, status.gpu.name, status.driver], 1)
+    return family
+
+
+def _ecc_errors(local_gpus: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
+    text = "Uncorrectable errors of its memory since the driver was loaded"
+    family = CounterMetricFamily("trainshed_gpu_ecc_errors", text, labels=_GPU_LABELS)
+    for gpu_labels, status in local_gpus:
+        if status.reading is not None and status.reading.ecc_errors is not None:
+            family.add_metric(gpu_labels, status.reading.ecc_errors)
+    return family
+
+
+def _xids(local_gpus: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
+    family = CounterMetricFamily(
+        "trainshed_gpu_xid_errors", "Xids since the server started", labels=[*_GPU_LABELS, "xid"]
+    )
+    for gpu_labels, status in local_gpus:
         for xid, count in status.xids.items():
-            family.add_metric([*of_one, str(xid)], count)
+            family.add_metric([*gpu_labels, str(xid)], count)
     return family

@@ -33,7 +33,7 @@ class GpuReading(Answer):
     ecc_errors: int | None = None
     """Uncorrectable errors of its memory since the driver was loaded."""
     throttled: Sequence[str] | None = None
-    """Why its clocks are lower than they could be."""
+    """The reasons for which its clocks are lowered; empty if they are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class GpuSummary(Answer):
     job: str | None = None
     """The job that uses it; absent if the caller may not see the job."""
     problem: str | None = None
-    """Of a FAULTY GPU: why the server places no replica on it, and what to do."""
+    """Why the server places no replica on a FAULTY GPU, and what to do."""
     reading: GpuReading | None = None
     """The present values; only for GPUs of the machine of the answering server."""
 
@@ -66,7 +66,7 @@ def shown(
 
 
 def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
-    """Return the readings of the server's machine by UUID; none if the engine has none."""
+    """Return the readings of the server's machine by UUID; empty if the engine reads no GPUs."""
     return {} if gpus_now is None else {status.gpu.uuid: status for status in gpus_now()}
 
 

@@ -51,7 +51,7 @@ class EngineHealth(Answer):
 
     name: str
     health: str
-    """The reason why it does not work; empty while it works."""
+    """The reason why the engine does not work; empty while it works."""
     message: str
     since: str
 
@@ -88,7 +88,7 @@ class NodeService:
     """The engines of this server; None: their health is unknown."""
 
     def listing(self, sees: Callable[[str], bool] = lambda _: True) -> Fleet:
-        """All nodes as their engines last reported them.
+        """Return all nodes as their engines last reported them.
 
         ``sees`` says of a project whether the caller may know its jobs by name.
         """
@@ -164,7 +164,9 @@ class NodeService:
         if command:
             message = f"{row.node.name} is a node of {row.engine}, which places jobs itself"
             order = command.replace("NODE", row.node.name)
-            raise Refusal(Code.FAILED_PRECONDITION, f"{message}; give the order there: {order}")
+            raise Refusal(
+                Code.FAILED_PRECONDITION, f"{message}; use the command of its cluster: {order}"
+            )
 
 
 def _find_node(name: str, rows: Sequence[NodeRow], *, several: bool) -> NodeRow:

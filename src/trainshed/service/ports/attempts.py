@@ -1,5 +1,5 @@
 """Finds the living attempts of a data directory by their folders."""
-# the holder of ports imports this, and is small
+# the holder of ports imports this module and must stay small
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from trainshed.engines.supervise.record.folder import AttemptFolder
 
 
 def living_attempt(jobs: str, first: str = "") -> str:
-    """Return the folder of an attempt that has a supervisor, ``first`` if it has; else nothing."""
+    """Return the folder of an attempt with a supervisor, preferably ``first``; empty if none."""
     for folder in (first, *attempt_folders(jobs)):
         with suppress(OSError):
             if folder and AttemptFolder(folder).is_held():

@@ -18,11 +18,11 @@ from trainshed.service.ports.attempts import living_attempt
 from trainshed.service.ports.holder_client import HolderClient
 from trainshed.service.ports.listening import TWINS, listen, reserve
 
-#: Pauses before another holder is started where the last one ended soon: a job of the server's
-#: user may kill each of them.
+#: Seconds before the server starts another holder after one that ended early: a job that runs as
+#: the server's user may kill holders.
 _PAUSE_S_MIN, _PAUSE_S_MAX = 1.0, 60.0
 _CLOSE_S_MAX: Final = 10.0
-#: Ports that the server tries before it takes one that another program has at the twin.
+#: The most ports that the server tries until one is free at the twin address too (``TWINS``).
 _PICKS_MAX: Final = 64
 #: The suffix of the role of a reserved socket.
 _TWIN: Final = "-twin"
@@ -69,7 +69,7 @@ class HeldPorts:
             return listener
 
     def numbers(self) -> tuple[int, ...]:
-        """Return the ports at which the server listens now, in their order."""
+        """Return the ports at which the server listens now, in ascending order."""
         with self._lock:
             return tuple(sorted({listener.getsockname()[1] for _, listener in self._used}))
 
@@ -88,7 +88,7 @@ class HeldPorts:
             self._thread.start()
 
     def close(self) -> bool:
-        """End; return whether the ports stay held because jobs run on."""
+        """Release the sockets; return whether the ports stay open because jobs still run."""
         os.eventfd_write(self._end, 1)
         if self._thread is not None:
             self._thread.join(_CLOSE_S_MAX)
@@ -116,7 +116,7 @@ class HeldPorts:
             return self._holder is not None and self._holder.end()
         except OSError as error:
             _LOG.warning(
-                "cannot tell the holder of this server's ports that the server ends: %s", error
+                "cannot notify the holder of this server's ports that the server ends: %s", error
             )
             return False
 
@@ -137,7 +137,10 @@ class HeldPorts:
         return self._holder is None or not self._wait_for_end(None, self._holder)
 
     def _wait_for_end(self, seconds: float | None, holder: HolderClient | None = None) -> bool:
-        """Wait for the end of the server, so long, or until the end of the holder."""
+        """Wait up to ``seconds`` for the end of the server or the holder.
+
+        Return whether the server ends.
+        """
         poll = select.poll()
         poll.register(self._end, select.POLLIN)
         if holder is not None:
@@ -173,7 +176,7 @@ class HeldPorts:
                 _LOG.warning("cannot keep the server's ports open over a restart: %s", error)
 
     def _keep(self, role: str, listener: socket.socket) -> None:
-        """Have the holder keep a socket.  If it has ended, the next holder gets all sockets."""
+        """Give a socket to the holder.  If the holder has ended, the next one gets all sockets."""
         if self._holder is not None:
             with suppress(OSError):
                 self._holder.keep(role, listener)
@@ -190,7 +193,7 @@ class HeldPorts:
             if bound is None:
                 return
             self._keep(twin_role, bound)
-        # systemd drops a socket that nothing listens on, unless it does not look
+        # systemd drops a socket that nothing listens on, unless FDPOLL is off
         self._store(twin_role, bound, "FDPOLL=0")
         self._used.append((twin_role, bound))
 
@@ -228,13 +231,14 @@ class HeldPorts:
 def _open(
     role: str, host: str, port: int, backlog: int
 ) -> tuple[socket.socket, socket.socket | None]:
-    """Make a listening socket and, where port 0 lets the server pick, reserve its twin.
+    """Make a listening socket; for port 0, also reserve the same port at its twin address.
 
-    The kernel picks a port that is free at one address.  Where another program has it at the twin,
-    the server keeps it while it picks the next one: the kernel may offer it again.  Raises OSError.
+    The kernel picks a port that is free at one address.  If another program has that port at the
+    twin, the server tries the next port.  Meanwhile it keeps the refused sockets open, so that the
+    kernel does not pick them again.  Raises OSError.
     """
     twin_host = TWINS.get(_resolve(host, port)[0])
-    with suppress(OSError), ExitStack() as refused:  # no port is left: go on without a twin
+    with suppress(OSError), ExitStack() as refused:  # no port is left: continue without a twin
         for _ in range(_PICKS_MAX if twin_host and not port else 0):
             listener = listen(role, host, port, backlog)
             try:
@@ -257,7 +261,7 @@ def _reserve(host: str, port: int) -> socket.socket | None:
 
 
 def _resolve(host: str, port: int) -> tuple[str, int]:
-    """The address that a socket for a host is bound to.  Raises OSError."""
+    """Return the address that a socket for a host is bound to.  Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     rows = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_PASSIVE)
     return str(rows[0][4][0]), port

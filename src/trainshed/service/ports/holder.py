@@ -97,7 +97,7 @@ class PortHolder:
         self._secret = str(hello["secret"])
         self._jobs = f"{hello['data_dir']}/jobs"
         self._held: dict[HeldSocket, socket.socket | None] = {}
-        self._strangers: list[socket.socket] = []
+        self._unidentified: list[socket.socket] = []
         self._servers: list[socket.socket] = [first]
         self._look_s = time.monotonic() + LOOK_S
         self._lived = ""
@@ -112,13 +112,13 @@ class PortHolder:
             for ready in self._wait():
                 if ready is self._listener:
                     self._accept()
-                elif ready in self._strangers or ready in self._servers:  # not closed meanwhile
+                elif ready in self._unidentified or ready in self._servers:  # not closed meanwhile
                     self._answer(ready)
             if time.monotonic() >= self._look_s:
                 self._close_unused()
 
     def _wait(self) -> list[socket.socket]:
-        channels = [self._listener, *self._strangers, *self._servers]
+        channels = [self._listener, *self._unidentified, *self._servers]
         poll = select.poll()
         for channel in channels:
             poll.register(channel, select.POLLIN)
@@ -140,15 +140,15 @@ class PortHolder:
 
     def _welcome(self, client: socket.socket) -> None:
         client.settimeout(_SEND_S_MAX)
-        if len(self._strangers) >= _CLIENTS_MAX:
-            self._strangers.pop(0).close()
-        self._strangers.append(client)
+        if len(self._unidentified) >= _CLIENTS_MAX:
+            self._unidentified.pop(0).close()
+        self._unidentified.append(client)
 
     def _answer(self, client: socket.socket) -> None:
         """Perform a message; a client with a malformed message is disconnected."""
         try:
             message, sockets = receive(client)
-            if client in self._strangers:
+            if client in self._unidentified:
                 self._recognise(client, message)
             else:
                 self._perform(client, message, sockets)
@@ -156,10 +156,10 @@ class PortHolder:
             self._forget(client)
 
     def _recognise(self, client: socket.socket, message: dict[str, Any]) -> None:
-        """Check the secret of a client.  Raises ValueError."""
+        """Check the secret of a client.  Raises ValueError for a wrong secret."""
         if not is_same(str(message["secret"]).encode(), self._secret.encode()):
             raise ValueError
-        self._strangers.remove(client)
+        self._unidentified.remove(client)
         self._servers.append(client)
         send(client, {})
 
@@ -181,8 +181,8 @@ class PortHolder:
 
     def _forget(self, client: socket.socket) -> None:
         """Forget a disconnected client; its sockets wait for the next server."""
-        if client in self._strangers:
-            self._strangers.remove(client)
+        if client in self._unidentified:
+            self._unidentified.remove(client)
         else:
             self._servers.remove(client)
             self._release(client)
@@ -205,7 +205,7 @@ class PortHolder:
 
 
 def main() -> None:
-    """Run in a process whose standard input is the bound socket, and its output the server."""
+    """Run in a process with the bound socket as standard input, and the server as output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     PortHolder(socket.socket(fileno=0), socket.socket(fileno=1)).run()

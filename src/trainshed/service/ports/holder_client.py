@@ -43,12 +43,12 @@ class HolderClient:
     """One connection.  After a failure each call fails, until the caller connects again."""
 
     def __init__(self, channel: socket.socket, child: int | None = None) -> None:
-        """``child`` is the holder, where this process has started it."""
+        """``child`` is the process id of the holder if this process started it."""
         self._channel = channel
         self._child = child
 
     def fileno(self) -> int:
-        """A descriptor of which poll(2) reports POLLHUP when the connection has ended."""
+        """Return a descriptor of which poll(2) reports POLLHUP when the connection has ended."""
         return self._channel.fileno()
 
     def keep(self, role: str, listener: socket.socket) -> None:
@@ -69,22 +69,22 @@ class HolderClient:
         return bool(answer.get("held"))
 
     def close(self) -> None:
-        """Close the connection; a holder lives on while jobs do."""
+        """Close the connection; the holder continues while jobs run."""
         self._channel.close()
 
     def close_ended(self) -> None:
-        """Close the connection to a holder that has ended; one that was a child is collected."""
+        """Close the connection to a holder that has ended, and reap a child process."""
         self.close()
         if self._child is not None:
             _collect(self._child)
 
-    def _ask(self, do: str, **words: object) -> tuple[dict[str, Any], list[socket.socket]]:
+    def _ask(self, do: str, **fields: object) -> tuple[dict[str, Any], list[socket.socket]]:
         """Send a request.
 
         A failure closes the connection, so that a late response is never read.
         """
         try:
-            holder.send(self._channel, {"do": do, **words})
+            holder.send(self._channel, {"do": do, **fields})
             return holder.receive(self._channel)
         except (OSError, ValueError, TypeError) as error:
             with suppress(OSError):
@@ -95,7 +95,7 @@ class HolderClient:
 
 
 def connect(data_dir: Path) -> HolderClient:
-    """Connect to the holder of a data directory; where there is none, start it.  Raises OSError."""
+    """Connect to the holder of a data directory; start it if there is none.  Raises OSError."""
     with _hold_lock(data_dir):
         return _connect_noted(data_dir) or _start_holder(data_dir)
 
@@ -131,7 +131,7 @@ def _hold_lock(data_dir: Path) -> Iterator[None]:
 
 
 def _connect_noted(data_dir: Path) -> HolderClient | None:
-    """A connection to the holder that the data directory notes; None where it does not answer."""
+    """Connect to the holder that the data directory notes; None if it does not answer."""
     note = _read_note(data_dir)
     if note is None or not identity.is_alive(note[0]):
         return None
@@ -151,7 +151,9 @@ def _connect_noted(data_dir: Path) -> HolderClient | None:
 
 
 def _wait_in_queue(channel: socket.socket, path: str) -> None:
-    """Connect.  The kernel waits: with a timeout of Python's a full queue is an error at once.
+    """Connect; while the holder's queue is full, the kernel waits.
+
+    With a timeout of Python, a full queue would be an error at once.
 
     Raises OSError.
     """
@@ -162,26 +164,26 @@ def _wait_in_queue(channel: socket.socket, path: str) -> None:
 
 
 def _start_holder(data_dir: Path) -> HolderClient:
-    """Start a holder.  Raises OSError; a holder that was not greeted ends by itself."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(_ANSWER_S_MAX)
+    """Start a holder.  Raises OSError; a holder that gets no first message ends by itself."""
+    channel, peer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    channel.settimeout(_ANSWER_S_MAX)
     with ExitStack() as undo:
-        undo.callback(ours.close)
-        with theirs, _bind_private(data_dir / SOCKET) as listener:
-            child = _spawn(listener, theirs)
-        client = HolderClient(ours, child)
+        undo.callback(channel.close)
+        with peer, _bind_private(data_dir / SOCKET) as listener:
+            child = _spawn(listener, peer)
+        client = HolderClient(channel, child)
         undo.callback(client.close_ended)
         secret = new_secret()
         note = {"holder": identity.read_identity(child), "secret": secret}
         write_file(data_dir / NOTE, json.dumps(note).encode(), PRIVATE)
         hello = {"do": holder.HELLO, "secret": secret, "data_dir": str(data_dir.absolute())}
-        holder.send(ours, hello)
+        holder.send(channel, hello)
         undo.pop_all()
     return client
 
 
 def _bind_private(path: Path) -> socket.socket:
-    """A socket at a path that only its owner may connect to.  Raises OSError."""
+    """Return a socket at a path that only its owner may connect to.  Raises OSError."""
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
@@ -194,12 +196,12 @@ def _bind_private(path: Path) -> socket.socket:
     return bound
 
 
-def _spawn(listener: socket.socket, theirs: socket.socket) -> int:
+def _spawn(listener: socket.socket, peer: socket.socket) -> int:
     """Start the process, with the sockets as its standard input and output.  Raises OSError."""
     source = str(Path(trainshed.__file__).parent.parent)
     inside, channel = (
         fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, _BEHIND_STANDARD)
-        for end in (listener, theirs)
+        for end in (listener, peer)
     )
     try:
         return os.posix_spawn(
@@ -220,7 +222,7 @@ def _spawn(listener: socket.socket, theirs: socket.socket) -> int:
 
 
 def _collect(child: int) -> None:
-    """Have the kernel forget a child that has ended; one that lives is left alone."""
+    """Reap a child process that has ended; do nothing if it still runs."""
     with suppress(OSError):
         pinned = os.pidfd_open(child)
         try:

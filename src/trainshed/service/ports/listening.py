@@ -1,4 +1,4 @@
-"""Listening sockets by their purpose, and those that end with their process."""
+"""The roles of listening sockets, and sockets that end with their process."""
 
 import socket
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from typing import Final, Protocol
 
 #: Roles of sockets.
 API, GRPC, GATEWAY = "api", "grpc", "gateway"
-#: Connections that wait to be accepted, also while the server is away; one more would be tried
-#: again by its client a second later.
+#: Connections that wait to be accepted, also while the server is away; a client
+#: retries further connections after a second.
 BACKLOG: Final = 4096
 #: Makes a listening socket: role, host, port (0 picks one), backlog.  Raises OSError.
 Listen = Callable[[str, str, int, int], socket.socket]
-#: The address of the other family that a client tries, perhaps first, where a name means one.
+#: The address of the other IP family that a client may try first for the same host name.
 TWINS: Final = {"127.0.0.1": "::1", "0.0.0.0": "::", "::1": "127.0.0.1", "::": "0.0.0.0"}  # noqa: S104
 
 
@@ -49,13 +49,13 @@ class ServerPorts(Protocol):
         """Return a listening socket; port 0 picks one.  Raises OSError."""
 
     def numbers(self) -> tuple[int, ...]:
-        """Return the ports at which the server listens now, in their order."""
+        """Return the ports at which the server listens now, in ascending order."""
 
     def say_ready(self) -> None:
         """Note that the server answers."""
 
     def close(self) -> bool:
-        """End; return whether the ports stay held because jobs run on."""
+        """Release the sockets; return whether the ports stay open because jobs still run."""
 
 
 class OwnPorts:
@@ -65,7 +65,7 @@ class OwnPorts:
         self._numbers: set[int] = set()
 
     def listen(self, role: str, host: str, port: int, backlog: int) -> socket.socket:
-        """Make it.  Raises OSError."""
+        """Return a new listening socket; port 0 picks one.  Raises OSError."""
         listener = listen(role, host, port, backlog)
         self._numbers.add(listener.getsockname()[1])
         return listener

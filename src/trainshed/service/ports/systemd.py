@@ -30,19 +30,19 @@ def _sockets(count: int, names: list[str]) -> Iterator[tuple[str, socket.socket]
 
 
 def stored_name(role: str, listener: socket.socket) -> str:
-    """The name under which systemd keeps a socket: its role and its port."""
+    """Return the name under which systemd keeps a socket: its role and its port."""
     return f"{role}{_ROLE_END}{listener.getsockname()[1]}"
 
 
 def role_of(name: str) -> str:
-    """The role in a stored name, or in the ``FileDescriptorName=`` of a socket unit."""
+    """Return the role in a stored name, or in the ``FileDescriptorName=`` of a socket unit."""
     return name.partition(_ROLE_END)[0]
 
 
 def notify(address: str, lines: Iterable[str], *sockets: socket.socket) -> None:
     """Send lines to systemd, at the address of ``NOTIFY_SOCKET``.  Raises OSError."""
-    place = f"\0{address[1:]}" if address.startswith("@") else address
+    socket_address = f"\0{address[1:]}" if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
-        channel.connect(place)
+        channel.connect(socket_address)
         descriptors = [listener.fileno() for listener in sockets]
         socket.send_fds(channel, ["\n".join(lines).encode()], descriptors, socket.MSG_NOSIGNAL)

@@ -35,8 +35,8 @@ def _owner_of(listener: ListeningSocket, data_dir: Path) -> str:
             f"server, or give its ports up with kill {listener.pid}"
         )
     key = _attempt_of(listener.pid, data_dir)
-    belongs = f", a program of the attempt {key} of this server's jobs" if key else ""
-    return f"{belongs}: end it with kill {listener.pid}"
+    owner = f", a program of the attempt {key} of this server's jobs" if key else ""
+    return f"{owner}: end it with kill {listener.pid}"
 
 
 def is_holder(pid: int) -> bool:

@@ -1,7 +1,7 @@
 """Checks the ``gs://`` URIs and ``/gcs`` paths of a job, and replaces them by paths.
 
-URIs must be well formed and name buckets of the job's project.  Another project's bucket gets the
-same error as one that does not exist, and so does a folder without a project.  At Google every
+URIs must be well formed and name buckets of the job's project.  Another project's bucket, and
+a folder without a project, get the same error as a bucket that does not exist.  At Google every
 container has its buckets below ``/gcs``; the SDK's ``from_local_script`` relies on it for custom
 images (docs/sources/vertex.md 4.3).  Containers always get the mount.  Processes get it only if the
 machine allows it, so their arguments name the bucket's folder instead.
@@ -41,9 +41,9 @@ def check_places(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
     A local run, which does not call this, may name any path of its machine.
     """
     yield from _malformed_uris(spec)
-    for place in _directories(spec):
-        if not place.startswith(SCHEME) and _leaves_the_job(place):
-            yield _path_violation(place)
+    for directory in _directories(spec):
+        if not directory.startswith(SCHEME) and _leaves_the_job(directory):
+            yield _path_violation(directory)
     yield from missing_buckets(spec, has_bucket)
 
 
@@ -72,9 +72,9 @@ def check_buckets(spec: JobSpec, has_bucket: HasBucket) -> None:
 
 def _malformed_uris(spec: JobSpec) -> Iterator[Violation]:
     """Yield malformed URIs, and packages on the server's own disk."""
-    for place in _directories(spec):
-        if place.startswith(SCHEME):
-            yield from _malformed(FieldPath(Field.JOB_DIR), "job-dir", place)
+    for directory in _directories(spec):
+        if directory.startswith(SCHEME):
+            yield from _malformed(FieldPath(Field.JOB_DIR), "job-dir", directory)
     for path, uri in _packages(spec):
         yield from _malformed(path, "package-uris", uri)
 
@@ -87,18 +87,18 @@ def _malformed(path: FieldPath, rule: str, uri: str) -> Iterator[Violation]:
         yield Violation(field=path, rule=rule, message=str(fault), accepted=accepted)
 
 
-def _leaves_the_job(place: str) -> bool:
+def _leaves_the_job(directory: str) -> bool:
     """Whether a directory is outside the folder in which the job starts."""
-    path = PurePosixPath(place)
-    return path.is_absolute() or place.startswith("~") or ".." in path.parts
+    path = PurePosixPath(directory)
+    return path.is_absolute() or directory.startswith("~") or ".." in path.parts
 
 
-def _path_violation(place: str) -> Violation:
+def _path_violation(directory: str) -> Violation:
     return Violation(
         field=FieldPath(Field.JOB_DIR),
         rule="job-dir",
-        message=f"{place!r} is outside the job's work folder; a job of a server cannot use paths "
-        "of the server's machine",
+        message=f"{directory!r} is outside the job's work folder; a job of a server cannot use "
+        "paths of the server's machine",
         accepted="gs://BUCKET/PATH",
     )
 
@@ -121,7 +121,7 @@ def _programs(spec: JobSpec) -> Iterator[tuple[Role, Program]]:
 
 def _list_uri_buckets(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
     """Yield the buckets of directories and packages, with the fields that name them."""
-    directories = ((FieldPath(Field.JOB_DIR), place) for place in _directories(spec))
+    directories = ((FieldPath(Field.JOB_DIR), directory) for directory in _directories(spec))
     for path, uri in (*directories, *_packages(spec)):
         bucket = uri.removeprefix(SCHEME).partition("/")[0]
         if uri.startswith(SCHEME) and is_bucket_name(bucket):
@@ -148,7 +148,7 @@ def _words(spec: JobSpec) -> Iterator[tuple[Field, Role, str]]:
             yield from ((field, role, word) for word in words if GCS in word)
 
 
-#: A mount path at the start of a word: behind nothing, a blank, a quote, = : , ( or ;.
+#: A mount path at the start of a word: after nothing, a blank, a quote, = : , ( or ;.
 MOUNT: Final = re.compile(
     r"(?<![^\s\"'=:,(;])/gcs/(?P<bucket>[a-z0-9][a-z0-9._-]*)(?=$|[/\s\"',;)])"
 )
@@ -246,5 +246,5 @@ def _leaves_bucket(match: re.Match[str]) -> bool:
     elif whole and whole.end() == end:
         rest = text[end:]
     else:
-        rest = _UNQUOTED.match(text, end)[0]  # type: ignore[index]  # it matches nothing too
+        rest = _UNQUOTED.match(text, end)[0]  # type: ignore[index]  # the pattern also matches an empty text
     return _UP.search(rest) is not None

@@ -72,7 +72,7 @@ class RereadImages:
 
 
 def _stamp_of(file: Path) -> tuple[int, int, int] | None:
-    """Return values of a file that change with its content; None where there is no file."""
+    """Return values of a file that change with its content; None without a file."""
     try:
         status = file.stat()
     except OSError:
@@ -87,45 +87,48 @@ def images_of(
     *,
     have_tables: bool,
 ) -> EngineImages:
-    """The tables of all engines.
+    """Return the tables of all engines.
 
-    ``environments`` are those of this machine.  Where engines have tables of their own
-    (``have_tables``) they are no other machine's.  Raises UsageFault for a row that none can serve.
+    ``environments`` are those of this machine.  With ``have_tables``, engines have tables of their
+    own, and only engines on this machine use ``environments``.  Raises UsageFault for a row whose
+    environment no engine has.
     """
     if not have_tables:
         first = engines.served[engines.first].engine.traits
         images = Images(environments, mappings, first.python, first.containers)
         return EngineImages({engines.first: images})
-    theirs = {name: _environments(served, environments) for name, served in engines.served.items()}
-    names = {one.name for envs in theirs.values() for one in envs}
+    by_engine = {
+        name: _environments(served, environments) for name, served in engines.served.items()
+    }
+    names = {environment.name for envs in by_engine.values() for environment in envs}
     if not engines.failed:
         _check(mappings, names)
     return EngineImages(
         {
             name: _images(engines.served[name].engine, envs, mappings)
-            for name, envs in theirs.items()
+            for name, envs in by_engine.items()
         }
     )
 
 
 def _environments(
-    served: ServedEngine, of_machine: Sequence[LocalEnvironment]
+    served: ServedEngine, local_environments: Sequence[LocalEnvironment]
 ) -> tuple[LocalEnvironment, ...]:
     is_here = served.engine.traits.reach is NodeLocation.THIS_MACHINE
     own = (LocalEnvironment(name=name, python=at) for name, at in served.environments.items())
-    return (*own, *(of_machine if is_here else ()))
+    return (*own, *(local_environments if is_here else ()))
 
 
 def _images(
     engine: Engine, environments: Sequence[LocalEnvironment], mappings: Sequence[ImageMapping]
 ) -> Images:
-    names = {one.name for one in environments} | {CONTAINER, DEFAULT}
+    names = {environment.name for environment in environments} | {CONTAINER, DEFAULT}
     rows = [row for row in mappings if row.environment in names]
     traits = engine.traits
-    return Images(environments, rows, traits.python, traits.containers, _asking(engine))
+    return Images(environments, rows, traits.python, traits.containers, _make_query(engine))
 
 
-def _asking(engine: Engine) -> Callable[[str], Installed] | None:
+def _make_query(engine: Engine) -> Callable[[str], Installed] | None:
     """Return a function that lists the packages of an interpreter; None on this machine."""
     if engine.traits.reach is NodeLocation.THIS_MACHINE:
         return None

@@ -42,8 +42,8 @@ def find_gateway(  # noqa: PLR0913, PLR0917 - what the answer depends on
         return _sight_by_bridge(place, traits.bridge, proxies)
     has_processes = len(contained) < sum(1 for group in spec.groups if group.count)
     has_names = not has_processes or traits.has_names
-    see = sight_of if layout is None else sight_in_network
-    return see(place, has_names=has_names, proxies=proxies)
+    describe = sight_of if layout is None else sight_in_network
+    return describe(place, has_names=has_names, proxies=proxies)
 
 
 def has_daemon(contained: Collection[Role], traits: Traits) -> bool:

@@ -1,8 +1,8 @@
 """Chooses what a program runs in: an environment in place of its image, or the image itself.
 
-The administrator's table comes first.  Then the content is derived from the names of Google's
-images and runtime versions: the nearest environment is used, and the log tells the difference.  Any
-other image runs in a container, if there is a container runtime.
+The administrator's table comes first.  For Google's images and runtime versions, the server derives
+the content from the name and uses the nearest environment; the job's log names the differences.
+Any other image runs in a container, if there is a container runtime.
 """
 
 import re
@@ -32,9 +32,9 @@ DEFAULT = "default"
 CONTAINER = "container"
 #: How many missing packages a note names.
 _LACKS_NAMED = 6
-#: Images and versions whose stand-in is remembered: neither tables nor environments change.
+#: The most images and versions whose stand-in is cached: tables and environments do not change.
 _REMEMBERED_MAX = 1024
-#: No image has a longer name; longer ones are not kept.
+#: No image has a longer name; longer names are not cached.
 _REMEMBERED_LENGTH_MAX = 1024
 
 
@@ -79,7 +79,7 @@ class ImagesByEngine(Protocol):
     """A table for every engine."""
 
     def of(self, engine: str) -> "Images":
-        """The table of an engine by its name; empty: of the first."""
+        """Return the table of an engine; an empty name is the first engine."""
 
 
 class Images:
@@ -93,7 +93,7 @@ class Images:
         containers: container_runtime.RuntimeChoice = container_runtime.NONE,
         ask: Callable[[str], Installed] | None = None,
     ) -> None:
-        """Keep the table; ``ask`` says what an interpreter has: one of this machine itself if None.
+        """``ask`` returns the packages of an interpreter; if None, the server runs the interpreter.
 
         Raises UsageFault for a row of an environment that is not configured.
         """
@@ -113,12 +113,12 @@ class Images:
 
     @property
     def no_containers(self) -> str:
-        """Why no image can be run itself; empty where there is a container runtime."""
+        """Why images cannot run in containers; empty with a container runtime."""
         return self._containers.reason
 
     @property
     def way_to_containers(self) -> str:
-        """Return the setup by an administrator that lets images run."""
+        """Return what an administrator must set up so that images can run."""
         return self._containers.remedy
 
     def _check(self, mapping: ImageMapping) -> None:
@@ -179,7 +179,7 @@ class Images:
     def _is_known(self) -> bool:
         """Whether the content of environments is known.
 
-        Else only the table counts, and a configured default environment.
+        Otherwise only the table and a configured default environment are used.
         """
         return any(content.is_known for _, content in self._candidates())
 
@@ -211,7 +211,7 @@ class Images:
         )
 
     def _nearest(self, prebuilt: PrebuiltImage, request: str) -> StandIn:
-        """The environment with the nearest version of the framework; of two alike, the first."""
+        """Return the first environment with the nearest version of the framework."""
         candidates = dict(self._candidates())
         name = min(candidates, key=lambda name: _distance(prebuilt, candidates[name]))
         name = name if self._is_known else DEFAULT
@@ -222,19 +222,19 @@ class Images:
         return StandIn(environment=name, python=self._pythons[name], note=note)
 
     def _candidates(self) -> Iterator[tuple[str, Installed]]:
-        """The configured environments in their order, then our own."""
+        """Yield the configured environments in their order, then the server's own."""
         for name in (*(n for n in self._pythons if n != DEFAULT), DEFAULT):
             yield name, self._ask(self._pythons[name])
 
     def has_trainer(self, python: str) -> bool:
-        """Whether programs of an interpreter can import the trainer library without our help."""
+        """Whether an interpreter has the trainer library, so that it needs no copy."""
         return self._ask(python).has_trainer
 
     def _note_lacks(self, stand_in: StandIn, runtime: str) -> StandIn:
         """Add to the note the runtime version's packages that the environment lacks."""
-        here = self._ask(stand_in.python)
-        lacks = [name for name in packages_of(runtime) if name not in here.packages]
-        if not (here.python and lacks):
+        content = self._ask(stand_in.python)
+        lacks = [name for name in packages_of(runtime) if name not in content.packages]
+        if not (content.python and lacks):
             return stand_in
         named = join_names(lacks, _LACKS_NAMED)
         note = (
@@ -253,7 +253,7 @@ def _fits(pattern: str | None, text: str) -> bool:
 
 
 def _content(content: Installed, framework: str | None = None) -> str:
-    """``: PyTorch 2.13.0, Python 3.11``."""
+    """Return for example ``: PyTorch 2.13.0, Python 3.11``."""
     if not content.is_known:
         return ""
     if not content.python:
@@ -271,20 +271,20 @@ _Distance = tuple[bool, bool, tuple[int, ...], bool]
 
 def _distance(prebuilt: PrebuiltImage, content: Installed) -> _Distance:
     """Return a sort key, smaller is nearer: answers, has the framework, its version, Python's."""
-    here = content.frameworks.get(prebuilt.framework)
-    gaps = _gaps(version(prebuilt.version), version(here)) if here else ()
-    has_none = here is None and bool(prebuilt.framework)
+    installed_version = content.frameworks.get(prebuilt.framework)
+    gaps = _gaps(version(prebuilt.version), version(installed_version)) if installed_version else ()
+    has_none = installed_version is None and bool(prebuilt.framework)
     return (not content.python, has_none, gaps, content.python != prebuilt.python)
 
 
-def _gaps(target: Version, here: Version) -> tuple[int, ...]:
+def _gaps(target: Version, available: Version) -> tuple[int, ...]:
     """Return the distance of two versions, part by part.
 
     Parts after the first different one do not count: 1.15 is as near to 2.4 as to 2.11.
     """
     gaps: list[int] = []
-    for theirs, ours in zip(target, here, strict=False):
-        gaps.append(abs(ours - theirs))
-        if ours != theirs:
+    for target_part, available_part in zip(target, available, strict=False):
+        gaps.append(abs(available_part - target_part))
+        if available_part != target_part:
             break
     return tuple(gaps)

@@ -72,7 +72,7 @@ class Installed:
     frameworks: Mapping[str, str] = field(default_factory=dict)
     """Version by framework, in the catalog's names."""
     packages: frozenset[str] = frozenset()
-    """The installed ones among the distributions of runtime versions."""
+    """The installed packages that runtime versions of the catalog have."""
     has_trainer: bool = False
     """Whether a program can import the trainer library."""
     is_known: bool = True
@@ -84,7 +84,7 @@ UNKNOWN: Final = Installed(is_known=False)
 
 
 def installed_of(versions: Mapping[str, str]) -> Installed:
-    """Return what an interpreter has, from the versions of its distributions."""
+    """Return the packages of an interpreter, from the versions of its distributions."""
     return Installed(
         python=".".join(versions.get("python", "").split(".")[:2]),
         frameworks=_frameworks(versions),
@@ -95,7 +95,7 @@ def installed_of(versions: Mapping[str, str]) -> Installed:
 
 @functools.cache
 def installed(python: str) -> Installed:
-    """Return what an interpreter has; the server's own is not started for it."""
+    """Return the packages of an interpreter; run it, unless it is the server's own."""
     if python == sys.executable:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         return Installed(
@@ -132,12 +132,14 @@ def _names() -> list[str]:
 
 
 def _frameworks(versions: Mapping[str, str]) -> dict[str, str]:
-    """The first distribution of each framework; ``2.13.0+cpu`` is version 2.13.0."""
-    here = {
+    """Return the version of each installed framework; ``2.13.0+cpu`` is version 2.13.0."""
+    installed_versions = {
         framework: next((versions[name] for name in names if name in versions), "")
         for framework, names in DISTRIBUTIONS.items()
     }
-    return {framework: text.partition("+")[0] for framework, text in here.items() if text}
+    return {
+        framework: text.partition("+")[0] for framework, text in installed_versions.items() if text
+    }
 
 
 def _packages(versions: Mapping[str, str]) -> frozenset[str]:
@@ -162,12 +164,12 @@ class TrainerLibrary:
     """The server's copy of the library in a folder of its own, as if installed there."""
 
     folder: Path
-    """It is made when it is needed."""
+    """The folder of the copy; made when it is needed."""
 
     def folder_for(self, python: str) -> str | None:
-        """The folder, with the library in it, for an interpreter that lacks the library.
+        """Make and return the folder with the library for an interpreter that lacks the library.
 
-        None for an interpreter that has it, and where the server has none to give.  Raises OSError.
+        Return None if the interpreter has the library, or the server has no copy.  Raises OSError.
         """
         path = self.path_for(python)
         if path is not None:
@@ -175,12 +177,12 @@ class TrainerLibrary:
         return path
 
     def path_for(self, python: str) -> str | None:
-        """The path that ``folder_for`` gives; nothing is made."""
+        """Return the path that ``folder_for`` returns; make nothing."""
         package = None if installed(python).has_trainer else _find_library()
         return None if package is None else str(self.folder)
 
     def shown(self) -> Path:
-        """The folder, with the library in it where the server has one.  Raises OSError."""
+        """Return the folder; put the library into it if the server has a copy.  Raises OSError."""
         if package := _find_library():
             self._show(package)
         return self.folder
@@ -188,7 +190,7 @@ class TrainerLibrary:
     def _show(self, package: str) -> None:
         """Make a link, not a copy, so that it is updated with the server."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(_READABLE_FOLDER)  # programs of jobs are other users
+        self.folder.chmod(_READABLE_FOLDER)  # programs of jobs run as other users
         self._describe()
         link = self.folder / TRAINER
         if link.is_symlink() and str(link.readlink()) == package:

@@ -60,7 +60,7 @@ from trainshed.store.records.jobs import JobRecord
 #: The primary's file in the folder of metric files.
 METRIC_FILE = "output.metrics"
 
-#: Jobs of which it is remembered whether their images can be run.
+#: The most jobs in the cache of ``startable``.
 _REMEMBERED_MAX: Final = 4096
 
 #: The first attempt of a job that is not stored; stored jobs have numbers from 1.
@@ -101,7 +101,7 @@ class _AttemptEngine(NamedTuple):
     traits: Traits
     images: Images
 
-    def here(self, path: str) -> Path:
+    def server_path(self, path: str) -> Path:
         """Return the server's path of a folder that replicas see under ``path``."""
         engine = self.engine
         return engine.server_path(path) if isinstance(engine, SupportsServerPaths) else Path(path)
@@ -114,9 +114,9 @@ class _ReplicaPaths(NamedTuple):
 
     def path(self, path: str) -> str:
         """Convert a path of the server to the path that replicas see."""
-        for ours, theirs in self.pairs:
-            if ours != theirs and Path(path).is_relative_to(ours):
-                return str(theirs / Path(path).relative_to(ours))
+        for server_folder, replica_folder in self.pairs:
+            if server_folder != replica_folder and Path(path).is_relative_to(server_folder):
+                return str(replica_folder / Path(path).relative_to(server_folder))
         return path
 
     def environment(self, environment: Environment) -> Environment:
@@ -185,12 +185,12 @@ class Launching:
         self._server_ports = server_ports
 
     def __call__(self, record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
-        """The plan of an attempt; the folders it names exist then, and its ports are free.
+        """Return the launch plan of an attempt, and make the folders that it names.
 
-        Raises Fault for a job that cannot be started at all, EngineFault for a package that is not
-        there, a folder that cannot be written to, or no free port.
+        Raises Fault for a job that can never be started, EngineFault for a missing package, a
+        folder that cannot be written to, or no free port.
         """
-        there = self._engine_of(AttemptKey(record.uid, attempt), place)
+        attempt_engine = self._engine_of(AttemptKey(record.uid, attempt), place)
         spec, notes = self._store.to_launch(record.uid)
         job = _LaunchedJob(
             project=record.job.project,
@@ -200,10 +200,10 @@ class Launching:
             find_owner_number=self._store.owner_number,
         )
         try:
-            spec, site = self._prepare(job, place, there)
+            spec, site = self._prepare(job, place, attempt_engine)
             job_id = spec.trial.study_job_id if spec.trial else record.job.job_id
             plan = compose(spec, site, job_id=job_id, attempt=attempt)
-            self._make_files(spec, site, there)
+            self._make_files(spec, site, attempt_engine)
         except UsageFault as fault:
             raise EngineFault(str(fault)) from fault
         return plan
@@ -213,7 +213,7 @@ class Launching:
 
         The server's gateway opens if it is not open yet, because the plan names its port.
         The plan has ``UNSTORED_KEY`` in the place of the number that the store gives a job.
-        Raises as a call does.
+        Raises the same errors as a call.
         """
         launched = _LaunchedJob(
             project=job.project,
@@ -229,7 +229,7 @@ class Launching:
             raise EngineFault(str(fault)) from fault
 
     def startable(self, uid: int, engine: str) -> Explanation | None:
-        """Why the programs of a job cannot be started by an engine; None: they can."""
+        """Return why an engine cannot start the programs of a job; None if it can."""
         return self._startable(uid, engine)
 
     def _why_not_startable(self, uid: int, engine: str) -> Explanation | None:
@@ -245,60 +245,60 @@ class Launching:
         return Explanation(reason=Reason.IMAGE, message=f"{message} it, and {images.no_containers}")
 
     def _engine_of(self, key: AttemptKey, place: SeatsOrClaim) -> _AttemptEngine:
-        """Raises OSError where this server runs without the engine of the place."""
+        """Return the engine of a place.  Raises OSError if this server runs without it."""
         name = self._engines.name_at(place)
         engine = self._engines.get_by_name(name)
         return _AttemptEngine(key, name, engine, engine.traits, self._images.of(name))
 
     def _prepare(
-        self, job: _LaunchedJob, place: SeatsOrClaim, there: _AttemptEngine
+        self, job: _LaunchedJob, place: SeatsOrClaim, attempt_engine: _AttemptEngine
     ) -> tuple[JobSpec, LaunchSite]:
         """Describe where the attempt will run; changes no file."""
         seats = () if isinstance(place, Claim) else place
         has_bucket = buckets_of_project(self._store, job.project)
         check_buckets(job.spec, has_bucket)
-        programs = _find_programs(job.spec, there.images)
-        layout = _layout(job.spec, programs.contained, there.traits)
+        programs = _find_programs(job.spec, attempt_engine.images)
+        layout = _layout(job.spec, programs.contained, attempt_engine.traits)
         layouts = () if layout is None else (layout,)  # a plugin's engine may not accept a layout
-        view = there.engine.sight(there.key, shape_of(job.spec), *layouts)
-        buckets = _find_buckets(view, job.spec, there)
+        view = attempt_engine.engine.sight(attempt_engine.key, shape_of(job.spec), *layouts)
+        buckets = _find_buckets(view, job.spec, attempt_engine)
         spec, mount_notes = with_real_paths(job.spec, buckets, has_bucket, programs.contained)
         nodes = self._nodes(seats)
-        work = there.here(view.work)
+        work = attempt_engine.server_path(view.work)
         python = programs.stand_ins[Role.PRIMARY].python
         environment = environment_of(spec, Source(folder=work), python, self._buckets, work)
         inputs = _SiteInputs(programs, layout, view, buckets, nodes, environment)
-        site = self._site(job, spec, there, inputs)
+        site = self._site(job, spec, attempt_engine, inputs)
         notes = (
             *job.notes,
-            *(notes_of(job.spec, there.images) if self._engines.are_several else ()),
+            *(notes_of(job.spec, attempt_engine.images) if self._engines.are_several else ()),
             *mount_notes,
-            *_network_notes(layout, there.traits),
+            *_network_notes(layout, attempt_engine.traits),
             *placing_notes(spec, seats, nodes),
         )
         return spec, replace(site, notes=notes)
 
-    def _make_files(self, spec: JobSpec, site: LaunchSite, there: _AttemptEngine) -> None:
-        """Make what a composed plan names: folders, the trainer library, the reducers' secret.
+    def _make_files(self, spec: JobSpec, site: LaunchSite, attempt_engine: _AttemptEngine) -> None:
+        """Make the files of a composed plan: folders, the trainer library, the reducers' secret.
 
         Raises OSError.
         """
-        work = there.here(site.cwd or "")
+        work = attempt_engine.server_path(site.cwd or "")
         make_all([PathBeneath(work), *_folders(spec, self._buckets)], FOLDER_MODE)
-        self._program_sites.show_library(site.programs, there.traits)
+        self._program_sites.show_library(site.programs, attempt_engine.traits)
         if site.token_file is not None:
             is_public = bool(site.in_containers)
-            make_secret(there.here(site.token_file), is_public=is_public)
+            make_secret(attempt_engine.server_path(site.token_file), is_public=is_public)
 
     def _site(
-        self, job: _LaunchedJob, spec: JobSpec, there: _AttemptEngine, inputs: _SiteInputs
+        self, job: _LaunchedJob, spec: JobSpec, attempt_engine: _AttemptEngine, inputs: _SiteInputs
     ) -> LaunchSite:
         """Describe where the attempt will run, without the notes for its log."""
         view, programs = inputs.view, inputs.programs
         project, number = self._store.project(job.project)
-        work = there.here(view.work)
+        work = attempt_engine.server_path(view.work)
         paths = _ReplicaPaths(((self._buckets.root, inputs.buckets.root), (work, Path(view.work))))
-        gateway = self._find_gateway(spec, inputs, there)
+        gateway = self._find_gateway(spec, inputs, attempt_engine)
         is_uri = gateway is not None and self._gs_paths is GsPaths.URI
         path_of = partial(_path_of, buckets=inputs.buckets)
         result_buckets = {Path(folder.root) for folder in _folders(spec, self._buckets)}
@@ -308,7 +308,9 @@ class Launching:
             project_number=number,
             addresses=view.addresses,
             environment=paths.environment(inputs.environment),
-            programs=self._program_sites.find(spec, programs.stand_ins, there.traits, there.images),
+            programs=self._program_sites.find(
+                spec, programs.stand_ins, attempt_engine.traits, attempt_engine.images
+            ),
             entrypoints=entry_points(programs.stand_ins),
             in_containers=programs.contained,
             map_uri=keep_uri if is_uri else path_of,
@@ -324,7 +326,7 @@ class Launching:
             emulated=list_emulated(inputs.nodes),
             limits=exact_limits(spec, inputs.nodes),
             binds=paths.binds(mounted(job.project, self._buckets, self._store, result_buckets)),
-            reads=(self._program_sites.library(there.traits), *pythons),
+            reads=(self._program_sites.library(attempt_engine.traits), *pythons),
             shown=(gateway.folder,) if gateway else (),
             owner=Owner(project=job.project, number=job.find_owner_number(job.project)),
             server_ports=self._server_ports(),
@@ -332,14 +334,14 @@ class Launching:
         )
 
     def _find_gateway(
-        self, spec: JobSpec, inputs: _SiteInputs, there: _AttemptEngine
+        self, spec: JobSpec, inputs: _SiteInputs, attempt_engine: _AttemptEngine
     ) -> GatewaySight | None:
         """Return the view of the gateway; None on other machines, where callers are unknown."""
-        if there.engine is not self._engines.nearest:
+        if attempt_engine.engine is not self._engines.nearest:
             return None
         contained, layout = inputs.programs.contained, inputs.layout
         return find_gateway(
-            spec, contained, there.traits, layout, self._open_gateway, self._proxies
+            spec, contained, attempt_engine.traits, layout, self._open_gateway, self._proxies
         )
 
     def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:
@@ -362,10 +364,11 @@ def _find_programs(spec: JobSpec, images: Images) -> _Programs:
     )
 
 
-def _find_buckets(view: FilesystemView, spec: JobSpec, there: _AttemptEngine) -> Buckets:
+def _find_buckets(view: FilesystemView, spec: JobSpec, attempt_engine: _AttemptEngine) -> Buckets:
     """Return the buckets as replicas see them.  Raises EngineFault if they see none it needs."""
     if not view.buckets and (names := sorted(named(spec))):
-        message = f"jobs of the engine {there.name} see no buckets, and this one names {names[0]}"
+        engine = attempt_engine.name
+        message = f"jobs of the engine {engine} see no buckets, and this job names {names[0]}"
         raise EngineFault(
             f"{message}; set `buckets` in the table of the engine to a folder of its nodes"
         )
@@ -373,7 +376,7 @@ def _find_buckets(view: FilesystemView, spec: JobSpec, there: _AttemptEngine) ->
 
 
 def _layout(spec: JobSpec, contained: Collection[Role], traits: Traits) -> NetworkLayout | None:
-    """How replicas share a network of their own; None: they have the network of the machine.
+    """Return how replicas share a network of their own; None for the network of the machine.
 
     Containers of docker and podman get their network from that program.
     """
@@ -395,7 +398,7 @@ def _path_of(directory: str, buckets: Buckets) -> str:
 
 
 def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[PathBeneath]:
-    """The folders that the job's results go to."""
+    """Yield the folders for the job's results."""
     trial = (spec.trial.trial_id,) if spec.trial else ()
     if spec.job_dir and spec.job_dir.startswith(SCHEME):
         yield _resolve(buckets, spec.job_dir, trial)

@@ -21,7 +21,7 @@ from trainshed.planning.reduction_forecast import ONE_MACHINE
 #: The memory of machine types is printed in GB and meant in GiB.
 _GIB: Final = 1 << 30
 
-#: Nodes that a sentence names.
+#: The most nodes that a sentence names.
 SHARED_MAX: Final = 8
 
 NodeOfReplica = Mapping[ReplicaKey, Node]
@@ -33,7 +33,7 @@ def list_emulated(nodes: NodeOfReplica) -> frozenset[ReplicaKey]:
 
 
 def exact_limits(spec: JobSpec, nodes: NodeOfReplica) -> dict[ReplicaKey, MachineLimits]:
-    """The limits of replicas on nodes that reserve exactly their machine types."""
+    """Return the limits of replicas on nodes that reserve exactly their machine types."""
     keys = [key for key, node in nodes.items() if node.policy is FleetPolicy.EXACT]
     by_role = _limits_by_role(spec) if keys else {}
     return {key: by_role[key[0]] for key in keys}
@@ -63,7 +63,7 @@ def limits_here(
 
 
 def _limits_by_role(spec: JobSpec, overlays: tuple[Path, ...] = ()) -> dict[Role, MachineLimits]:
-    """The memory and the CPUs of the machine type of each group."""
+    """Return the memory and the CPUs of the machine type of each group."""
     machines = catalog_for(spec.dialect, None, overlays, None).known_machines
     return {group.role: _limits_of(machines.get(group.machine_type or "")) for group in spec.groups}
 
@@ -78,7 +78,7 @@ def _limits_of(machine: MachineType | None) -> MachineLimits:
 
 
 def placing_notes(spec: JobSpec, seats: Sequence[Seat], nodes: NodeOfReplica) -> tuple[str, ...]:
-    """Yield a sentence for each difference between requested and real devices or links."""
+    """Return a sentence for each difference between requested and real devices or links."""
     groups = {group.role: gpus_of(group) for group in in_role_order(spec).groups}
     devices = (
         note
@@ -90,7 +90,7 @@ def placing_notes(spec: JobSpec, seats: Sequence[Seat], nodes: NodeOfReplica) ->
 
 
 def cpu_warnings(demand: JobDemand, nodes: NodeOfReplica) -> tuple[str, ...]:
-    """Say of which nodes replicas run on the CPU though they ask for GPUs, a sentence each."""
+    """Return a sentence for each node on which replicas that request GPUs run on the CPU."""
     demands = {group.role: group.each for group in demand.groups if group.each.gpu_count}
     pairs = [(node, demands[key[0]]) for key, node in nodes.items() if key[0] in demands]
     return tuple(
@@ -105,7 +105,7 @@ def cpu_warnings(demand: JobDemand, nodes: NodeOfReplica) -> tuple[str, ...]:
 
 
 def _shared_links(seats: Sequence[Seat]) -> Iterator[str]:
-    """Warn of reducers that share a link with a worker: they need links of their own to gain."""
+    """Warn of reducers that share a link with a worker: only separate links give a gain."""
     reducing = {seat.node for seat in seats if seat.role is Role.REDUCER}
     working = {seat.node for seat in seats if seat.role in TRAINS}
     if not reducing:

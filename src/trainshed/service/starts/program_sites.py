@@ -14,12 +14,12 @@ from trainshed.model.roles import Role
 from trainshed.service.starts.images import Images, StandIn
 from trainshed.service.starts.interpreters import TrainerLibrary
 
-#: Where the library has the hooks' switch.
+#: The folder of the library that switches the hooks on.
 _HOOKS: Final = "trainshed_trainer/hooks/site"
 
 
 class ProgramSites:
-    """Finds them on the server's machine, or as an engine describes its nodes."""
+    """Finds the sites of programs on this machine, or as an engine describes its nodes."""
 
     def __init__(self, library: TrainerLibrary, environ: Mapping[str, str]) -> None:
         """``environ`` is the server's environment."""
@@ -29,7 +29,7 @@ class ProgramSites:
     def find(
         self, spec: JobSpec, by_role: Mapping[Role, StandIn], traits: Traits, images: Images
     ) -> dict[Role, ProgramSite]:
-        """Give the site of each role's program, and that of reducers; changes no file."""
+        """Return the site of each role's program, and that of reducers; changes no file."""
         sites = {
             role: self._find(stand_in.python, traits, images, has_hooks=asks_for_hooks(spec, role))
             for role, stand_in in by_role.items()
@@ -46,7 +46,7 @@ class ProgramSites:
             self._library.shown()
 
     def library(self, traits: Traits) -> str:
-        """The folder in which replicas of an engine find the trainer library."""
+        """Return the folder in which replicas of an engine find the trainer library."""
         return traits.library or str(self._library.folder)
 
     def _find(self, python: str, traits: Traits, images: Images, *, has_hooks: bool) -> ProgramSite:
@@ -66,7 +66,7 @@ class ProgramSites:
         )
 
     def _path(self, python: str, traits: Traits) -> str:
-        """PATH of a program: the server's own is nothing to another machine."""
+        """Return the PATH of a program; another machine does not get the server's PATH."""
         if traits.path is not None:
             folder = str(Path(python).parent) if "/" in python else ""
             return os.pathsep.join(filter(None, (folder, traits.path)))

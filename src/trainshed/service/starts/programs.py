@@ -1,8 +1,8 @@
 """Finds the interpreter, the folder and the packages of a job's program.
 
 Code runs in place where possible, as with gcloud's local train.  A package with build settings
-(setup.py, or a pyproject.toml with a project or a build system) is installed, because only then its
-dependencies are there.
+(setup.py, or a pyproject.toml with a project or a build system) is installed, because this also
+installs its dependencies.
 """
 
 import errno
@@ -18,7 +18,7 @@ from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment
 from trainshed.storage.buckets import SCHEME, Buckets
 
-#: Names the interpreter of the replicas where ``--python`` does not.
+#: The variable that names the interpreter of the replicas, unless ``--python`` names it.
 PYTHON_VARIABLE = "TRAINSHED_PYTHON"
 
 
@@ -37,15 +37,15 @@ class Source:
 
 
 def interpreter(flag: str | None, environ: Mapping[str, str]) -> str:
-    """The Python of the replicas: the flag, TRAINSHED_PYTHON, else the one that runs us."""
+    """Return the Python of the replicas: the flag, TRAINSHED_PYTHON, else this process's Python."""
     return flag or environ.get(PYTHON_VARIABLE) or sys.executable
 
 
 def working_folder(source: Source, module: str | None) -> Path:
-    """Where the replicas run: the parent of the package (docs/sources/gcloud.md 9.1).
+    """Return the folder of the replicas: the package's parent (docs/sources/gcloud.md 9.1).
 
-    gcloud takes the current folder for the package when none is named, and then runs beside it.
-    Where the module lies in the package folder itself and not beside it, that folder is meant.
+    Without ``--package-path``, gcloud takes the current folder as the package.  If the module is in
+    the package folder itself and not in its parent, return the package folder.
     """
     package = (source.package_path or source.folder).absolute()
     beside, inside = _holds(package.parent, module), _holds(package, module)
@@ -67,7 +67,7 @@ def environment_of(
 ) -> Environment:
     """Return the environment of the replicas, with the packages in the order of the job.
 
-    Relative paths are relative to ``base``.  Raises UsageFault for one that does not exist.
+    Relative paths are relative to ``base``.  Raises UsageFault for a missing package.
     """
     named = [uri for group in spec.groups if group.program for uri in group.program.package_uris]
     packages = [*_buildable(source), *_files([*named, *source.packages], buckets, base)]
@@ -101,16 +101,16 @@ def _in_bucket(uri: str, buckets: Buckets) -> Path:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise UsageFault(
-                f"the package {uri} does not exist; its place here is {path}"
+                f"the package {uri} does not exist; its path on this machine is {path}"
             ) from None
         is_link = True
     if is_link:
-        raise UsageFault(f"the package {uri} lies behind a link, which is not followed in a bucket")
+        raise UsageFault(f"the package {uri} is behind a link; links in a bucket are not followed")
     return path
 
 
 def _buildable(source: Source) -> list[str]:
-    """The project that ``--package-path`` belongs to, if it can be built."""
+    """Return the project of ``--package-path`` if it can be built, else an empty list."""
     if source.package_path is None:
         return []
     if not source.package_path.is_dir():
@@ -120,9 +120,9 @@ def _buildable(source: Source) -> list[str]:
 
 
 def is_project(folder: Path) -> bool:
-    """Whether a folder says how it is built.
+    """Whether a folder is a project that can be built.
 
-    Many have a pyproject.toml for their tools alone: nothing to build there.
+    A pyproject.toml that has only settings of tools does not count.
     """
     if (folder / "setup.py").is_file():
         return True

@@ -23,7 +23,7 @@ _FOLDER_MODE: Final = 0o700
 
 
 def secret_path(spec: JobSpec, folder: str) -> str | None:
-    """Give the path of the secret in a folder; None for a job that has no reducers."""
+    """Return the path of the secret in a folder; None for a job that has no reducers."""
     return f"{folder}/{_TOKEN_FILE}" if has_reducers(spec) else None
 
 

@@ -5,7 +5,7 @@ from trainshed.launch.reduction_env import procs_of
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
 
-#: gcloud's order of ports (docs/sources/gcloud.md 9.1); evaluators and ours come after it.
+#: gcloud's order of ports (docs/sources/gcloud.md 9.1); reducers and evaluators come after it.
 PORT_ORDER = (
     Role.PRIMARY,
     Role.PARAMETER_SERVER,

@@ -42,7 +42,7 @@ def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
 
 
 def in_containers(by_role: Mapping[Role, StandIn | None]) -> frozenset[Role]:
-    """The roles that run in their own images."""
+    """Return the roles that run in their own images."""
     return frozenset(role for role, s in by_role.items() if s and s.is_container)
 
 
@@ -58,7 +58,7 @@ def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
     unmapped: set[str] = set()
     for group in spec.groups:
         if group.role not in by_role:
-            continue  # a group without a program is the rules' business
+            continue  # an admission rule reports a group without a program
         program = program_of(spec, group)
         uri = (program and program.image_uri) or ""
         stand_in = by_role[group.role]
@@ -83,13 +83,13 @@ def _missing_commands(
 
 
 def _lines(uri: str, environment: str, *, has_start: bool) -> str:
-    """The lines of settings that map an image; the first table that fits an image is taken."""
+    """Return the settings that map an image; the first table that fits an image applies."""
     lines = LINES.format(uri=json.dumps(uri), environment=environment)
     return lines if has_start else lines + ENTRY_POINT
 
 
 def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bool:
-    """Whether the image is the primary's, which ml v1 hands to groups that name none."""
+    """Whether the image is the primary's, which ml v1 gives to groups that name no image."""
     return role is not Role.PRIMARY and bool(spec.job_id) and uri in reported
 
 

@@ -1,7 +1,7 @@
 """The audit log: entries wait in memory for a moment, then are written in groups.
 
 A request never waits for it: its entry is put on a list, and one write a second stores the list.  A
-killed server loses the entries of the last second; one that ends in order loses none.
+killed server loses the entries of the last second; a server that ends normally loses none.
 """
 
 import logging
@@ -20,18 +20,18 @@ from trainshed.wire.native_v1 import Answer, answer_of
 
 #: How long an entry may wait for its write.
 EVERY_S: Final = 1.0
-#: Entries that wait; more of them, while the database is away, are counted and left out.
+#: The most entries that wait; while the database is away, further entries are only counted.
 WAITING_MAX: Final = 20_000
 #: The longest text of a field.
 TEXT_MAX: Final = 500
-#: How many entries one answer gives.
+#: The most entries of one response.
 LIST_MAX: Final = 1000
 
 _LOG = logging.getLogger(__name__)
 
 
 class AuditLog:
-    """Takes entries from any thread, and writes them on one of its own once it was started."""
+    """Takes entries from any thread; after ``start``, a thread of its own writes them."""
 
     def __init__(
         self, store: Store, every_s: float = EVERY_S, clock: Callable[[], int] = time.time_ns
@@ -58,7 +58,7 @@ class AuditLog:
         self._try_to_write()
 
     def add(self, **fields: str) -> None:
-        """Note what has just been answered; ``fields`` are those of ``AuditEntry`` but the time."""
+        """Add an entry for an answered call; ``fields`` are those of ``AuditEntry``, without time."""
         if max(map(len, fields.values())) > TEXT_MAX:
             fields = {name: text[:TEXT_MAX] for name, text in fields.items()}
         entry = AuditEntry(stamp_ns=self._clock(), **fields)
@@ -109,7 +109,7 @@ class AuditRetention:
     days_max: float
 
     def tidy(self) -> int:
-        """Forget the oldest entries; how many."""
+        """Delete the oldest entries; return how many."""
         before = self.store.moment_before(timedelta(days=self.days_max))
         return self.store.shorten_audit_log(rows_max=self.rows_max, before=before)
 

@@ -1,8 +1,8 @@
 """Files and folders of a data directory that other users of the machine could open.
 
-The directory is the server's alone, and so is each folder in it, but for the trainer library, which
-jobs import.  A bucket is also its group's, whose jobs write to it.  Older releases left all of that
-to the umask.
+Only the server may open the directory and the folders in it, except the trainer library, which jobs
+import, and buckets, which the group of a bucket's jobs may also open.  In older releases the umask
+decided this.
 """
 
 import logging
@@ -19,7 +19,7 @@ from trainshed.service.starts.interpreters import LIBRARY
 from trainshed.storage.buckets import buckets_of
 
 UMASK: Final = 0o077
-"""Of a server and of the supervisors that it starts."""
+"""The umask of a server and of the supervisors that it starts."""
 PRIVATE_FOLDER: Final = 0o700
 
 _OTHERS: Final = stat.S_IRWXO
@@ -45,8 +45,8 @@ def open_to_others(data_dir: Path) -> dict[Path, int]:
     modes = {}
     for path, forbidden in _list_private(data_dir):
         with suppress(FileNotFoundError):
-            if too_much := path.stat().st_mode & forbidden:
-                modes[path] = too_much
+            if excess_bits := path.stat().st_mode & forbidden:
+                modes[path] = excess_bits
     return modes
 
 
@@ -57,7 +57,7 @@ def make_private(data_dir: Path) -> None:
     """
     data_dir.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     modes = open_to_others(data_dir)
-    closed = [path for path, too_much in modes.items() if _close(path, too_much)]
+    closed = [path for path, excess_bits in modes.items() if _close(path, excess_bits)]
     if closed:
         _LOG.warning("removed other users' access to %s", _names(closed))
     if left := [path for path in modes if path not in closed]:
@@ -76,12 +76,12 @@ def _list_private(data_dir: Path) -> Iterator[tuple[Path, int]]:
         yield from ((path, _OTHERS) for path in sorted(buckets_of(data_dir).root.iterdir()))
 
 
-def _close(path: Path, too_much: int) -> bool:
+def _close(path: Path, excess_bits: int) -> bool:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & stat.S_ISVTX:
         return False
     try:
-        path.chmod(mode & ~too_much)
+        path.chmod(mode & ~excess_bits)
     except OSError:
         return False
     return True

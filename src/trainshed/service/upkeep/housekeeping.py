@@ -15,9 +15,9 @@ from trainshed.storage.log_files import JobLog
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 
-#: How often every chore is done.
+#: Seconds between two runs of every chore.
 EVERY_S: Final = 60.0
-#: How long a server that ends waits for a chore under way; the next one begins it anew.
+#: Seconds that a server waits at its end for a running chore; the next server runs it again.
 END_S: Final = 1.0
 #: Smaller changes of the clock are not logged.
 SKEW_S_MAX: Final = 5.0
@@ -37,9 +37,9 @@ class Housekeeping:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
-    def add(self, what: str, perform: Callable[[], object]) -> None:
+    def add(self, name: str, perform: Callable[[], object]) -> None:
         """Add a chore, before the start."""
-        self._chores[what] = perform
+        self._chores[name] = perform
 
     def start(self) -> None:
         self._thread.start()
@@ -60,7 +60,7 @@ class Housekeeping:
     def _do(self, name: str, perform: Callable[[], object]) -> None:
         try:
             perform()
-        except (StoreFault, OSError) as fault:  # it comes and goes: no story to tell
+        except (StoreFault, OSError) as fault:  # transient: no traceback
             _LOG.warning("chore %s failed: %s; it runs again at its next turn", name, fault)
         except Exception:  # noqa: BLE001  # it must not end the thread, nor the other chores
             _LOG.exception("chore %s failed; it runs again at its next turn", name)
@@ -101,24 +101,24 @@ def _leads_away(before_s: float, now_s: float) -> bool:
 class DiskWatch:
     """Logs when a disk is nearly full: jobs then block on output."""
 
-    def __init__(self, place: Path, missing: Callable[[Path], int] = room.missing_bytes) -> None:
-        """``missing``: how many bytes of free space a place lacks (``files.room``)."""
-        self._place = place
+    def __init__(self, folder: Path, missing: Callable[[Path], int] = room.missing_bytes) -> None:
+        """``missing``: how many bytes of free space a folder lacks (``files.room``)."""
+        self._folder = folder
         self._missing = missing
         self._is_reported = False
 
     def look(self) -> None:
         """Warn once, and log the end.  Raises OSError."""
-        missing = self._missing(self._place)
+        missing = self._missing(self._folder)
         if missing and not self._is_reported:
             _LOG.warning(
                 "the disk of %s is nearly full: free at least %d MiB; jobs block on output until "
                 "there is disk space",
-                self._place,
+                self._folder,
                 -(-missing >> 20),
             )
         elif self._is_reported and not missing:
-            _LOG.info("the disk of %s has enough space again", self._place)
+            _LOG.info("the disk of %s has enough space again", self._folder)
         self._is_reported = bool(missing)
 
 
@@ -164,7 +164,7 @@ class Expiry:
             oldest = self.store.expired(ended_before=ended_before, limit=_AT_ONCE + len(remaining))
             uids = [uid for uid in oldest if uid not in remaining]
             if forgotten.issuperset(uids):
-                break  # there are none, or the store keeps them, for a reason of its own
+                break  # no jobs are left, or the store does not delete them
             gone = [uid for uid in uids if self._is_removed(uid, remaining)]
             self.store.forget(gone)
             forgotten.update(gone)
@@ -190,9 +190,9 @@ class Retention:
     store: Store
     job_log: JobLog
     bytes_max: int
-    """Per job (settings ``log_bytes_max``)."""
+    """The most bytes of one job's log (settings ``log_bytes_max``)."""
     days_max: float
-    """After the job's end (settings ``log_days_max``)."""
+    """Days after the job's end (settings ``log_days_max``)."""
     moment_before: Callable[[timedelta], datetime]
     """``Store.moment_before``: by the store's time, in which ends are written, so that setting the
     clock expires no log."""
@@ -200,7 +200,7 @@ class Retention:
     """End times, by uid, of jobs whose logs were checked after their end; None: removed."""
 
     def tidy(self) -> None:
-        """Check every job's log; that of an ended job only once it may have expired.
+        """Check every active job's log, and an ended job's log once it may have expired.
 
         The newest segment of an attempt is never removed for its size; an active job keeps lines of
         any age.

@@ -55,8 +55,8 @@ class ProjectBytes:
     def _sentence(self, project: str) -> str:
         return (
             f"project {project} has {self._used[project]} bytes in its buckets and in the folders "
-            f"of its jobs, and may have {self.most} (limits.project_bytes_max): delete some; it is "
-            "measured once a minute"
+            f"of its jobs, and may have {self.most} (limits.project_bytes_max): delete some; the "
+            "usage is measured once a minute"
         )
 
 
@@ -74,7 +74,7 @@ class Measuring:
     """The bytes of ended jobs, whose folders do not change any more."""
 
     def look(self) -> None:
-        """Measure, where there is a limit.  Raises OSError."""
+        """Measure the usage if there is a limit.  Raises OSError."""
         if self.project_bytes.most is None:
             return
         used: Counter[str] = Counter()
@@ -104,7 +104,7 @@ class Measuring:
             del self._settled[uid]
         records = {uid: self.store.job_by_uid(uid) for uid in uids - self._settled.keys()}
         folders = {uid: self._folders(uid, named) for uid, record in records.items() if record}
-        folder_sizes = sizes([folder for theirs in folders.values() for folder in theirs])
+        folder_sizes = sizes([folder for job_folders in folders.values() for folder in job_folders])
         for uid, record in records.items():
             if record is None or not any(folder in folder_sizes for folder in folders[uid]):
                 continue
