@@ -47,7 +47,7 @@ def test_limits_are_those_of_machine_types_and_never_more_than_there_is(
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        ((), "No limit is kept: no replica names a machine type of the catalog."),
+        ((), "No limit applies: no replica names a machine type of the catalog."),
         (("--executor-image-uri", "img"), "No limit is kept"),
     ],
 )

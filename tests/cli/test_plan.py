@@ -48,7 +48,7 @@ def test_a_file_that_asks_for_such_a_count_is_refused_as_by_validate(plan, writt
     pool = {"machineSpec": odd, "replicaCount": 1, "containerSpec": {"imageUri": "img"}}
     run = plan(file=written("odd.json", {"workerPoolSpecs": [pool]}))
     assert (run.code, run.out) == (2, "")
-    assert "acceleratorCount: NVIDIA_TESLA_V100 comes in counts of 1, 2, 4 or 8" in run.err
+    assert "acceleratorCount: the count of NVIDIA_TESLA_V100 must be 1, 2, 4 or 8" in run.err
 
 
 def test_a_file_with_a_misspelled_count_is_refused_and_not_planned_without_it(plan, written):

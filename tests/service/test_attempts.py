@@ -107,7 +107,7 @@ def test_an_attempt_that_the_engine_sees_is_not_fenced(store, cluster, attempts,
 def test_an_engine_that_always_knows_takes_no_word(store, job):
     code, message = refusal(AttemptService(store, Engines.from_engine(Observing())), job.uid, 1)
     assert code is Code.FAILED_PRECONDITION
-    assert "cluster always knows by itself" in message
+    assert "cluster always knows whether" in message
     assert fence_events(store, job) == []
 
 

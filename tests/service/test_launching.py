@@ -212,7 +212,7 @@ def test_a_job_sees_the_buckets_of_its_project_that_are_there_and_no_others(desk
     assert plan.primary.argv[-1] == expected  # what is not the project's stays as it was written
     notes = "\n".join(plan.notes)
     for name in ("yours", "nobodys", "nowhere"):
-        assert f"is not there: the project has no bucket {name}." in notes
+        assert f"does not exist: the project has no bucket {name}." in notes
 
 
 def test_a_later_attempt_knows_where_checkpoints_may_lie(desk, launch, tmp_path):

@@ -123,7 +123,7 @@ class Observer:
         return steps
 
     def _due(self, reported: Collection[AttemptKey]) -> Collection[AttemptKey]:
-        """Return the attempts to observe; of very many waiting attempts one part, in turn."""
+        """Return the attempts to observe; of very many waiting attempts, a part in each pass."""
         waiting = self._waits.waiting
         if len(waiting) <= WAITING_AT_ONCE:
             return self._watched

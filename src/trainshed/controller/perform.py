@@ -193,7 +193,7 @@ class Performer:
         held = self.holdings.of(key)
         if held is None:  # read later than the job, which may have ended since
             if _is_to_begin(self.store.job_by_uid(key.uid), key):
-                raise AssertionError(f"attempt {key} is to be launched and holds no places")
+                raise AssertionError(f"attempt {key} must hold places before its launch")
             return True
         try:
             plan = self._compose_plan(record, key, held.place)

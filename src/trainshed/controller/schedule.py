@@ -267,7 +267,7 @@ class Scheduler:
         done = [job for job, was_applied in zip(jobs, applied, strict=True) if was_applied]
         for job in done:
             self._explanations.pop(job.uid, None)
-            # added here: read from the holdings, it would count as a change and cause another pass
+            # held now: if read from the holdings later, it would count as a change
             self._hold(_holding(job, placed[job.uid], self.clock()))
         return {job.uid for job in done}
 

@@ -67,13 +67,13 @@ class Explainer:
         """Find a job that holds seats, was placed in this pass, or has the reservation."""
         job = self._held.get(uid) or self._done.placed_jobs.get(uid)
         if job is None:
-            assert self._done.reservation is not None, "only the reserved job takes room"  # noqa: S101 - ours
+            assert self._done.reservation is not None, "only the reserved job takes room"  # noqa: S101 - internal check
             job = self._done.reservation.job
         return job
 
     def _behind(self, wait: Wait) -> Explanation:
         first = wait.behind
-        assert first is not None, "BEHIND_QUEUE names the job ahead"  # noqa: S101 - ours
+        assert first is not None, "BEHIND_QUEUE names the job ahead"  # noqa: S101 - internal check
         name = _name_for(wait.job, first)
         same = self._done.same_demand(wait.job, first)
         relation = "which asks for the same" if same else "which waits for the same quota"
@@ -83,7 +83,7 @@ class Explainer:
 
     def _reserved(self, wait: Wait) -> Explanation:
         first = self._done.reservation
-        assert first is not None, "RESERVED implies a reservation"  # noqa: S101 - ours
+        assert first is not None, "RESERVED implies a reservation"  # noqa: S101 - internal check
         name = _name_for(wait.job, first.job)
         return Explanation(
             reason=wait.reason,

@@ -117,7 +117,7 @@ def _place_batch(
     taken: _Taken,
     preference: tuple[tuple[int, ...], bool],
 ) -> list[int] | None:
-    """Return the nodes of a batch's replicas; nodes of the same job come first."""
+    """Return the nodes of a batch's replicas, first those that the job uses; None without room."""
     near, few_nodes = preference
     nodes: list[int] = []
     for node in near:

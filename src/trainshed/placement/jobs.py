@@ -45,7 +45,7 @@ class ChosenEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldJob:
-    """A job that holds its places until ``ends_at_s`` at the latest (seconds of any one clock)."""
+    """A job that holds its seats until ``ends_at_s`` at the latest, in seconds on a clock."""
 
     uid: int
     project: str

@@ -110,7 +110,7 @@ class _StartSearch:
                 least = middle + 1
         self._forecast.move(most)
         seats = self._seats()
-        assert seats is not None, "the search found a step at which it fits"  # noqa: S101 - our mistake, if ever
+        assert seats is not None, "the search found a step at which it fits"  # noqa: S101 - internal check
         return seats
 
     def fits(self, step: int) -> bool:

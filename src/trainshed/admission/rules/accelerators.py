@@ -200,10 +200,10 @@ def _bad_count(
     if accelerator.count is None or (accelerator.count == 0 and not is_ml):
         message = f"{both_or_none(context)}; {accelerator.type} has no count"
     elif accelerator.count < 1:
-        message = f"a count of accelerators is a whole number from 1, not {accelerator.count}"
+        message = f"the accelerator count must be a whole number from 1, got {accelerator.count}"
     else:
         counts = join_or(device_type.counts)
-        message = f"{accelerator.type} comes in counts of {counts}, not {accelerator.count}"
+        message = f"the count of {accelerator.type} must be {counts}, got {accelerator.count}"
     if machine and not fitting and not machine.is_legacy:
         accepted = _list_fitting_machines(context, device_type)
     else:

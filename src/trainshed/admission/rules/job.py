@@ -84,15 +84,15 @@ def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
     """Priority and time limits are within what the dialect allows (docs/sources/vertex.md 7.1)."""
     scheduling = context.submitted_spec.scheduling
     if scheduling.priority is not None and not 0 <= scheduling.priority <= PRIORITY_MAX:
-        message = f"a priority is from 0 to {PRIORITY_MAX}, not {scheduling.priority}"
+        message = f"the priority must be from 0 to {PRIORITY_MAX}, got {scheduling.priority}"
         yield broken(None, Field.PRIORITY, "priority", message, f"0 to {PRIORITY_MAX}")
     if scheduling.running_s_max is not None and scheduling.running_s_max < 0:
-        message = f"a job cannot run {scheduling.running_s_max:g} s"
+        message = f"the running time must not be negative, got {scheduling.running_s_max:g} s"
         yield broken(None, Field.RUNNING_MAX, "running-time", message, "a duration such as 7200s")
     waiting = scheduling.waiting_s_max
     least = WAIT_S_MIN if context.submitted_spec.dialect is Dialect.ML_V1 else 0
     if waiting is not None and waiting < least:
-        message = f"a job waits at least {least} s, not {waiting:g}"
+        message = f"the waiting time must be at least {least} s, got {waiting:g} s"
         yield broken(None, Field.WAITING_MAX, "waiting-time", message, f"{least}s or more")
 
 

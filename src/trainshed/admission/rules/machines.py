@@ -91,7 +91,7 @@ def _disk_size(context: RuleContext, group: ReplicaGroup, size_gb: int) -> Itera
     if context.catalog.product is Product.ML:
         least = 1  # the documents of AI Platform have no minimum
     if not least <= size_gb <= most:
-        message = f"a boot disk has {least} to {most} GB, not {size_gb}"
+        message = f"a boot disk must have {least} to {most} GB, got {size_gb}"
         yield broken(group, Field.DISK_SIZE, "boot-disk-size", message, f"{least} to {most}")
 
 

@@ -18,7 +18,7 @@ def names_hide_nothing(context: RuleContext) -> Iterator[Violation]:
     """Names have no control or format characters: these control terminals or reverse text."""
     for where, name in _names(context):
         if escape := hidden(name):
-            message = f"the name {name!r} holds the hidden character {escape}"
+            message = f"the name {name!r} contains the hidden character {escape}"
             yield Violation(
                 field=where, rule="hidden-characters", message=message, accepted=ACCEPTED
             )

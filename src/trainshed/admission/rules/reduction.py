@@ -73,7 +73,7 @@ def reduction_server_fits(context: RuleContext) -> Iterator[Violation]:
     machine = context.machine(reducer)
     accelerator_type = reducer.accelerator and reducer.accelerator.type
     if accelerator_type or (machine and machine.bundled):
-        message = "reducers sum on the CPU and carry no GPUs"
+        message = "reducers sum on the CPU and must have no GPUs"
         yield broken(reducer, Field.ACCELERATOR, "reducer-with-gpu", message, "no accelerator")
     yield from _gpu_workers(context)
     yield from _framework(context)

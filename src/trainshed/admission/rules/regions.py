@@ -30,7 +30,7 @@ def region_exists(context: RuleContext) -> Iterator[Violation]:
 
 
 def _inside(name: str, regions: Iterable[str]) -> list[str]:
-    """Return the regions of a part of the world: ``US`` and ``eu`` are locations of buckets."""
+    """Return the regions of a continent or country: ``US`` and ``eu`` are locations of buckets."""
     part = {"eu": "europe"}.get(name.lower(), name.lower())
     return [region for region in regions if part and region.startswith(f"{part}-")]
 

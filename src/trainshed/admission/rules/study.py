@@ -85,7 +85,7 @@ def study_algorithm_fits(context: RuleContext) -> Iterator[Violation]:
 
 
 def study_trials_are_possible(context: RuleContext) -> Iterator[Violation]:
-    """Counts of trials are at least 1, and no more run at once than there are."""
+    """Counts of trials are at least 1; the parallel count is at most the total."""
     study = judged_study(context)
     if study is None:
         return
@@ -94,14 +94,14 @@ def study_trials_are_possible(context: RuleContext) -> Iterator[Violation]:
     total_field, parallel_field = StudyField.TRIALS_MAX, StudyField.TRIALS_PARALLEL
     for field, name, count in ((total_field, most, total), (parallel_field, at_once, parallel)):
         if count < 1:
-            message = f"{name} is at least 1, not {count}"
+            message = f"{name} must be at least 1, got {count}"
             yield broken_study("study-trials", StudyPlace(field), message, "a whole number from 1")
     if parallel > total >= 1:
         message = f"{at_once} is {parallel}, which is more than {most}, {total}"
         accepted = f"at most {total}, or a larger {most}"
         yield broken_study("study-trials", StudyPlace(parallel_field), message, accepted)
     if study.trial_count_failed_max < 0:
-        message = f"{failed} is at least 0, not {study.trial_count_failed_max}"
+        message = f"{failed} must be at least 0, got {study.trial_count_failed_max}"
         accepted = "a whole number; 0 leaves it to the service"
         yield broken_study("study-trials", StudyPlace(StudyField.TRIALS_FAILED), message, accepted)
 
@@ -118,7 +118,7 @@ def broken_study(rule: str, place: StudyPlace, message: str, accepted: str) -> V
 
 
 def study_safety_is_possible(context: RuleContext) -> Iterator[Violation]:
-    """Limits and shares of safe trials are numbers, and one metric is not a limit."""
+    """Limits and shares of safe trials are numbers, and at least one metric is an objective."""
     study = judged_study(context)
     if study is None:
         return
@@ -167,7 +167,7 @@ def _convex(rule: ConvexRule) -> Iterator[Violation]:
     )
     for field, name, count in counts:
         if count is not None and count < 0:
-            message = f"{name} is at least 0, not {count}"
+            message = f"{name} must be at least 0, got {count}"
             yield broken_study("study-stopping", StudyPlace(field), message, "a whole number")
     most, least = rule.step_count_max, rule.step_count_min
     if most is not None and least is not None and least > most >= 0:

@@ -59,7 +59,7 @@ def _cores(
             yield broken(group, Field.ACCELERATOR, "accelerator-missing", message, accepted)
     elif not _valid_cores(context.catalog.product, accelerator):
         accepted = _accepted_cores(context.catalog.product, accelerator.type)
-        message = f"{accelerator.type} comes in counts of {accepted}, not {accelerator.count}"
+        message = f"the count of {accelerator.type} must be {accepted}, got {accelerator.count}"
         if accelerator.count is None:
             message = f"{both_or_none(context)}; {accelerator.type} has no count"
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)

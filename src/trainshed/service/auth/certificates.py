@@ -139,7 +139,7 @@ def public_roots() -> bytes:
     Return an empty list on a machine that has neither.
     """
     with contextlib.suppress(ImportError):
-        import certifi  # noqa: PLC0415  # comes with the clients, not with us
+        import certifi  # noqa: PLC0415  # the clients install it, Trainshed does not
 
         return Path(certifi.where()).read_bytes()
     path = ssl.get_default_verify_paths().cafile
@@ -191,7 +191,7 @@ def _is_good(
 ) -> bool:
     try:
         certificate.verify_directly_issued_by(authority.certificate)
-    except Exception:  # noqa: BLE001  # whatever is wrong with it, it is made anew
+    except Exception:  # noqa: BLE001  # for any error, make the certificate again
         return False
     lasts = certificate.not_valid_after_utc - today > RENEWED_BEFORE
     return lasts and names <= _names_of(certificate)

@@ -15,7 +15,7 @@ from trainshed.model.refusals import Throttled
 
 #: How many addresses and prefixes are remembered; the least recent ones are dropped first.
 KEYS_MAX: Final = 4096
-#: Characters of a token's prefix: the mark of our tokens, and 24 random bits.
+#: Characters of a token's prefix: the mark of Trainshed's tokens, and 24 random bits.
 PREFIX_CHARACTERS: Final = 8
 _MINUTE_S: Final = 60.0
 

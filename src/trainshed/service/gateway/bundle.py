@@ -70,7 +70,7 @@ def ensure_bundle(data_dir: Path, authority: Path) -> Path:
     """Write the files and return the path of the bundle; our CA comes first.  Raises OSError."""
     folder = data_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users
+    folder.chmod(_OPEN_FOLDER)  # regardless of the umask: jobs run as other users
     sources = _sources()
     texts = (authority.read_bytes(), *_texts((*sources, *_client_sources())))
     certificates = dict.fromkeys(pem for text in texts for pem in _CERTIFICATE.findall(text))
@@ -82,7 +82,7 @@ def ensure_bundle(data_dir: Path, authority: Path) -> Path:
 
 
 def is_current(bundle: Path) -> bool:
-    """Whether the bundle is there, and its sources have not changed."""
+    """Whether the bundle exists, and its sources have not changed."""
     sources = _sources()
     try:
         with bundle.open("rb") as file:
@@ -113,6 +113,6 @@ def _texts(paths: Sequence[str]) -> Iterator[bytes]:
 
 def _client_sources() -> Iterator[str]:
     with contextlib.suppress(ImportError):
-        import certifi  # noqa: PLC0415 - comes with the clients, not with us
+        import certifi  # noqa: PLC0415 - the clients install it, Trainshed does not
 
         yield certifi.where()

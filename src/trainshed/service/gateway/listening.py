@@ -167,7 +167,7 @@ class GatewayListener:
                 self._refusal = _describe_refusal(error, port, self._data_dir)
                 return []
             _warn(
-                "the gateway's port %d is in use; no job uses it, so the gateway takes another",
+                "the gateway's port %d is in use; no job uses it, so the gateway uses another",
                 port,
             )
             return self._sockets.bind(0, note.direct)

@@ -70,7 +70,7 @@ class JobStories(Protocol):
         """Add a sentence to a job's story."""
 
     def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
-        """The job's story in order."""
+        """Return the events of a job's story in order."""
 
 
 def tell_in_story(store: JobStories) -> Tell:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from trainshed.files.server_files import write_first
 from trainshed.model.attempt import AttemptKey
 
-#: An hour, as at Google; clients renew theirs some minutes earlier.
+#: An hour, as at Google; clients renew a token some minutes earlier.
 LIFE_S: Final = 3600
 #: The prefix of these tokens only.
 PREFIX: Final = "tsa_"

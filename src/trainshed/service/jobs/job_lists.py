@@ -46,7 +46,7 @@ class JobListCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow(Answer):
-    """A job of any kind in a list; of a study ``gpus`` and ``replicas`` are those of one trial."""
+    """A job in a list; for a study, ``gpus`` and ``replicas`` are those of one trial."""
 
     uid: str
     name: str

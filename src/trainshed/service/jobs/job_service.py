@@ -162,7 +162,7 @@ class JobService:
     def cancel(
         self, kind: JobKind, project: ProjectId, location: str, job_id: JobId, *, by: str = ""
     ) -> None:
-        """Cancel a job; does nothing for one that has ended."""
+        """Cancel a job; do nothing if it has ended."""
         for _ in range(_CANCEL_TRIES):
             step = cancel_step(self._find(kind, project, location, job_id))
             if step is None:
@@ -184,7 +184,7 @@ class JobService:
     def patch(
         self, project: ProjectId, job_id: JobId, document: Any, update_mask: str
     ) -> JobRecord:
-        """Replace the labels of an ml v1 job; an etag in the document must be the current one."""
+        """Replace the labels of an ml v1 job; an etag in the document must be the current etag."""
         record = self._find(JobKind.ML_JOB, project, "", job_id)
         name = resource_name(JOBS, project, "", job_id)
         try:

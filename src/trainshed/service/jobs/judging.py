@@ -38,7 +38,7 @@ RETIRED: Final = frozenset({"accelerator-retired", "runtime-retired"})
 ONLY_ADVICE: Final = RETIRED | {RULE}
 
 #: Keys by which an ml v1 document also describes software, in any spelling.  Modules and packages
-#: do not count: for most files they come by flag, with a runtime version of this machine.
+#: do not count: for most files, flags give them, with a runtime version of this machine.
 SOFTWARE_KEYS = frozenset({"runtimeversion", "imageuri"})
 SOFTWARE_DEPTH_MAX = 3
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from trainshed.model.refusals import Code, Refusal
 
-#: The range of times that a column of nanoseconds holds, less some years.
+#: The range of times that a column of nanoseconds holds, without some years at the ends.
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 

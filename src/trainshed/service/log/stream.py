@@ -136,7 +136,7 @@ def _is_wanted(job: TrialJob, since: datetime, trial: str | None) -> bool:
 class LogCursor:
     """A position in the log of one job; reads never block."""
 
-    def __init__(  # noqa: PLR0913 - whose lines, and which of them
+    def __init__(  # noqa: PLR0913 - the job, and which of its lines
         self,
         store: Store,
         job_log: JobLog,

@@ -22,7 +22,7 @@ class ServerMetrics:
     def __init__(
         self, store: Store, gpus_now: GpusNow | None = None, engines: Engines | None = None
     ) -> None:
-        """Make a registry of our own: in tests a process has several servers.
+        """Make a separate registry: in tests, one process has several servers.
 
         ``gpus_now`` reads the GPUs of this server's machine.
         """

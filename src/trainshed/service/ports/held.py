@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 class HeldPorts:
     """The listening sockets of one server.  Thread-safe.
 
-    From ``say_ready`` on a thread waits for the end of the holder, and starts another one.
+    After ``say_ready``, a thread starts another holder when the holder has ended.
     """
 
     def __init__(self, data_dir: Path, environ: MutableMapping[str, str]) -> None:

@@ -101,7 +101,7 @@ class PortHolder:
         self._servers: list[socket.socket] = [first]
         self._look_s = time.monotonic() + LOOK_S
         self._lived = ""
-        # listen() notes the process that connecting servers are shown (SO_PEERCRED): this one
+        # listen() stores this process as the peer that connecting servers see (SO_PEERCRED)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
         self._listener = listener

@@ -48,7 +48,7 @@ def is_holder(pid: int) -> bool:
 
 
 def _attempt_of(pid: int, data_dir: Path) -> str:
-    """Return ``UID/ATTEMPT`` of the attempt whose supervisor is above a process, or nothing."""
+    """Return ``UID/ATTEMPT`` of the attempt that a process belongs to; empty without one."""
     above: set[int] = set()
     with suppress(OSError):  # a process that has ended
         above.update(tree.ancestors(pid))

@@ -164,7 +164,7 @@ WHOLE: Final = re.compile(r"(?:--?[\w.-]+=)?/gcs/(?P<bucket>[a-z0-9][a-z0-9._-]*
 GCS: Final = "/gcs"
 
 NOTE: Final = "In commands, args and env of processes, /gcs/{bucket} became {folder}."
-NO_NOTE: Final = "/gcs/{bucket} in the job's commands, args or env is not there: {reason}."
+NO_NOTE: Final = "/gcs/{bucket} in the job's commands, args or env does not exist: {reason}."
 
 
 def with_real_paths(

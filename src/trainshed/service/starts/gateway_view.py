@@ -62,7 +62,7 @@ def _sight_by_bridge(
 
 
 def _is_cut_off(spec: JobSpec, contained: Collection[Role], traits: Traits) -> bool:
-    """Whether the job runs in a container whose network has no loopback of the machine's."""
+    """Whether the job runs in a container that cannot reach the machine's loopback."""
     runtime = traits.containers.runtime
     return bool(
         has_daemon(contained, traits)

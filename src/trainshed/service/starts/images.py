@@ -102,7 +102,7 @@ class Images:
         self._has_default = any(environment.name == DEFAULT for environment in environments)
         self._mappings = tuple(mappings)
         self._containers = containers
-        # what an engine says of interpreters elsewhere may become known later
+        # an engine may report a remote interpreter's packages later, so these are not cached
         self._named = self._for_name if ask else lru_cache(_REMEMBERED_MAX)(self._for_name)
         for mapping in mappings:
             self._check(mapping)

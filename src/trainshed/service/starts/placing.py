@@ -51,7 +51,7 @@ def limits_here(
     started = in_role_order(spec)
     by_role = _limits_by_role(started, overlays)
     if all(limits == NO_LIMITS for limits in by_role.values()):
-        return {}, ("No limit is kept: no replica names a machine type of the catalog.",)
+        return {}, ("No limit applies: no replica names a machine type of the catalog.",)
     fitting = {
         role: replace(limits, cpus_max=None) if (limits.cpus_max or 0) > cpus else limits
         for role, limits in by_role.items()
@@ -115,7 +115,7 @@ def _shared_links(seats: Sequence[Seat]) -> Iterator[str]:
     elif shared := sorted(reducing & working):
         yield (
             f"Reducers share the links of workers on {', '.join(shared[:SHARED_MAX])}"
-            f"{' and others' if len(shared) > SHARED_MAX else ''}: what they carry there is taken "
+            f"{' and others' if len(shared) > SHARED_MAX else ''}: their traffic takes bandwidth "
             "from the workers, and the exchange gains less than predicted."
         )
 

@@ -58,7 +58,7 @@ class AuditLog:
         self._try_to_write()
 
     def add(self, **fields: str) -> None:
-        """Add an entry for an answered call; ``fields`` are those of ``AuditEntry``, without time."""
+        """Add an entry for an answered call; ``fields`` are those of ``AuditEntry`` except time."""
         if max(map(len, fields.values())) > TEXT_MAX:
             fields = {name: text[:TEXT_MAX] for name, text in fields.items()}
         entry = AuditEntry(stamp_ns=self._clock(), **fields)

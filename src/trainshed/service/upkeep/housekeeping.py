@@ -88,7 +88,7 @@ class ClockWatch:
         elif not self._is_reported or _leads_away(before_s, self._seen_s):
             self._is_reported = True
             _LOG.warning(
-                "the machine's clock was set: it is %.0f s %s the server's, which goes on steadily",
+                "the machine's clock was set: it is %.0f s %s the server's, which was not set",
                 abs(self._seen_s),
                 "ahead of" if self._seen_s > 0 else "behind",
             )
