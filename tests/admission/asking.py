@@ -28,9 +28,9 @@ def vertex(*groups, region="us-central1", **fields):
     return JobSpec(dialect=Dialect.AIPLATFORM_V1, region=region, groups=groups, **fields)
 
 
-def ask(spec, edition=None, *, scope=Scope.MACHINES, today=TODAY, asked_day=None):
+def ask(spec, edition=None, *, scope=Scope.MACHINES, today=TODAY, requested_day=None):
     edition = edition or ("2020-08" if spec.dialect is Dialect.ML_V1 else "2026-08")
-    return resolve(spec, load(edition), scope=scope, today=today, asked_day=asked_day)
+    return resolve(spec, load(edition), scope=scope, today=today, requested_day=requested_day)
 
 
 def rules(spec, edition=None, **options):

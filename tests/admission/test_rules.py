@@ -283,7 +283,7 @@ def test_runtime_versions(fields, edition, expected):
 )
 def test_a_runtime_version_is_blocked_from_a_day_on(runtime, day, expected):
     spec = ml(group(program=program(**RUNTIME, runtime_version=runtime)))
-    assert rules(spec, scope=Scope.ALL, asked_day=day) == expected
+    assert rules(spec, scope=Scope.ALL, requested_day=day) == expected
 
 
 @pytest.mark.parametrize("tier", [ScaleTier.CUSTOM, ScaleTier.BASIC_GPU, ScaleTier.STANDARD_1])

@@ -67,16 +67,16 @@ RULES: tuple[Rule, ...] = (
 
 
 def resolve(
-    spec: JobSpec, catalog: Catalog, *, scope: Scope, today: date, asked_day: date | None = None
+    spec: JobSpec, catalog: Catalog, *, scope: Scope, today: date, requested_day: date | None = None
 ) -> RuleContext:
     """Return the context in which rules check a job: its spec, expanded, and the catalog and date.
 
-    ``asked_day`` is the caller's date.  Without it, rules check an AI Platform job against the date
+    ``requested_day`` is the caller's date.  Without it, rules check an AI Platform job against the date
     of its edition, because later dates belong to another edition, and a Vertex job against
     ``today``.
     """
     default_day = catalog.edition.date if spec.dialect is Dialect.ML_V1 else today
-    day = asked_day or default_day
+    day = requested_day or default_day
     expanded = expand(spec, catalog)
     return RuleContext(submitted_spec=spec, spec=expanded, catalog=catalog, today=day, scope=scope)
 

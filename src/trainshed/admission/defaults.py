@@ -48,5 +48,5 @@ def _with_python(group: ReplicaGroup) -> ReplicaGroup:
 
 def _program(spec: JobSpec, role: Role) -> Program | None:
     """Return the role's own program, else the primary's (precedence in job_limits.toml)."""
-    own, primary = spec.group(role), spec.group(Role.PRIMARY)
-    return (own.program if own else None) or (primary.program if primary else None)
+    group, primary = spec.group(role), spec.group(Role.PRIMARY)
+    return (group.program if group else None) or (primary.program if primary else None)

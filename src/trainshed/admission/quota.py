@@ -21,9 +21,9 @@ def check(context: RuleContext) -> tuple[Violation, ...]:
     violations: list[Violation] = []
     for name, used in _devices(context).items():
         quota = quotas.devices.get(name) or quotas.tpus.get(name)
-        violations += _over(context, quota, used, name)
+        violations += _check_quota(context, quota, used, name)
     for quota, used in _vcpus(context):
-        violations += _over(context, quota, used, "vCPU")
+        violations += _check_quota(context, quota, used, "vCPU")
     return tuple(violations)
 
 
@@ -56,7 +56,7 @@ def _vcpus(context: RuleContext) -> Iterator[tuple[DefaultQuota, int]]:
     yield from ((quota, used[title]) for title, quota in titles.items())
 
 
-def _over(
+def _check_quota(
     context: RuleContext, quota: DefaultQuota | None, used: int, resource: str
 ) -> Iterator[Violation]:
     region = context.spec.region

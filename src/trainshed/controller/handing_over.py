@@ -40,7 +40,7 @@ class QueueHandover:
     pauses: dict[_Group, datetime] = field(default_factory=dict)
     """The time at which the server offers the engine a job of a refused group again."""
 
-    def look(self, front: Sequence[WaitingJob]) -> Mapping[int, Explanation]:
+    def find_blocked(self, front: Sequence[WaitingJob]) -> Mapping[int, Explanation]:
         """Return why the jobs wait whose engine accepts none now; the pass skips them."""
         for job in front:
             if job.refused is not None:

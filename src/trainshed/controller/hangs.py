@@ -35,7 +35,7 @@ class Hangs:
         self._grace_s = grace_s
         self._records: dict[AttemptKey, _HangRecord] = {}
 
-    def look(self, observation: Observation) -> None:
+    def report_changes(self, observation: Observation) -> None:
         """Report the replicas that began to hang or recovered since the last call."""
         record = self._records.get(observation.key)
         if record is None:

@@ -185,7 +185,7 @@ class Observer:
     def _judge(self, active: Active, observation: Observation, server: str) -> Step | None:
         """Return the change after an observation; nearly always None."""
         if active.state is JobState.RUNNING:
-            self.hangs.look(observation)
+            self.hangs.report_changes(observation)
         if matters(active.state, observation):
             facts = self._facts(active) if needs_facts(active.state, observation) else _NO_FACTS
             gain = None if observation.reduction is None else planned_gain(self.store, active.uid)

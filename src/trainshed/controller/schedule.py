@@ -103,7 +103,7 @@ class Scheduler:
         self._front = self.store.waiting(limit=self.pace.window)
         new = [uid for *_, uid in self.store.unexplained(limit=CHANGES_MAX)]
         handover = self._make_handover()
-        closed = handover.look(self._front)
+        closed = handover.find_blocked(self._front)
         queue = [
             _queued_job(job, handover.chosen[job.uid])
             for job in self._front
@@ -208,8 +208,8 @@ class Scheduler:
 
     def _make_handover(self) -> QueueHandover:
         chosen: dict[int, ChosenEngine] = {job.uid: self._choose(job) for job in self._front}
-        some = any(engine.places for engine in chosen.values())
-        under_way = self.store.handing_over() if some else {}
+        has_queue = any(engine.places for engine in chosen.values())
+        under_way = self.store.handing_over() if has_queue else {}
         return QueueHandover(chosen, self._enqueued, under_way, self.clock())
 
     def _places(

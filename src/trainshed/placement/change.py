@@ -23,13 +23,13 @@ _COUNTS = (1, 2, 4, 8, 16)
 
 
 def admitting_change(
-    demand: JobDemand, topology: Topology, admits: Admits, so: str
+    demand: JobDemand, topology: Topology, admits: Admits, prefix: str
 ) -> Change | None:
     """Return the smallest change of the first kind that admits the job; None if none does.
 
-    ``so`` begins the message: ``would start now``.
+    ``prefix`` begins the message: ``would start now``.
     """
-    search = _ChangeSearch(demand, topology, admits, so)
+    search = _ChangeSearch(demand, topology, admits, prefix)
     for kind in (search.replicas, search.gpus, search.regions, search.types):
         change = next(kind(), None)
         if change is not None:
@@ -58,7 +58,7 @@ class _ChangeSearch:
     demand: JobDemand
     topology: Topology
     admits: Admits
-    so: str
+    prefix: str
 
     def replicas(self) -> Iterator[Change]:
         for group in self.demand.groups:
@@ -71,7 +71,8 @@ class _ChangeSearch:
                     role=group.role.value,
                     asked=str(group.count),
                     accepted=str(count),
-                    text=f"{self.so} with {count} instead of {group.count} {PLURAL[group.role]}",
+                    text=f"{self.prefix} with {count} instead of {group.count} "
+                    f"{PLURAL[group.role]}",
                 )
 
     def gpus(self) -> Iterator[Change]:
@@ -85,7 +86,7 @@ class _ChangeSearch:
                         role=group.role.value,
                         asked=str(replica.gpu_count),
                         accepted=str(count),
-                        text=f"{self.so} with {count} instead of {gpus(replica)}"
+                        text=f"{self.prefix} with {count} instead of {gpus(replica)}"
                         f"{self._group_clause(group)}",
                     )
 
@@ -99,7 +100,7 @@ class _ChangeSearch:
                     field="region",
                     asked=requested,
                     accepted=region,
-                    text=f"{self.so} in {region} instead of {requested}",
+                    text=f"{self.prefix} in {region} instead of {requested}",
                 )
 
     def types(self) -> Iterator[Change]:
@@ -113,7 +114,7 @@ class _ChangeSearch:
                         role=group.role.value,
                         asked=gpu_type,
                         accepted=name,
-                        text=f"{self.so} with {name} instead of {gpu_type}"
+                        text=f"{self.prefix} with {name} instead of {gpu_type}"
                         f"{self._group_clause(group)}",
                     )
 

@@ -20,14 +20,14 @@ from trainshed.placement.topology import MEMORY, SLOTS, VCPUS, ReplicaRequest, W
 class Explainer:
     """Explains the waits of one pass.  Use it before the pass is closed."""
 
-    def __init__(self, done: PlanningPass, held: Mapping[int, HeldJob]) -> None:
+    def __init__(self, planning_pass: PlanningPass, held: Mapping[int, HeldJob]) -> None:
         """Take a finished pass; explanations are computed on request."""
-        self._done = done
+        self._pass = planning_pass
         self._held = held
         self._of_quota: dict[tuple[QuotaBucket, ...], tuple[str, ...]] = {}
         self._of_nodes: dict[tuple[Where, str | None], list[int]] = {}
         self._of_room: dict[tuple[Where, str | None, str], tuple[str, ...]] = {}
-        self._shortage = Shortage(done.fleet)
+        self._shortage = Shortage(planning_pass.fleet)
 
     def explain(self, wait: Wait) -> Explanation:
         """Return the explanation of a wait, without a change that would admit the job."""
@@ -41,7 +41,7 @@ class Explainer:
             case Reason.DRAINED:
                 return self._drained(wait)
             case Reason.NO_SUCH_NODE:
-                message = self._done.feasibility.no_such_node(wait.job.demand)
+                message = self._pass.feasibility.no_such_node(wait.job.demand)
                 return Explanation(reason=wait.reason, message=message)
             case _:
                 return self._capacity(wait)
@@ -60,29 +60,29 @@ class Explainer:
 
     def _users(self, buckets: Iterable[QuotaBucket]) -> list[str]:
         """List the names of the jobs that use these quotas."""
-        uids = dict.fromkeys(uid for bucket in buckets for uid in self._done.quotas.users(bucket))
+        uids = dict.fromkeys(uid for bucket in buckets for uid in self._pass.quotas.users(bucket))
         return [self._find_job(uid).name for uid in uids]
 
     def _find_job(self, uid: int) -> HeldJob | QueuedJob:
         """Find a job that holds seats, was placed in this pass, or has the reservation."""
-        job = self._held.get(uid) or self._done.placed_jobs.get(uid)
+        job = self._held.get(uid) or self._pass.placed_jobs.get(uid)
         if job is None:
-            assert self._done.reservation is not None, "only the reserved job takes room"  # noqa: S101 - internal check
-            job = self._done.reservation.job
+            assert self._pass.reservation is not None, "only the reserved job takes room"  # noqa: S101 - internal check
+            job = self._pass.reservation.job
         return job
 
     def _behind(self, wait: Wait) -> Explanation:
         first = wait.behind
         assert first is not None, "BEHIND_QUEUE names the job ahead"  # noqa: S101 - internal check
         name = _name_for(wait.job, first)
-        same = self._done.same_demand(wait.job, first)
+        same = self._pass.same_demand(wait.job, first)
         relation = "which asks for the same" if same else "which waits for the same quota"
         return Explanation(
             reason=wait.reason, message=f"waits behind {name}, {relation}", blockers=(name,)
         )
 
     def _reserved(self, wait: Wait) -> Explanation:
-        first = self._done.reservation
+        first = self._pass.reservation
         assert first is not None, "RESERVED implies a reservation"  # noqa: S101 - internal check
         name = _name_for(wait.job, first.job)
         return Explanation(
@@ -92,7 +92,7 @@ class Explainer:
         )
 
     def _drained(self, wait: Wait) -> Explanation:
-        topology = self._done.fleet.topology
+        topology = self._pass.fleet.topology
         shape = topology.shape(wait.job.demand)
         closed = [
             (topology.name(i), node.state)
@@ -104,7 +104,7 @@ class Explainer:
         return Explanation(reason=wait.reason, message=messages.drained(closed), blockers=blockers)
 
     def _capacity(self, wait: Wait) -> Explanation:
-        shape = self._done.fleet.topology.shape(wait.job.demand)
+        shape = self._pass.fleet.topology.shape(wait.job.demand)
         message = self._shortage.of(wait.job.demand)
         if wait.reserved is not None:
             message = f"{message}; it {self._start(wait.reserved.start_s)}"
@@ -114,7 +114,7 @@ class Explainer:
     def _start(self, start_s: float) -> str:
         if start_s == float("inf"):
             return "has the next free place"
-        return f"starts in {format_duration(start_s - self._done.now_s)} at the latest"
+        return f"starts in {format_duration(start_s - self._pass.now_s)} at the latest"
 
     def _list_blockers(self, job: QueuedJob, where: Where, replica: Demand) -> tuple[str, ...]:
         """List the jobs on nodes that could hold the largest replicas, by their end times."""
@@ -122,10 +122,10 @@ class Explainer:
         if key not in self._of_room:
             uids = self._holders(where, replica)
             jobs = map(self._find_job, uids)
-            own = [other.name for other in jobs if other.project == job.project]
-            others = len(uids) - len(own)
-            counted = [f"{others} of other projects"] if others else []
-            self._of_room[key] = (*messages.at_most_ten(own), *counted)
+            own_names = [other.name for other in jobs if other.project == job.project]
+            other_count = len(uids) - len(own_names)
+            counted = [f"{other_count} of other projects"] if other_count else []
+            self._of_room[key] = (*messages.at_most_ten(own_names), *counted)
         return self._of_room[key]
 
     def _holders(self, where: Where, replica: Demand) -> list[int]:
@@ -133,19 +133,19 @@ class Explainer:
         if key not in self._of_nodes:
             ranks = {
                 rank
-                for node, request in self._done.fleet.topology.eligible(where, replica)
+                for node, request in self._pass.fleet.topology.eligible(where, replica)
                 for at in _scarce(request)
                 for rank in self._ranks.get((node, at), ())
             }
-            self._of_nodes[key] = [self._done.ends[rank][1] for rank in sorted(ranks)]
+            self._of_nodes[key] = [self._pass.ends[rank][1] for rank in sorted(ranks)]
         return self._of_nodes[key]
 
     @cached_property
     def _ranks(self) -> dict[tuple[int, int], list[int]]:
         """Return, for each resource of each node, the ranks by end time of its jobs."""
         ranks: dict[tuple[int, int], list[int]] = {}
-        holdings = self._done.fleet.holders()
-        for rank, (_, uid) in enumerate(self._done.ends):
+        holdings = self._pass.fleet.holders()
+        for rank, (_, uid) in enumerate(self._pass.ends):
             for node, at, _ in holdings.get(uid, ()):
                 ranks.setdefault((node, at), []).append(rank)
         return ranks

@@ -57,7 +57,7 @@ class FleetUsage:
         self.rooms = [list(room) for room in self.rooms]
         self._taken = dict(self._taken)
         entries = self._candidates.items() if candidates else ()
-        self._candidates = {key: one.copy() for key, one in entries}
+        self._candidates = {key: candidates.copy() for key, candidates in entries}
         self._changed = list(self._changed)
 
     def take(self, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> None:
@@ -148,8 +148,10 @@ class FleetUsage:
         """Clear the list of changes; drop the candidates that have not applied all of them."""
         change_count = len(self._changed)
         self._candidates = {
-            key: one for key, one in self._candidates.items() if one.cursor == change_count
+            key: candidates
+            for key, candidates in self._candidates.items()
+            if candidates.cursor == change_count
         }
-        for one in self._candidates.values():
-            one.cursor = 0
+        for candidates in self._candidates.values():
+            candidates.cursor = 0
         self._changed.clear()

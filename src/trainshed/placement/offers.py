@@ -27,7 +27,7 @@ class Offers:
         self._first = first
         self._cursor = 0
 
-    def look(self, state: PlanningPass) -> None:
+    def collect(self, state: PlanningPass) -> None:
         """Search for changes for the jobs that the pass added to ``waits`` since the last call."""
         for wait in islice(state.waits.values(), self._cursor, None):
             self._cursor += 1

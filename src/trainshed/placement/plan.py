@@ -90,23 +90,25 @@ class Planner:
         """
         queue = [job for job in queue if job.uid not in self._held]
         offers = Offers(explain_uids, explain_max)
-        done = self._begin(now_s)
-        for state in done.run(queue, self.reservation):
-            offers.look(state)
-        explainer = Explainer(done, self._held)
-        waiting = {uid: explainer.explain(wait) for uid, wait in done.waits.items()}
-        done.close()
-        self.reservation = done.reservation
+        finished_pass = self._begin(now_s)
+        for state in finished_pass.run(queue, self.reservation):
+            offers.collect(state)
+        explainer = Explainer(finished_pass, self._held)
+        waiting = {uid: explainer.explain(wait) for uid, wait in finished_pass.waits.items()}
+        finished_pass.close()
+        self.reservation = finished_pass.reservation
         if start is not None:
-            start(done.placed)
+            start(finished_pass.placed)
             queue = [job for job in queue if job.uid not in self._held]
-        changes = offers.changes | self._apart(offers.apart, queue, now_s, explain_uids)
-        return PlacementPlan(placed=done.placed, waiting=_with_changes(waiting, changes))
+        changes = offers.changes | self._find_separate_changes(
+            offers.apart, queue, now_s, explain_uids
+        )
+        return PlacementPlan(placed=finished_pass.placed, waiting=_with_changes(waiting, changes))
 
     def _begin(self, now_s: float) -> PlanningPass:
         return PlanningPass(self._fleet, self._quotas, self._feasibility, self._ends, now_s)
 
-    def _apart(
+    def _find_separate_changes(
         self,
         jobs: Sequence[QueuedJob],
         queue: Sequence[QueuedJob],

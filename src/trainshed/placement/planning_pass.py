@@ -80,8 +80,8 @@ class PlanningPass:
         Yield this pass after the jobs of each priority: a changed job would be the last of them.
         """
         self._before = before
-        for _, alike in groupby(in_order(queue, before), key=lambda job: job.priority):
-            for job in alike:
+        for _, jobs in groupby(in_order(queue, before), key=lambda job: job.priority):
+            for job in jobs:
                 wait = self._consider(job)
                 if wait is not None:
                     self.waits[job.uid] = wait

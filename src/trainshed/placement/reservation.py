@@ -131,18 +131,18 @@ class _StartSearch:
 class Backfill:
     """Places jobs that do not delay a reservation.
 
-    ``now`` is the fleet of the pass, ``then`` the fleet at the reserved start with the reserved job
+    ``current`` is the fleet of the pass, ``future`` the fleet at the reserved start with the job
     on it.  A job that ends after the reserved start must fit on both, so each node has the smaller
     room of the two.
     """
 
-    def __init__(self, now: FleetUsage, then: FleetUsage, start_s: float) -> None:
+    def __init__(self, current: FleetUsage, future: FleetUsage, start_s: float) -> None:
         """Compute the room for jobs that end after the reserved start, ``start_s``."""
-        self._now = now
-        self._then = then
+        self._current = current
+        self._future = future
         self._start_s = start_s
-        self._both = now.copy()
-        self._refresh(range(len(now.rooms)))
+        self._both = current.copy()
+        self._refresh(range(len(current.rooms)))
 
     def in_time(self, end_s: float) -> bool:
         """Whether a job with this latest end ends before the reserved start."""
@@ -151,28 +151,28 @@ class Backfill:
     def place(self, uid: int, demand: JobDemand, end_s: float) -> tuple[Seat, ...] | None:
         """Take seats for a job without delaying the reserved start; None if impossible."""
         if self.in_time(end_s):
-            seats = place(self._now, uid, demand)
-            self._refresh({node for node, _, _ in self._now.taken(uid)})
+            seats = place(self._current, uid, demand)
+            self._refresh({node for node, _, _ in self._current.taken(uid)})
             return seats
         seats = place(self._both, uid, demand)
         if seats is not None:
             taken = self._both.taken(uid)
             self._both.release(uid)
-            self._now.take_same(uid, taken)
-            self._then.take_same(uid, taken)
+            self._current.take_same(uid, taken)
+            self._future.take_same(uid, taken)
             self._refresh({node for node, _, _ in taken})
         return seats
 
     def release(self, uid: int) -> None:
         """Undo ``place``."""
-        touched = {node for node, _, _ in self._now.taken(uid)}
-        self._now.release(uid)
-        self._then.release(uid)
+        touched = {node for node, _, _ in self._current.taken(uid)}
+        self._current.release(uid)
+        self._future.release(uid)
         self._refresh(touched)
 
     def _refresh(self, nodes: Sequence[int] | set[int] | range) -> None:
-        now, then = self._now.rooms, self._then.rooms
+        current, future = self._current.rooms, self._future.rooms
         for node in nodes:
-            room = list(map(min, now[node], then[node]))
+            room = list(map(min, current[node], future[node]))
             if room != self._both.rooms[node]:
                 self._both.set_room(node, room)

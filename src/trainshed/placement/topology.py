@@ -241,6 +241,6 @@ def _serving(kind: _Kind, gpu_type: str | None) -> list[str]:
     A job that names no type takes any.
     """
     stand_in = ANY_GPU if gpu_type is None else dict(kind.alias).get(gpu_type)
-    own = [name for name in kind.types if name == gpu_type]
+    own_types = [name for name in kind.types if name == gpu_type]
     stand_ins = [name for name in kind.types if name != gpu_type and stand_in in (ANY_GPU, name)]
-    return own + stand_ins
+    return own_types + stand_ins

@@ -38,35 +38,37 @@ At = tuple[int, ...]
 def study_values_are_possible(context: RuleContext) -> Iterator[Violation]:
     """Ranges and lists have values, and a scale that fits them."""
     study = judged_study(context)
-    for at, parameter in placed(study.parameters) if study else ():
+    for position, parameter in placed(study.parameters) if study else ():
         if parameter.kind in RANGES:
-            yield from _bounds(parameter, at)
+            yield from _bounds(parameter, position)
         else:
-            yield from _values(parameter, at)
-        yield from _scale(parameter, at)
-        yield from _default(parameter, at)
+            yield from _values(parameter, position)
+        yield from _scale(parameter, position)
+        yield from _default(parameter, position)
 
 
-def _bounds(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
+def _bounds(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
     if parameter.bounds is None:
-        message, place = "minValue and maxValue are missing", StudyPlace(StudyField.KIND, at)
+        message, place = "minValue and maxValue are missing", StudyPlace(StudyField.KIND, position)
         yield _broken(parameter, "study-bounds", place, message, IN_ORDER)
         return
     least, most = parameter.bounds
     bounds = ((StudyField.LEAST, "minValue", least), (StudyField.MOST, "maxValue", most))
     broken = [row for row in bounds if not math.isfinite(row[2])]
     for field, name, bound in broken[:1]:
-        message, place = f"{name} is {bound}", StudyPlace(field, at)
+        message, place = f"{name} is {bound}", StudyPlace(field, position)
         yield _broken(parameter, "study-bounds", place, message, "a finite number")
     if not broken:
-        yield from _order(parameter, at, least, most)
+        yield from _order(parameter, position, least, most)
         if parameter.kind is ParameterKind.INTEGER:
             for field, name, bound in bounds:
-                yield from _whole(parameter, StudyPlace(field, at), name, bound)
+                yield from _whole(parameter, StudyPlace(field, position), name, bound)
 
 
-def _order(parameter: ParameterSpec, at: At, least: float, most: float) -> Iterator[Violation]:
-    place = StudyPlace(StudyField.LEAST, at)
+def _order(
+    parameter: ParameterSpec, position: At, least: float, most: float
+) -> Iterator[Violation]:
+    place = StudyPlace(StudyField.LEAST, position)
     if least > most:
         message = f"minValue {least:g} is above maxValue {most:g}"
         yield _broken(parameter, "study-bounds", place, message, IN_ORDER)
@@ -87,8 +89,8 @@ def _whole(
         yield _broken(parameter, "study-bounds", place, message, accepted)
 
 
-def _values(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
-    values, place = parameter.values, StudyPlace(StudyField.VALUES, at)
+def _values(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
+    values, place = parameter.values, StudyPlace(StudyField.VALUES, position)
     if not values:
         message = f"a {parameter.kind.value} parameter needs values"
         yield _broken(parameter, "study-values", place, message, "a list of at least one value")
@@ -119,8 +121,8 @@ def _increase(values: Sequence[float]) -> bool:
     return rises and all(map(math.isfinite, values))
 
 
-def _scale(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
-    place = StudyPlace(StudyField.SCALE, at)
+def _scale(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
+    place = StudyPlace(StudyField.SCALE, position)
     if parameter.kind is ParameterKind.CATEGORICAL:
         if parameter.scale is not Scale.NONE:
             message = "a CATEGORICAL parameter has no scale"
@@ -135,7 +137,7 @@ def _scale(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
         yield _broken(parameter, "study-scale", place, message, accepted)
 
 
-def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
+def _default(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
     """Check that a parameter's ``defaultValue`` is one of its values."""
     value = parameter.default
     if value is None or not (parameter.bounds or parameter.values):
@@ -144,7 +146,7 @@ def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
         text = value if isinstance(value, str) else f"{value:g}"
         message, place = (
             f"defaultValue {text} is not one of its values",
-            StudyPlace(StudyField.DEFAULT, at),
+            StudyPlace(StudyField.DEFAULT, position),
         )
         yield _broken(parameter, "study-default", place, message, _values_text(parameter))
 
@@ -170,9 +172,10 @@ def near_one(parameter: ParameterSpec) -> Callable[[str | float], bool]:
     def is_near(value: str | float) -> bool:
         if isinstance(value, str):
             return False
-        at = bisect_left(numbers, value)
+        position = bisect_left(numbers, value)
         return any(
-            abs(number - value) <= DISCRETE_GAP for number in numbers[max(at - 1, 0) : at + 1]
+            abs(number - value) <= DISCRETE_GAP
+            for number in numbers[max(position - 1, 0) : position + 1]
         )
 
     return is_near
@@ -191,6 +194,6 @@ def _values_text(parameter: ParameterSpec) -> str:
 
 
 def _broken(
-    parameter: ParameterSpec, rule: str, place: StudyPlace, what: str, accepted: str
+    parameter: ParameterSpec, rule: str, place: StudyPlace, problem: str, accepted: str
 ) -> Violation:
-    return broken_study(rule, place, f"parameter {shown_id(parameter)}: {what}", accepted)
+    return broken_study(rule, place, f"parameter {shown_id(parameter)}: {problem}", accepted)

@@ -38,14 +38,17 @@ def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
         message = "a study needs at least one parameter"
         place = StudyPlace(StudyField.PARAMETERS)
         yield broken_study("study-parameters", place, message, "at least one parameter")
-    for at, parameter in placed(study.parameters):
+    for position, parameter in placed(study.parameters):
         if not parameter.parameter_id:
-            place, message = StudyPlace(StudyField.PARAMETER_ID, at), "a parameter needs a name"
+            place, message = (
+                StudyPlace(StudyField.PARAMETER_ID, position),
+                "a parameter needs a name",
+            )
             yield broken_study("study-parameters", place, message, "learning_rate, for example")
-    for name, at in _find_duplicates(study).items():
+    for name, position in _find_duplicates(study).items():
         message = f"parameter {name}: the name is given twice"
         accepted = "each name once, or under conditions that exclude each other"
-        place = StudyPlace(StudyField.PARAMETER_ID, at)
+        place = StudyPlace(StudyField.PARAMETER_ID, position)
         yield broken_study("study-parameters", place, message, accepted)
 
 
@@ -53,11 +56,13 @@ def _find_duplicates(study: StudySpec) -> dict[str, At]:
     """Return each name that two parameters can have at one time, with the second one's position."""
     bearers: dict[str, _Bearers] = {}
     twice: dict[str, At] = {}
-    places = (at for at, _ in placed(study.parameters))
-    for at, (parameter, conditions) in zip(places, occurrences(study.parameters), strict=True):
+    places = (position for position, _ in placed(study.parameters))
+    for position, (parameter, conditions) in zip(
+        places, occurrences(study.parameters), strict=True
+    ):
         name = parameter.parameter_id
         if name and name not in twice and not bearers.setdefault(name, _Bearers()).add(conditions):
-            twice[name] = at
+            twice[name] = position
     return twice
 
 
@@ -106,18 +111,18 @@ class _Bearers:
 _RIVALS_FEW: Final = 8
 
 
-def _exclude_each_other(one: Conditions, other: Conditions) -> bool:
-    return any(one[parent].isdisjoint(other[parent]) for parent in one.keys() & other.keys())
+def _exclude_each_other(first: Conditions, second: Conditions) -> bool:
+    return any(first[parent].isdisjoint(second[parent]) for parent in first.keys() & second.keys())
 
 
 def study_conditions_can_be_met(context: RuleContext) -> Iterator[Violation]:
     """A conditional parameter names values that its parent has."""
     study = judged_study(context)
-    for at, parameter in placed(study.parameters) if study else ():
+    for position, parameter in placed(study.parameters) if study else ():
         if parameter.conditions:
             has, accepted = TAKES[parameter.kind](parameter), _all_values(parameter)
             for index, condition in enumerate(parameter.conditions):
-                place = StudyPlace(StudyField.CONDITION, (*at, index))
+                place = StudyPlace(StudyField.CONDITION, (*position, index))
                 for message in _unmet(parameter, condition, has):
                     yield broken_study("study-condition", place, message, accepted)
 

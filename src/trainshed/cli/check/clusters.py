@@ -60,7 +60,7 @@ def rulebook_of(args: argparse.Namespace) -> "Rulebook":
 
     return Rulebook(
         today=datetime.now(tz=UTC).date(),
-        asked_day=args.date,
+        requested_day=args.date,
         edition=args.edition,
         zone_snapshot=args.zone_snapshot,
         overlays=tuple(map(Path, args.overlay)),

@@ -114,7 +114,7 @@ def _end(caller: Caller, now: datetime, life: timedelta | None) -> datetime:
     return min(ends, datetime.fromtimestamp(caller.ends_at_s, UTC))
 
 
-def _answer(kind: type[_B], token: Token, /, **others: str) -> _B:
+def _answer(kind: type[_B], token: Token, /, **fields: str) -> _B:
     if token.expire_time is None:
         raise AssertionError("every token for buckets ends")
     return answer_of(
@@ -123,5 +123,5 @@ def _answer(kind: type[_B], token: Token, /, **others: str) -> _B:
         id=token.token_id,
         read_only=token.role is AccessRole.VIEWER,
         expire_time=token.expire_time.isoformat(timespec="microseconds"),
-        **others,
+        **fields,
     )

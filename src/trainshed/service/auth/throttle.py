@@ -51,9 +51,9 @@ class Throttle:
     def _wait_s(self, key: str) -> float:
         """Count a failure of a key; return 0, or the seconds until the next one is counted."""
         now = self._clock()
-        level, then = self._levels.pop(key, (0.0, now))
+        level, counted_at = self._levels.pop(key, (0.0, now))
         per_s = self._most / _MINUTE_S
-        level = max(0.0, level - max(0.0, now - then) * per_s)
+        level = max(0.0, level - max(0.0, now - counted_at) * per_s)
         is_allowed = level + 1 <= self._most
         self._levels[key] = (level + is_allowed, now)
         while len(self._levels) > KEYS_MAX:

@@ -248,8 +248,8 @@ class GatewayListener:
                 return False
             if jobs.fileno() not in ready:
                 return True
-            for gone in jobs.update().ended:
-                gone.close()
+            for ended in jobs.update().ended:
+                ended.close()
 
     def _wait_for_end(self, seconds: float) -> bool:
         """Wait up to ``seconds`` for the end of the gateway; return whether it ends."""

@@ -98,14 +98,14 @@ class AttemptOfPeer:
         self._clock = clock
         self._looked_at = -REMEMBERED_S
 
-    def __call__(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
+    def __call__(self, peer: Endpoint, local: Endpoint) -> AttemptKey | None:
         """Return the attempt; None if the connection is of no attempt.  Raises StoreFault."""
-        key = self._attempt_at(theirs, ours)
+        key = self._attempt_at(peer, local)
         if key is not None or not self._may_query():
             return key
         running = [AttemptKey(holding.uid, holding.attempt) for holding in self._store.holding()]
         self._engines.observe(running)
-        return self._attempt_at(theirs, ours)
+        return self._attempt_at(peer, local)
 
     def _may_query(self) -> bool:
         """Whether enough time has passed: programs that are not attempts may ask at any rate."""

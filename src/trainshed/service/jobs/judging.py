@@ -51,7 +51,7 @@ class Rulebook:
     """
 
     today: date
-    asked_day: date | None = None
+    requested_day: date | None = None
     """The day that the caller chose."""
     edition: str | None = None
     zone_snapshot: str | None = None
@@ -61,7 +61,7 @@ class Rulebook:
     @property
     def asks_google(self) -> bool:
         """Whether the caller chose an edition or a day, to get Google's answer at that time."""
-        return self.edition is not None or self.asked_day is not None
+        return self.edition is not None or self.requested_day is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,8 +219,8 @@ def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> RuleContext:
         spec = replace(spec, region=merged.region)
     scope = rulebook.scope or default_scope(spec.dialect, merged.content)
     catalog = catalog_for(spec.dialect, rulebook.edition, rulebook.overlays, rulebook.zone_snapshot)
-    day = rulebook.asked_day
-    return resolve(spec, catalog, scope=scope, today=rulebook.today, asked_day=day)
+    day = rulebook.requested_day
+    return resolve(spec, catalog, scope=scope, today=rulebook.today, requested_day=day)
 
 
 def default_scope(dialect: Dialect, content: dict[str, Any]) -> Scope:

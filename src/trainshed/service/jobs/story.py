@@ -190,8 +190,8 @@ def _sentence(record: JobRecord) -> str:
     status = record.job.status
     error = status.error.message if status.error else ""
     if status.state is JobState.CANCELLING:
-        what = "trials" if record.job.spec.is_study else "replicas"
-        return f"{error or 'It was cancelled.'} Its {what} are being stopped."
+        noun = "trials" if record.job.spec.is_study else "replicas"
+        return f"{error or 'It was cancelled.'} Its {noun} are being stopped."
     if error:
         return error
     return {

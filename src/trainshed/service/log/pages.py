@@ -96,7 +96,7 @@ class LogService:
             token=token,
             newest_first=query.descending,
         )
-        return search.look()
+        return search.find_entries()
 
     def _take_page(self, search: Iterator[LocatedEntry | None], size: int) -> _PageEntries:
         entries: list[LogEntry] = []

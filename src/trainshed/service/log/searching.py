@@ -64,7 +64,7 @@ class LogSearch:
     token: EntryPosition | None
     newest_first: bool
 
-    def look(self) -> Iterator[LocatedEntry | None]:
+    def find_entries(self) -> Iterator[LocatedEntry | None]:
         """Yield the matching entries in order, and the positions of some others between them.
 
         Yield None after opening files: the caller may stop there as well.

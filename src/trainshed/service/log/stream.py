@@ -42,12 +42,12 @@ def line_of(event: StoredEvent) -> LogLine:
 
     Its severity is the event's own (``data["severity"]``), or that of its kind.
     """
-    own = event.data.get("severity")
+    severity = event.data.get("severity")
     return LogLine(
         stamp_ns=event.stamp_ns,
         task_name=SERVICE_TASK,
         text=event.message,
-        severity=str(own) if own in SEVERITIES else _GRAVE.get(event.kind, "INFO"),
+        severity=str(severity) if severity in SEVERITIES else _GRAVE.get(event.kind, "INFO"),
     )
 
 
@@ -81,8 +81,8 @@ def sources(
     """
     spec = record.job.spec
     if not spec.is_study:
-        own = spec.trial.trial_id if spec.trial else ""
-        return (LogSource(record.uid, own),) if trial in (None, own) else ()
+        trial_id = spec.trial.trial_id if spec.trial else ""
+        return (LogSource(record.uid, trial_id),) if trial in (None, trial_id) else ()
     since = datetime.fromtimestamp(from_ns // _NS, UTC) - _SLACK
     jobs = store.trial_jobs(record.uid)
     matches = (job for job in jobs if _is_wanted(job, since, trial))

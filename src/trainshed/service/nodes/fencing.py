@@ -66,8 +66,8 @@ class AttemptService:
         except OSError as error:
             message = f"the engine {name} cannot fence the attempt now ({error}); try again later"
             raise Refusal(Code.UNAVAILABLE, message) from error
-        what = f"attempt {attempt} of {record.name} counts as lost"
-        message = f"{what}; its story says what the job does next"
+        result = f"attempt {attempt} of {record.name} counts as lost"
+        message = f"{result}; its story says what the job does next"
         return FencedAttempt(job=record.name, attempt=attempt, engine=name, message=message)
 
     def _current(self, key: AttemptKey) -> JobRecord:

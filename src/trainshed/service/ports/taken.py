@@ -49,11 +49,11 @@ def is_holder(pid: int) -> bool:
 
 def _attempt_of(pid: int, data_dir: Path) -> str:
     """Return ``UID/ATTEMPT`` of the attempt that a process belongs to; empty without one."""
-    above: set[int] = set()
+    ancestors: set[int] = set()
     with suppress(OSError):  # a process that has ended
-        above.update(tree.ancestors(pid))
+        ancestors.update(tree.ancestors(pid))
     for path in attempt_folders(f"{data_dir}/jobs"):
         holder = AttemptFolder(path).holder()
-        if holder is not None and holder.pid in above:
+        if holder is not None and holder.pid in ancestors:
             return "/".join(Path(path).parts[-2:])
     return ""

@@ -115,8 +115,10 @@ def _environments(
     served: ServedEngine, local_environments: Sequence[LocalEnvironment]
 ) -> tuple[LocalEnvironment, ...]:
     is_here = served.engine.traits.reach is NodeLocation.THIS_MACHINE
-    own = (LocalEnvironment(name=name, python=at) for name, at in served.environments.items())
-    return (*own, *(local_environments if is_here else ()))
+    configured = (
+        LocalEnvironment(name=name, python=at) for name, at in served.environments.items()
+    )
+    return (*configured, *(local_environments if is_here else ()))
 
 
 def _images(

@@ -237,8 +237,10 @@ class Launching:
         images = self._images.of(engine)
         by_role = stand_ins(spec, images)
         lacking = {role for role, stand_in in by_role.items() if stand_in is None}
-        gone = [program_of(spec, group) for group in spec.groups if group.role in lacking]
-        uris = dict.fromkeys(program.image_uri for program in gone if program and program.image_uri)
+        programs = [program_of(spec, group) for group in spec.groups if group.role in lacking]
+        uris = dict.fromkeys(
+            program.image_uri for program in programs if program and program.image_uri
+        )
         if not uris:
             return None
         message = f"the engine cannot run the image {', '.join(uris)}: no environment replaces"

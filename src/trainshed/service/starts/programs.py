@@ -48,10 +48,10 @@ def working_folder(source: Source, module: str | None) -> Path:
     the package folder itself and not in its parent, return the package folder.
     """
     package = (source.package_path or source.folder).absolute()
-    beside, inside = _holds(package.parent, module), _holds(package, module)
+    is_beside, is_inside = _holds(package.parent, module), _holds(package, module)
     if source.package_path:
-        return package if inside and not beside else package.parent
-    return package.parent if beside and not inside else package
+        return package if is_inside and not is_beside else package.parent
+    return package.parent if is_beside and not is_inside else package
 
 
 def _holds(folder: Path, module: str | None) -> bool:

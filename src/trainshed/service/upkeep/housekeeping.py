@@ -165,9 +165,9 @@ class Expiry:
             uids = [uid for uid in oldest if uid not in remaining]
             if forgotten.issuperset(uids):
                 break  # no jobs are left, or the store does not delete them
-            gone = [uid for uid in uids if self._is_removed(uid, remaining)]
-            self.store.forget(gone)
-            forgotten.update(gone)
+            removed = [uid for uid in uids if self._is_removed(uid, remaining)]
+            self.store.forget(removed)
+            forgotten.update(removed)
             self.rest(_REST * (self.monotonic() - began_s))
         for error in filter(None, remaining.values()):
             raise error
