@@ -71,9 +71,8 @@ def resolve(
 ) -> RuleContext:
     """Return the context in which rules check a job: its spec, expanded, and the catalog and date.
 
-    ``requested_day`` is the caller's date.  Without it, rules check an AI Platform job against the date
-    of its edition, because later dates belong to another edition, and a Vertex job against
-    ``today``.
+    ``requested_day`` is the caller's date.  Without it, rules check a Vertex job against ``today``,
+    and an AI Platform job against the date of its edition: later dates belong to another edition.
     """
     default_day = catalog.edition.date if spec.dialect is Dialect.ML_V1 else today
     day = requested_day or default_day

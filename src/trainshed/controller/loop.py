@@ -54,8 +54,8 @@ class Controller:
     """Does one server's share of the work.
 
     ``server`` is the name of this server in the store.  A server that was killed and restarts under
-    the same name continues at once, so the name must belong to one living process; under another
-    name the server waits until the old lease expires.
+    the same name continues at once, so the name must belong to one living process.  Under another
+    name, the server waits until the old lease expires.
     """
 
     def __init__(  # noqa: PLR0913 - what differs between servers and tests, passed by name

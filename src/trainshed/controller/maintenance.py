@@ -2,7 +2,7 @@
 
 Every pass computes its work afresh from the orders and the places, so a server that is killed
 between two steps loses nothing.  A job that may not restart (``disableRetries``) stays on a node
-that is only drained; for a maintenance it gets the same notice as the others, and becomes FAILED
+that is only drained.  For a maintenance it gets the same notice as other jobs, and becomes FAILED
 (UNAVAILABLE) when its processes have ended.  A second order with a shorter notice shortens the
 rest of the first; a longer one does not affect jobs that already had their notice.
 """

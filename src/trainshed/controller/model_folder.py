@@ -33,7 +33,7 @@ class ModelFolders:
     buckets: Buckets | None = None
 
     def check(self, uid: int, judgement: Judgement) -> Judgement:
-        """Return the judgement, or a failure where the model folder is empty."""
+        """Return the judgement, or a failure if the model folder is empty."""
         if self.buckets is None or not isinstance(judgement.event, PrimarySucceeded):
             return judgement
         folder = self.store.model_folder(uid).rstrip("/")
@@ -43,7 +43,7 @@ class ModelFolders:
 
 
 def _is_empty(buckets: Buckets, folder: str) -> bool:
-    """Return whether a folder of a local bucket has no file; False where it cannot be read."""
+    """Return whether a folder of a local bucket has no file; False if it cannot be read."""
     try:
         root, name = buckets.place_of(folder)
         return root.is_dir() and Walk(root=root, is_placeholder=lambda _name: False).is_empty(

@@ -1,8 +1,8 @@
 """Schedules waiting jobs, and records for each of the others why it waits.
 
-One server leads.  It plans without an open transaction, over the front of the queue; a job's new
-state, its places or its claim on an engine's queue, and its LAUNCH are one write.  Jobs behind the
-front cost nothing: a read derives why they wait (``store.front``).
+One server leads.  It plans without an open transaction, over the front of the queue.  One write
+stores a job's new state, its places or its claim on an engine's queue, and its LAUNCH.  Jobs behind
+the front cost nothing: a read derives why they wait (``store.front``).
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The sentences of a job's story, in gcloud's wording where it has one."""
+"""The sentences of a job's story, in gcloud's words if gcloud has a sentence."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -55,8 +55,8 @@ class Pace:
 class Worker:
     """Runs a step when it is woken, and at least every ``tick_s``.
 
-    ``rest`` bounds the thread's use of the machine: after a step that took d seconds the
-    thread waits ``rest * d`` seconds, at least REST_S_MIN and at most REST_S_MAX, even if woken.
+    ``rest`` limits the thread's use of the machine.  After a step that took d seconds, the
+    thread waits ``rest * d`` seconds, even if woken: at least REST_S_MIN, at most REST_S_MAX.
     ``end_s`` is the most that ``join`` waits, in seconds; None: until the step has ended.
     """
 

@@ -3,14 +3,14 @@
 The rules, in the order in which each job is checked (more urgent first, then older):
 
 1. Quota.  A job over its quota waits, and reserves no room.  Until it has started, no job after it
-   uses any quota that it needs, even if there is some left: otherwise a stream of small jobs would
-   keep a large one waiting forever.  This does not affect jobs of other projects, regions or
+   uses any quota that it needs, even if some is left.  Otherwise a stream of small jobs would keep
+   a large job waiting forever.  This does not affect jobs of other projects, regions or
    accelerators.  A job that exceeds a quota by itself may wait forever, and blocks no other job.
 2. Room.  The first job that has its quota and does not fit gets a reserved start (``reservation``),
    and keeps its quota for it.  Jobs after it start if they do not delay that start.
 3. A demand that did not fit is not tried again for the jobs after it in the same pass.
 
-A reservation lasts from pass to pass until the job starts: only a more urgent job, or an older one
+A reservation lasts from pass to pass until the job starts.  Only a more urgent job, or an older job
 that enters the queue (again), may start before it.
 """
 

@@ -1,8 +1,8 @@
 """Reserves the start of the first job that waits for room, and backfills jobs beside it.
 
-This is EASY backfill.  Every running job has a latest end, so the planner can compute the earliest
-time at which the waiting job certainly fits, and reserves its seats at that time.  A later job may
-start at once if it ends before that time, or if it needs none of the reserved seats.
+This is EASY backfill.  Every running job has a latest end.  So the planner can compute the earliest
+time at which the waiting job certainly fits.  It reserves the job's seats at that time.  A later
+job may start at once if it ends before that time, or if it needs none of the reserved seats.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from trainshed.placement.jobs import QueuedJob
 class Reservation:
     """A job's start at ``start_s`` at the latest, on these seats.
 
-    ``passed_over`` are the older jobs of its priority that waited for something else (a quota, a
-    drained node) when it was granted: they may not replace it when they wait for room.
+    ``passed_over`` are the older jobs of its priority that waited for a quota or a drained node
+    when the reservation was granted.  They may not replace it when they later wait for room.
     """
 
     job: QueuedJob

@@ -62,7 +62,7 @@ class _Pair:
 def ensure_tls(
     data_dir: Path, names: Iterable[str], *, leaf: str = SERVER, now: datetime | None = None
 ) -> TlsFiles:
-    """Make the files in ``tls/`` where they are missing, expired or without one of the names.
+    """Make the files in ``tls/`` that are missing, expired or without one of the names.
 
     ``names``: host names and addresses besides loopback's and the machine's own.  Names that the
     certificate has already stay in it, because several servers may share the files.  ``leaf`` is

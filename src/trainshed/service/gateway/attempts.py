@@ -19,7 +19,7 @@ class LivingAttempt:
     project: str
     project_number: str
     location: str = ""
-    """The region; empty where the job names none."""
+    """The region; empty if the job names none."""
 
     def caller(self, ends_at_s: float | None = None) -> Caller:
         """Return the attempt as a caller that may read and write its project's buckets."""

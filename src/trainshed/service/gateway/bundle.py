@@ -47,7 +47,7 @@ _AGE_S_MAX: Final = 300 * 86_400.0
 
 
 def ensure_certified(data_dir: Path) -> Path:
-    """Make the bundle and the gateway's certificate where they are missing; return the path.
+    """Make the bundle and the gateway's certificate if they are missing; return the path.
 
     Certificates are not checked here: that takes longer than to start a job.  Raises OSError.
     """

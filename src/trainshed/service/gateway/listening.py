@@ -95,8 +95,8 @@ class GatewayListener:
     def open(self) -> GatewayPlace:
         """Listen, unless the gateway does already.  Raises OSError.
 
-        While a foreign program has the port that running jobs use, the place has a ``refusal``:
-        the server gives its address to no further job on the machine's network.
+        While a foreign program has the port that running jobs use, the place has a ``refusal``.
+        The server then gives its address to no other job on the machine's network.
         """
         with self._lock:
             if self._place is None:

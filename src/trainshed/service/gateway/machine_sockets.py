@@ -107,7 +107,7 @@ def _try(listen: _Listen, host: str, port: int) -> socket.socket | None:
 
 
 def _bind_direct(listen: _Listen, direct: str | None) -> Sequence[socket.socket]:
-    """Bind Google's ports on another loopback address, where the server is allowed to."""
+    """Bind Google's ports on another loopback address, if the server is allowed to."""
     for address in dict.fromkeys((direct or _DIRECT[0], *_DIRECT)):
         try:
             https = listen(address, _HTTPS)

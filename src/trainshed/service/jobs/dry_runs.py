@@ -48,8 +48,8 @@ class DryRuns:
     def manifest(self, kind: JobKind, project: ProjectId, location: str, document: Any) -> Manifest:
         """Compose the manifest that the server would send for the first attempt.
 
-        Raises Refusal: those of a create, FAILED_PRECONDITION for a job that could not be started,
-        and UNAVAILABLE if the engine does not answer or other dry runs take too long.
+        Raises Refusal as a create does.  Raises FAILED_PRECONDITION for a job that could not be
+        started, and UNAVAILABLE if the engine does not answer or other dry runs take too long.
         """
         if bool(location) is (kind is JobKind.ML_JOB):
             accepted = "left out for AI Platform jobs" if location else "the region of a Vertex job"

@@ -1,8 +1,8 @@
 """Reads a job's log while it grows: lines and events, each in their own order.
 
 An event may be committed after lines with later stamps were read; it then comes late.  A log has
-the lines of the job or of its trials' jobs, and its events: the service's messages are stored once,
-as events, and become lines here.
+the lines of the job or of its trials' jobs, and its events.  The service's messages are stored
+once, as events; this module returns them as lines.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

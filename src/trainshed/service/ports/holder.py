@@ -1,13 +1,13 @@
 """The holder: a process that keeps the listening sockets of one data directory.
 
-A server starts it, gives it a duplicate of each listening socket, and stays connected to it; the
+A server starts it, gives it a duplicate of each listening socket, and stays connected to it.  The
 end of that connection is the end of the server.  The next server takes the sockets back.  A socket
 is closed when no server uses it and no attempt lives; the holder ends when it has none left.
 
 Messages are JSON, one a packet, with at most one descriptor.  A client must send the secret of the
-data directory, a file that no job can read: a job that runs as the server's user can connect too,
-because Landlock does not cover connections to sockets in the file system.  Its
-connections are closed at once, so that they do not keep a server out.
+data directory, a file that no job can read.  A job that runs as the server's user can connect too,
+because Landlock does not cover connections to sockets in the file system.  The holder closes such
+connections at once, so that they do not keep a server out.
 """
 # a server starts it each time: it imports no more than a supervisor does
 

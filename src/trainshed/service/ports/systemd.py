@@ -1,6 +1,6 @@
 """Takes the sockets that systemd passes to a service, and gives it sockets to keep.
 
-sd_listen_fds(3) and sd_notify(3), without a library for a few environment variables and datagrams.
+It implements sd_listen_fds(3) and sd_notify(3), which need few environment variables and datagrams.
 """
 
 import os

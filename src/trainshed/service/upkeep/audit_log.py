@@ -121,7 +121,7 @@ class AuditedCall(Answer):
     time: str
     caller: str
     credential: str
-    """The id of a token or key; empty where the caller was not recognised."""
+    """The id of a token or key; empty if the caller was not authenticated."""
     address: str
     method: str
     resource: str

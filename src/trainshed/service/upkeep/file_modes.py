@@ -1,8 +1,8 @@
 """Files and folders of a data directory that other users of the machine could open.
 
-Only the server may open the directory and the folders in it, except the trainer library, which jobs
-import, and buckets, which the group of a bucket's jobs may also open.  In older releases the umask
-decided this.
+Only the server may open the directory and the folders in it.  There are two exceptions: jobs import
+the trainer library, and the group of a bucket's jobs may open that bucket.  In older releases the
+umask decided this.
 """
 
 import logging
