@@ -22,7 +22,7 @@ class ClusterRow:
 
 def cluster_of(context: RuleContext) -> tuple[ClusterRow, ...]:
     """Return a row for each group of the job, with the catalog's figures for its machines."""
-    return tuple(_row(context, group) for group in context.spec.groups)
+    return tuple(_make_row(context, group) for group in context.spec.groups)
 
 
 def equipped(context: RuleContext) -> JobSpec:
@@ -30,12 +30,12 @@ def equipped(context: RuleContext) -> JobSpec:
 
     ``standard_gpu``, for example, includes a GPU.
     """
-    groups = tuple(_equipped(context, group) for group in context.spec.groups)
+    groups = tuple(_equip(context, group) for group in context.spec.groups)
     spec = context.spec
     return spec if groups == spec.groups else replace(spec, groups=groups)
 
 
-def _equipped(context: RuleContext, group: ReplicaGroup) -> ReplicaGroup:
+def _equip(context: RuleContext, group: ReplicaGroup) -> ReplicaGroup:
     device = context.device(group)
     if device is None:
         return group
@@ -43,7 +43,7 @@ def _equipped(context: RuleContext, group: ReplicaGroup) -> ReplicaGroup:
     return group if group.accelerator == accelerator else replace(group, accelerator=accelerator)
 
 
-def _row(context: RuleContext, group: ReplicaGroup) -> ClusterRow:
+def _make_row(context: RuleContext, group: ReplicaGroup) -> ClusterRow:
     machine, device = context.machine(group), context.device(group)
     return ClusterRow(
         role=group.role,

@@ -45,7 +45,9 @@ class QueueHandover:
         for job in front:
             if job.refused is not None:
                 self._pause(job, job.refused)
-        reasons = ((job.uid, self._closed(job)) for job in front if self.chosen[job.uid].places)
+        reasons = (
+            (job.uid, self._explain_closed(job)) for job in front if self.chosen[job.uid].places
+        )
         return {uid: why for uid, why in reasons if why is not None}
 
     def admit(
@@ -58,13 +60,13 @@ class QueueHandover:
         for job in jobs:
             chosen = self.chosen[job.uid]
             group = self._group(job)
-            why = self._full(chosen, counts[chosen.name])
+            why = self._explain_full(chosen, counts[chosen.name])
             if (
                 why is None
                 and group in self.pauses
                 and (group in groups or self._has_launches(chosen))
             ):
-                why = _refuses(chosen)
+                why = _explain_refusal(chosen)
             if why is not None:
                 waiting[job.uid] = why
                 continue
@@ -88,17 +90,17 @@ class QueueHandover:
         until, group = refused + timedelta(seconds=pause_s), self._group(job)
         self.pauses[group] = max(until, self.pauses.get(group, until))
 
-    def _closed(self, job: WaitingJob) -> Explanation | None:
+    def _explain_closed(self, job: WaitingJob) -> Explanation | None:
         chosen = self.chosen[job.uid]
         if chosen.closed is not None:
             return chosen.closed
         until = self.pauses.get(self._group(job))
-        return _refuses(chosen) if until is not None and until > self.now else None
+        return _explain_refusal(chosen) if until is not None and until > self.now else None
 
     def _has_launches(self, chosen: ChosenEngine) -> bool:
         return self.under_way.get(chosen.name, 0) > 0
 
-    def _full(self, chosen: ChosenEngine, count: int) -> Explanation | None:
+    def _explain_full(self, chosen: ChosenEngine, count: int) -> Explanation | None:
         enqueued = self.enqueued.get(chosen.name, 0) + count
         if chosen.enqueued_max is not None and enqueued >= chosen.enqueued_max:
             return Explanation(
@@ -114,7 +116,7 @@ class QueueHandover:
         return None
 
 
-def _refuses(chosen: ChosenEngine) -> Explanation:
+def _explain_refusal(chosen: ChosenEngine) -> Explanation:
     return Explanation(
         reason=Reason.ENGINE_FULL,
         message=f"{chosen.name} accepts no more such jobs for now; the server will try again.",

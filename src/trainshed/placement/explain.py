@@ -33,24 +33,24 @@ class Explainer:
         """Return the explanation of a wait, without a change that would admit the job."""
         match wait.reason:
             case Reason.QUOTA:
-                return self._quota(wait)
+                return self._explain_quota(wait)
             case Reason.BEHIND_QUEUE:
-                return self._behind(wait)
+                return self._explain_behind(wait)
             case Reason.RESERVED:
-                return self._reserved(wait)
+                return self._explain_reserved(wait)
             case Reason.DRAINED:
-                return self._drained(wait)
+                return self._explain_drained(wait)
             case Reason.NO_SUCH_NODE:
                 message = self._pass.feasibility.no_such_node(wait.job.demand)
                 return Explanation(reason=wait.reason, message=message)
             case _:
-                return self._capacity(wait)
+                return self._explain_capacity(wait)
 
-    def _quota(self, wait: Wait) -> Explanation:
+    def _explain_quota(self, wait: Wait) -> Explanation:
         buckets = tuple(exceeded.claim.bucket for exceeded in wait.exceeded)
         if buckets not in self._of_quota:
             self._of_quota[buckets] = messages.at_most_ten(
-                [*map(str, buckets), *self._users(buckets)]
+                [*map(str, buckets), *self._list_users(buckets)]
             )
         return Explanation(
             reason=wait.reason,
@@ -58,7 +58,7 @@ class Explainer:
             blockers=self._of_quota[buckets],
         )
 
-    def _users(self, buckets: Iterable[QuotaBucket]) -> list[str]:
+    def _list_users(self, buckets: Iterable[QuotaBucket]) -> list[str]:
         """List the names of the jobs that use these quotas."""
         uids = dict.fromkeys(uid for bucket in buckets for uid in self._pass.quotas.users(bucket))
         return [self._find_job(uid).name for uid in uids]
@@ -71,7 +71,7 @@ class Explainer:
             job = self._pass.reservation.job
         return job
 
-    def _behind(self, wait: Wait) -> Explanation:
+    def _explain_behind(self, wait: Wait) -> Explanation:
         first = wait.behind
         assert first is not None, "BEHIND_QUEUE names the job ahead"  # noqa: S101 - internal check
         name = _name_for(wait.job, first)
@@ -81,17 +81,18 @@ class Explainer:
             reason=wait.reason, message=f"waits behind {name}, {relation}", blockers=(name,)
         )
 
-    def _reserved(self, wait: Wait) -> Explanation:
+    def _explain_reserved(self, wait: Wait) -> Explanation:
         first = self._pass.reservation
         assert first is not None, "RESERVED implies a reservation"  # noqa: S101 - internal check
         name = _name_for(wait.job, first.job)
         return Explanation(
             reason=wait.reason,
-            message=f"would fit now, and would delay {name}, which {self._start(first.start_s)}",
+            message=f"would fit now, and would delay {name}, which "
+            f"{self._describe_start(first.start_s)}",
             blockers=(name,),
         )
 
-    def _drained(self, wait: Wait) -> Explanation:
+    def _explain_drained(self, wait: Wait) -> Explanation:
         topology = self._pass.fleet.topology
         shape = topology.shape(wait.job.demand)
         closed = [
@@ -103,15 +104,15 @@ class Explainer:
         blockers = messages.at_most_ten([name for name, _ in closed])
         return Explanation(reason=wait.reason, message=messages.drained(closed), blockers=blockers)
 
-    def _capacity(self, wait: Wait) -> Explanation:
+    def _explain_capacity(self, wait: Wait) -> Explanation:
         shape = self._pass.fleet.topology.shape(wait.job.demand)
         message = self._shortage.of(wait.job.demand)
         if wait.reserved is not None:
-            message = f"{message}; it {self._start(wait.reserved.start_s)}"
+            message = f"{message}; it {self._describe_start(wait.reserved.start_s)}"
         blockers = self._list_blockers(wait.job, shape.where, shape.batches[0].replica)
         return Explanation(reason=wait.reason, message=message, blockers=blockers)
 
-    def _start(self, start_s: float) -> str:
+    def _describe_start(self, start_s: float) -> str:
         if start_s == float("inf"):
             return "has the next free place"
         return f"starts in {format_duration(start_s - self._pass.now_s)} at the latest"
@@ -120,7 +121,7 @@ class Explainer:
         """List the jobs on nodes that could hold the largest replicas, by their end times."""
         key = (where, replica.gpu_type, job.project)
         if key not in self._of_room:
-            uids = self._holders(where, replica)
+            uids = self._find_holders(where, replica)
             jobs = map(self._find_job, uids)
             own_names = [other.name for other in jobs if other.project == job.project]
             other_count = len(uids) - len(own_names)
@@ -128,7 +129,7 @@ class Explainer:
             self._of_room[key] = (*messages.at_most_ten(own_names), *counted)
         return self._of_room[key]
 
-    def _holders(self, where: Where, replica: Demand) -> list[int]:
+    def _find_holders(self, where: Where, replica: Demand) -> list[int]:
         key = (where, replica.gpu_type)
         if key not in self._of_nodes:
             ranks = {

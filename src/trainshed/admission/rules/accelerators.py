@@ -29,7 +29,7 @@ def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
         elif machine and machine.tpu:
             yield from tpu_machine(context, group, machine, None)
         elif machine and machine.bundled and machine.bundled_required:
-            yield _bundled_missing(group, machine, machine.bundled)
+            yield _refuse_missing(group, machine, machine.bundled)
         if group.tpu_topology and machine and not machine.tpu:
             message = f"{machine.name} has no TPU, so no topology"
             yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, "leave it out")
@@ -49,10 +49,10 @@ def _check_requested(
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-missing", message, accepted)
         return
     if machine and machine.is_legacy:
-        yield _on_legacy(context, group, machine)
+        yield _refuse_on_legacy(context, group, machine)
     device_type = context.catalog.accelerator(accelerator.type or "")
     if device_type is None:
-        yield _unknown(context, group, accelerator.type or "")
+        yield _refuse_unknown(context, group, accelerator.type or "")
         return
     yield from _check_edition(context, group, device_type, accelerator.type or "")
     if machine and machine.tpu:
@@ -63,7 +63,7 @@ def _check_requested(
         yield from _check_attached(context, group, machine, device_type, accelerator)
 
 
-def _on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) -> Violation:
+def _refuse_on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) -> Violation:
     has = f"it has {machine.bundled.count} {machine.bundled.type}" if machine.bundled else "no GPU"
     usable = machine.equivalent in context.catalog.machines
     equivalent = f"{machine.equivalent} with an acceleratorConfig" if usable else ""
@@ -76,7 +76,7 @@ def _on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) 
     )
 
 
-def _unknown(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
+def _refuse_unknown(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
     names = context.catalog.enum_names()
     product_names = {n for a in context.catalog.accelerators for n in a.enum_by_product.values()}
     near = near_accelerator(name, (*names, *sorted(product_names.difference(names))))
@@ -106,7 +106,7 @@ def _check_edition(
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-retired", message, accepted)
 
 
-def _bundled_missing(
+def _refuse_missing(
     group: ReplicaGroup, machine: MachineType, bundled: BundledAccelerators
 ) -> Violation:
     return broken(
@@ -147,9 +147,9 @@ def _check_attached(
     accelerator: Accelerator,
 ) -> Iterator[Violation]:
     if machine and not machine.is_legacy and device_type.family not in (machine.family, "any"):
-        yield _not_attachable(context, group, machine, device_type, accelerator)
+        yield _refuse_attachment(context, group, machine, device_type, accelerator)
     elif not _allows_count(device_type, accelerator.count):
-        yield _bad_count(context, group, machine, device_type, accelerator)
+        yield _refuse_count(context, group, machine, device_type, accelerator)
     elif machine and not machine.is_legacy:
         yield from _check_capacity(context, group, machine, device_type, accelerator)
 
@@ -161,7 +161,7 @@ def _allows_count(device_type: AcceleratorType, count: int | None) -> bool:
     return not device_type.counts or count in device_type.counts
 
 
-def _not_attachable(
+def _refuse_attachment(
     context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType,
@@ -188,7 +188,7 @@ def _can_host(machine: MachineType, device_type: AcceleratorType, accelerator: A
     return device_type.family in (machine.family, "any")
 
 
-def _bad_count(
+def _refuse_count(
     context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType | None,
@@ -223,7 +223,7 @@ def _check_capacity(
     if cap is None:
         return
     counts = context.catalog.fitting_counts(machine, device_type)
-    for rule, shortage in _shortages(machine, cap):
+    for rule, shortage in _list_shortages(machine, cap):
         if counts:
             message = f"{machine.name} needs {join_or(counts)} {accelerator.type}; "
         else:
@@ -235,7 +235,7 @@ def _check_capacity(
         yield broken(group, Field.ACCELERATOR_COUNT, rule, message, accepted)
 
 
-def _shortages(machine: MachineType, cap: MachineLimit) -> Iterator[tuple[str, str]]:
+def _list_shortages(machine: MachineType, cap: MachineLimit) -> Iterator[tuple[str, str]]:
     if machine.vcpus is not None and machine.vcpus > cap.vcpus_max:
         yield "not-enough-vcpus", f"{cap.vcpus_max} vCPU of its {machine.vcpus}"
     if machine.memory_gb is not None and machine.memory_gb > cap.memory_gb_max:

@@ -32,18 +32,18 @@ def job_dir_is_a_path(context: RuleContext) -> Iterator[Violation]:
 def violations(spec: JobSpec) -> Iterator[Violation]:
     """Yield the violations of a spec's directories.  This check needs no catalog."""
     for directory in (spec.job_dir, spec.base_output_dir):
-        fault = None if directory is None else _fault(directory)
+        fault = None if directory is None else _find_fault(directory)
         if fault:
             yield broken(None, Field.JOB_DIR, "job-dir", fault, ACCEPTED)
 
 
-def _fault(directory: str) -> str | None:
+def _find_fault(directory: str) -> str | None:
     if not directory.strip():
         return "the directory is empty"
     if any(unicodedata.category(letter) == "Cc" for letter in directory):
         return f"{directory!r} has control characters"
     if directory.startswith(BUCKET_SCHEME):
-        return _fault_of_uri(directory)
+        return _find_uri_fault(directory)
     scheme = _SCHEME.match(directory)
     if scheme:
         return (
@@ -52,7 +52,7 @@ def _fault(directory: str) -> str | None:
     return None
 
 
-def _fault_of_uri(uri: str) -> str | None:
+def _find_uri_fault(uri: str) -> str | None:
     bucket, _, name = uri.removeprefix(BUCKET_SCHEME).partition("/")
     if not bucket:
         return f"{uri!r} names no bucket"

@@ -53,10 +53,10 @@ def label_violations(
                 f"at most {most} lower-case letters, digits, _ and -; a key starts with a letter"
             )
             yield Violation(field=where, rule="labels", message=message, accepted=accepted)
-    yield from _network_violations(labels, where)
+    yield from _check_network(labels, where)
 
 
-def _network_violations(labels: Mapping[str, str], where: FieldPath | str) -> Iterator[Violation]:
+def _check_network(labels: Mapping[str, str], where: FieldPath | str) -> Iterator[Violation]:
     """Check Trainshed's own label: how the replicas of a job share its network."""
     layout = labels.get(NETWORK_LABEL)
     if layout is not None and layout not in LAYOUTS:
@@ -102,7 +102,7 @@ def strategy_fits(context: RuleContext) -> Iterator[Violation]:
     if context.submitted_spec.dialect is not Dialect.AIPLATFORM_V1:
         return
     if strategy == "FLEX_START":
-        yield from _flex_start(context)
+        yield from _check_flex_start(context)
     if strategy == "SPOT":
         for group, device in context.devices():
             if device.type.is_tpu and device.count >= SLICE_CORES:
@@ -110,7 +110,7 @@ def strategy_fits(context: RuleContext) -> Iterator[Violation]:
                 yield broken(group, Field.ACCELERATOR_COUNT, "spot", message, "8, or STANDARD")
 
 
-def _flex_start(context: RuleContext) -> Iterator[Violation]:
+def _check_flex_start(context: RuleContext) -> Iterator[Violation]:
     groups = context.spec.groups
     first = groups[0] if groups else None
     for group in groups:

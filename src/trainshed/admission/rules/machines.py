@@ -20,12 +20,12 @@ def machine_types_exist(context: RuleContext) -> Iterator[Violation]:
     for group in () if context.is_tier else context.spec.groups:
         name = group.machine_type
         if not name:
-            yield from _missing(context, group)
+            yield from _check_missing_type(context, group)
         elif name not in context.catalog.machines:
             yield _refuse_type(context, group, name)
 
 
-def _missing(context: RuleContext, group: ReplicaGroup) -> Iterator[Violation]:
+def _check_missing_type(context: RuleContext, group: ReplicaGroup) -> Iterator[Violation]:
     if context.submitted_spec.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
         return  # has_a_primary reports this
     count = count_noun(group.count, "replica")
@@ -46,14 +46,13 @@ def _refuse_type(context: RuleContext, group: ReplicaGroup, name: str) -> Violat
         rule = "unknown-machine-type"
     else:
         near = near_machine_type(name, catalog.machines)
-        message = (
-            f"there is no machine type {name}{_other_kind(context, name) or did_you_mean(near)}"
-        )
+        hint = _explain_other_kind(context, name) or did_you_mean(near)
+        message = f"there is no machine type {name}{hint}"
         rule = "unknown-machine-type"
-    return broken(group, Field.MACHINE_TYPE, rule, message, _suggestion(context, name, machine))
+    return broken(group, Field.MACHINE_TYPE, rule, message, _suggest_type(context, name, machine))
 
 
-def _other_kind(context: RuleContext, name: str) -> str:
+def _explain_other_kind(context: RuleContext, name: str) -> str:
     """Explain that a name is that of a scale tier or an accelerator, not of a machine type."""
     tier = name.upper().replace("-", "_")
     if context.submitted_spec.dialect is Dialect.ML_V1 and tier in ScaleTier.__members__:
@@ -62,7 +61,7 @@ def _other_kind(context: RuleContext, name: str) -> str:
     return f"; {accelerator} is an accelerator, which has a field of its own" if accelerator else ""
 
 
-def _suggestion(context: RuleContext, name: str, machine: MachineType | None) -> str:
+def _suggest_type(context: RuleContext, name: str, machine: MachineType | None) -> str:
     catalog = context.catalog
     if machine and machine.equivalent in catalog.machines:
         return f"{machine.equivalent}, its equivalent"
@@ -80,13 +79,15 @@ def disks_fit(context: RuleContext) -> Iterator[Violation]:
     for group in context.spec.groups:
         disk = group.disk
         if disk and disk.size_gb is not None:
-            yield from _disk_size(context, group, disk.size_gb)
+            yield from _check_disk_size(context, group, disk.size_gb)
         if disk and disk.type:
-            yield from _disk_type(context, group, disk.type)
+            yield from _check_disk_type(context, group, disk.type)
 
 
-def _disk_size(context: RuleContext, group: ReplicaGroup, size_gb: int) -> Iterator[Violation]:
-    limit = _limit("diskSpec.bootDiskSizeGb")
+def _check_disk_size(
+    context: RuleContext, group: ReplicaGroup, size_gb: int
+) -> Iterator[Violation]:
+    limit = _read_limit("diskSpec.bootDiskSizeGb")
     least, most = limit["min"], limit["max"]
     if context.catalog.product is Product.ML:
         least = 1  # the documents of AI Platform have no minimum
@@ -95,8 +96,10 @@ def _disk_size(context: RuleContext, group: ReplicaGroup, size_gb: int) -> Itera
         yield broken(group, Field.DISK_SIZE, "boot-disk-size", message, f"{least} to {most}")
 
 
-def _disk_type(context: RuleContext, group: ReplicaGroup, disk_type: str) -> Iterator[Violation]:
-    types = _limit("diskSpec.bootDiskType")["values"]
+def _check_disk_type(
+    context: RuleContext, group: ReplicaGroup, disk_type: str
+) -> Iterator[Violation]:
+    types = _read_limit("diskSpec.bootDiskType")["values"]
     if context.catalog.product is Product.ML:
         types = [t for t in types if t.startswith("pd-")]
     if disk_type not in types:
@@ -104,5 +107,5 @@ def _disk_type(context: RuleContext, group: ReplicaGroup, disk_type: str) -> Ite
         yield broken(group, Field.DISK_TYPE, "boot-disk-type", message, join_or(types))
 
 
-def _limit(field: str) -> Row:
+def _read_limit(field: str) -> Row:
     return next(row for row in rows("job_limits", "limit") if row["field"] == field)

@@ -40,76 +40,82 @@ def study_values_are_possible(context: RuleContext) -> Iterator[Violation]:
     study = judged_study(context)
     for position, parameter in placed(study.parameters) if study else ():
         if parameter.kind in RANGES:
-            yield from _bounds(parameter, position)
+            yield from _check_bounds(parameter, position)
         else:
-            yield from _values(parameter, position)
-        yield from _scale(parameter, position)
-        yield from _default(parameter, position)
+            yield from _check_values(parameter, position)
+        yield from _check_scale(parameter, position)
+        yield from _check_default(parameter, position)
 
 
-def _bounds(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
+def _check_bounds(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
     if parameter.bounds is None:
         message, place = "minValue and maxValue are missing", StudyPlace(StudyField.KIND, position)
-        yield _broken(parameter, "study-bounds", place, message, IN_ORDER)
+        yield _make_violation(parameter, "study-bounds", place, message, IN_ORDER)
         return
     least, most = parameter.bounds
     bounds = ((StudyField.LEAST, "minValue", least), (StudyField.MOST, "maxValue", most))
     broken = [row for row in bounds if not math.isfinite(row[2])]
     for field, name, bound in broken[:1]:
         message, place = f"{name} is {bound}", StudyPlace(field, position)
-        yield _broken(parameter, "study-bounds", place, message, "a finite number")
+        yield _make_violation(parameter, "study-bounds", place, message, "a finite number")
     if not broken:
-        yield from _order(parameter, position, least, most)
+        yield from _check_order(parameter, position, least, most)
         if parameter.kind is ParameterKind.INTEGER:
             for field, name, bound in bounds:
-                yield from _whole(parameter, StudyPlace(field, position), name, bound)
+                yield from _check_whole(parameter, StudyPlace(field, position), name, bound)
 
 
-def _order(
+def _check_order(
     parameter: ParameterSpec, position: At, least: float, most: float
 ) -> Iterator[Violation]:
     place = StudyPlace(StudyField.LEAST, position)
     if least > most:
         message = f"minValue {least:g} is above maxValue {most:g}"
-        yield _broken(parameter, "study-bounds", place, message, IN_ORDER)
+        yield _make_violation(parameter, "study-bounds", place, message, IN_ORDER)
     elif not math.isfinite(most - least):
         message = f"maxValue {most:g} is too far above minValue {least:g}"
-        yield _broken(parameter, "study-bounds", place, message, "bounds with a finite difference")
+        yield _make_violation(
+            parameter, "study-bounds", place, message, "bounds with a finite difference"
+        )
 
 
-def _whole(
+def _check_whole(
     parameter: ParameterSpec, place: StudyPlace, name: str, bound: float
 ) -> Iterator[Violation]:
     if not bound.is_integer():
         message = f"{name} {bound:g} is not a whole number"
-        yield _broken(parameter, "study-bounds", place, message, "whole numbers for INTEGER")
+        yield _make_violation(
+            parameter, "study-bounds", place, message, "whole numbers for INTEGER"
+        )
     elif abs(bound) > INTEGER_MAX:
         message = f"{name} {bound:g} is too large to be exact"
         accepted = f"whole numbers from {-INTEGER_MAX} to {INTEGER_MAX}"
-        yield _broken(parameter, "study-bounds", place, message, accepted)
+        yield _make_violation(parameter, "study-bounds", place, message, accepted)
 
 
-def _values(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
+def _check_values(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
     values, place = parameter.values, StudyPlace(StudyField.VALUES, position)
     if not values:
         message = f"a {parameter.kind.value} parameter needs values"
-        yield _broken(parameter, "study-values", place, message, "a list of at least one value")
+        yield _make_violation(
+            parameter, "study-values", place, message, "a list of at least one value"
+        )
     if parameter.kind is ParameterKind.CATEGORICAL:
         for value, count in Counter(values).items():
             if count > 1:
                 message = f"the value {value} is given {count} times"
-                yield _broken(parameter, "study-values", place, message, "each value once")
+                yield _make_violation(parameter, "study-values", place, message, "each value once")
         return
     if len(values) > DISCRETE_MAX:
         message = f"{len(values)} discrete values are too many"
-        yield _broken(parameter, "study-values", place, message, f"at most {DISCRETE_MAX}")
-    if not _increase([float(value) for value in values]):
+        yield _make_violation(parameter, "study-values", place, message, f"at most {DISCRETE_MAX}")
+    if not _is_increasing([float(value) for value in values]):
         message = "the discrete values are not strictly increasing"
         accepted = f"finite numbers, the least first, {DISCRETE_GAP:g} apart or more"
-        yield _broken(parameter, "study-values", place, message, accepted)
+        yield _make_violation(parameter, "study-values", place, message, accepted)
 
 
-def _increase(values: Sequence[float]) -> bool:
+def _is_increasing(values: Sequence[float]) -> bool:
     """Whether each value is at least 1e-10 above the previous value.
 
     A tolerance of 1 % allows for the rounding of floats.
@@ -121,12 +127,12 @@ def _increase(values: Sequence[float]) -> bool:
     return rises and all(map(math.isfinite, values))
 
 
-def _scale(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
+def _check_scale(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
     place = StudyPlace(StudyField.SCALE, position)
     if parameter.kind is ParameterKind.CATEGORICAL:
         if parameter.scale is not Scale.NONE:
             message = "a CATEGORICAL parameter has no scale"
-            yield _broken(parameter, "study-scale", place, message, "leave it out")
+            yield _make_violation(parameter, "study-scale", place, message, "leave it out")
         return
     if parameter.scale not in LOG_SCALES:
         return
@@ -134,24 +140,26 @@ def _scale(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
     if all(map(math.isfinite, numbers)) and min(numbers, default=1) <= 0:
         message = f"a logarithmic scale needs numbers above 0, not {min(numbers):g}"
         accepted = "numbers above 0, or a linear scale"
-        yield _broken(parameter, "study-scale", place, message, accepted)
+        yield _make_violation(parameter, "study-scale", place, message, accepted)
 
 
-def _default(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
+def _check_default(parameter: ParameterSpec, position: At) -> Iterator[Violation]:
     """Check that a parameter's ``defaultValue`` is one of its values."""
     value = parameter.default
     if value is None or not (parameter.bounds or parameter.values):
         return
-    if not _has(parameter, value):
+    if not _accepts(parameter, value):
         text = value if isinstance(value, str) else f"{value:g}"
         message, place = (
             f"defaultValue {text} is not one of its values",
             StudyPlace(StudyField.DEFAULT, position),
         )
-        yield _broken(parameter, "study-default", place, message, _values_text(parameter))
+        yield _make_violation(
+            parameter, "study-default", place, message, _describe_values(parameter)
+        )
 
 
-def _has(parameter: ParameterSpec, value: str | float) -> bool:
+def _accepts(parameter: ParameterSpec, value: str | float) -> bool:
     if parameter.kind is ParameterKind.CATEGORICAL:
         return value in parameter.values
     if parameter.kind is ParameterKind.DISCRETE:
@@ -186,14 +194,14 @@ def shown_id(parameter: ParameterSpec) -> str:
     return parameter.parameter_id[:ID_LENGTH_SHOWN]
 
 
-def _values_text(parameter: ParameterSpec) -> str:
+def _describe_values(parameter: ParameterSpec) -> str:
     if parameter.bounds:
         noun = "whole numbers" if parameter.kind is ParameterKind.INTEGER else "numbers"
         return f"{noun} from {parameter.bounds[0]:g} to {parameter.bounds[1]:g}"
     return join_or(parameter.values)
 
 
-def _broken(
+def _make_violation(
     parameter: ParameterSpec, rule: str, place: StudyPlace, problem: str, accepted: str
 ) -> Violation:
     return broken_study(rule, place, f"parameter {shown_id(parameter)}: {problem}", accepted)

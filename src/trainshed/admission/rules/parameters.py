@@ -120,17 +120,17 @@ def study_conditions_can_be_met(context: RuleContext) -> Iterator[Violation]:
     study = judged_study(context)
     for position, parameter in placed(study.parameters) if study else ():
         if parameter.conditions:
-            has, accepted = TAKES[parameter.kind](parameter), _all_values(parameter)
+            has, accepted = TAKES[parameter.kind](parameter), _describe_all_values(parameter)
             for index, condition in enumerate(parameter.conditions):
                 place = StudyPlace(StudyField.CONDITION, (*position, index))
-                for message in _unmet(parameter, condition, has):
+                for message in _find_unmet(parameter, condition, has):
                     yield broken_study("study-condition", place, message, accepted)
 
 
 Has = Callable[[str | float], bool]
 
 
-def _unmet(parent: ParameterSpec, condition: Condition, has: Has) -> Iterator[str]:
+def _find_unmet(parent: ParameterSpec, condition: Condition, has: Has) -> Iterator[str]:
     child, name = shown_id(condition.parameter), shown_id(parent)
     if not condition.parent_values:
         yield f"parameter {child}: its condition must list at least one value of its parent {name}"
@@ -143,7 +143,7 @@ def _render_value(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def _all_values(parent: ParameterSpec) -> str:
+def _describe_all_values(parent: ParameterSpec) -> str:
     if parent.kind is ParameterKind.DOUBLE:
         return "a parent of type INTEGER, CATEGORICAL or DISCRETE"
     if parent.bounds:

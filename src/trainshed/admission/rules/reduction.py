@@ -38,7 +38,7 @@ class Sizing:
 
 def worker_links(context: RuleContext) -> WorkerLinks | None:
     """Return the workers and their bandwidth; None if a figure is unknown or without workers."""
-    groups = [group for group in _workers(context) if group.count > 0]
+    groups = [group for group in _list_workers(context) if group.count > 0]
     links = [(group.count, context.egress_gbps(group)) for group in groups]
     known_links = [(count, gbps) for count, gbps in links if gbps]
     if not known_links or len(known_links) < len(links):
@@ -75,18 +75,18 @@ def reduction_server_fits(context: RuleContext) -> Iterator[Violation]:
     if accelerator_type or (machine and machine.bundled):
         message = "reducers sum on the CPU and must have no GPUs"
         yield broken(reducer, Field.ACCELERATOR, "reducer-with-gpu", message, "no accelerator")
-    yield from _gpu_workers(context)
-    yield from _framework(context)
-    yield from _bandwidth(context, reducer)
+    yield from _check_gpu_workers(context)
+    yield from _check_framework(context)
+    yield from _check_bandwidth(context, reducer)
 
 
-def _workers(context: RuleContext) -> list[ReplicaGroup]:
+def _list_workers(context: RuleContext) -> list[ReplicaGroup]:
     groups = (context.spec.group(role) for role in (Role.PRIMARY, Role.WORKER))
     return [group for group in groups if group]
 
 
-def _gpu_workers(context: RuleContext) -> Iterator[Violation]:
-    for group in _workers(context):
+def _check_gpu_workers(context: RuleContext) -> Iterator[Violation]:
+    for group in _list_workers(context):
         device = context.device(group)
         has_type = group.accelerator and group.accelerator.type
         if not has_type and (device is None or device.type.is_tpu):
@@ -95,25 +95,25 @@ def _gpu_workers(context: RuleContext) -> Iterator[Violation]:
             yield broken(group, Field.ACCELERATOR, "reduction-needs-gpu-workers", message, accepted)
 
 
-def _framework(context: RuleContext) -> Iterator[Violation]:
-    for group in _workers(context):
+def _check_framework(context: RuleContext) -> Iterator[Violation]:
+    for group in _list_workers(context):
         uri = group.program.image_uri if group.program else None
         image = prebuilt_image(uri) if uri else None
-        if image and image.version and not _supported(image):
+        if image and image.version and not _is_supported(image):
             message = f"the prebuilt image {image.framework} {image.version} ({image.accelerator}) "
             message += "has no reduction client"
             accepted = "a GPU image of TensorFlow 2.3 or PyTorch 1.4 or later, or a custom image"
             yield broken(group, Field.IMAGE_URI, "reduction-framework-version", message, accepted)
 
 
-def _supported(image: PrebuiltImage) -> bool:
+def _is_supported(image: PrebuiltImage) -> bool:
     oldest = OLDEST.get(image.framework)
     if oldest is None or image.accelerator != "gpu":
         return False
     return version(image.version) >= version(oldest)
 
 
-def _bandwidth(context: RuleContext, reducer: ReplicaGroup) -> Iterator[Violation]:
+def _check_bandwidth(context: RuleContext, reducer: ReplicaGroup) -> Iterator[Violation]:
     size = sizing(context)
     if size and size.reducers < size.reducers_min:
         message = (

@@ -22,14 +22,18 @@ def region_exists(context: RuleContext) -> Iterator[Violation]:
         return
     best = near_region(name, regions) if name else None
     near = difflib.get_close_matches(name, regions, n=3, cutoff=0.4)
-    near = [best, *(other for other in near if other != best)] if best else _inside(name, regions)
+    near = (
+        [best, *(other for other in near if other != best)]
+        if best
+        else _list_regions_inside(name, regions)
+    )
     accepted = join_or(near) if near else join_or(regions)
     meant = did_you_mean(best)
     message = f"there is no region {name or '(empty)'}{meant}"
     yield broken(None, Field.REGION, "region-unknown", message, accepted)
 
 
-def _inside(name: str, regions: Iterable[str]) -> list[str]:
+def _list_regions_inside(name: str, regions: Iterable[str]) -> list[str]:
     """Return the regions of a continent or country: ``US`` and ``eu`` are locations of buckets."""
     part = {"eu": "europe"}.get(name.lower(), name.lower())
     return [region for region in regions if part and region.startswith(f"{part}-")]
@@ -51,11 +55,11 @@ def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:
     if not snapshot.common_zones(region, covered):
         names = join_or(types[name] for name in sorted(covered)).replace(" or ", " and ")
         message = f"no single zone of {region} has {names} ({snapshot.id})"
-        accepted = _regions_for(context, covered)
+        accepted = _describe_regions_with(context, covered)
         yield broken(None, Field.REGION, "no-single-zone", message, accepted)
 
 
-def _regions_for(context: RuleContext, types: frozenset[str]) -> str:
+def _describe_regions_with(context: RuleContext, types: frozenset[str]) -> str:
     snapshot, regions = context.catalog.snapshot, context.catalog.regions
     names = [
         name
@@ -102,16 +106,20 @@ def _check_offer(
 ) -> Iterator[Violation]:
     if not name.startswith("TPU") and not region.has_gpus:
         message = f"{region.name} is no GPU region of edition {context.catalog.edition.id}"
-        accepted = join_or(_places(context, name), limit=40) or "another accelerator type"
+        accepted = (
+            join_or(_list_regions_offering(context, name), limit=40) or "another accelerator type"
+        )
         yield broken(None, Field.REGION, "region-without-gpus", message, accepted)
     elif region.offers(name) is False:
         marked = " (the region has it, but not for training)" if name in region.excluded else ""
         message = f"{region.name} does not offer {enum_name} for training{marked}"
-        accepted = join_or(_places(context, name), limit=40) or "another accelerator type"
+        accepted = (
+            join_or(_list_regions_offering(context, name), limit=40) or "another accelerator type"
+        )
         yield broken(None, Field.REGION, "gpu-not-in-region", message, accepted)
 
 
-def _places(context: RuleContext, name: str) -> list[str]:
+def _list_regions_offering(context: RuleContext, name: str) -> list[str]:
     regions = context.catalog.regions.values()
     sure = [r.name for r in regions if r.has_gpus and r.offers(name)]
     return sure or [r.name for r in regions if r.has_gpus and r.offers(name) is None]

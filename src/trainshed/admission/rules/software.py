@@ -31,13 +31,13 @@ def programs_are_whole(context: RuleContext) -> Iterator[Violation]:
         return
     if context.submitted_spec.dialect is Dialect.ML_V1:
         primary = context.spec.group(Role.PRIMARY)
-        yield from _ml(context, primary.program if primary else None)
+        yield from _check_ml(context, primary.program if primary else None)
         return
     for group in context.spec.groups:
-        yield from _vertex(group)
+        yield from _check_vertex(group)
 
 
-def _vertex(group: ReplicaGroup) -> Iterator[Violation]:
+def _check_vertex(group: ReplicaGroup) -> Iterator[Violation]:
     program = group.program
     if program is None:
         message = "a worker pool has exactly one of containerSpec and pythonPackageSpec"
@@ -49,7 +49,7 @@ def _vertex(group: ReplicaGroup) -> Iterator[Violation]:
             group, Field.IMAGE_URI, "image-missing", "the image is missing", "an image URI"
         )
     if program.kind is ProgramKind.PYTHON_PACKAGE:
-        yield from _python_package(group, program)
+        yield from _check_python_package(group, program)
 
 
 def modules_are_named(context: RuleContext) -> Iterator[Violation]:
@@ -59,7 +59,7 @@ def modules_are_named(context: RuleContext) -> Iterator[Violation]:
         groups = tuple(group for group in groups if group.role is Role.PRIMARY)
     for group in groups:
         if group.program and group.program.module:
-            yield from _module(group, group.program.module)
+            yield from _check_module(group, group.program.module)
 
 
 def image_uris_have_no_scheme(context: RuleContext) -> Iterator[Violation]:
@@ -77,7 +77,7 @@ def _without_scheme(uri: str) -> str | None:
     return bare if bare and len(bare.split()) == 1 else None
 
 
-def _python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
+def _check_python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
     most = _packages_max()
     if not program.module:
         message = "a Python package needs the module to run"
@@ -88,14 +88,14 @@ def _python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation
     elif len(program.package_uris) > most:
         message = f"{len(program.package_uris)} packages are too many"
         yield broken(group, Field.PACKAGE_URIS, "package-uris", message, f"at most {most}")
-    yield from _package_uris(group, program)
+    yield from _check_package_uris(group, program)
 
 
 #: A name that ``python -m`` accepts: names separated by dots; a package may have a hyphen.
 _MODULE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 
-def _module(group: ReplicaGroup, name: str) -> Iterator[Violation]:
+def _check_module(group: ReplicaGroup, name: str) -> Iterator[Violation]:
     """A module has the form ``trainer.task``; it is not a file or a command line."""
     if _MODULE.fullmatch(name) and not name.startswith("-") and not name.endswith(".py"):
         return
@@ -111,7 +111,7 @@ def _module(group: ReplicaGroup, name: str) -> Iterator[Violation]:
 _OTHER_STORE: Final = re.compile(r"(?!gs://[^/])[A-Za-z][\w+.-]*:/")
 
 
-def _package_uris(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
+def _check_package_uris(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
     """A package is a file in a bucket or on this machine, not a folder."""
     accepted = "the gs:// URI of a .tar.gz or .whl file"
     for uri in program.package_uris:
@@ -126,7 +126,7 @@ def _package_uris(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
         yield broken(group, Field.PACKAGE_URIS, "package-uris", message, accepted)
 
 
-def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
+def _check_ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
     image = program.image_uri if program else None
     runtime = program.runtime_version if program else None
     if bool(image) == bool(runtime):
@@ -135,10 +135,10 @@ def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
         accepted = "exactly one of runtimeVersion and masterConfig.imageUri"
         yield broken(Role.PRIMARY, Field.RUNTIME_VERSION, "runtime-xor-image", message, accepted)
     if program and runtime:
-        yield from _runtime(context, program, runtime)
+        yield from _check_runtime(context, program, runtime)
     primary = context.spec.group(Role.PRIMARY)
     if program and primary:
-        yield from _package_uris(primary, program)
+        yield from _check_package_uris(primary, program)
     if program and len(program.package_uris) > _packages_max():
         message = f"{len(program.package_uris)} packages are too many"
         yield broken(
@@ -146,7 +146,7 @@ def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
         )
 
 
-def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Violation]:
+def _check_runtime(context: RuleContext, program: Program, name: str) -> Iterator[Violation]:
     runtime = runtimes().get(name)
     if runtime is None:
         message = (
@@ -156,7 +156,7 @@ def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Viol
         yield broken(Role.PRIMARY, Field.RUNTIME_VERSION, "unknown-runtime", message, accepted)
         return
     edition = context.catalog.edition
-    if not _released(runtime, context):
+    if not _is_released(runtime, context):
         message = f"runtime version {name} is younger than edition {edition.id}"
         yield broken(
             Role.PRIMARY, Field.RUNTIME_VERSION, "not-in-that-version", message, "an older version"
@@ -179,7 +179,7 @@ def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Viol
         )
 
 
-def _released(runtime: RuntimeVersion, context: RuleContext) -> bool:
+def _is_released(runtime: RuntimeVersion, context: RuleContext) -> bool:
     """Whether the edition has a runtime version.
 
     A version without a release date counts as released before every later version that has one.
@@ -208,10 +208,10 @@ def env_is_well_formed(context: RuleContext) -> Iterator[Violation]:
     """Variables have C identifiers as names, at most 100 in a pool (docs/sources/vertex.md 8)."""
     for group in context.submitted_spec.groups:
         if group.program:
-            yield from _env(group, group.program)
+            yield from _check_env(group, group.program)
 
 
-def _env(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
+def _check_env(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
     if len(program.env) > ENV_MAX:
         message = f"{len(program.env)} environment variables are too many"
         yield broken(group, Field.ENV, "env-count", message, f"at most {ENV_MAX}")

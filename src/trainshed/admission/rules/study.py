@@ -50,14 +50,14 @@ def study_has_metrics(context: RuleContext) -> Iterator[Violation]:
     metric_ids: set[str] = set()
     for index, metric in enumerate(study.metrics):
         at = StudyPlace(StudyField.METRIC_ID, (index,))
-        yield from _metric(metric, at, context.submitted_spec.dialect)
+        yield from _check_metric(metric, at, context.submitted_spec.dialect)
         if metric.metric_id in metric_ids:
             message = f"metric {metric.metric_id!r} is given twice"
             yield broken_study("study-metrics", at, message, "each metric once")
         metric_ids.add(metric.metric_id)
 
 
-def _metric(metric: Metric, at: StudyPlace, dialect: Dialect) -> Iterator[Violation]:
+def _check_metric(metric: Metric, at: StudyPlace, dialect: Dialect) -> Iterator[Violation]:
     name = metric.metric_id
     if not name:
         message = "a metric needs a name"
@@ -123,14 +123,14 @@ def study_safety_is_possible(context: RuleContext) -> Iterator[Violation]:
     if study is None:
         return
     for index, metric in enumerate(study.metrics):
-        yield from _limits(metric, index)
+        yield from _check_limits(metric, index)
     if study.metrics and not objective_count(study):
         message = "every metric is a safety metric, so nothing is left to improve"
         accepted = "at least one metric without safetyConfig"
         yield broken_study("study-safety", StudyPlace(StudyField.METRICS), message, accepted)
 
 
-def _limits(metric: Metric, index: int) -> Iterator[Violation]:
+def _check_limits(metric: Metric, index: int) -> Iterator[Violation]:
     safety, name = metric.safety, metric.metric_id
     if safety is None:
         return
@@ -155,11 +155,11 @@ def study_stopping_fits(context: RuleContext) -> Iterator[Violation]:
         accepted = "one metric, or no early stopping"
         yield broken_study("study-stopping", StudyPlace(StudyField.STOPPING), message, accepted)
     if isinstance(study.stopping, ConvexRule):
-        yield from _convex(study.stopping)
-        yield from _learning_rate(study, study.stopping.learning_rate_parameter)
+        yield from _check_convex(study.stopping)
+        yield from _check_learning_rate(study, study.stopping.learning_rate_parameter)
 
 
-def _convex(rule: ConvexRule) -> Iterator[Violation]:
+def _check_convex(rule: ConvexRule) -> Iterator[Violation]:
     counts = (
         (StudyField.STEPS_MAX, "maxStepCount", rule.step_count_max),
         (StudyField.STEPS_MIN, "minStepCount", rule.step_count_min),
@@ -176,7 +176,7 @@ def _convex(rule: ConvexRule) -> Iterator[Violation]:
         yield broken_study("study-stopping", at, message, f"at most {most}")
 
 
-def _learning_rate(study: StudySpec, name: str | None) -> Iterator[Violation]:
+def _check_learning_rate(study: StudySpec, name: str | None) -> Iterator[Violation]:
     parameter_ids = [parameter.parameter_id for parameter in parameters_of(study)]
     if name is not None and name not in parameter_ids:
         at = StudyPlace(StudyField.LEARNING_RATE)

@@ -32,12 +32,12 @@ def tpu_machine(
         )
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-fixed", message, accepted)
     elif machine.tpu.topologies:
-        yield from _topology(group, machine, machine.tpu.topologies)
+        yield from _check_topology(group, machine, machine.tpu.topologies)
     else:
-        yield from _cores(context, group, machine, accelerator)
+        yield from _check_cores(context, group, machine, accelerator)
 
 
-def _topology(
+def _check_topology(
     group: ReplicaGroup, machine: MachineType, topologies: tuple[str, ...]
 ) -> Iterator[Violation]:
     if group.tpu_topology not in topologies:
@@ -46,7 +46,7 @@ def _topology(
         yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, join_or(topologies))
 
 
-def _cores(
+def _check_cores(
     context: RuleContext, group: ReplicaGroup, machine: MachineType, accelerator: Accelerator | None
 ) -> Iterator[Violation]:
     if group.tpu_topology:
@@ -57,7 +57,7 @@ def _cores(
             message = f"{machine.name} must be used with a TPU"
             accepted = "acceleratorType TPU_V2 or TPU_V3, acceleratorCount 8"
             yield broken(group, Field.ACCELERATOR, "accelerator-missing", message, accepted)
-    elif not _valid_cores(context.catalog.product, accelerator):
+    elif not _are_valid_cores(context.catalog.product, accelerator):
         accepted = _accepted_cores(context.catalog.product, accelerator.type)
         message = f"the count of {accelerator.type} must be {accepted}, got {accelerator.count}"
         if accelerator.count is None:
@@ -65,7 +65,7 @@ def _cores(
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
 
 
-def _valid_cores(product: Product, accelerator: Accelerator) -> bool:
+def _are_valid_cores(product: Product, accelerator: Accelerator) -> bool:
     cores = accelerator.count or 0
     if cores == DEVICE_CORES:
         return True

@@ -50,22 +50,22 @@ def look_up(
 
     Tokens are not included: the HTTP handler makes them.
     """
-    tree: Any = _tree(attempt)
+    tree: Any = _build_tree(attempt)
     names = [name for name in path.split("/") if name]
     for name in names:
         if not isinstance(tree, dict) or name not in tree:
             return None
         tree = tree[name]
     if not isinstance(tree, dict):
-        return _value(tree, query)
+        return _render_value(tree, query)
     if query.get("recursive", "").lower() == "true":
-        return _recursive(tree, query)
+        return _render_recursive(tree, query)
     if names and not path.endswith("/"):
         return Moved(f"/{ROOT}/{'/'.join(names)}/")
-    return MetadataAnswer(TEXT, "".join(_entries(tree)))
+    return MetadataAnswer(TEXT, "".join(_list_entries(tree)))
 
 
-def _tree(attempt: LivingAttempt) -> dict[str, Any]:
+def _build_tree(attempt: LivingAttempt) -> dict[str, Any]:
     email, region = email_of(attempt), attempt.location or _REGION
     project_path = f"projects/{attempt.project_number}"
     name = f"job-{attempt.key.uid}-{attempt.key.attempt}"
@@ -97,41 +97,41 @@ def _number(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-def _value(leaf: Any, query: Mapping[str, str]) -> MetadataAnswer:
+def _render_value(leaf: Any, query: Mapping[str, str]) -> MetadataAnswer:
     if query.get("alt") == "json":
         return MetadataAnswer(JSON, json.dumps(leaf))
     lines = leaf if isinstance(leaf, list) else [leaf]
     return MetadataAnswer(TEXT, "\n".join(map(str, lines)))
 
 
-def _recursive(tree: dict[str, Any], query: Mapping[str, str]) -> MetadataAnswer:
+def _render_recursive(tree: dict[str, Any], query: Mapping[str, str]) -> MetadataAnswer:
     if query.get("alt") == "text":
-        return MetadataAnswer(TEXT, "".join(_lines(tree, "")))
+        return MetadataAnswer(TEXT, "".join(_render_lines(tree, "")))
     return MetadataAnswer(JSON, json.dumps(_in_camel_case(tree)))
 
 
-def _entries(tree: dict[str, Any]) -> list[str]:
+def _list_entries(tree: dict[str, Any]) -> list[str]:
     return [
         f"{name}/\n" if isinstance(entry, dict) else f"{name}\n" for name, entry in tree.items()
     ]
 
 
-def _lines(tree: dict[str, Any], prefix: str) -> list[str]:
+def _render_lines(tree: dict[str, Any], prefix: str) -> list[str]:
     lines = []
     for name, entry in tree.items():
         if isinstance(entry, dict):
-            lines += _lines(entry, f"{prefix}{name}/")
+            lines += _render_lines(entry, f"{prefix}{name}/")
         else:
-            lines.append(f"{prefix}{name} {_value(entry, {}).text}\n")
+            lines.append(f"{prefix}{name} {_render_value(entry, {}).text}\n")
     return lines
 
 
 def _in_camel_case(tree: Any) -> Any:
     if not isinstance(tree, dict):
         return tree
-    return {_camel(name): _in_camel_case(entry) for name, entry in tree.items()}
+    return {_to_camel_case(name): _in_camel_case(entry) for name, entry in tree.items()}
 
 
-def _camel(name: str) -> str:
+def _to_camel_case(name: str) -> str:
     """Return a key in camel case; names of accounts do not change."""
     return name if "@" in name else re.sub(r"-([a-z])", lambda match: match[1].upper(), name)

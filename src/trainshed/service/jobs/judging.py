@@ -246,13 +246,15 @@ def predicted(question: RuleContext) -> ReductionForecast | None:
     reducer = question.spec.group(Role.REDUCER)
     if reducer is None or not reducer.machine_type or reducer.count < 1:
         return None
-    hosts = _hosts(question, reducer.machine_type, question.egress_gbps(reducer))
+    hosts = _find_hosts(question, reducer.machine_type, question.egress_gbps(reducer))
     if hosts is None:
         return None
     return ReductionForecast(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
 
 
-def _hosts(question: RuleContext, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
+def _find_hosts(
+    question: RuleContext, reducer_type: str, reducer_gbps: float | None
+) -> Hosts | None:
     """Return workers and reducers of a job by host; None if a bandwidth is unknown."""
     workers = worker_links(question)
     if workers is None or not reducer_gbps:

@@ -72,7 +72,7 @@ class Manifests:
         Raises Refusal if the attempt does not exist, or its engine stores no manifest.
         """
         record = self.stories.find(project, job_id)
-        key = AttemptKey(record.uid, _number(record, attempt))
+        key = AttemptKey(record.uid, _check_attempt(record, attempt))
         name = self.engines.name_of(key)
         engine = self.engines.find_by_name(name)
         if engine is None:
@@ -96,7 +96,7 @@ def render_parts(texts: Mapping[str, str]) -> Sequence[SentPart]:
     return [SentPart(name=name, text=mask_secrets(name, text)) for name, text in texts.items()]
 
 
-def _number(record: JobRecord, attempt: int | None) -> int:
+def _check_attempt(record: JobRecord, attempt: int | None) -> int:
     if not record.attempt:
         state = record.job.status.state.value
         message = f"{record.name} is {state} and has no attempt; try again after its first launch"

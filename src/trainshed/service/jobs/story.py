@@ -217,27 +217,27 @@ def study_sentence(store: Store, record: JobRecord) -> str:
     if not stored:
         return "Its first trials are about to be made."
     sentences = [
-        _counts(study, stored),
-        *_leader(store, record, study),
+        _describe_counts(study, stored),
+        *_describe_leader(store, record, study),
         *_first_waiting(store, stored),
         *_forecast_end(store, record, study, stored),
     ]
     return " ".join(sentences)
 
 
-def _counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
+def _describe_counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
     """Return for example ``7 of 24 trials were made: 2 running, 5 succeeded.``."""
-    counts = Counter(_word(trial) for trial in stored)
+    counts = Counter(_describe_trial_state(trial) for trial in stored)
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"{len(stored)} of {study.trial_count_max} trials were made: {parts}."
 
 
-def _word(stored: StoredTrial) -> str:
+def _describe_trial_state(stored: StoredTrial) -> str:
     active = "running" if stored.job_state is JobState.RUNNING else "waiting or starting"
     return _WORDS.get(stored.trial.state, active)
 
 
-def _leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
+def _describe_leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
     if len(objectives(study)) != 1:
         return
     leader = best(study, [view.trial for view in trial_views(store, record)])

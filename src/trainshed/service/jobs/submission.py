@@ -271,7 +271,7 @@ def admit(
     ``has_bucket`` says which buckets are the project's; the job may name no others.
     Raises Refusal: INVALID_ARGUMENT with every violation.
     """
-    merged = Merged(content=_object(document), region=location, region_word="location")
+    merged = Merged(content=_check_object(document), region=location, region_word="location")
     rulebook = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
     judgement = judge(merged, rulebook, parse)
     if violations := tuple(_violations(judgement, rules, has_bucket)):
@@ -282,13 +282,13 @@ def admit(
         spec=judgement.question.submitted_spec,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
-        notes=_notes(accepted, rules),
+        notes=_collect_notes(accepted, rules),
         events=_plan_events(accepted),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
 
 
-def _object(document: Any) -> dict[str, Any]:
+def _check_object(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         message = f"the body must be a JSON object, not {describe_value(document)}"
         raise Refusal(Code.INVALID_ARGUMENT, message)
@@ -306,7 +306,7 @@ def _violations(
     fields = {violation.field for violation in reported}
     spec = judgement.question.spec
     places = check_places(spec, has_bucket)
-    more = (*_missing(spec), *places, *_missing_starts(spec, rules))
+    more = (*_find_missing_fields(spec), *places, *_find_missing_starts(spec, rules))
     for violation in first_causes(more, reported, judgement.say):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # these fields are not rendered yet
         name = judgement.say(violation.field)
@@ -325,12 +325,12 @@ def lacks_of(spec: JobSpec, rules: SubmitRules) -> Lacks:
     return lacks
 
 
-def _missing_starts(spec: JobSpec, rules: SubmitRules) -> Sequence[Violation]:
+def _find_missing_starts(spec: JobSpec, rules: SubmitRules) -> Sequence[Violation]:
     """Return the violations of programs that no engine of the job can start."""
-    return list(missing_starts(spec, _images(spec, rules)))
+    return list(missing_starts(spec, _choose_images(spec, rules)))
 
 
-def _images(spec: JobSpec, rules: SubmitRules) -> Images:
+def _choose_images(spec: JobSpec, rules: SubmitRules) -> Images:
     """Return the images of the first engine that can start the job, else of the first."""
     engine_name = spec.labels.get(ENGINE_LABEL)
     names = [
@@ -343,28 +343,28 @@ def _images(spec: JobSpec, rules: SubmitRules) -> Images:
     return rules.images.of(next((name for name in names if not lacks(name)), [*names, ""][0]))
 
 
-def _missing(spec: JobSpec) -> Iterator[Violation]:
+def _find_missing_fields(spec: JobSpec) -> Iterator[Violation]:
     """Yield missing fields that only a call requires (docs/sources/vertex.md 7.1 and 8)."""
     if spec.dialect is Dialect.AIPLATFORM_V1:
         if not spec.display_name:
-            yield _required(Field.DISPLAY_NAME, "display-name", "1 to 128 characters")
+            yield _require_field(Field.DISPLAY_NAME, "display-name", "1 to 128 characters")
         return
     if not spec.job_id:
         accepted = "a letter, then up to 127 letters, digits and underscores"
-        yield _required(Field.JOB_ID, "job-id", accepted)
+        yield _require_field(Field.JOB_ID, "job-id", accepted)
     if not spec.region:
-        yield _required(Field.REGION, "region-unknown", "a region, such as us-central1")
+        yield _require_field(Field.REGION, "region-unknown", "a region, such as us-central1")
 
 
-def _required(field: Field, rule: str, accepted: str) -> Violation:
+def _require_field(field: Field, rule: str, accepted: str) -> Violation:
     message = "this field is required"
     return Violation(field=FieldPath(field), rule=rule, message=message, accepted=accepted)
 
 
-def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
+def _collect_notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
     """Return the notes for the log.  With several engines each launch notes the environment."""
     are_several = rules.engines is not None and rules.engines.are_several
-    of_images = () if are_several else notes_of(accepted.spec, _images(accepted.spec, rules))
+    of_images = () if are_several else notes_of(accepted.spec, _choose_images(accepted.spec, rules))
     notes = (*accepted.advice, *of_images)
     return tuple(dict.fromkeys(notes))
 

@@ -144,7 +144,7 @@ class LogSearch:
         lines = (line_of(event) for event in all_events(self.store, record.uid))
         in_range = [line for line in lines if from_ns <= line.stamp_ns < before_ns]
         in_order = sorted(in_range, key=_stamp_of, reverse=self.newest_first)
-        yield from self._passing(record, record.uid, in_order, _EVENT)
+        yield from self._find_matches(record, record.uid, in_order, _EVENT)
 
     def _wants_events(self) -> bool:
         """Whether entries of the service, which belong to no trial, may match."""
@@ -166,9 +166,9 @@ class LogSearch:
             ),
         )
         lines = lines_of(self.job_log, source, span)
-        yield from self._passing(record, source.uid, lines, _LINE)
+        yield from self._find_matches(record, source.uid, lines, _LINE)
 
-    def _passing(
+    def _find_matches(
         self, record: JobRecord, uid: JobUid, lines: Iterable[LogLine], source: int
     ) -> Iterator[LocatedEntry]:
         """Yield the matching entries, and the positions of every 256th other one and the last."""

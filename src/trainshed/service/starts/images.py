@@ -158,9 +158,9 @@ class Images:
         if (
             prebuilt
             and is_here
-            and (self._containers.runtime is None or self._has(prebuilt.framework))
+            and (self._containers.runtime is None or self._has_framework(prebuilt.framework))
         ):
-            return self._nearest(prebuilt, uri)
+            return self._find_nearest(prebuilt, uri)
         return self._run_in_container(uri)
 
     def _run_in_container(self, uri: str) -> StandIn | None:
@@ -183,7 +183,7 @@ class Images:
         """
         return any(content.is_known for _, content in self._candidates())
 
-    def _has(self, framework: str) -> bool:
+    def _has_framework(self, framework: str) -> bool:
         """Whether an environment can replace an image of a framework."""
         return any(framework in content.frameworks for _, content in self._candidates())
 
@@ -197,7 +197,7 @@ class Images:
         prebuilt = PrebuiltImage(
             framework="TensorFlow", version=tensorflow, accelerator="cpu", python=python
         )
-        return self._note_lacks(self._nearest(prebuilt, request), name)
+        return self._note_lacks(self._find_nearest(prebuilt, request), name)
 
     def _use_mapping(self, mapping: ImageMapping, request: str) -> StandIn:
         name = mapping.environment
@@ -207,17 +207,17 @@ class Images:
             python=python,
             entrypoint=tuple(mapping.entrypoint),
             note=f"Asked for {request}; the configuration maps it to environment {name}"
-            f"{_content(self._ask(python))}.",
+            f"{_describe_content(self._ask(python))}.",
         )
 
-    def _nearest(self, prebuilt: PrebuiltImage, request: str) -> StandIn:
+    def _find_nearest(self, prebuilt: PrebuiltImage, request: str) -> StandIn:
         """Return the first environment with the nearest version of the framework."""
         candidates = dict(self._candidates())
         name = min(candidates, key=lambda name: _distance(prebuilt, candidates[name]))
         name = name if self._is_known else DEFAULT
         note = (
             f"Asked for {prebuilt.content} ({request}); runs in environment {name}"
-            f"{_content(candidates[name], prebuilt.framework or None)}."
+            f"{_describe_content(candidates[name], prebuilt.framework or None)}."
         )
         return StandIn(environment=name, python=self._pythons[name], note=note)
 
@@ -252,7 +252,7 @@ def _fits(pattern: str | None, text: str) -> bool:
     return re.fullmatch(".*".join(parts), text) is not None
 
 
-def _content(content: Installed, framework: str | None = None) -> str:
+def _describe_content(content: Installed, framework: str | None = None) -> str:
     """Return for example ``: PyTorch 2.13.0, Python 3.11``."""
     if not content.is_known:
         return ""
