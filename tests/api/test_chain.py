@@ -107,7 +107,7 @@ def test_a_viewer_may_look_and_not_submit():
     through(passage(authorization="Bearer reader"))
     refusal = refused(passage(authorization="Bearer reader", verb="POST"))
     assert refusal.code is Code.PERMISSION_DENIED
-    assert "rita is viewer here, and this call needs submitter" in refusal.message
+    assert "rita has the role viewer, and this call needs the role submitter" in refusal.message
 
 
 def test_a_path_without_a_project_asks_for_the_role_only():

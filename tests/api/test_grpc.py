@@ -227,7 +227,7 @@ def test_who_calls_is_asked_first(edge):
 def test_a_name_of_something_else_is_refused(edge, name):
     error = refused(edge, "GetCustomJob", {"name": name})
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "is not a valid name of such a resource" in error.details()
+    assert "is not a valid resource name for this method" in error.details()
 
 
 def test_what_no_database_keeps_is_refused(edge):

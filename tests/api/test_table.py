@@ -130,5 +130,5 @@ def test_every_path_finds_its_own_row():
 
 
 def test_two_rows_of_one_path_are_a_mistake_of_ours():
-    with pytest.raises(AssertionError, match="is there twice"):
+    with pytest.raises(AssertionError, match="is in the table twice"):
         Routes([ROWS[0], ROWS[0]])

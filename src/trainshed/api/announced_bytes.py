@@ -21,11 +21,11 @@ class AnnouncedBytes(StreamingResponse):
     """A stream with a Content-Length; the server cuts the connection if there are fewer bytes."""
 
     def __init__(
-        self, pieces: AsyncIterator[Any], status: int, headers: Mapping[str, str], what: str
+        self, pieces: AsyncIterator[Any], status: int, headers: Mapping[str, str], content: str
     ) -> None:
-        """``what`` names the content in log lines."""
+        """``content`` names the bytes in log lines: a gs:// name or a URL."""
         super().__init__(pieces, status, headers)
-        self._what = what
+        self._content = content
         self._fault = ""
         self._is_bodiless = False
 
@@ -34,7 +34,7 @@ class AnnouncedBytes(StreamingResponse):
         self._is_bodiless = scope["method"] == "HEAD"
         await super().__call__(scope, receive, send)
         if self._fault:
-            _log.warning("cannot serve all of %s: %s", self._what, self._fault)
+            _log.warning("cannot serve all of %s: %s", self._content, self._fault)
             await _cut(scope, receive)
 
     async def stream_response(self, send: Send) -> None:
@@ -52,13 +52,13 @@ class AnnouncedBytes(StreamingResponse):
             return
         announced = int(self.headers.get("content-length", count))
         if count < announced and not self._is_bodiless:
-            self._fault = f"it has {count} bytes, but its Content-Length was {announced}"
+            self._fault = f"only {count} of {announced} announced bytes could be read"
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _cut(scope: Scope, receive: Receive) -> None:
-    """End the connection, and return when it has ended."""
+    """Close the client's connection, and return when it is closed."""
     connection = scope.get("state", {}).get(CONNECTION)
     if connection is not None:
         connection.cut()

@@ -18,8 +18,8 @@ from trainshed.model.refusals import Code, Refusal
 
 #: The codes of calls that the caller is not allowed to make.
 DENIED: Final = frozenset({Code.PERMISSION_DENIED, Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED})
-#: The outcome of routes outside the chain, by HTTP status.
-_WORDS: Final[Mapping[int, str]] = {
+#: The name of the outcome in the audit log, by HTTP status, for routes outside the chain.
+_OUTCOMES: Final[Mapping[int, str]] = {
     **{code.http: code.name for code in Code},
     400: Code.INVALID_ARGUMENT.name,
     404: Code.NOT_FOUND.name,
@@ -27,7 +27,7 @@ _WORDS: Final[Mapping[int, str]] = {
     412: Code.FAILED_PRECONDITION.name,
     501: Code.UNIMPLEMENTED.name,
 }
-_DENIED_WORDS: Final = frozenset(code.name for code in DENIED)
+_DENIED_OUTCOMES: Final = frozenset(code.name for code in DENIED)
 _OK: Final = "OK"
 _FIRST_ERROR: Final = 400
 _BRACES: Final = re.compile(r"\{(\w+)(?::path)?\}")
@@ -36,66 +36,68 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _INCOMPLETE: Final = 308
 
 
-def note_call(around: ChainServices, passage: RequestContext, code: Code | None) -> None:
-    """Log a call of Google's routes; ``code`` None: it succeeded."""
-    if code not in DENIED and not _changes(passage.method):
+def note_call(services: ChainServices, context: RequestContext, code: Code | None) -> None:
+    """Log a call of Google's routes; ``code`` is None if the call succeeded."""
+    if code not in DENIED and not _changes(context.method):
         return
-    method, params = passage.method, passage.params
+    method, params = context.method, context.params
     if method is None:
-        method, params = _row_of(around, passage)
+        method, params = _row_of(services, context)
     path = method.path if method else ""
-    name, resource = f"{passage.verb} {path}", passage.path
-    if passage.verb == "gRPC":
-        name, resource = passage.path, _fill(path, params)
+    name, resource = f"{context.verb} {path}", context.path
+    if context.verb == "gRPC":
+        name, resource = context.path, _fill(path, params)
     project, status = params.get("project", ""), code.name if code else _OK
-    note(around, passage, method=name, resource=resource, project=project, status=status)
+    note(services, context, method=name, resource=resource, project=project, status=status)
 
 
 def note_response(
-    around: ChainServices, passage: RequestContext, path: str, status: int, request: Request
+    services: ChainServices, context: RequestContext, path: str, status: int, request: Request
 ) -> None:
     """Log a call of a route outside the chain; ``path`` is the route's template."""
-    word = _OK if status < _FIRST_ERROR else _WORDS.get(status, Code.INTERNAL.name)
-    is_denied = word in _DENIED_WORDS or getattr(request.state, "is_denied", False)
-    if not is_denied and (passage.verb in _READING or status == _INCOMPLETE):
+    outcome = _OK if status < _FIRST_ERROR else _OUTCOMES.get(status, Code.INTERNAL.name)
+    is_denied = outcome in _DENIED_OUTCOMES or getattr(request.state, "is_denied", False)
+    if not is_denied and (context.verb in _READING or status == _INCOMPLETE):
         return
-    name = parse_qs(passage.query_string).get("name", [""])[0] if "upload" in path else ""
-    caller = passage.caller
-    own = caller.project if caller and caller.project != ALL_PROJECTS else ""
+    name = parse_qs(context.query_string).get("name", [""])[0] if "upload" in path else ""
+    caller = context.caller
+    callers_project = caller.project if caller and caller.project != ALL_PROJECTS else ""
     note(
-        around,
-        passage,
-        method=f"{passage.verb} {path}",
-        resource=f"{passage.path}/{name}" if name else passage.path,
-        project=request.path_params.get("project", own),
-        status=word,
+        services,
+        context,
+        method=f"{context.verb} {path}",
+        resource=f"{context.path}/{name}" if name else context.path,
+        project=request.path_params.get("project", callers_project),
+        status=outcome,
     )
 
 
-def note(around: ChainServices, passage: RequestContext, **fields: str) -> None:
-    """Log a call with its caller, where known."""
-    caller = passage.caller
-    around.audit(
+def note(services: ChainServices, context: RequestContext, **fields: str) -> None:
+    """Write a call to the audit log, with its caller if the caller was identified."""
+    caller = context.caller
+    services.audit(
         caller=caller.name if caller else "",
         credential=caller.credential if caller else "",
-        address=passage.address,
+        address=context.address,
         **fields,
     )
 
 
 def _fill(path: str, params: Mapping[str, str]) -> str:
-    """Return a template with its names replaced where their values are known."""
+    """Return a path template with each ``{name}`` replaced by its value, where it has one."""
     return _BRACES.sub(lambda brace: params.get(brace[1], brace[0]), path)
 
 
 def _changes(method: Method | None) -> bool:
-    """Return whether a row changes something: these need a submitter, which a test checks."""
+    """Return whether a method changes something: it needs the role submitter (a test checks it)."""
     return method is not None and method.role >= AccessRole.SUBMITTER
 
 
-def _row_of(around: ChainServices, passage: RequestContext) -> tuple[Method | None, dict[str, str]]:
-    """Return the row of a call that was refused before its row was found."""
+def _row_of(
+    services: ChainServices, context: RequestContext
+) -> tuple[Method | None, dict[str, str]]:
+    """Look up the row of a call that was refused before ``find_route``; None for no such row."""
     try:
-        return around.routes.find(passage.verb, passage.path)
+        return services.routes.find(context.verb, context.path)
     except Refusal:
         return None, {}

@@ -22,28 +22,28 @@ LINGER_SECONDS: Final = 2.0
 class BoundedHeads(HttpToolsProtocol):
     """Ends connections that send more than ``HEAD_BYTES_MAX`` of head, or of trailers.
 
-    Counted in reads from the network: a head that arrives in one read is accepted.
+    The size is checked after each read, so a larger head that arrives in one read is accepted.
     """
 
-    _unended = 0
-    """Bytes since the end of the last head, piece of a body, or message."""
+    _unfinished_bytes = 0
+    """Bytes received since the last complete head, piece of a body, or message."""
     _refused = False
 
     def data_received(self, data: bytes) -> None:
-        """Count and parse; refuse a head that is too large."""
-        self._unended += len(data)
+        """Count and parse received bytes; refuse a head that is too large."""
+        self._unfinished_bytes += len(data)
         if self._refused:
-            if self._unended > HEAD_BYTES_MAX + LINGER_BYTES_MAX:
+            if self._unfinished_bytes > HEAD_BYTES_MAX + LINGER_BYTES_MAX:
                 self.transport.close()
             return
         super().data_received(data)
-        if self._unended > HEAD_BYTES_MAX and not self.transport.is_closing():
+        if self._unfinished_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             message = f"the request's head is larger than {HEAD_BYTES_MAX} bytes"
             self.refuse(TransportRefusal(Code.INVALID_ARGUMENT, message, 431))
 
     def on_headers_complete(self) -> None:
-        """End a head; refuse a target with a host, which could differ from the Host header."""
-        self._unended = 0
+        """Accept a head; refuse a target with a host, which could differ from the Host header."""
+        self._unfinished_bytes = 0
         if not self.url.startswith((b"/", b"*")):
             raise ValueError("the target is not a path")  # becomes ``send_400_response``
         super().on_headers_complete()
@@ -59,11 +59,11 @@ class BoundedHeads(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Reset the count: bodies have limits of their own."""
-        self._unended = 0
+        self._unfinished_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._unended = 0
+        self._unfinished_bytes = 0
         super().on_message_complete()
 
     def refuse(self, refusal: TransportRefusal) -> None:
@@ -71,7 +71,7 @@ class BoundedHeads(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete:
             self._write(refusal)
         elif not self.cycle.response_started:
-            self.cycle.disconnected = True  # a later answer of the application is dropped
+            self.cycle.disconnected = True  # a later response of the application is dropped
             self.cycle.message_event.set()
             self._write(refusal)
         self._linger()
@@ -83,7 +83,7 @@ class BoundedHeads(HttpToolsProtocol):
         self.transport.write(STATUS_LINE[refusal.http] + b"\r\n".join(lines))
 
     def _linger(self) -> None:
-        """Close after the client read the answer: unread bytes would reset the connection first."""
+        """Close after a delay: closing with unread bytes would reset the connection at once."""
         self._refused = True
         if self.transport.can_write_eof():
             self.transport.write_eof()

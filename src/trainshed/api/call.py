@@ -26,7 +26,7 @@ class Call:
 
     ``params`` are the parts of the resource name (``project`` is an id, never a number;
     ``location``, ``job``, ...).  ``query`` holds query parameters in camelCase.  ``retry_key`` is
-    set where the client repeats its requests recognisably (docs/sources/gcloud.md 8.3).
+    set if a repetition by the client can be recognised (docs/sources/gcloud.md 8.3).
     """
 
     caller: Caller
@@ -43,8 +43,8 @@ class Method:
     ``path`` is a template such as ``/v1/projects/{project}/jobs/{job}:cancel``.  ``rpc`` is the
     full gRPC name, ``Service/Method`` without the leading slash; empty where there is none (ml v1).
     ``request`` and ``response`` are full protobuf names; ``body`` is the request's field that the
-    HTTP body fills (``*``: the whole request; empty: there is none).  ``query`` names the query
-    parameters that the call knows, in camelCase; any other is refused.
+    HTTP body fills (``*``: the whole request; empty: there is none).  ``query`` lists the
+    accepted query parameters, in camelCase; others are refused.
     """
 
     verb: str
@@ -59,7 +59,7 @@ class Method:
 
     @property
     def is_create(self) -> bool:
-        """Return whether a repetition of the call would make a second resource."""
+        """Return whether repeating the call would create a second resource."""
         return self.verb == "POST" and ":" not in self.path
 
 
@@ -97,12 +97,12 @@ class Routes:
         self._sentence_of = sentence_of
         self._rows: dict[_Shape, dict[str, Method]] = {}
         for method in methods:
-            shape, parts = _taken_apart(method.path)
+            shape, parts = _split_path(method.path)
             if not all(part.startswith("{") for part in parts):
                 raise AssertionError(f"{method.path} does not alternate collections and ids")
             rows = self._rows.setdefault(shape, {})
             if method.verb in rows:
-                raise AssertionError(f"{method.verb} {method.path} is there twice")
+                raise AssertionError(f"{method.verb} {method.path} is in the table twice")
             rows[method.verb] = method
 
     @property
@@ -115,7 +115,7 @@ class Routes:
 
         Raises a Refusal: 404 for an unknown path, 405 for an unknown verb, 400 for an invalid id.
         """
-        shape, parts = _taken_apart(path)
+        shape, parts = _split_path(path)
         rows = self._rows.get(shape)
         if rows is None and (sentence := self._sentence_of(shape.collections)):
             raise Refusal(Code.UNIMPLEMENTED, sentence)
@@ -133,10 +133,10 @@ class Routes:
 
 def parameter_names(template: str) -> list[str]:
     """Return the names in a template's braces, in order."""
-    return [part[1:-1] for part in _taken_apart(template)[1]]
+    return [part[1:-1] for part in _split_path(template)[1]]
 
 
-def _taken_apart(path: str) -> tuple[_Shape, list[str]]:
+def _split_path(path: str) -> tuple[_Shape, list[str]]:
     version, *segments = path.removeprefix("/").split("/")
     action = ""
     if segments and ":" in segments[-1]:

@@ -2,23 +2,22 @@
 
 ``CHAIN``, for REST:
 
-1.  ``guard``: the Host is ours and the Origin is no foreign page; 400 for two Hosts.
-2.  ``recognise``: the Authorization header has a caller; 403 without one, 401 for a wrong one,
-    429 for too many wrong ones, 403 for one whose token is for buckets and nothing else.
+1.  ``guard``: the Host header names this server, and the Origin is not a foreign web page; 403.
+2.  ``recognise``: the Authorization header identifies a caller; 403 without a token, 401 for a
+    wrong one, 429 for too many wrong ones, 403 for a token that is for buckets only.
 3.  ``bound_body``: the body is not over the limit; 413.
 4.  ``find_route``: the path and verb have a row in the table; 404 or 405.
-5.  ``authorise``: the caller has the row's role in the path's project; 403, for a foreign project
-    in the same words as for none.
+5.  ``authorise``: the caller has the row's role in the path's project; 403, with the same message
+    for another caller's project and for a missing one.
 6.  ``name_project``: a project's number becomes its id.
-7.  ``read_request``: the query's parameters are known ones and the body is a JSON object; 400.
+7.  ``read_request``: the row has the query's parameters, and the body is a JSON object; 400.
 8.  ``know_repetition``: a create that gcloud repeats gets the key of its first try.
-9.  ``handle``: the row's handler does it.
-10. ``hold_end``: a gcloud that streams a job's log learns of the job's end when it can read it all.
+9.  ``handle``: the row's handler performs the call.
+10. ``hold_end``: a recent ``endTime`` is omitted for a gcloud that still streams the job's log.
 11. ``write_json``: the answer becomes bytes.
 
-No page speaks gRPC, and grpcio bounds, routes and reads messages itself, so ``grpc_chain`` has the
-steps between.  Errors are rendered last, by the transport, from the one kind that ``perform``
-raises.
+Web pages cannot send gRPC, and grpcio itself limits, routes and reads messages, so ``grpc_chain``
+has only the other steps.  ``perform`` raises only Refusal, which the transport renders.
 """
 
 import hashlib
@@ -54,7 +53,7 @@ class Recognise(Protocol):
     """Identifies the caller of an Authorization header, or raises a Refusal."""
 
     def __call__(self, authorization: str | None, *, loopback: bool, address: str) -> Caller:
-        """``loopback``: the call comes from this machine; ``address`` is the client's."""
+        """``loopback`` is whether the client is on this machine; ``address`` is its IP address."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,13 +74,13 @@ class RequestContext:
     loopback: bool = False
     address: str = ""
     in_path: bool = False
-    """The token was in the path."""
+    """Whether the token was in the path, not in the Authorization header."""
     of_storage: bool = False
-    """The call is for the storage API, which accepts tokens for buckets."""
+    """Whether the call is for the storage API, which accepts tokens for buckets."""
     gone: bool = False
-    """The client has disconnected: no further step begins."""
+    """Whether the client has disconnected; then no further step begins."""
     repeated: str = ""
-    """A header that was given twice but may be given once."""
+    """The name of a header that was given twice but may be given only once; empty if none."""
 
     caller: Caller | None = None
     method: Method | None = None
@@ -97,8 +96,8 @@ class RequestContext:
 class ChainServices:
     """The services and settings that the steps use.
 
-    ``allowed_hosts`` are the bound host and the configured names; ``allowed_origins`` are those of
-    the settings.  The largest body bounds JSON only: uploads have no limit.
+    ``allowed_hosts`` are the bound host and the configured names; ``allowed_origins`` are the
+    configured origins.  ``body_bytes_max`` limits JSON only: uploads have no limit.
     """
 
     routes: Routes
@@ -113,114 +112,114 @@ class ChainServices:
 
 #: A full token in an address is refused, because addresses are written to many logs and files.
 LONG_LIVED = (
-    "A token in an address must be one for buckets: addresses are written into logs and files. "
+    "A token in an address must be a token for buckets: logs and files contain addresses. "
     "`trainshed env` prints the settings with such a token, `trainshed buckets token` makes one."
 )
 
 Step = Callable[[ChainServices, RequestContext], None]
 
 
-def guard(around: ChainServices, passage: RequestContext) -> None:
-    """Keep foreign web pages from using a browser's place on this machine."""
-    if passage.repeated:
-        raise Refusal(Code.INVALID_ARGUMENT, f"the header {passage.repeated} {GIVEN_TWICE}")
-    check_host(passage.host, around.allowed_hosts)
-    check_origin(passage.origin, passage.fetch_site, around.allowed_origins, host=passage.host)
+def guard(services: ChainServices, context: RequestContext) -> None:
+    """Refuse requests that a foreign web page sends through a user's browser."""
+    if context.repeated:
+        raise Refusal(Code.INVALID_ARGUMENT, f"the header {context.repeated} {GIVEN_TWICE}")
+    check_host(context.host, services.allowed_hosts)
+    check_origin(context.origin, context.fetch_site, services.allowed_origins, host=context.host)
 
 
-def recognise(around: ChainServices, passage: RequestContext) -> None:
-    """Identify the caller."""
-    caller = passage.caller = around.recognise(
-        passage.authorization, loopback=passage.loopback, address=passage.address
+def recognise(services: ChainServices, context: RequestContext) -> None:
+    """Identify the caller; refuse a token that may not be used for this call."""
+    caller = context.caller = services.recognise(
+        context.authorization, loopback=context.loopback, address=context.address
     )
-    if passage.in_path and caller.bucket is None:
+    if context.in_path and caller.bucket is None:
         raise Refusal(Code.UNAUTHENTICATED, LONG_LIVED)
-    if caller.bucket is not None and not passage.of_storage:
-        raise Refusal(Code.PERMISSION_DENIED, f"Permission denied: {_bound(caller.bucket)}")
+    if caller.bucket is not None and not context.of_storage:
+        raise Refusal(Code.PERMISSION_DENIED, f"Permission denied: {_token_limit(caller.bucket)}")
 
 
-def _bound(bucket: str) -> str:
+def _token_limit(bucket: str) -> str:
     if bucket == ALL_BUCKETS:
         return "this token is for buckets and their objects only"
     return f"this token is for objects of the bucket {bucket} only"
 
 
-def bound_body(around: ChainServices, passage: RequestContext) -> None:
+def bound_body(services: ChainServices, context: RequestContext) -> None:
     """Refuse a body over the limit; the transport stops reading one byte after the limit."""
-    if len(passage.body) > around.body_bytes_max:
-        refuse_large(around.body_bytes_max)
+    if len(context.body) > services.body_bytes_max:
+        refuse_large(services.body_bytes_max)
 
 
-def find_route(around: ChainServices, passage: RequestContext) -> None:
+def find_route(services: ChainServices, context: RequestContext) -> None:
     """Look up the row and the parts of the resource's name."""
-    passage.method, passage.params = around.routes.find(passage.verb, passage.path)
+    context.method, context.params = services.routes.find(context.verb, context.path)
 
 
-def authorise(around: ChainServices, passage: RequestContext) -> None:
-    """Ask for the row's role in the path's project.
+def authorise(services: ChainServices, context: RequestContext) -> None:
+    """Check that the caller has the row's role in the path's project.
 
-    Where the path has none, the document names projects and the handler asks about each of them.
+    If the path has no project, the document names projects, and the handler checks each of them.
     """
-    caller, method = _caller(passage), _method(passage)
-    if "project" in passage.params:
-        around.permissions.authorise(caller, method.role, passage.params["project"])
+    caller, method = _caller(context), _method(context)
+    if "project" in context.params:
+        services.permissions.authorise(caller, method.role, context.params["project"])
     else:
         refuse_low(caller, method.role)
 
 
-def name_project(around: ChainServices, passage: RequestContext) -> None:
+def name_project(services: ChainServices, context: RequestContext) -> None:
     """Replace a project's number by its id."""
-    if "project" in passage.params:
-        passage.params["project"] = around.permissions.project_id(passage.params["project"])
+    if "project" in context.params:
+        context.params["project"] = services.permissions.project_id(context.params["project"])
 
 
-def read_request(around: ChainServices, passage: RequestContext) -> None:
+def read_request(services: ChainServices, context: RequestContext) -> None:
     """Read the query, and the body where the row has one; ignore the body of a GET."""
-    del around
-    method = _method(passage)
-    passage.query = read_query(passage.query_string, method.query)
+    del services
+    method = _method(context)
+    context.query = read_query(context.query_string, method.query)
     if method.body:
-        passage.document = read_document(passage.body, passage.content_type)
+        context.document = read_document(context.body, context.content_type)
 
 
-def know_repetition(around: ChainServices, passage: RequestContext) -> None:
+def know_repetition(services: ChainServices, context: RequestContext) -> None:
     """Give a create a key made of its caller, gcloud's run, and its bytes.
 
     A repetition of the create gets the same key (docs/sources/gcloud.md 8.3).
     """
-    del around
-    run = INVOCATION.search(passage.user_agent)
-    if run and _method(passage).is_create:
-        caller = _caller(passage)
-        words = (caller.name, caller.project, run[1], passage.verb, passage.path)
-        name = "\0".join(words).encode("utf-8", "backslashreplace")
-        passage.retry_key = hashlib.sha256(name + b"\0" + passage.body).hexdigest()
+    del services
+    invocation = INVOCATION.search(context.user_agent)
+    if invocation and _method(context).is_create:
+        caller = _caller(context)
+        parts = (caller.name, caller.project, invocation[1], context.verb, context.path)
+        name = "\0".join(parts).encode("utf-8", "backslashreplace")
+        context.retry_key = hashlib.sha256(name + b"\0" + context.body).hexdigest()
 
 
-def handle(around: ChainServices, passage: RequestContext) -> None:
+def handle(services: ChainServices, context: RequestContext) -> None:
     """Call the handler of the row."""
-    del around
+    del services
     call = Call(
-        caller=_caller(passage),
-        params=passage.params,
-        query=passage.query,
-        document=passage.document,
-        retry_key=passage.retry_key,
+        caller=_caller(context),
+        params=context.params,
+        query=context.query,
+        document=context.document,
+        retry_key=context.retry_key,
     )
-    passage.answer = _method(passage).handle(call)
+    context.answer = _method(context).handle(call)
 
 
-def hold_end(around: ChainServices, passage: RequestContext) -> None:
+def hold_end(services: ChainServices, context: RequestContext) -> None:
     """Omit a recent ``endTime`` for a gcloud that streams the job's log."""
-    del around
+    del services
     now = datetime.now(UTC)
-    passage.answer = dict(without_fresh_end(passage.answer, passage.user_agent, now))
+    context.answer = dict(without_fresh_end(context.answer, context.user_agent, now))
 
 
-def write_json(around: ChainServices, passage: RequestContext) -> None:
+def write_json(services: ChainServices, context: RequestContext) -> None:
     """Encode the answer as the reply's JSON."""
-    del around
-    passage.reply = write_document(passage.answer)
+    del services
+    context.reply = write_document(context.answer)
 
 
 ADMISSION: Final[Sequence[Step]] = (guard, recognise)
@@ -245,32 +244,32 @@ GRPC_ADMISSION: Final[Sequence[Step]] = (recognise,)
 
 
 def grpc_chain(read_message: Step, write_message: Step) -> Sequence[Step]:
-    """Return the other steps of a gRPC method; the message has name, query and document."""
+    """Return the steps after ``GRPC_ADMISSION``, with these that read and write the message."""
     return (read_message, authorise, name_project, handle, write_message)
 
 
-def perform(steps: Sequence[Step], around: ChainServices, passage: RequestContext) -> None:
+def perform(steps: Sequence[Step], services: ChainServices, context: RequestContext) -> None:
     """Run the steps.  Raises only Refusal."""
     try:
         for step in steps:
-            _check_waited_for(passage)
-            step(around, passage)
+            _check_client(context)
+            step(services, context)
     except Refusal:
         raise
     except Exception:  # noqa: BLE001  # the one place that turns unexpected errors into a response
-        raise incident(f"{passage.verb} {passage.path}") from None
+        raise incident(f"{context.verb} {context.path}") from None
 
 
-def _check_waited_for(passage: RequestContext) -> None:
-    if passage.gone:
+def _check_client(context: RequestContext) -> None:
+    if context.gone:
         raise Refusal(Code.CANCELLED, CLIENT_GONE)
 
 
 def incident(what: str) -> Refusal:
     """Return the response to the unexpected exception being handled.
 
-    The caller gets a number, the log the traceback.  While the database is unavailable, the
-    response asks the caller to try again.
+    ``what`` names the call in the log.  The response has a number, and the log has the traceback
+    with this number.  While the database is unavailable, the response asks the caller to try again.
     """
     if isinstance(error := sys.exception(), StoreFault):
         _log.error("%s: %s", what, error)  # transient: no traceback
@@ -287,13 +286,13 @@ def database_away(fault: StoreFault) -> Refusal:
     return Refusal(Code.UNAVAILABLE, message)
 
 
-def _caller(passage: RequestContext) -> Caller:
-    if passage.caller is None:
+def _caller(context: RequestContext) -> Caller:
+    if context.caller is None:
         raise AssertionError("recognise must run before a step that reads the caller")
-    return passage.caller
+    return context.caller
 
 
-def _method(passage: RequestContext) -> Method:
-    if passage.method is None:
+def _method(context: RequestContext) -> Method:
+    if context.method is None:
         raise AssertionError("find_route must run before a step that reads the row")
-    return passage.method
+    return context.method

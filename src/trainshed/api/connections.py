@@ -1,10 +1,10 @@
 """Limits the number and the duration of connections.
 
-A connection uses a descriptor, and a process has few.  Like sshd's MaxStartups, the server drops
-the oldest connections without a valid token when there are too many of them, so a new caller is
-served however many half-sent requests are open.  It drops only connections that wait for their
-client, never one that waits for an answer.  One sweep checks all connections, instead of a timer
-for each.
+A connection uses a file descriptor, and a process has a limited number.  Like sshd's MaxStartups,
+the server drops the oldest connections without a valid token when there are too many of them.  So
+a new caller is served even if many half-sent requests are open.  The server drops only connections
+that wait for their client, never one that waits for an answer.  One sweep checks all connections,
+instead of a timer for each.
 """
 
 import enum
@@ -18,9 +18,9 @@ from typing import Final
 
 from trainshed.api.rare_log import RareLog
 
-#: The most descriptors of which a share is used for connections.
+#: The most descriptors that are counted: connections get half of them.
 DESCRIPTORS_MAX: Final = 8192
-#: Prefix length in IPv6 that counts as one address: one client has a whole network.
+#: Addresses of one IPv6 network of this prefix length count as one: a client often has them all.
 _IPV6_PREFIX: Final = 64
 #: The key of the connection in the state of a request's scope.
 CONNECTION: Final = "connection"
@@ -42,8 +42,8 @@ class ConnectionLimits:
 
 def limits_of(descriptors: int) -> ConnectionLimits:
     """Return limits: half of the descriptors, and half of these for callers without a token."""
-    most = min(descriptors, DESCRIPTORS_MAX) // 2
-    return ConnectionLimits(connections=most, unauthenticated=most // 2, per_address=most // 4)
+    total = min(descriptors, DESCRIPTORS_MAX) // 2
+    return ConnectionLimits(connections=total, unauthenticated=total // 2, per_address=total // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +76,8 @@ class ConnectionWait(enum.Enum):
 class Connection:
     """The shared state of one connection; its protocol holds the rest.
 
-    ``cut`` ends it at once; ``late`` is called when its client took too long; ``is_paused`` tells
-    whether the server has paused reading.
+    ``cut`` ends the connection at once; ``late`` is called when its client took too long;
+    ``is_paused`` returns whether the server has paused reading.
     """
 
     __slots__ = (
@@ -92,19 +92,19 @@ class Connection:
         "waits",
     )
 
-    def __init__(self, everyone: "Connections", address: str, due: float) -> None:
-        """Begin without a token; the first head must arrive until ``due``."""
-        self._all = everyone
+    def __init__(self, connections: "Connections", address: str, due: float) -> None:
+        """Begin without a valid token; the first head must arrive before ``due`` (seconds)."""
+        self._all = connections
         self.address = address
         self.authenticated = False
         self.peer: object | None = None
         """The process at the other end, where the listener identifies it (``api.gateway``)."""
         self.waits = ConnectionWait.HEAD
         self.due = due
-        self.let_go()
+        self.drop_callbacks()
 
-    def let_go(self) -> None:
-        """Drop references to the owner, so that it is freed without the garbage collector."""
+    def drop_callbacks(self) -> None:
+        """Replace the callbacks, so that their owner is freed without the garbage collector."""
         self.cut: Callable[[], object] = _nothing
         self.late: Callable[[], object] = _nothing
         self.is_paused: Callable[[], bool] = bool
@@ -114,7 +114,7 @@ class Connection:
         self._all.recognise(self, authenticated=authenticated)
 
     @property
-    def may_go(self) -> bool:
+    def may_be_dropped(self) -> bool:
         """Return whether the server may drop the connection to make room."""
         if self.authenticated:
             return self.waits is ConnectionWait.NEXT
@@ -148,7 +148,7 @@ class Connections:
         return iter(self._all)
 
     def admit(self, host: str) -> Connection | None:
-        """Add a connection, perhaps dropping an old one; None where none may be dropped."""
+        """Add a connection; drop an old one if there are too many.  None: none may be dropped."""
         address = network_of(host)
         if not self._has_room(address):
             return None
@@ -164,16 +164,16 @@ class Connections:
             return
         connection.authenticated = authenticated
         if authenticated:
-            self._no_longer_unknown(connection)
+            self._remove_unknown(connection)
         else:
             self._unknown.setdefault(connection.address, {})[connection] = None
             self._unknown_count += 1
 
     def forget(self, connection: Connection) -> None:
         """Remove an ended connection; safe to repeat."""
-        connection.let_go()
+        connection.drop_callbacks()
         if self._all.pop(connection, self) is None and not connection.authenticated:
-            self._no_longer_unknown(connection)
+            self._remove_unknown(connection)
 
     def sweep(self) -> None:
         """End connections whose clients took too long."""
@@ -182,37 +182,37 @@ class Connections:
             if connection.is_paused():
                 connection.due = now + self.times.body_s
                 continue
-            self.report_closed(connection, self._lateness(connection.waits))
+            self.report_closed(connection, self._explain_timeout(connection.waits))
             connection.due = math.inf
             connection.late()
         self._log.flush()
 
     def report_closed(self, connection: Connection, why: str) -> None:
-        """Log, now or later, that a connection is ended; ``why`` is one of a few fixed texts."""
+        """Log, now or later, that a connection was closed; ``why`` is one of a few fixed texts."""
         self._log.warning("closed", why, connection.address)
 
     def make_room(self, why: str) -> bool:
-        """Drop any connection that may be dropped; return whether there was one."""
-        return self._drop(self._most(), why) or self._drop(self._all, why)
+        """Drop the oldest connection that may be dropped; return whether there was one."""
+        return self._drop(self._list_of_busiest_address(), why) or self._drop(self._all, why)
 
     def _has_room(self, address: str) -> bool:
-        limits, ours = self.limits, self._unknown.get(address, {})
-        if len(ours) >= limits.per_address:
-            most = f"{limits.per_address} of one address have shown no valid token"
-            return self._drop(ours, most)
+        limits, same_address = self.limits, self._unknown.get(address, {})
+        if len(same_address) >= limits.per_address:
+            why = f"{limits.per_address} of one address have shown no valid token"
+            return self._drop(same_address, why)
         if self._unknown_count >= limits.unauthenticated:
-            most = f"{limits.unauthenticated} have shown no valid token"
-            return self._drop(self._most(), most)
+            why = f"{limits.unauthenticated} have shown no valid token"
+            return self._drop(self._list_of_busiest_address(), why)
         if len(self._all) >= limits.connections:
-            return self.make_room(f"{limits.connections} are open, which is all there may be")
+            return self.make_room(f"the limit of {limits.connections} open connections is reached")
         return True
 
-    def _most(self) -> Iterable[Connection]:
+    def _list_of_busiest_address(self) -> Iterable[Connection]:
         """Return connections without a token of the address that has the most of them."""
         return max(self._unknown.values(), key=len, default={})
 
     def _drop(self, candidates: Iterable[Connection], why: str) -> bool:
-        connection = next((candidate for candidate in candidates if candidate.may_go), None)
+        connection = next((candidate for candidate in candidates if candidate.may_be_dropped), None)
         if connection is None:
             self._log.warning("refused", why)
             return False
@@ -222,15 +222,15 @@ class Connections:
         cut()
         return True
 
-    def _lateness(self, waits: ConnectionWait) -> str:
+    def _explain_timeout(self, waits: ConnectionWait) -> str:
         if waits is ConnectionWait.BODY:
             return f"a body came more slowly than {self.times.body_bytes_per_s:g} bytes a second"
         return f"no whole head came within {self.times.head_s:g} s"
 
-    def _no_longer_unknown(self, connection: Connection) -> None:
-        ours = self._unknown[connection.address]
-        del ours[connection]
-        if not ours:
+    def _remove_unknown(self, connection: Connection) -> None:
+        same_address = self._unknown[connection.address]
+        del same_address[connection]
+        if not same_address:
             del self._unknown[connection.address]
         self._unknown_count -= 1
 

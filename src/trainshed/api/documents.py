@@ -18,7 +18,7 @@ from trainshed.model.refusals import Code, Refusal, Throttled
 from trainshed.wire.status import status_json
 
 #: Parameters of every Google API that concern the transport, not the call
-#: (the discovery documents' own ``parameters``); all names that start with ``$`` belong to them.
+#: (the discovery documents' own ``parameters``), as do all names that start with ``$``.
 SYSTEM: Final = frozenset(
     {
         "access_token",
@@ -34,10 +34,10 @@ SYSTEM: Final = frozenset(
     }
 )
 
-#: The most parameters of a query; no client sends as many.
+#: The most parameters of a query; clients send fewer.
 PARAMETERS_MAX: Final = 100
 
-_LOW_LINE = re.compile(r"_([a-z])")
+_UNDERSCORE = re.compile(r"_([a-z])")
 
 
 def read_query(text: str, names: Collection[str]) -> dict[str, str]:
@@ -49,7 +49,7 @@ def read_query(text: str, names: Collection[str]) -> dict[str, str]:
     for name, value in _pairs(text):
         if name.startswith("$") or name in SYSTEM:
             continue
-        camel = _LOW_LINE.sub(lambda match: match[1].upper(), name)
+        camel = _UNDERSCORE.sub(lambda match: match[1].upper(), name)
         if camel not in names:
             raise _unknown(name, names)
         if camel in query:

@@ -1,7 +1,7 @@
 """``GET /``: a page for a user who opens the server's address in a browser.
 
-It is the same for every caller and needs no token, so it names no project, no version and no
-address.  A client that does not ask for HTML gets the 404 that it would get without this page.
+The page is the same for every caller and needs no token, so it contains no project, no version
+and no address.  A client that does not accept HTML gets a 404, as for an unknown path.
 """
 
 import base64
@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from trainshed.api.chain import ChainServices, guard
 from trainshed.api.documents import refusal_response
-from trainshed.api.incoming import passage_of
+from trainshed.api.incoming import request_context
 from trainshed.model.refusals import Code, Refusal
 
 _STYLE: Final = (
@@ -71,12 +71,12 @@ _HEADERS: Final = {
 }
 
 
-def front_page_route(around: ChainServices) -> Route:
+def front_page_route(services: ChainServices) -> Route:
     """Return the route; it checks the Host and the Origin of a request like all routes."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            guard(around, passage_of(request.scope))
+            guard(services, request_context(request.scope))
         except Refusal as refusal:
             return refusal_response(refusal)
         if "text/html" not in request.headers.get("accept", ""):

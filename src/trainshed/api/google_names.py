@@ -8,9 +8,9 @@ import re
 from typing import Final
 
 _SUFFIX: Final = r"\.googleapis\.com"
-#: A region stands before the name (``us-central1-aiplatform``) or behind it (``REGION.rep``).
+#: A region precedes the name (``us-central1-aiplatform``) or follows it (``.REGION.rep``).
 _REGIONAL: Final = r"(?:[a-z0-9-]+-)?(?:aiplatform|ml)(?:\.[a-z0-9-]+\.rep)?"
-#: Virtual hosts of buckets have the bucket in front.
+#: The virtual host of a bucket begins with the bucket's name.
 _STORAGE: Final = r"(?:[a-z0-9._-]+\.)?storage"
 #: SDKs call ``iamcredentials`` and ``cloudresourcemanager``, which the server refuses at once.
 _OTHERS: Final = "www|oauth2|logging|iamcredentials|cloudresourcemanager"

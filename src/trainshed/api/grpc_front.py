@@ -1,7 +1,7 @@
 """Accepts gRPC connections, and passes their bytes to grpcio.
 
 grpcio binds its ports itself and cannot use a listening socket, so its port would be free while the
-server is down.  Here grpcio listens on a loopback port that clients do not know, with TLS.  Only a
+server is down.  So grpcio listens on a loopback port that clients do not know, with TLS.  Only a
 program on this machine can connect to that port directly; grpcio treats it as any other client.  A
 socket in a folder would stay there after the server is killed.
 
@@ -40,11 +40,11 @@ class GrpcFront:
             )
         )
         self._ends: set[_ClientEnd] = set()
-        self._held: dict[str, Connection] = {}
-        """The connections, by the address under which grpcio sees them."""
+        self._by_address: dict[str, Connection] = {}
+        """The connections, by the address that grpcio reports as the client's."""
         self._port = 0
         self._clients: dict[str, str] = {}
-        """The addresses of the clients, by the address under which grpcio sees the connection."""
+        """The clients' real addresses, by the address that grpcio reports as the client's."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="grpc-front", daemon=True)
 
@@ -71,49 +71,49 @@ class GrpcFront:
         """Note that a call had a valid token; ``peer`` as for ``address_of``.  Thread-safe."""
         address = unquote(peer).partition(":")[2]
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._keep, address)
+            self._loop.call_soon_threadsafe(self._mark_recognised, address)
 
-    def _keep(self, address: str) -> None:
-        held = self._held.get(address)
-        if held is not None:
-            held.waits = ConnectionWait.ANSWER
-            held.recognise(authenticated=True)
+    def _mark_recognised(self, address: str) -> None:
+        connection = self._by_address.get(address)
+        if connection is not None:
+            connection.waits = ConnectionWait.ANSWER
+            connection.recognise(authenticated=True)
 
     def admit(self, end: "_ClientEnd", host: str) -> Connection | None:
-        """Make room for one more connection of three descriptors.  None: there is no room."""
-        held = self._connections.admit(host)
-        if held is not None:
-            held.cut = end.transport.abort
+        """Admit a connection, which uses three descriptors.  None: there is no room."""
+        connection = self._connections.admit(host)
+        if connection is not None:
+            connection.cut = end.transport.abort
             self._ends.add(end)
-        return held
+        return connection
 
     def leave(self, end: "_ClientEnd") -> None:
         """Forget an ended connection."""
         self._ends.discard(end)
-        if end.held is not None:
-            self._connections.forget(end.held)
+        if end.connection is not None:
+            self._connections.forget(end.connection)
 
     async def connect(self, end: "_ClientEnd", client: str) -> None:
         """Connect a client's end with grpcio.  Raises OSError."""
-        far = socket.socket()
+        upstream = socket.socket()
         address = ""
         try:
-            far.setblocking(False)
-            await self._loop.sock_connect(far, (HOST, self._port))
-            address = ":".join(map(str, far.getsockname()))
+            upstream.setblocking(False)
+            await self._loop.sock_connect(upstream, (HOST, self._port))
+            address = ":".join(map(str, upstream.getsockname()))
             self._clients[address] = client
-            if end.held is not None:
-                self._held[address] = end.held
+            if end.connection is not None:
+                self._by_address[address] = end.connection
             forget = partial(self._forget, address)
-            await self._loop.create_connection(partial(_FarEnd, end, forget), sock=far)
+            await self._loop.create_connection(partial(_GrpcEnd, end, forget), sock=upstream)
         except BaseException:
             self._forget(address)
-            far.close()
+            upstream.close()
             raise
 
     def _forget(self, address: str) -> None:
         self._clients.pop(address, None)
-        self._held.pop(address, None)
+        self._by_address.pop(address, None)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -149,15 +149,15 @@ class _ClientEnd(RelayEnd):
         self._front = front
         self._connecting: asyncio.Task[None] | None = None
         self._client = ""
-        self.held: Connection | None = None
+        self.connection: Connection | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Pause reading until grpcio is connected."""
         super().connection_made(transport)
         peer = transport.get_extra_info("peername") or ("",)  # None if the client has disconnected
         self._client = str(peer[0])
-        self.held = self._front.admit(self, self._client)
-        if self.held is None:
+        self.connection = self._front.admit(self, self._client)
+        if self.connection is None:
             transport.abort()
             return
         transport.pause_reading()
@@ -177,7 +177,7 @@ class _ClientEnd(RelayEnd):
             self.transport.resume_reading()
 
 
-class _FarEnd(RelayEnd):
+class _GrpcEnd(RelayEnd):
     """The end at grpcio."""
 
     def __init__(self, client: RelayEnd, forget: Callable[[], object]) -> None:

@@ -1,7 +1,7 @@
 """The gRPC interface, the default transport of the Vertex SDK, over the same chain as REST.
 
-Generic handlers: the rows of the table that have an rpc name are the service, and no generated
-stubs are needed.  TLS always, because the SDK speaks nothing else (docs/sources/vertex.md 2.2).
+Generic handlers serve the rows of the table that have an rpc name, so no generated stubs are
+needed.  TLS always, because the SDK speaks nothing else (docs/sources/vertex.md 2.2).
 A gRPC request has in its fields what REST has in the path, the query and the body; the row of the
 table gives the mapping.
 """
@@ -57,46 +57,46 @@ class Transcoder:
     name: re.Pattern[str] | None
     """The resource's name, or its parent's; None where the request has none."""
 
-    def read(self, around: ChainServices, passage: RequestContext) -> None:
+    def read(self, services: ChainServices, context: RequestContext) -> None:
         """Read the request: a step of the chain.  Raises a Refusal."""
-        del around
+        del services
         message = self.request()
-        if holds_more(passage.body, message.DESCRIPTOR, VALUES_MAX):
+        if holds_more(context.body, message.DESCRIPTOR, VALUES_MAX):
             text = f"the message holds more than {VALUES_MAX} fields"
             raise Refusal(Code.INVALID_ARGUMENT, text)
         try:
-            message.ParseFromString(passage.body)
+            message.ParseFromString(context.body)
         except DecodeError:
             full_name = message.DESCRIPTOR.full_name
             raise Refusal(Code.INVALID_ARGUMENT, f"the message is not a {full_name}") from None
         _refuse_unknown(message)
         body = self.method.body.strip("*")
         if body:
-            passage.document = _as_json(getattr(message, body), snake=True)
+            context.document = _as_json(getattr(message, body), snake=True)
             message.ClearField(body)
         query = _as_json(message, snake=False)
-        passage.method = self.method
+        context.method = self.method
         if self.name is not None:
             name = query.pop("parent", None) or query.pop("name", "")
-            passage.params = _params(self.name, name)
+            context.params = _params(self.name, name)
         if self.method.body == "*":
-            passage.document = query
+            context.document = query
         else:
-            passage.query = {name: str(value) for name, value in query.items()}
+            context.query = {name: str(value) for name, value in query.items()}
 
-    def write(self, around: ChainServices, passage: RequestContext) -> None:
+    def write(self, services: ChainServices, context: RequestContext) -> None:
         """Write the answer: a step of the chain.  Omits fields that only the JSON form has."""
-        del around
+        del services
         message = ParseDict(
-            passage.answer, self.response(), ignore_unknown_fields=True, descriptor_pool=pool()
+            context.answer, self.response(), ignore_unknown_fields=True, descriptor_pool=pool()
         )
-        passage.reply = message.SerializeToString()
+        context.reply = message.SerializeToString()
 
 
 def _params(pattern: re.Pattern[str], name: str) -> dict[str, str]:
     match = pattern.fullmatch(name)
     if match is None or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
-        message = f"{name[:200]!r} is not a valid name of such a resource"
+        message = f"{name[:200]!r} is not a valid resource name for this method"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     return match.groupdict()
 
@@ -159,7 +159,7 @@ def _refuse_unknown(message: Message) -> None:
     if stripped.ByteSize() == size:
         return
     places = ", ".join(dict.fromkeys(_unknown_places(message, "")))
-    text = f"the request has fields that this release does not know: {places or 'in a map'}"
+    text = f"the request has fields that this server does not know: {places or 'in a map'}"
     raise Refusal(Code.INVALID_ARGUMENT, text)
 
 
@@ -205,9 +205,9 @@ class GrpcServer:
         self.front.stop()
 
 
-def start_grpc(  # noqa: PLR0913  # what a server consists of
+def start_grpc(  # noqa: PLR0913  # the parts of a server
     methods: Iterable[Method],
-    around: ChainServices,
+    services: ChainServices,
     *,
     pair: Callable[[], tuple[bytes, bytes]],
     listener: socket.socket,
@@ -228,11 +228,11 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
         ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="grpc"),
         options=[
             ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", around.body_bytes_max),
+            ("grpc.max_receive_message_length", services.body_bytes_max),
             *_bounds(limits, times),
         ],
     )
-    server.add_generic_rpc_handlers((_Rows(methods, around, front),))
+    server.add_generic_rpc_handlers((_Rows(methods, services, front),))
     try:
         port = server.add_secure_port(f"{HOST}:0", _credentials(pair))
     except RuntimeError as error:
@@ -246,14 +246,14 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
 def _credentials(pair: Callable[[], tuple[bytes, bytes]]) -> grpc.ServerCredentials:
     used = [pair()]
 
-    def changed() -> grpc.ServerCertificateConfiguration | None:
+    def current_pair() -> grpc.ServerCertificateConfiguration | None:
         if pair() == used[0]:
             return None
         used[0] = pair()
         return grpc.ssl_server_certificate_configuration(used)
 
     first = grpc.ssl_server_certificate_configuration(used)
-    return grpc.dynamic_ssl_server_credentials(first, changed)  # type: ignore[arg-type]  # stubs
+    return grpc.dynamic_ssl_server_credentials(first, current_pair)  # type: ignore[arg-type]  # stubs
 
 
 def _bounds(limits: ConnectionLimits, times: Times) -> Sequence[tuple[str, int]]:
@@ -271,11 +271,13 @@ def _bounds(limits: ConnectionLimits, times: Times) -> Sequence[tuple[str, int]]
 class _Rows(grpc.GenericRpcHandler):
     """Finds the row of a call.  grpcio answers UNIMPLEMENTED to calls of other services."""
 
-    def __init__(self, methods: Iterable[Method], around: ChainServices, front: GrpcFront) -> None:
-        self._handlers = {f"/{m.rpc}": _handler(m, around, front) for m in methods if m.rpc}
+    def __init__(
+        self, methods: Iterable[Method], services: ChainServices, front: GrpcFront
+    ) -> None:
+        self._handlers = {f"/{m.rpc}": _handler(m, services, front) for m in methods if m.rpc}
         for rpc, sentence in absent_rpcs().items():
-            self._handlers[f"/{rpc}"] = _absent(rpc, sentence, around, front)
-        self._around = around
+            self._handlers[f"/{rpc}"] = _absent(rpc, sentence, services, front)
+        self._services = services
         self._front = front
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -285,7 +287,7 @@ class _Rows(grpc.GenericRpcHandler):
             rpc = method.removeprefix("/")
             sentence = f"this server has no {rpc.rpartition('.')[2]}; it has methods for custom "
             sentence += "jobs, tuning jobs, training pipelines and models"
-            return _absent(rpc, sentence, self._around, self._front)
+            return _absent(rpc, sentence, self._services, self._front)
         return handler
 
 
@@ -294,67 +296,67 @@ _GOOGLES: Final = "/google.cloud.aiplatform."
 _METHOD_MAX: Final = 120
 
 
-def _handler(method: Method, around: ChainServices, front: GrpcFront) -> Any:
+def _handler(method: Method, services: ChainServices, front: GrpcFront) -> Any:
     row = transcoder(method)
     steps = grpc_chain(row.read, row.write)
-    return _answering(method.rpc, method, steps, around, front)
+    return _make_handler(method.rpc, method, steps, services, front)
 
 
-def _absent(rpc: str, sentence: str, around: ChainServices, front: GrpcFront) -> Any:
+def _absent(rpc: str, sentence: str, services: ChainServices, front: GrpcFront) -> Any:
     """Return a handler that answers one sentence to any caller with a token."""
 
-    def refuse(around: ChainServices, passage: RequestContext) -> None:
-        del around, passage
+    def refuse(services: ChainServices, context: RequestContext) -> None:
+        del services, context
         raise Refusal(Code.UNIMPLEMENTED, sentence)
 
-    return _answering(rpc, None, (refuse,), around, front)
+    return _make_handler(rpc, None, (refuse,), services, front)
 
 
-def _answering(
+def _make_handler(
     rpc: str,
     method: Method | None,
     steps: Sequence[Step],
-    around: ChainServices,
+    services: ChainServices,
     front: GrpcFront,
 ) -> Any:
-    def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        passage = RequestContext(verb="gRPC", path=rpc)
-        passage.address = front.address_of(context.peer())
-        passage.loopback = is_loopback(passage.address)
+    def respond(messages: Iterator[bytes], servicer_context: grpc.ServicerContext) -> bytes:
+        context = RequestContext(verb="gRPC", path=rpc)
+        context.address = front.address_of(servicer_context.peer())
+        context.loopback = is_loopback(context.address)
         try:
-            passage.authorization = _authorization(context)
-            perform(GRPC_ADMISSION, around, passage)
-            front.recognise(context.peer())
-            passage.body = next(messages, b"")
-            perform(steps, around, passage)
+            context.authorization = _authorization(servicer_context)
+            perform(GRPC_ADMISSION, services, context)
+            front.recognise(servicer_context.peer())
+            context.body = next(messages, b"")
+            perform(steps, services, context)
         except Refusal as refusal:
-            passage.method = method
-            note_call(around, passage, refusal.code)
-            _refuse(context, refusal)
+            context.method = method
+            note_call(services, context, refusal.code)
+            _refuse(servicer_context, refusal)
             return b""
-        note_call(around, passage, None)
-        return passage.reply
+        note_call(services, context, None)
+        return context.reply
 
     # as a stream: for a unary call grpcio would hold a thread until the client's message arrives
     return grpc.stream_unary_rpc_method_handler(respond)
 
 
-def _authorization(context: grpc.ServicerContext) -> str | None:
+def _authorization(servicer_context: grpc.ServicerContext) -> str | None:
     """Return the caller's credentials.  Raises a Refusal for two of them, as REST does."""
-    metadata = context.invocation_metadata() or ()
+    metadata = servicer_context.invocation_metadata() or ()
     values = [v for key, v in metadata if key == "authorization" and isinstance(v, str)]
     if len(values) > 1:
         raise Refusal(Code.INVALID_ARGUMENT, f"authorization {GIVEN_TWICE}")
     return values[0] if values else None
 
 
-def _refuse(context: grpc.ServicerContext, refusal: Refusal) -> None:
+def _refuse(servicer_context: grpc.ServicerContext, refusal: Refusal) -> None:
     """Send the code, the message, and google.rpc.Status with the violations as details."""
     message = _shorten(refusal.message)
     details = status_bytes(refusal, message, DETAILS_BYTES_MAX)
-    context.set_trailing_metadata((("grpc-status-details-bin", details),))
-    context.set_code(_STATUS_OF[refusal.code.number])
-    context.set_details(message)
+    servicer_context.set_trailing_metadata((("grpc-status-details-bin", details),))
+    servicer_context.set_code(_STATUS_OF[refusal.code.number])
+    servicer_context.set_details(message)
 
 
 def _shorten(message: str) -> str:

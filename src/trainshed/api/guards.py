@@ -1,8 +1,9 @@
 """Keeps web pages in a user's browser from calling the service.
 
-A page cannot read answers of another origin, but it can send requests there, and with a name that
-it first resolves to itself and then to 127.0.0.1 (DNS rebinding) it can read them as well.  So a
-request must be addressed to a name of this server, and must not come from a page of another origin.
+A page cannot read answers of another origin, but it can send requests to it.  A page can also read
+the answers if its own host name resolves first to the page's server and then to 127.0.0.1 (DNS
+rebinding).  So a request must be addressed to a name of this server, and must not come from a page
+of another origin.
 Pure functions, which the application calls before anything else.
 """
 
@@ -67,8 +68,8 @@ def check_origin(
 ) -> None:
     """Refuse a request from a web page of another origin.
 
-    ``host`` is the Host header, which has been checked: a page that this server gave out has it as
-    its origin.  ``allowed`` are whole origins, such as https://console.example.  Browsers alone
+    ``host`` is the checked Host header: pages that this server sent have this host as their
+    origin.  ``allowed`` are whole origins, such as https://console.example.  Browsers alone
     send Origin or Sec-Fetch-Site, and no page can change them.  Raises Refusal.
     """
     if sec_fetch_site == "same-origin":
@@ -88,8 +89,8 @@ def check_anonymous_binding(host: str, *, anonymous: bool) -> None:
     """Raise UsageFault if the network could call the server without a token."""
     if anonymous and not is_loopback(host):
         raise UsageFault(
-            f"--anonymous lets everybody in, and --host {host} is reached from other machines; "
-            "use --host 127.0.0.1, or leave --anonymous out and give out tokens"
+            f"--anonymous accepts every caller, and other machines can reach --host {host}; "
+            "use --host 127.0.0.1, or omit --anonymous and give tokens to users"
         )
 
 
@@ -97,16 +98,16 @@ def wants_tls(host: str, *, https: bool | None, insecure: bool) -> bool:
     """Return whether HTTP must use TLS at this address.
 
     ``https`` None: the address decides; ``insecure`` is the flag ``--insecure-http``.  Raises
-    UsageFault if tokens would travel in the clear without that flag.
+    UsageFault if tokens would travel unencrypted without that flag.
     """
     if https and insecure:
-        raise UsageFault("--insecure-http contradicts https = true in [server]; leave one of them")
+        raise UsageFault("--insecure-http contradicts https = true in [server]; omit one of them")
     if https is None:
         return not insecure and not is_loopback(host)
     if not https and not insecure and not is_loopback(host):
         raise UsageFault(
-            f"https is false in [server], and --host {host} is reached from other machines: tokens "
-            "would travel in the clear; set https = true, or give --insecure-http if a proxy in "
+            f"https is false in [server], and other machines can reach --host {host}: tokens "
+            "would travel unencrypted; set https = true, or give --insecure-http if a proxy in "
             "front of the server speaks TLS"
         )
     return https
@@ -115,7 +116,7 @@ def wants_tls(host: str, *, https: bool | None, insecure: bool) -> bool:
 def is_loopback(host: str) -> bool:
     """Return whether a name or address can only mean this machine, without a look-up.
 
-    Browsers and resolvers keep ``localhost`` and all names below it at home (RFC 6761).
+    Browsers and resolvers resolve ``localhost`` and its subdomains to this machine (RFC 6761).
     """
     name = _plain(host)
     if name == "localhost" or name.endswith(".localhost"):

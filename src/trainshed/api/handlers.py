@@ -24,7 +24,7 @@ from trainshed.wire.fields import table
 from trainshed.wire.logging_v2 import entries
 from trainshed.wire.ml_v1 import render as ml
 
-#: The message of each kind of job, and its renderer: of a job, with the trials of a tuning job.
+#: The message name of each kind of job, and the function that renders a job (and its trials).
 WORDS: Final[Mapping[JobKind, tuple[str, Callable[..., Json]]]] = {
     JobKind.ML_JOB: ("Job", ml.job),
     JobKind.CUSTOM_JOB: ("CustomJob", vertex.custom_job),
@@ -56,7 +56,7 @@ class JobHandlers:
         return self._render(record.job, trials) if trials else self._render(record.job)
 
     def list(self, call: Call) -> Json:
-        """One page of jobs, newest first, with the fields of the mask."""
+        """Return one page of jobs, newest first, with the fields of the mask."""
         records, token = self._jobs.list(_list_call(call, self._kind, self._kind.value))
         jobs = [self._render(record.job) for record in records]
         return _page(call, self._kind.value, jobs, self._message, token)
@@ -90,11 +90,11 @@ class TrainingPipelines:
         )
 
     def get(self, call: Call) -> Json:
-        """One pipeline."""
+        """Return one pipeline."""
         return _render_pipeline(self.pipelines.get(*_name(call, "pipeline")))
 
     def list(self, call: Call) -> Json:
-        """One page of pipelines, newest first, with the fields of the mask."""
+        """Return one page of pipelines, newest first, with the fields of the mask."""
         views, token = self.pipelines.list(_list_call(call, JobKind.CUSTOM_JOB, PIPELINES))
         return _page(call, PIPELINES, [_render_pipeline(view) for view in views], PIPELINE, token)
 
@@ -104,7 +104,7 @@ class TrainingPipelines:
         return {}
 
     def delete(self, call: Call) -> Json:
-        """Forget a finished pipeline."""
+        """Delete a finished pipeline."""
         return _operation(self.pipelines.delete(*_name(call, "pipeline")))
 
 
@@ -134,17 +134,17 @@ class ModelHandlers:
         return _model(self.models.get(*_name(call, "model")))
 
     def list(self, call: Call) -> Json:
-        """One page of models, newest first, with the fields of the mask."""
+        """Return one page of models, newest first, with the fields of the mask."""
         views, token = self.models.list(_models_call(call))
         return _page(call, MODELS, [_model(view) for view in views], MODEL, token)
 
     def list_versions(self, call: Call) -> Json:
-        """One page of the versions of a model, newest first."""
+        """Return one page of the versions of a model, newest first."""
         views, token = self.models.versions(_models_call(call), call.params["model"])
         return _page(call, MODELS, [_model(view) for view in views], MODEL, token)
 
     def delete(self, call: Call) -> Json:
-        """Forget a model; its artifacts stay."""
+        """Delete a model; its artifacts stay."""
         return _operation(self.models.delete(*_name(call, "model")))
 
 
@@ -180,7 +180,7 @@ class Operations:
     operations: OperationService
 
     def get(self, call: Call) -> Json:
-        """Return an operation; waiting for it is the same."""
+        """Return an operation; ``wait`` does the same, because operations have already ended."""
         number = OperationId(call.params["operation"])
         return _operation(self.operations.get(*_parent(call), number))
 
@@ -190,7 +190,7 @@ class Operations:
         return {}
 
     def delete(self, call: Call) -> Json:
-        """Refuse, as Google's services may."""
+        """Refuse; Google allows a service to refuse this."""
         self.get(call)
         raise Refusal(Code.UNIMPLEMENTED, "operations cannot be deleted")
 
@@ -206,9 +206,9 @@ class LogEntries:
     permissions: Permissions
 
     def list(self, call: Call) -> Json:
-        """One page of the entries of a project's jobs."""
-        named, query = entries.parse(call.document)
-        project = self.permissions.enter(call.caller, AccessRole.VIEWER, named)
+        """Return one page of the entries of a project's jobs."""
+        project_name, query = entries.parse(call.document)
+        project = self.permissions.enter(call.caller, AccessRole.VIEWER, project_name)
         entry_page = self.logs.entries(project, query)
         documents = [entry.render() for entry in entry_page.entries]
         return page("entries", documents, entry_page.next_page_token)
@@ -318,9 +318,9 @@ def _mask_refusal(text: str, message: str) -> Refusal:
 def _pick(resource: Json, paths: list[list[str]]) -> Json:
     selection: Json = {}
     for name, value in resource.items():
-        below = [path[1:] for path in paths if path[0] == name]
-        if [] in below:
+        subpaths = [path[1:] for path in paths if path[0] == name]
+        if [] in subpaths:
             selection[name] = value
-        elif below:
-            selection[name] = _pick(value, below)
+        elif subpaths:
+            selection[name] = _pick(value, subpaths)
     return selection

@@ -20,24 +20,24 @@ _failures.setLevel(logging.ERROR)
 class HttpConnection(BoundedHeads):
     """Keeps its entry in ``Connections`` up to date."""
 
-    def __init__(self, held: Connection, everyone: Connections, **options: Any) -> None:
+    def __init__(self, connection: Connection, connections: Connections, **options: Any) -> None:
         """``options`` are uvicorn's arguments of a protocol."""
-        super().__init__(**options | {"app_state": {CONNECTION: held}})
+        super().__init__(**options | {"app_state": {CONNECTION: connection}})
         self.logger = _failures
-        self._held = held
-        self._everyone = everyone
-        self._times = everyone.times
-        self._clock = everyone.clock
+        self._connection = connection
+        self._connections = connections
+        self._times = connections.times
+        self._clock = connections.clock
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Note that the connection is open, after a TLS handshake if any."""
         super().connection_made(cast("Any", transport))
-        self._held.cut, self._held.late = self.transport.abort, self._refuse_late
-        self._held.is_paused = lambda: self.flow.read_paused
+        self._connection.cut, self._connection.late = self.transport.abort, self._refuse_late
+        self._connection.is_paused = lambda: self.flow.read_paused
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that the connection has ended."""
-        self._everyone.forget(self._held)
+        self._connections.forget(self._connection)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -47,7 +47,7 @@ class HttpConnection(BoundedHeads):
 
     def head_begins(self) -> None:
         """Bound the time for the rest of the head."""
-        if self._held.waits is ConnectionWait.NEXT:
+        if self._connection.waits is ConnectionWait.NEXT:
             self._wait(ConnectionWait.HEAD, self._times.head_s)
 
     def on_headers_complete(self) -> None:
@@ -57,8 +57,8 @@ class HttpConnection(BoundedHeads):
 
     def on_body(self, body: bytes) -> None:
         """Extend the deadline by the size of the piece, at most to the full time for a body."""
-        extended = self._held.due + len(body) / self._times.body_bytes_per_s
-        self._held.due = min(extended, self._clock() + self._times.body_s)
+        extended = self._connection.due + len(body) / self._times.body_bytes_per_s
+        self._connection.due = min(extended, self._clock() + self._times.body_s)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -74,25 +74,28 @@ class HttpConnection(BoundedHeads):
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or for the rest of a body that is still arriving."""
-        is_authenticated = self._held.authenticated
+        is_authenticated = self._connection.authenticated
         seconds = self._times.keep_alive_s if is_authenticated else self._times.head_s
         self.timeout_keep_alive = seconds  # type: ignore[assignment]  # passed to call_later
-        if self._held.waits is ConnectionWait.ANSWER and not self.pipeline:
+        if self._connection.waits is ConnectionWait.ANSWER and not self.pipeline:
             self._wait(
-                ConnectionWait.HEAD if self._unended else ConnectionWait.NEXT, self._times.head_s
+                ConnectionWait.HEAD if self._unfinished_bytes else ConnectionWait.NEXT,
+                self._times.head_s,
             )
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Report that the client did not send HTTP/1.1."""
-        self._everyone.report_closed(self._held, "the client did not send an HTTP/1.1 request")
+        self._connections.report_closed(
+            self._connection, "the client did not send an HTTP/1.1 request"
+        )
         super().send_400_response(msg)
 
     def _wait(self, waits: ConnectionWait, seconds: float) -> None:
-        self._held.waits = waits
-        self._held.due = math.inf if waits is ConnectionWait.NEXT else self._clock() + seconds
+        self._connection.waits = waits
+        self._connection.due = math.inf if waits is ConnectionWait.NEXT else self._clock() + seconds
 
     def _refuse_late(self) -> None:
-        what = "head" if self._held.waits is ConnectionWait.HEAD else "body"
+        what = "head" if self._connection.waits is ConnectionWait.HEAD else "body"
         message = f"the request's {what} came too slowly"
         self.refuse(TransportRefusal(Code.UNAVAILABLE, message, _REQUEST_TIMEOUT))

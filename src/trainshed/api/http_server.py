@@ -77,10 +77,10 @@ class HttpServer(uvicorn.Server):
         self._connections.sweep()
         return await super().on_tick(counter)
 
-    def connection(self, held: Connection) -> HttpConnection:
+    def connection(self, connection: Connection) -> HttpConnection:
         """Return the protocol of a connection."""
         return HttpConnection(
-            held,
+            connection,
             self._connections,
             config=self.config,
             server_state=self.server_state,
@@ -147,51 +147,53 @@ class Accepting:
         self._loop.call_later(PAUSE_S, self._resume)
 
     def _begin(self, accepted: socket.socket, host: str) -> None:
-        held = self._connections.admit(host)
-        if held is None:
+        connection = self._connections.admit(host)
+        if connection is None:
             accepted.close()
             return
-        task = self._loop.create_task(self._open(accepted, held))
-        held.cut = task.cancel
+        task = self._loop.create_task(self._open(accepted, connection))
+        connection.cut = task.cancel
         self._opening.add(task)
-        task.add_done_callback(partial(self._end_opening, accepted, held))
+        task.add_done_callback(partial(self._end_opening, accepted, connection))
 
     def _end_opening(
-        self, accepted: socket.socket, held: Connection, task: asyncio.Task[None]
+        self, accepted: socket.socket, connection: Connection, task: asyncio.Task[None]
     ) -> None:
         """Close a connection that was cut before it had a protocol."""
         self._opening.discard(task)
         if task.cancelled():
-            self._connections.forget(held)
+            self._connections.forget(connection)
             accepted.close()
 
-    async def opened(self, accepted: socket.socket, held: Connection) -> None:
+    async def opened(self, accepted: socket.socket, connection: Connection) -> None:
         """Give the connection to the protocol, with TLS after the handshake.  Raises OSError."""
-        await self.hand_over(accepted, held, self._tls)
+        await self.hand_over(accepted, connection, self._tls)
 
     async def hand_over(
         self,
         accepted: socket.socket,
-        held: Connection,
+        connection: Connection,
         tls: Callable[[], ssl.SSLContext] | None,
     ) -> None:
         """Give the connection to the protocol.  Raises OSError."""
-        make = partial(self._make, held)
+        make = partial(self._make, connection)
         # a cancelled hand-over may lose its protocol; one whose socket has ended does not block
-        held.cut = partial(_shut, accepted)
+        connection.cut = partial(_shut, accepted)
         await self._loop.connect_accepted_socket(make, accepted, **self._tls_options(tls))
 
-    async def _open(self, accepted: socket.socket, held: Connection) -> None:
+    async def _open(self, accepted: socket.socket, connection: Connection) -> None:
         try:
-            await self.opened(accepted, held)
+            await self.opened(accepted, connection)
         except OSError as error:  # includes TLS errors
             if isinstance(error, ssl.SSLError):
-                self._connections.report_closed(held, "the TLS handshake failed")
-            self._connections.forget(held)
+                self._connections.report_closed(connection, "the TLS handshake failed")
+            self._connections.forget(connection)
             accepted.close()
         except Exception as error:  # noqa: BLE001  # a bug must not leave the connection open
-            self._connections.report_closed(held, f"opening it failed ({type(error).__name__})")
-            self._connections.forget(held)
+            self._connections.report_closed(
+                connection, f"opening it failed ({type(error).__name__})"
+            )
+            self._connections.forget(connection)
             accepted.close()
 
     def _tls_options(self, tls: Callable[[], ssl.SSLContext] | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Turns HTTP requests into the chain's input.
 
-A body that is too long is never held in memory, and its sender still gets an answer.
+A body that is too long is never kept in memory, and its sender still gets an answer.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from trainshed.model.refusals import Code, Refusal
 
 
 class Gone(Protocol):
-    """A call that may outlive its client."""
+    """A call whose client may disconnect before the answer."""
 
     gone: bool
 
@@ -33,16 +33,16 @@ _FIELDS: Final[Mapping[bytes, str]] = {
 }
 
 
-#: Headers that may be given once: programs that read the first or the last of two would differ.
+#: Headers that may be given only once: of two, some programs use the first, others the last.
 _ONCE: Final = frozenset({"host", "authorization"})
 
 
-def passage_of(scope: Scope) -> RequestContext:
+def request_context(scope: Scope) -> RequestContext:
     """Return the call without its body.  HEAD becomes GET; the server omits the body."""
     verb: str = scope["method"]
     client = scope.get("client")
     address = client[0] if client else ""
-    passage = RequestContext(
+    context = RequestContext(
         verb="GET" if verb == "HEAD" else verb,
         path=(scope.get("raw_path") or scope["path"].encode()).decode("latin-1"),
         query_string=scope["query_string"].decode("latin-1"),
@@ -53,10 +53,10 @@ def passage_of(scope: Scope) -> RequestContext:
     for name, value in scope["headers"]:
         field = _FIELDS.get(name)
         if field:
-            if field in _ONCE and getattr(passage, field) is not None:
-                passage.repeated = name.decode("latin-1")
-            setattr(passage, field, value.decode("latin-1"))
-    return passage
+            if field in _ONCE and getattr(context, field) is not None:
+                context.repeated = name.decode("latin-1")
+            setattr(context, field, value.decode("latin-1"))
+    return context
 
 
 def length_of(scope: Scope) -> int:
@@ -88,7 +88,7 @@ DRAINED_BYTES_MAX: Final = 64 << 20
 
 
 class Incoming:
-    """A request's body as it arrives; ``more`` tells whether more may come."""
+    """A request's body as it arrives; ``more`` is whether more bytes may follow."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -113,7 +113,7 @@ async def read_whole(
     return body
 
 
-#: Seconds after which a call is watched; most are answered sooner, and a watch needs a task.
+#: Seconds after which a call is watched; most calls end sooner, and each watch needs a task.
 WATCHED_AFTER_S: Final = 0.05
 
 

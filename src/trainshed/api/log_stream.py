@@ -17,7 +17,7 @@ from trainshed.wire.native_v1 import line_json
 
 #: Seconds between two reads of a quiet job's log.
 FOLLOW_S = 0.2
-#: Seconds between two checks of a stream's token.
+#: Seconds between two checks of the token of a stream's caller.
 ADMITTED_S = 1.0
 
 
@@ -25,7 +25,7 @@ class LogStream(StreamingResponse):
     """A response that streams a log; refused if the caller has too many streams."""
 
     def __init__(self, streams: Streams, caller: Caller, body: AsyncIterator[bytes]) -> None:
-        """Count the stream only when it is sent."""
+        """The stream is counted for its caller only when it is sent."""
         super().__init__(body, media_type="application/x-ndjson")
         self._streams = streams
         self._caller = caller
@@ -45,7 +45,8 @@ def stream_lines(
 ) -> AsyncIterator[bytes]:
     """Yield the log's lines as JSON texts; ``admit`` checks the caller's token again.
 
-    ``tail``: only so many existing lines.  ``follow``: also new lines, until the job ends.
+    ``tail`` is the number of existing lines to send; None: all.  ``follow`` is whether to send new
+    lines until the job ends.
     """
     return _while_admitted(_read_lines(cursor, follow=follow, tail=tail), admit)
 
@@ -54,21 +55,21 @@ async def _while_admitted(
     lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
 ) -> AsyncIterator[bytes]:
     """End a stream when its caller's token is no longer valid."""
-    looked_s = monotonic()
+    checked_at_s = monotonic()
     async for piece in lines:
-        if monotonic() - looked_s > ADMITTED_S:
+        if monotonic() - checked_at_s > ADMITTED_S:
             try:
                 await admit()
             except Refusal as refusal:
                 if refusal.code is not Code.UNAVAILABLE:  # the database is unavailable for a moment
                     return
-            looked_s = monotonic()
+            checked_at_s = monotonic()
         if piece:
             yield piece
 
 
 async def _read_lines(cursor: LogCursor, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
-    """Yield existing lines, then new ones.  It occupies a thread only while it reads."""
+    """Yield existing lines, then new ones.  A thread is in use only during a read."""
     if tail is not None:
         await LOG_THREADS.run(cursor.skip_to_last, tail)
     while True:

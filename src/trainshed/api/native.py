@@ -98,7 +98,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app = FastAPI(
         title="Trainshed",
         version=version,
-        description="Why jobs wait or failed, their events, their logs, and the fleet.",
+        description="Explains why jobs wait or failed; lists their events, their logs, and the fleet.",
         docs_url=None,
         redoc_url=None,
         responses={**ERRORS},
@@ -213,12 +213,12 @@ def _plans(native: Native) -> APIRouter:
     def calibrations(
         project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX
     ) -> Calibrations:
-        """List the calibrations from jobs, by trainer and kind of machine."""
+        """List the calibrations that jobs measured, by trainer and kind of machine."""
         return learned.calibrations(native.store, project, limit)
 
     @router.get("/calibrations/{key}")
     def calibration(project: Readable, key: str) -> CalibrationFile:
-        """Return the calibration of one trainer from its jobs, as an input of plans."""
+        """Return the calibration of one trainer, which its jobs measured, as an input of plans."""
         return learned.calibration(native.store, project, key)
 
     return router
@@ -246,7 +246,7 @@ def _fleet(native: Native) -> APIRouter:
 
     @router.post("/nodes/{node:path}:maintain", **ordered)
     def maintain(node: str, order: models.NodeOrder | None = None) -> NodeOrdered:
-        """Give notice to the replicas on a node; their jobs restart elsewhere, or wait."""
+        """Give notice to the replicas on a node; their jobs restart on other nodes, or wait."""
         return nodes.maintain(node, _notice(order))
 
     @router.post("/nodes/{node:path}:resume", **ordered)

@@ -14,13 +14,13 @@ class Strict(BaseModel):
 
 
 class NodeOrder(Strict):
-    """How a node is taken out of service: ``notice`` is a duration such as ``120s``."""
+    """The options of taking a node out of service: ``notice`` is a duration such as ``120s``."""
 
     notice: str | None = Field(default=None, pattern=r"^[0-9]{1,5}(\.[0-9]{1,9})?s$")
 
 
 class DryRun(Strict):
-    """A job as a create takes it.  ``location`` is the region of Vertex jobs; ml v1 has none."""
+    """A job to check.  ``location`` is the region of a Vertex job; ml v1 has none."""
 
     collection: Literal["jobs", "customJobs", "hyperparameterTuningJobs"]
     location: str = Field(default="", pattern=r"^[a-z0-9-]{0,63}$")
@@ -49,7 +49,7 @@ class Life(Strict):
 
 
 class NewBucketToken(Life):
-    """The bucket of a token, existing or not; ``*``: every bucket that the caller may use."""
+    """A token for one bucket, existing or not; ``*``: for every bucket that the caller may use."""
 
     bucket: str
     readOnly: bool = False
@@ -76,6 +76,6 @@ class Line(BaseModel):
 
 
 class Status(BaseModel):
-    """google.rpc.Status, as every route answers errors."""
+    """The google.rpc.Status with which every route answers an error."""
 
     error: dict[str, Any]

@@ -1,6 +1,6 @@
 """Google's collections that this server does not have: their methods answer a fixed sentence.
 
-Clients show an answer in Google's form to the user, but not a bare 404.
+Clients show a refusal in Google's form to the user, but not a 404 without one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from trainshed.service.jobs.refusing import not_found
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
-    """An unsupported collection: Google's name, its query parameters, and the sentence."""
+    """An unsupported collection: its names, its query parameters by method, and the refusal."""
 
     message: str
     service: str
@@ -32,12 +32,12 @@ class Absent:
 
     @property
     def item(self) -> str:
-        """Return the word for its id in paths: the message's name in snake case."""
+        """Return the name of the resource's id in paths: the message's name in snake case."""
         return sub("(?<!^)(?=[A-Z])", "_", self.message).lower()
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """Return the names of its gRPC calls that clients make."""
+        """Return the names of the collection's gRPC calls."""
         plural = self.plural or f"{self.message}s"
         names = (f"Create{self.message}", f"Get{self.message}", f"List{plural}")
         return (*names, f"Delete{self.message}") if self.is_deleted else names
@@ -232,7 +232,7 @@ def none_of(collection: str) -> Callable[[Call], NoReturn]:
 
 
 def absent_rpcs() -> Mapping[str, str]:
-    """Return the gRPC names of the same methods, in both versions, with their sentences."""
+    """Return the refusal of each gRPC method of these collections, in both versions."""
     return {
         f"google.cloud.aiplatform.{version}.{absent.service}/{name}": absent.sentence
         for absent in ABSENT.values()
@@ -254,7 +254,7 @@ def no_policies(call: Call) -> NoReturn:
 
 
 def no_deployments(call: Call) -> NoReturn:
-    """Refuse: there are no models of AI Platform, which served predictions."""
+    """Refuse: there are no AI Platform models, which would serve predictions."""
     del call
     message = (
         "there are no models of AI Platform here, and nothing serves any; a job's files are where "

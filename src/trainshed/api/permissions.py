@@ -48,7 +48,7 @@ class Permissions:
         return self.project_id(project)
 
     def _is_open(self, caller: Caller, project: str) -> bool:
-        """Return whether the caller may use the project; other names never reach the store."""
+        """Return whether the caller may use the project; only allowed names are looked up."""
         if caller.project in (ALL_PROJECTS, project):
             return True
         return project in self._names(caller.project)
@@ -62,4 +62,6 @@ def refuse_low(caller: Caller, role: AccessRole) -> None:
 
 def _too_low(caller: Caller, role: AccessRole) -> str:
     have, need = caller.role.name.lower(), role.name.lower()
-    return f"Permission denied: {caller.name} is {have} here, and this call needs {need}"
+    return (
+        f"Permission denied: {caller.name} has the role {have}, and this call needs the role {need}"
+    )

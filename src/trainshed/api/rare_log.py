@@ -10,27 +10,27 @@ BETWEEN_S: Final = 10.0
 
 
 class RareLog:
-    """Counts ended connections by action and reason, which are a few fixed texts."""
+    """Logs how many connections were closed or refused; action and reason are a few fixed texts."""
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float]) -> None:
-        """``clock`` returns seconds."""
+        """``clock`` returns a monotonic time in seconds."""
         self._log = log
         self._clock = clock
         self._logged_at: dict[tuple[str, str], float] = {}
         self._pending: dict[tuple[str, str], tuple[int, str]] = {}
 
-    def warning(self, done: str, why: str, address: str = "") -> None:
+    def warning(self, action: str, why: str, address: str = "") -> None:
         """Log a connection now, or count it for the next line of its kind."""
-        count, _ = self._pending.get((done, why), (0, ""))
-        self._pending[done, why] = (count + 1, address)
-        self._say_if_due((done, why))
+        count, _ = self._pending.get((action, why), (0, ""))
+        self._pending[action, why] = (count + 1, address)
+        self._log_if_due((action, why))
 
     def flush(self) -> None:
         """Log the counts that are due."""
         for kind in list(self._pending):
-            self._say_if_due(kind)
+            self._log_if_due(kind)
 
-    def _say_if_due(self, kind: tuple[str, str]) -> None:
+    def _log_if_due(self, kind: tuple[str, str]) -> None:
         now = self._clock()
         if now < self._logged_at.get(kind, -math.inf) + BETWEEN_S:
             return

@@ -8,7 +8,7 @@ class RelayEnd(asyncio.Protocol):
     """One end of a relay; writes incoming bytes to the other end, with backpressure."""
 
     def __init__(self, other: "RelayEnd | None" = None) -> None:
-        """Pass nothing on until there is an ``other``."""
+        """``other`` is the other end; without it, received bytes are dropped."""
         self.transport: Any = None
         self.other = other
 

@@ -3,9 +3,9 @@
 Google's routes are not Starlette's, for speed: a call is one look-up in the table, one hop to a
 thread (handlers are synchronous), one answer.
 
-A storage client that STORAGE_EMULATOR_HOST points here sends no Authorization header unless it was
-made with ``credentials`` (docs/sources/vertex.md 2.4).  Below ``/as/TOKEN/`` the token in the path
-is its header; it must be one for buckets (decision 0071).
+A storage client that uses STORAGE_EMULATOR_HOST sends no Authorization header unless it was made
+with ``credentials`` (docs/sources/vertex.md 2.4).  Such a client uses addresses that begin with
+``/as/TOKEN/``; the token must be a token for buckets (decision 0071).
 """
 
 import logging
@@ -51,9 +51,9 @@ from trainshed.api.grants import grant_route
 from trainshed.api.incoming import (
     Incoming,
     answer_early,
-    passage_of,
     read_whole,
     received_again,
+    request_context,
     watched,
 )
 from trainshed.api.table import LOG_PATH
@@ -66,22 +66,22 @@ from trainshed.store.base import StoreFault
 GONE_STATUS = 499
 
 
-def raw_routes(methods: Sequence[RawMethod], around: ChainServices) -> list[Route]:
+def raw_routes(methods: Sequence[RawMethod], services: ChainServices) -> list[Route]:
     """Return one Starlette route for each row."""
     return [
-        Route(row.path, _endpoint(row, around), methods=[row.verb], include_in_schema=False)
+        Route(row.path, _endpoint(row, services), methods=[row.verb], include_in_schema=False)
         for row in methods
     ]
 
 
 def token_mount(routes: Sequence[Route]) -> Mount:
-    """Return the same routes below ``/as/{token}``."""
+    """Return the routes again, with the prefix ``/as/{token}``."""
     return Mount("/as/{token}", app=TokenInPath(Router(routes, redirect_slashes=False)))
 
 
 @dataclass(frozen=True, slots=True)
 class TokenInPath:
-    """Moves the token from the path to the Authorization header, so that no log has it.
+    """Moves the token from the path to the Authorization header, so that no log contains it.
 
     The prefix stays in ``root_path``, for URLs in the response.
     """
@@ -104,40 +104,40 @@ class TokenInPath:
         await self.app(scope, receive, send)
 
 
-async def admit(scope: Scope, passage: RequestContext, around: ChainServices) -> Caller:
+async def admit(scope: Scope, context: RequestContext, services: ChainServices) -> Caller:
     """Check Host and Origin, and return the caller.  Raises a Refusal."""
-    await _admit(scope, around, passage)
-    if passage.caller is None:
+    await _admit(scope, services, context)
+    if context.caller is None:
         raise AssertionError("the admission must end with a caller or a refusal")
-    return passage.caller
+    return context.caller
 
 
-async def _admit(scope: Scope, around: ChainServices, passage: RequestContext) -> None:
-    """Admit a request, and count its connection as its caller's."""
+async def _admit(scope: Scope, services: ChainServices, context: RequestContext) -> None:
+    """Run the admission steps, and note on the connection whether there is a caller."""
     try:
-        await THREADS.run(perform, ADMISSION, around, passage)
+        await THREADS.run(perform, ADMISSION, services, context)
     finally:
-        _note_caller(scope, passage)
+        _note_caller(scope, context)
 
 
-def _note_caller(scope: Scope, passage: RequestContext) -> None:
+def _note_caller(scope: Scope, context: RequestContext) -> None:
     """Tell the connection whether its caller has a valid token (``api.connections``)."""
     connection = scope.get("state", {}).get(CONNECTION)
     if connection is not None:
-        connection.recognise(authenticated=passage.caller is not None)
+        connection.recognise(authenticated=context.caller is not None)
 
 
-def _endpoint(row: RawMethod, around: ChainServices) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(row: RawMethod, services: ChainServices) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        passage = passage_of(request.scope)
-        passage.of_storage = True
-        response = await answered(request, passage)
-        note_response(around, passage, row.path, response.status_code, request)
+        context = request_context(request.scope)
+        context.of_storage = True
+        response = await respond(request, context)
+        note_response(services, context, row.path, response.status_code, request)
         return response
 
-    async def answered(request: Request, passage: RequestContext) -> Response:
+    async def respond(request: Request, context: RequestContext) -> Response:
         try:
-            return await row.handle(request, await admit(request.scope, passage, around))
+            return await row.handle(request, await admit(request.scope, context, services))
         except Refusal as refusal:
             return refusal_response(refusal)
         except ClientDisconnect:
@@ -172,53 +172,53 @@ class LazyApp:
 
 @dataclass(frozen=True, slots=True)
 class GoogleRoutes:
-    """Answers every path; unknown ones with a refusal."""
+    """Answers all calls of Google's routes, and refuses unknown paths."""
 
-    around: ChainServices
+    services: ChainServices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        passage, incoming = passage_of(scope), Incoming(receive)
+        context, incoming = request_context(scope), Incoming(receive)
         try:
-            await self._read(passage, scope, incoming)
+            await self._read(context, scope, incoming)
         except Refusal as refusal:
-            note_call(self.around, passage, refusal.code)
+            note_call(self.services, context, refusal.code)
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            with watched(incoming, passage):
+            with watched(incoming, context):
                 threads = LOG_THREADS if scope["path"] == LOG_PATH else THREADS
-                response = await threads.run(answer, self.around, passage)
-            _note_caller(scope, passage)
+                response = await threads.run(answer, self.services, context)
+            _note_caller(scope, context)
             await response(scope, receive, send)
 
-    async def _read(self, passage: RequestContext, scope: Scope, incoming: Incoming) -> None:
+    async def _read(self, context: RequestContext, scope: Scope, incoming: Incoming) -> None:
         """Read the body.  If it has more than one packet, identify the caller first."""
         first = await incoming()
-        passage.body = first.get("body", b"")
+        context.body = first.get("body", b"")
         if first["type"] == "http.disconnect":
             raise Refusal(Code.CANCELLED, CLIENT_GONE)
         if incoming.more:
-            await _admit(scope, self.around, passage)
-            most = self.around.body_bytes_max
-            passage.body = await read_whole(scope, incoming, most, begun=passage.body)
+            await _admit(scope, self.services, context)
+            most = self.services.body_bytes_max
+            context.body = await read_whole(scope, incoming, most, begun=context.body)
 
 
-def answer(around: ChainServices, passage: RequestContext) -> Response:
+def answer(services: ChainServices, context: RequestContext) -> Response:
     """Run the chain, and return its response."""
     try:
-        perform(CHAIN, around, passage)
+        perform(CHAIN, services, context)
     except Refusal as refusal:
-        note_call(around, passage, refusal.code)
+        note_call(services, context, refusal.code)
         return refusal_response(refusal)
-    note_call(around, passage, None)
-    return json_bytes_response(passage.reply)
+    note_call(services, context, None)
+    return json_bytes_response(context.reply)
 
 
 _log = logging.getLogger(__name__)
 
 
 def make_app(
-    around: ChainServices,
+    services: ChainServices,
     *,
     raw: Sequence[RawMethod],
     native: ASGIApp | None,
@@ -228,32 +228,32 @@ def make_app(
     """Return the whole application.
 
     ``native`` is mounted at ``/trainshed/v1`` and reads its caller from ``request.state.caller``.
-    ``exchange`` answers JWT grants from an address; ``is_healthy`` tells whether the store
-    answers, and may raise.
+    ``exchange`` turns a grant and its sender's address into a token document.  ``is_healthy``
+    returns whether the store answers, and may raise.
     """
-    google = GoogleRoutes(around)
+    google = GoogleRoutes(services)
     routes: list[BaseRoute] = [
-        Mount(f"/{version}", app=google) for version in sorted(around.routes.versions)
+        Mount(f"/{version}", app=google) for version in sorted(services.routes.versions)
     ]
-    routes += [front_page_route(around), Route("/healthz", _health(is_healthy))]
-    routes.append(grant_route(exchange, around))
+    routes += [front_page_route(services), Route("/healthz", _health(is_healthy))]
+    routes.append(grant_route(exchange, services))
     if native is not None:
-        routes.append(Mount("/trainshed/v1", app=Recognised(native, around)))
-    storage = raw_routes(raw, around)
+        routes.append(Mount("/trainshed/v1", app=Recognised(native, services)))
+    storage = raw_routes(raw, services)
     routes += [*storage, token_mount(storage)]
     app = _Application(
         routes=routes,
-        middleware=_cors_middleware(around),
+        middleware=_cors_middleware(services),
         exception_handlers={HTTPException: _not_routed},
     )
     app.router.redirect_slashes = False
-    if not around.allowed_origins:  # otherwise the CORS middleware must see every call
-        app.direct = dict.fromkeys(around.routes.versions, google)
+    if not services.allowed_origins:  # otherwise the CORS middleware must see every call
+        app.direct = dict.fromkeys(services.routes.versions, google)
     return app
 
 
 class _Application(Starlette):
-    """Routes by the first segment of the path if an application owns all paths below it.
+    """Routes by the first segment of the path if an application serves all paths below it.
 
     Starlette's own layers would take a twentieth of the time of a submission.
     """
@@ -268,14 +268,14 @@ class _Application(Starlette):
         await (app or super().__call__)(scope, receive, send)
 
 
-def _cors_middleware(around: ChainServices) -> list[Middleware]:
+def _cors_middleware(services: ChainServices) -> list[Middleware]:
     """Return the middleware that allows pages of allowed origins (CORS)."""
-    if not around.allowed_origins:
+    if not services.allowed_origins:
         return []
     return [
         Middleware(
             CORSMiddleware,
-            allow_origins=[origin.lower().rstrip("/") for origin in around.allowed_origins],
+            allow_origins=[origin.lower().rstrip("/") for origin in services.allowed_origins],
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
             expose_headers=["Location", "Range"],
@@ -289,37 +289,37 @@ class Recognised:
 
     app: ASGIApp
     """The application; it checks the permissions of the caller itself."""
-    around: ChainServices
+    services: ChainServices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             raise HTTPException(404)
-        incoming, passage, request = Incoming(receive), passage_of(scope), Request(scope)
+        incoming, context, request = Incoming(receive), request_context(scope), Request(scope)
         try:
-            request.state.caller = await admit(scope, passage, self.around)
-            request.state.admit_again = partial(admit, scope, passage, self.around)
-            body = await read_whole(scope, incoming, self.around.body_bytes_max)
-            await THREADS.run(check_json, body, passage_of(scope).content_type)
+            request.state.caller = await admit(scope, context, self.services)
+            request.state.admit_again = partial(admit, scope, context, self.services)
+            body = await read_whole(scope, incoming, self.services.body_bytes_max)
+            await THREADS.run(check_json, body, request_context(scope).content_type)
         except Refusal as refusal:
             response = refusal_response(refusal)
-            note_response(self.around, passage, passage.path, response.status_code, request)
+            note_response(self.services, context, context.path, response.status_code, request)
             await answer_early(response, scope, incoming, send)
         else:
-            noted = self._noting(passage, request, send)
-            await self.app(scope, received_again(body, receive), noted)
+            logged_send = self._log_outcome(context, request, send)
+            await self.app(scope, received_again(body, receive), logged_send)
 
-    def _noting(self, passage: RequestContext, request: Request, send: Send) -> Send:
+    def _log_outcome(self, context: RequestContext, request: Request, send: Send) -> Send:
         """Return a ``send`` that logs the outcome when it is known."""
 
-        async def noted(message: Message) -> None:
+        async def logged_send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                below = getattr(request.scope.get("route"), "path", "")
-                path = f"/trainshed/v1{below}" if below else passage.path
-                note_response(self.around, passage, path, message["status"], request)
+                route_path = getattr(request.scope.get("route"), "path", "")
+                path = f"/trainshed/v1{route_path}" if route_path else context.path
+                note_response(self.services, context, path, message["status"], request)
             await send(message)
 
-        return noted
+        return logged_send
 
 
 def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:

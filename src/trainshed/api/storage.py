@@ -46,7 +46,7 @@ from trainshed.wire.storage_v1.resources import (
     rewrite_json,
 )
 
-#: Bytes read when the file is opened: each piece of a stream needs two more thread switches.
+#: Objects up to this size are read at once: each piece of a stream costs two thread switches.
 _AT_ONCE_BYTES_MAX = 256 << 10
 #: Bytes written at once: asyncio copies what a socket does not accept, and TLS copies twice.
 _WRITTEN_BYTES = 256 << 10
@@ -72,7 +72,7 @@ def create_bucket(call: StorageCall, document: dict[str, Any]) -> Response:
 
 
 def get_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``GET /storage/v1/b/BUCKET``."""
+    """``GET /storage/v1/b/BUCKET``: return the bucket."""
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
     return JSONResponse(_bucket(call, call.bucket))
 
@@ -85,9 +85,9 @@ def delete_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def change_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``PATCH`` and ``PUT``: refused, rather than accepted and ignored."""
+    """Refuse ``PATCH`` and ``PUT`` of a bucket, because its attributes cannot be changed."""
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
-    return refusal(400, "A bucket is a folder here, without labels, lifecycle or versions")
+    return refusal(400, "Buckets of this server have no labels, lifecycle or versions")
 
 
 def storage_layout(call: StorageCall, _: dict[str, Any]) -> Response:
@@ -126,7 +126,7 @@ def _bucket(call: StorageCall, name: str) -> dict[str, Any]:
 
 
 def list_objects(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``GET /storage/v1/b/BUCKET/o``."""
+    """``GET /storage/v1/b/BUCKET/o``: list one page of objects."""
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
     if call.query.get("matchGlob"):
         raise BadStorageRequest("matchGlob is not supported: list with prefix and delimiter")
@@ -200,7 +200,7 @@ def update_object(call: StorageCall, document: dict[str, Any]) -> Response:
 
 
 def delete_object(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``DELETE .../o/NAME``."""
+    """``DELETE .../o/NAME``: delete an object."""
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     call.access.objects.delete(call.bucket, _name(call), conditions_of(call.query))
     return Response(status_code=204)

@@ -45,7 +45,7 @@ TAKEN = "The requested bucket name is not available. Choose another one."
 
 
 class NoSuchBucket(Exception):
-    """The caller can see no bucket of this name."""
+    """The caller has no bucket of this name, or may not know of it."""
 
 
 class Forbidden(Exception):
@@ -57,7 +57,7 @@ class Taken(Exception):
 
 
 class BucketOwners(Protocol):
-    """The part of the store that has the projects of buckets."""
+    """The part of the store that records which project a bucket has."""
 
     def bucket(self, name: str) -> tuple[str, datetime] | None:
         """Return the project and the creation time of a bucket; None: it has no project."""
@@ -74,7 +74,7 @@ class BucketOwners(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketAccess:
-    """Objects, unfinished uploads, and who owns the buckets."""
+    """The buckets' objects, unfinished uploads and projects, with the access checks."""
 
     objects: Objects
     uploads: Uploads
@@ -88,8 +88,8 @@ class BucketAccess:
 
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
         """Check that the caller has a role in a bucket.  Raises NoSuchBucket, Forbidden."""
-        is_there = caller.may_use(bucket) and self.objects.buckets.has(bucket)
-        owner = self._owner(bucket) if is_there else None
+        exists = caller.may_use(bucket) and self.objects.buckets.has(bucket)
+        owner = self._owner(bucket) if exists else None
         if owner is None or not caller.may(AccessRole.VIEWER, owner or None):
             raise NoSuchBucket(_missing(caller, bucket))
         if not caller.may(role, owner or None):
@@ -112,12 +112,12 @@ class BucketAccess:
         if not caller.may_use(bucket):
             raise Forbidden(f"{caller.name} may make the bucket {caller.bucket} only; {_WIDER}")
         ownership = self.store.bucket(bucket)
-        is_there = self.objects.buckets.has(bucket)
+        exists = self.objects.buckets.has(bucket)
         if not caller.may(AccessRole.VIEWER, ownership[0] if ownership else None) and (
-            ownership or is_there
+            ownership or exists
         ):
             raise Taken(TAKEN)
-        if is_there:
+        if exists:
             raise Taken("Your previous request to create the named bucket succeeded: it is there.")
         if owner and self.store.add_bucket(bucket, owner) != owner:
             raise Taken(TAKEN)
@@ -151,7 +151,7 @@ class BucketAccess:
         return self.store.project(ownership[0])[1], ownership[1]
 
 
-#: Advice to a caller whose address is for one bucket.
+#: Advice to a caller whose token is for one bucket only.
 _WIDER = "`trainshed env` prints an address for every bucket that you may use."
 
 
@@ -306,7 +306,7 @@ def method(verb: str, path: str, access: BucketAccess, handle: Handler) -> RawMe
 
 
 def blocking(handle: BlockingHandler) -> Handler:
-    """Return a handler that gets the body's document and runs in a thread."""
+    """Return a handler that reads the JSON body and then calls ``handle`` in a thread."""
 
     async def run(call: StorageCall) -> Response:
         document = await call.document()
@@ -323,7 +323,10 @@ async def _answer(call: StorageCall, handle: Handler) -> Response:
         call.request.state.is_denied = isinstance(error, NoSuchBucket)  # for the audit log
         answer = refusal(STATUS[type(error)], str(error))
     except OSError as error:
-        answer = refusal(DISK_STATUS.get(error.errno or 0, 503), f"The disk: {reason(error)}")
+        answer = refusal(
+            DISK_STATUS.get(error.errno or 0, 503),
+            f"The server cannot use its disk: {reason(error)}",
+        )
     await call.drain()
     return answer
 

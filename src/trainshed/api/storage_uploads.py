@@ -35,7 +35,7 @@ PIECE_BYTES = 1 << 20
 
 
 async def upload(call: StorageCall) -> Response:
-    """``POST`` of an upload: a whole object, the begin of a session, or a piece (gcsfs)."""
+    """``POST`` of an upload: a whole object, the start of a session, or a piece (gcsfs)."""
     if "upload_id" in call.query:
         return await continue_upload(call)
     await THREADS.run(_check, call)
@@ -44,7 +44,7 @@ async def upload(call: StorageCall) -> Response:
         return await _begin(call)
     if kind in ("multipart", "media"):
         return await _whole(call, multipart=kind == "multipart")
-    raise BadStorageRequest(f"uploadType {kind!r} is invalid: media, multipart or resumable")
+    raise BadStorageRequest(f"uploadType must be media, multipart or resumable, got {kind!r}")
 
 
 def _check(call: StorageCall) -> None:
@@ -65,7 +65,7 @@ async def continue_upload(call: StorageCall) -> Response:
     if span.first is not None and span.first <= received:
         received = await _receive(call, upload_id, span, received)
     await call.drain()
-    total = received if _is_all_of_it(call, span) else span.total
+    total = received if _is_whole_object(call, span) else span.total
     if total is not None and received > total:
         raise BadStorageRequest(f"The upload must have {total} bytes, got {received}")
     return await _finish(call, upload_id) if received == total else _incomplete(received)
@@ -94,8 +94,8 @@ async def _whole(call: StorageCall, *, multipart: bool) -> Response:
             keep(reader.finish() if reader else b"")
             out.flush()
 
-        async for held in _gather(call.pieces()):
-            await THREADS.run(keep, reader.feed(held) if reader else held)
+        async for data in _gather(call.pieces()):
+            await THREADS.run(keep, reader.feed(data) if reader else data)
         await THREADS.run(end)
         document = reader.document if reader else {}
         checksums = hasher.checksums()
@@ -126,8 +126,8 @@ async def _begin(call: StorageCall) -> Response:
         total=whole({k: v for k, v in length.items() if v}, "X-Upload-Content-Length"),
     )
     upload_id = await THREADS.run(call.access.uploads.begin, session)
-    place = f"/upload/storage/v1/b/{call.bucket}/o?uploadType=resumable&upload_id={upload_id}"
-    headers = {"Location": f"{call.base}{place}", "X-GUploader-UploadID": upload_id}
+    path = f"/upload/storage/v1/b/{call.bucket}/o?uploadType=resumable&upload_id={upload_id}"
+    headers = {"Location": f"{call.base}{path}", "X-GUploader-UploadID": upload_id}
     return Response(headers=headers)
 
 
@@ -146,14 +146,13 @@ def _span(call: StorageCall, session: UploadSession) -> ContentRange:
     span = content_range(header) if header else ContentRange(first=0, last=None, total=None)
     if None not in (span.total, session.total) and span.total != session.total:
         raise BadStorageRequest(
-            f"Content-Range {header!r} is invalid: the upload was announced with "
-            f"{session.total} bytes"
+            f"Content-Range must have the total {session.total}, as announced, got {header!r}"
         )
     total = session.total if span.total is None else span.total
     return ContentRange(first=span.first, last=span.last, total=total)
 
 
-def _is_all_of_it(call: StorageCall, span: ContentRange) -> bool:
+def _is_whole_object(call: StorageCall, span: ContentRange) -> bool:
     return span.total is None and not _header(call, "content-range")
 
 
@@ -167,19 +166,19 @@ async def _receive(call: StorageCall, upload_id: str, span: ContentRange, receiv
         call.access.take(call.bucket, len(new))
         uploads.write(upload_id, offset, new)
 
-    async for held in _gather(call.pieces()):
-        if limit is not None and at + len(held) > limit:
+    async for data in _gather(call.pieces()):
+        if limit is not None and at + len(data) > limit:
             raise BadStorageRequest("The body has more bytes than its Content-Range says")
-        if new := held[max(0, received - at) :]:
+        if new := data[max(0, received - at) :]:
             await THREADS.run(keep, received, new)
             received += len(new)
-        at += len(held)
+        at += len(data)
     return received
 
 
 async def _finish(call: StorageCall, upload_id: str) -> Response:
-    claimed = _header_checksums(call)
-    stored = await THREADS.run(call.access.uploads.finish, upload_id, claimed)
+    expected = _header_checksums(call)
+    stored = await THREADS.run(call.access.uploads.finish, upload_id, expected)
     return JSONResponse(object_json(stored, call.base))
 
 
@@ -200,18 +199,18 @@ async def _part(call: StorageCall) -> AsyncIterator[tuple[Path, BinaryIO]]:
 
 async def _gather(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Join bytes into larger pieces; yield all that arrived, also if the body is cut off."""
-    held = bytearray()
+    data = bytearray()
     cut: ClientDisconnect | None = None
     try:
         async for piece in pieces:
-            held += piece
-            if len(held) >= PIECE_BYTES:
-                yield bytes(held)
-                held.clear()
+            data += piece
+            if len(data) >= PIECE_BYTES:
+                yield bytes(data)
+                data.clear()
     except ClientDisconnect as error:
         cut = error
-    if held:
-        yield bytes(held)
+    if data:
+        yield bytes(data)
     if cut:
         raise cut
 

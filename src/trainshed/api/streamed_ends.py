@@ -1,8 +1,8 @@
 """Holds back a job's ``endTime`` from a gcloud that streams its log, until it has read the log.
 
 ``gcloud ai-platform jobs submit training --stream-logs`` and ``jobs stream-logs`` read no entry
-younger than 5 s.  After two polls without entries they ask for the job, and stop at once where
-it has an ``endTime``: a job that is silent for long and then writes its last lines loses them.
+younger than 5 s.  After two polls without entries gcloud requests the job, and stops at once if
+the job has an ``endTime``.  So the last lines of a job that wrote nothing before would be lost.
 Other commands and clients get ``endTime`` with the final state.
 """
 
@@ -18,7 +18,7 @@ _STREAMING: Final = re.compile(
     r"\bcommand/gcloud\.(?:alpha\.|beta\.)?(?:ai-platform|ml-engine)\.jobs\."
     r"(?:submit\.training|stream-logs)(?:\s|$)"
 )
-#: gcloud's 5 s, and as much for a client's clock that is late.
+#: gcloud's 5 s, and 5 s more for a client whose clock is late.
 _HELD: Final = timedelta(seconds=10)
 
 

@@ -55,7 +55,7 @@ class Handlers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """A collection of Vertex AI; the names of its methods and messages are made of these words."""
+    """A collection of Vertex AI: the parts that form the names of its methods and messages."""
 
     word: str
     message: str
@@ -83,7 +83,7 @@ PIPELINES: Final = Collection(
 
 
 def google_table(handlers: Handlers) -> tuple[Method, ...]:
-    """Return all rows.  Rows of aiplatform exist as v1beta1 too: gcloud polls operations there."""
+    """Return all rows.  Vertex AI rows also exist as v1beta1, where gcloud polls operations."""
     vertex = (
         *_collection(CUSTOM_JOBS, handlers.custom_jobs),
         *_collection(TUNING_JOBS, handlers.tuning_jobs),
@@ -206,7 +206,7 @@ def _row(  # noqa: PLR0913  # the columns of the table
     rpc: str = "",
     response: str = "",
 ) -> Method:
-    """Return a row; at Google the name of the request follows from the call's."""
+    """Return a row; Google names the request message after the rpc."""
     service, _, call = rpc.partition("/")
     request = f"{service.rpartition('.')[0]}.{call}Request" if rpc else ""
     return Method(
@@ -224,6 +224,6 @@ def _row(  # noqa: PLR0913  # the columns of the table
 
 def _beta(row: Method) -> Method:
     """Return the row in v1beta1, whose messages have the same bytes; operations have no version."""
-    is_ours = row.rpc.startswith(PACKAGE)
-    rpc = row.rpc.replace(PACKAGE, f"{PACKAGE}beta1", 1) if is_ours else ""
+    has_version = row.rpc.startswith(PACKAGE)
+    rpc = row.rpc.replace(PACKAGE, f"{PACKAGE}beta1", 1) if has_version else ""
     return replace(row, path=row.path.replace("/v1/", "/v1beta1/", 1), rpc=rpc)

@@ -21,10 +21,10 @@ LOG_THREADS_MAX: Final = 2
 
 
 class Threads:
-    """Starts threads as needed for calls at once; they end with the process."""
+    """Runs functions in daemon threads, which are started when calls need them."""
 
     def __init__(self, most: int = THREADS_MAX) -> None:
-        """No thread is started before it is needed."""
+        """``most`` is the largest number of threads."""
         self._most = most
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -78,24 +78,23 @@ def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
         done.set_exception(error)
 
 
-def _notify(loop: asyncio.AbstractEventLoop, how: Callable[..., None], *what: Any) -> None:
+def _notify(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any) -> None:
     try:
-        loop.call_soon_threadsafe(how, *what)
+        loop.call_soon_threadsafe(callback, *args)
     except RuntimeError:  # the event loop has ended
         return
 
 
 class SharedThreads:
-    """The threads of all applications of the process, but for those that have their own."""
+    """The threads of all applications of the process that have no threads of their own."""
 
     def __init__(self) -> None:
-        """No thread is started before it is needed."""
         self._all = Threads()
         self._own: ContextVar[Threads | None] = ContextVar("threads", default=None)
 
-    def use(self, own: Threads) -> None:
-        """Let what runs in this thread from now on, and all tasks of its loop, have these."""
-        self._own.set(own)
+    def use(self, threads: Threads) -> None:
+        """Use these threads for later calls from this thread and from all tasks of its loop."""
+        self._own.set(threads)
 
     async def run(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """Run a function in a thread; return or raise its result."""
@@ -103,5 +102,5 @@ class SharedThreads:
 
 
 THREADS: Final = SharedThreads()
-#: For those who read logs: how many there are is their callers' choice, and others wait for none.
+#: For reads of logs: callers may start any number of them, and other calls must not wait for them.
 LOG_THREADS: Final = Threads(LOG_THREADS_MAX)

@@ -22,8 +22,8 @@ from trainshed.api.threads import THREADS
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 
-#: Returns the attempt at the other end of a connection, given both addresses (theirs, ours).  None:
-#: it is not a process of a living attempt.
+#: Returns the attempt whose process opened a connection, given the client's and the server's
+#: address.  None: the client is not a process of a living attempt.
 PeerAt = Callable[[tuple[str, int], tuple[str, int]], LivingAttempt | None]
 
 #: Searches at once: unknown callers cause the longest ones, and must not load the machine.
@@ -41,13 +41,13 @@ STRANGER: Final = (
 )
 
 
-class NotNow(enum.Enum):
+class Unidentified(enum.Enum):
     """The caller cannot be identified now: the database is unavailable."""
 
-    NOT_NOW = "NOT_NOW"
+    UNIDENTIFIED = "UNIDENTIFIED"
 
 
-NOT_NOW: Final = NotNow.NOT_NOW
+UNIDENTIFIED: Final = Unidentified.UNIDENTIFIED
 
 Ts = TypeVarTuple("Ts")
 
@@ -56,13 +56,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """The functions and limits that decide about a connection."""
+    """The functions and limits that decide how a connection is served."""
 
     peer_at: PeerAt
     find: FindAttempt
     tls: Callable[[], ssl.SSLContext]
-    ends_here: Callable[[str], bool]
-    """Returns whether the gateway ends a host's TLS; other hosts are reached through a tunnel."""
+    terminates_tls: Callable[[str], bool]
+    """Returns whether the gateway itself answers as a host; other hosts are reached by a tunnel."""
     connections_max: int
     """The most connections of all attempts together."""
     attempt_connections_max: int
@@ -88,95 +88,100 @@ class GatewayAccepting(Accepting):
         """
         self._entrance = entrance
         self._key = key
-        self._everyone = connections
         self._searches = asyncio.Semaphore(_SEARCHES_MAX)
         super().__init__(loop, listener, make, connections, None)
 
-    async def opened(self, accepted: socket.socket, held: Connection) -> None:
-        """Identify the caller and the protocol.  Raises OSError, also for a slow caller."""
+    async def opened(self, accepted: socket.socket, connection: Connection) -> None:
+        """Identify the caller and the protocol.  Raises OSError if that fails or takes too long."""
         accepted.setblocking(False)
-        async with asyncio.timeout(self._everyone.times.head_s):
+        async with asyncio.timeout(self._connections.times.head_s):
             first = await first_byte(self._loop, accepted)
-            held.peer = await self._peer(accepted)
+            connection.peer = await self._peer(accepted)
             if first == _CONNECT:
                 head = await read_head(self._loop, accepted)
-        if self._has_too_many(held):
-            self._everyone.report_closed(held, "its attempt has reached its limit")
+        if self._has_too_many(connection):
+            self._connections.report_closed(
+                connection, "the attempt has reached its limit of connections"
+            )
             raise ConnectionAbortedError
         if first == _CONNECT:
-            await self._connect(accepted, held, head)
+            await self._connect(accepted, connection, head)
         else:
-            await self.hand_over(accepted, held, self._entrance.tls if first == _TLS else None)
+            await self.hand_over(
+                accepted, connection, self._entrance.tls if first == _TLS else None
+            )
 
     def share_of(self, address: tuple[str, int]) -> str:
-        """Return one share for a job, whatever its addresses are in its own network."""
+        """Return one name for all addresses in the job's own network: they count together."""
         return super().share_of(address) if self._key is None else f"attempt {self._key}"
 
-    async def _peer(self, accepted: socket.socket) -> "LivingAttempt | NotNow | None":
-        """Identify the caller; return at once for a cut connection, whose search ends by itself."""
+    async def _peer(self, accepted: socket.socket) -> "LivingAttempt | Unidentified | None":
+        """Identify the caller.  If the connection is cut, return at once; the search goes on."""
         if self._key is not None:
             return await self._search(self._entrance.find, self._key)
-        theirs, ours = accepted.getpeername()[:2], accepted.getsockname()[:2]
+        client_address, server_address = accepted.getpeername()[:2], accepted.getsockname()[:2]
         await self._searches.acquire()
-        search = self._loop.create_task(self._search(self._entrance.peer_at, theirs, ours))
+        search = self._loop.create_task(
+            self._search(self._entrance.peer_at, client_address, server_address)
+        )
         search.add_done_callback(lambda _: self._searches.release())
         return await asyncio.shield(search)
 
     async def _search(
         self, find: Callable[[*Ts], LivingAttempt | None], *args: *Ts
-    ) -> "LivingAttempt | NotNow | None":
+    ) -> "LivingAttempt | Unidentified | None":
         try:
             return await THREADS.run(find, *args)
         except Exception as error:  # noqa: BLE001  # the caller's next request is refused
             _log.warning("cannot identify the process behind a connection: %s", error)
-            return NOT_NOW
+            return UNIDENTIFIED
 
-    def _has_too_many(self, held: Connection) -> bool:
-        peer = held.peer
+    def _has_too_many(self, connection: Connection) -> bool:
+        peer = connection.peer
         if not isinstance(peer, LivingAttempt):
             return False
-        held.recognise(authenticated=True)
-        peers = [other.peer for other in self._everyone if isinstance(other.peer, LivingAttempt)]
-        own = sum(other.key == peer.key for other in peers)
-        is_over = is_over_share(own, len(peers), self._entrance.connections_max)
-        return is_over or own > self._entrance.attempt_connections_max
+        connection.recognise(authenticated=True)
+        peers = [other.peer for other in self._connections if isinstance(other.peer, LivingAttempt)]
+        count = sum(other.key == peer.key for other in peers)
+        is_over = is_over_share(count, len(peers), self._entrance.connections_max)
+        return is_over or count > self._entrance.attempt_connections_max
 
-    async def _connect(self, accepted: socket.socket, held: Connection, head: bytes) -> None:
+    async def _connect(self, accepted: socket.socket, connection: Connection, head: bytes) -> None:
         target = connect_target(head)
         if target is None:
-            await self._refuse(accepted, held, 400, CONNECT_FORM)
-        elif held.peer is None:
-            await self._refuse(accepted, held, 403, STRANGER)
-        elif held.peer is NOT_NOW:
-            await self._refuse(accepted, held, 503, AWAY)
-        elif target[1] == _HTTPS and self._entrance.ends_here(target[0]):
+            await self._refuse(accepted, connection, 400, CONNECT_FORM)
+        elif connection.peer is None:
+            await self._refuse(accepted, connection, 403, STRANGER)
+        elif connection.peer is UNIDENTIFIED:
+            await self._refuse(accepted, connection, 503, AWAY)
+        elif target[1] == _HTTPS and self._entrance.terminates_tls(target[0]):
             await self._loop.sock_sendall(accepted, _OK)
-            await self.hand_over(accepted, held, self._entrance.tls)
+            await self.hand_over(accepted, connection, self._entrance.tls)
         else:
-            held.waits = ConnectionWait.ANSWER
-            held.due = float("inf")
-            attempt = cast("LivingAttempt", held.peer).key
+            connection.waits = ConnectionWait.ANSWER
+            connection.due = float("inf")
+            attempt = cast("LivingAttempt", connection.peer).key
             is_inside = self._key is not None
             refused = await self._entrance.tunnels.run(
                 accepted, *target, attempt, is_inside=is_inside
             )
             if refused:
-                await self._refuse(accepted, held, *refused)
+                await self._refuse(accepted, connection, *refused)
             else:
-                self._end(accepted, held)
+                self._end(accepted, connection)
 
     async def _refuse(
-        self, accepted: socket.socket, held: Connection, status: int, why: str
+        self, accepted: socket.socket, connection: Connection, status: int, why: str
     ) -> None:
         text = f"{why}\n".encode()
         head = f"HTTP/1.1 {status} {why[:200]}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
         body = f"Content-Length: {len(text)}\r\n\r\n".encode() + text
-        async with asyncio.timeout(self._everyone.times.head_s):
+        async with asyncio.timeout(self._connections.times.head_s):
             await self._loop.sock_sendall(accepted, head.encode("ascii", "replace") + body)
-        self._end(accepted, held)
+        self._end(accepted, connection)
 
-    def _end(self, accepted: socket.socket, held: Connection) -> None:
-        self._everyone.forget(held)
+    def _end(self, accepted: socket.socket, connection: Connection) -> None:
+        self._connections.forget(connection)
         accepted.close()
 
 

@@ -1,10 +1,10 @@
 """Identifies the attempt that calls the gateway, by its connection and by its token.
 
-The listener has identified the attempt from the connection; any other caller is refused.  Google's
-hosts also need the attempt's token for changes: data that is public at Google is read without one,
-by ``urllib`` and ``keras.utils.get_file``.  At the address in STORAGE_EMULATOR_HOST, clients made
-without ``credentials`` send no token (docs/sources/vertex.md 2.4), and the connection is enough:
-its process could get a token from the metadata server anyway.
+The listener has identified the attempt from the connection; any other caller is refused.  Changes
+at Google's hosts also need the attempt's token.  Reads do not, because ``urllib`` and
+``keras.utils.get_file`` read Google's public data without a token.  At the address in
+STORAGE_EMULATOR_HOST, clients made without ``credentials`` send no token (docs/sources/vertex.md
+2.4), and the connection is enough: its process could get a token from the metadata server anyway.
 """
 
 import time
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 from starlette.types import Scope
 
 from trainshed.api.connections import CONNECTION
-from trainshed.api.gateway.accepting import AWAY, NOT_NOW, STRANGER, authority_of
+from trainshed.api.gateway.accepting import AWAY, STRANGER, UNIDENTIFIED, authority_of
 from trainshed.api.grants import Exchange
 from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
@@ -31,7 +31,7 @@ OVER: Final = "The token's attempt has ended, or the token belongs to another at
 EXPIRED: Final = "The token has expired: get another one from the metadata server"
 NO_TOKEN: Final = "Anonymous caller: the request carries no token"  # noqa: S105  # none
 
-#: Whether a request without a token is allowed: reads of public addresses, as at Google.
+#: The verbs of requests that are allowed without a token: reads of public data, as at Google.
 _READING: Final = frozenset({"GET", "HEAD"})
 
 OfAddress = Callable[[SignedAddress], Caller]
@@ -56,35 +56,35 @@ class Admission:
     clock: Callable[[], float] = time.time
 
     async def admit(self, scope: Scope) -> Caller:
-        """Return the caller of storage, in a thread where that may block.  Raises a Refusal."""
-        held = _find_peer(scope)
-        is_known = isinstance(held, LivingAttempt) and self.is_remembered(held.key)
-        if is_known and (self.recognise is None or _is_ours(scope)):
+        """Return the caller of a storage request; look it up in a thread if that may block."""
+        peer = _find_peer(scope)
+        is_known = isinstance(peer, LivingAttempt) and self.is_remembered(peer.key)
+        if is_known and (self.recognise is None or _has_attempt_token(scope)):
             return self.caller(scope)
         return await THREADS.run(self.caller, scope)
 
     def peer(self, scope: Scope) -> LivingAttempt:
-        """Return the attempt at the other end.  Raises a Refusal."""
+        """Return the attempt whose process sent a request.  Raises a Refusal."""
         peer = _find_peer(scope)
-        if peer is NOT_NOW:
+        if peer is UNIDENTIFIED:
             raise Refusal(Code.UNAVAILABLE, AWAY)
         if not isinstance(peer, LivingAttempt) or self.find(peer.key) is None:
             raise Refusal(Code.PERMISSION_DENIED, STRANGER)
         return peer
 
     def caller(self, scope: Scope) -> Caller:
-        """Return the caller of storage.  Raises a Refusal."""
+        """Return the caller of a storage request.  Raises a Refusal."""
         peer = self.peer(scope)
         credentials = _list_credentials(scope)
         if not credentials and _is_signed(scope) and self.of_address is not None:
             return self.of_address(_address_of(scope))
-        if not credentials and (is_emulator(scope) or _reads(scope)):
+        if not credentials and (is_emulator(scope) or _may_be_public(scope)):
             return peer.caller()
         if len(credentials) != 1:
             raise Refusal(Code.UNAUTHENTICATED, NO_TOKEN)
-        return self._holder(credentials[0].decode("latin-1"), peer)
+        return self._caller_of_token(credentials[0].decode("latin-1"), peer)
 
-    def _holder(self, authorization: str, peer: LivingAttempt) -> Caller:
+    def _caller_of_token(self, authorization: str, peer: LivingAttempt) -> Caller:
         text = authorization.partition(" ")[2].strip()
         grant = self.tokens.read(text)
         if grant is None:
@@ -100,16 +100,16 @@ class Admission:
 
 def _find_peer(scope: Scope) -> object:
     """Return the process behind the connection, as its listener identified it."""
-    held = scope.get("state", {}).get(CONNECTION)
-    return held.peer if held is not None else None
+    connection = scope.get("state", {}).get(CONNECTION)
+    return connection.peer if connection is not None else None
 
 
 def _list_credentials(scope: Scope) -> list[bytes]:
     return [value for name, value in scope["headers"] if name == b"authorization"]
 
 
-def _is_ours(scope: Scope) -> bool:
-    """Return whether the request has an attempt's token or none; others need ``recognise``."""
+def _has_attempt_token(scope: Scope) -> bool:
+    """Return whether only attempts' tokens are given, or none; others need ``recognise``."""
     return not _is_signed(scope) and all(
         PREFIX.encode() in header for header in _list_credentials(scope)
     )
@@ -129,8 +129,8 @@ def _address_of(scope: Scope) -> SignedAddress:
     )  # fmt: skip
 
 
-def _reads(scope: Scope) -> bool:
-    """Return whether a request reads like one for public data at Google."""
+def _may_be_public(scope: Scope) -> bool:
+    """Return whether a request may be a read of public data: a read without a signature."""
     return scope["method"] in _READING and not _is_signed(scope)
 
 

@@ -16,7 +16,7 @@ from trainshed.api.gateway import batch, metadata, oauth2
 from trainshed.api.gateway.accepting import authority_of
 from trainshed.api.gateway.admission import Admission, is_emulator
 from trainshed.api.gateway.denials import Denials
-from trainshed.api.gateway.xml import Elsewhere, XmlStorage, nowhere
+from trainshed.api.gateway.xml import ReadPublic, XmlStorage, read_nothing
 from trainshed.api.storage_call import refusal
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
@@ -42,30 +42,30 @@ NO_BUCKETS: Final = (
 )
 
 
-#: Refused as by the API: two programs may read different ones of two Hosts.
+#: Refused as by the API: of two Host headers, programs may use the first or the last.
 _TWO_HOSTS: Final = Refusal(Code.INVALID_ARGUMENT, f"the header host {GIVEN_TWICE}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The application."""
+    """The ASGI application of the gateway."""
 
     admission: Admission
     storage: Router
-    more: Mapping[str, ASGIApp] = field(default_factory=dict)
-    """Further hosts of Google that the gateway answers for; the callers are identified."""
+    other_hosts: Mapping[str, ASGIApp] = field(default_factory=dict)
+    """Applications for more of Google's hosts, by host; only attempts may call them."""
 
-    def ends_here(self, host: str) -> bool:
+    def serves(self, host: str) -> bool:
         """Return whether the gateway answers for a host of Google's with more than a refusal."""
         return (
             host in _STORAGE
             or host in _OAUTH2
-            or host in self.more
+            or host in self.other_hosts
             or host.endswith(f".{STORAGE_HOST}")
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         app = self._app(scope)
         await app(scope, receive, send)
 
@@ -75,15 +75,15 @@ class Gateway:
         host, path = authority_of(scope), scope["path"]
         if scope["scheme"] == "http" and (path == "/" or path.startswith("/computeMetadata")):
             return metadata.app(self.admission)
-        if host in self.more:
-            return self._known_only(self.more[host])
+        if host in self.other_hosts:
+            return self._for_attempts(self.other_hosts[host])
         if host in _OAUTH2 or path in oauth2.PATHS:
             return oauth2.app(self.admission)
-        if self.ends_here(host) or is_emulator(scope):
+        if self.serves(host) or is_emulator(scope):
             return self.storage
         return _not_served(host)
 
-    def _known_only(self, app: ASGIApp) -> ASGIApp:
+    def _for_attempts(self, app: ASGIApp) -> ASGIApp:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             try:
                 self.admission.peer(scope)
@@ -96,7 +96,7 @@ class Gateway:
 
 
 def without_jobs(raw: Sequence[RawMethod]) -> Sequence[RawMethod]:
-    """Return the rows, with those that make and remove buckets refused for jobs."""
+    """Return the rows; those that make and remove buckets now refuse jobs."""
     return [_without_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
 
 
@@ -104,28 +104,28 @@ def storage_router(
     rows: Sequence[RawMethod],
     admission: Admission,
     denials: Denials,
-    elsewhere: Elsewhere = nowhere,
+    read_public: ReadPublic = read_nothing,
 ) -> Router:
     """Return the routes of the JSON API, followed by the XML API.
 
-    ``elsewhere`` answers for buckets that the caller does not have, or returns None.
+    ``read_public`` answers reads of buckets that the caller does not have, or returns None.
     """
 
     def admitted(row: RawMethod) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            return await _answer(request, row, admission, denials, elsewhere)
+            return await _answer(request, row, admission, denials, read_public)
 
         return endpoint
 
     routes = [Route(row.path, admitted(row), methods=[row.verb]) for row in rows]
-    xml = XmlStorage(rows, admission.admit, denials.note, elsewhere)
+    xml = XmlStorage(rows, admission.admit, denials.note, read_public)
     single = Router(routes, redirect_slashes=False)
     many = [Route(path, batch.batched(single), methods=["POST"]) for path in batch.PATHS]
     return Router([*many, *routes], redirect_slashes=False, default=xml)
 
 
 def _without_jobs(row: RawMethod) -> RawMethod:
-    """Return a row that callers with a token of their own may use, and attempts may not."""
+    """Return a row that refuses attempts, and accepts callers with another token."""
 
     async def handle(request: Request, caller: Caller) -> Response:
         if is_attempt(caller):
@@ -136,7 +136,11 @@ def _without_jobs(row: RawMethod) -> RawMethod:
 
 
 async def _answer(
-    request: Request, row: RawMethod, admission: Admission, denials: Denials, elsewhere: Elsewhere
+    request: Request,
+    row: RawMethod,
+    admission: Admission,
+    denials: Denials,
+    read_public: ReadPublic,
 ) -> Response:
     try:
         caller = await admission.admit(request.scope)
@@ -149,7 +153,7 @@ async def _answer(
     except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
         return refusal_response(incident(f"{row.verb} {row.path}"))
     is_unknown = getattr(request.state, "is_denied", False)
-    if is_unknown and (public_answer := await elsewhere(request)):
+    if is_unknown and (public_answer := await read_public(request)):
         return public_answer
     if is_unknown or response.status_code == Code.PERMISSION_DENIED.http:
         denials.note(request, caller, Code.PERMISSION_DENIED.name)

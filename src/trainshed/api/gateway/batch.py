@@ -22,13 +22,15 @@ from trainshed.api.storage_call import refusal
 from trainshed.model.refusals import Refusal
 
 PATHS: Final = ("/batch/storage/v1", "/batch")
-#: Google accepts 100; its own Python client sends as many as this.
+#: Google accepts 100, but its own Python client sends up to this number.
 CALLS_MAX: Final = 1000
 BYTES_MAX: Final = 8 << 20
 _JSON: Final = "/storage/v1/"
 _OUTER_KEYS: Final = ("type", "asgi", "http_version", "server", "client", "scheme")
-#: Headers that a part gives itself; the other headers are those of the whole request.
-_OWN: Final = frozenset({b"content-type", b"content-length", b"transfer-encoding", b"if-match"})
+#: Headers that come from the part; the other headers come from the whole request.
+_PART_KEYS: Final = frozenset(
+    {b"content-type", b"content-length", b"transfer-encoding", b"if-match"}
+)
 
 
 class BadBatch(Exception):
@@ -37,7 +39,7 @@ class BadBatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchPart:
-    """One call."""
+    """One call of a batch."""
 
     content_id: str
     verb: str
@@ -61,7 +63,7 @@ def batched(storage: ASGIApp) -> Any:
         answers = [await _answer(storage, request, part) for part in parts]
         pieces = [f"--{boundary}\r\n".encode() + answer + b"\r\n" for answer in answers]
         content = b"".join((*pieces, f"--{boundary}--\r\n".encode()))
-        # unquoted: gcsfs reads all that follows the equals sign
+        # unquoted: gcsfs takes everything after the equals sign as the boundary
         return Response(content, headers={"content-type": f"multipart/mixed; boundary={boundary}"})
 
     return endpoint
@@ -136,8 +138,10 @@ async def _call_storage(
 
 
 def _scope(outer: Scope, part: BatchPart, path: str, query: str) -> Scope:
-    own = [(name.lower().encode(), value.encode("latin-1")) for name, value in part.headers.items()]
-    outer_headers = [header for header in outer["headers"] if header[0] not in _OWN]
+    headers = [
+        (name.lower().encode(), value.encode("latin-1")) for name, value in part.headers.items()
+    ]
+    outer_headers = [header for header in outer["headers"] if header[0] not in _PART_KEYS]
     return {
         **{key: outer[key] for key in _OUTER_KEYS},
         "method": part.verb,
@@ -145,7 +149,10 @@ def _scope(outer: Scope, part: BatchPart, path: str, query: str) -> Scope:
         "raw_path": path.encode("latin-1", "replace"),
         "root_path": "",
         "query_string": query.encode("latin-1", "replace"),
-        "headers": [*outer_headers, *(header for header in own if header[0] in _OWN)],
+        "headers": [
+            *outer_headers,
+            *(header for header in headers if header[0] in _PART_KEYS),
+        ],
         "state": dict(outer.get("state", {})),
     }
 

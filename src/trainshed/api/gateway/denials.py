@@ -14,8 +14,8 @@ from trainshed.model.access import Caller
 #: Writes an entry with these fields to the audit log.
 Audit = Callable[..., None]
 
-#: Entries of one attempt, or of all unknown callers, per period: a loop must not crowd out others.
-A_MINUTE: Final = 20
+#: Entries per minute of one attempt, or of all unidentified callers together.
+ENTRIES_PER_MINUTE_MAX: Final = 20
 _MINUTE_S: Final = 60.0
 _CALLERS_MAX: Final = 1024
 
@@ -32,7 +32,7 @@ class Denials:
 
     def note(self, request: Request, caller: Caller | None, status: str) -> None:
         """Log a refused call, unless its caller has reached the limit."""
-        if not self._is_room(caller.credential if caller else ""):
+        if not self._may_log(caller.credential if caller else ""):
             return
         self._audit(
             caller=caller.name if caller else "",
@@ -44,12 +44,12 @@ class Denials:
             status=status,
         )
 
-    def _is_room(self, whose: str) -> bool:
+    def _may_log(self, credential: str) -> bool:
         now = self._clock()
-        since, count = self._counts.get(whose, (now, 0))
+        since, count = self._counts.get(credential, (now, 0))
         if now - since >= _MINUTE_S:
             since, count = now, 0
         if len(self._counts) >= _CALLERS_MAX:
             self._counts.clear()
-        self._counts[whose] = since, count + 1
-        return count < A_MINUTE
+        self._counts[credential] = since, count + 1
+        return count < ENTRIES_PER_MINUTE_MAX

@@ -29,7 +29,7 @@ _PLATFORMS: Final = frozenset(
         ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
     )
 )
-#: IPv6 networks whose addresses hold an IPv4 address, and at which bit from the right it ends.
+#: IPv6 networks whose addresses contain an IPv4 address, and how many bits follow it.
 _EMBEDDING: Final = (
     (ipaddress.IPv6Network("::ffff:0:0/96"), 0),
     (ipaddress.IPv6Network("::ffff:0:0:0/96"), 0),
@@ -38,7 +38,7 @@ _EMBEDDING: Final = (
     (ipaddress.IPv6Network("64:ff9b:1::/48"), 0),
     (ipaddress.IPv6Network("2002::/16"), 80),
 )
-#: Teredo addresses hold two addresses, one inverted; jobs need none of them.
+#: Teredo addresses contain two addresses, one inverted; they are always refused.
 _TEREDO: Final = ipaddress.IPv6Network("2001::/32")
 _IPV4: Final = (1 << 32) - 1
 
@@ -59,7 +59,9 @@ _WAIT_S: Final = 1.0
 #: addresses are allowed.
 RefuseAddress = Callable[[Address, bool], str]
 
-THIS_MACHINE: Final = "leads to this machine, its links or its platform; no tunnel may lead there"
+THIS_MACHINE: Final = (
+    "leads to this machine, its local links or its cloud platform; no tunnel may lead there"
+)
 NOT_PUBLIC: Final = "has no public address, and the job has a network of its own"
 
 
@@ -81,7 +83,7 @@ def _is_in_bounds(host: str) -> bool:
 
 
 def is_own_name(host: str) -> bool:
-    """Return whether a name means this machine, whatever it resolves to here or at a proxy."""
+    """Return whether a name means this machine, without a look-up."""
     own_names = ("localhost", socket.gethostname().lower())
     return host in own_names or host.endswith((".localhost", ".localdomain"))
 
@@ -89,11 +91,11 @@ def is_own_name(host: str) -> bool:
 def refuse_address(address: Address, only_public: bool = False) -> str:  # noqa: FBT001, FBT002
     """Return why a tunnel may not lead to an address; empty if it may.  Raises OSError.
 
-    ``only_public`` also refuses private networks, for callers outside the host's network.
+    ``only_public`` also refuses private networks, for callers that have a network of their own.
     """
     if not _is_elsewhere(address):
         return THIS_MACHINE
-    for plain in _meanings(address):
+    for plain in _embedded_addresses(address):
         if plain in _PLATFORMS or not _is_of_a_machine(plain) or not _is_elsewhere(plain):
             return THIS_MACHINE
         if only_public and not plain.is_global:
@@ -101,7 +103,7 @@ def refuse_address(address: Address, only_public: bool = False) -> str:  # noqa:
     return ""
 
 
-def _meanings(address: Address) -> tuple[Address, ...]:
+def _embedded_addresses(address: Address) -> tuple[Address, ...]:
     """Return the IPv4 addresses that an IPv6 address embeds for translators and tunnels.
 
     Return the address itself if it embeds none.
@@ -135,7 +137,7 @@ def _is_of_a_machine(address: Address) -> bool:
 def _is_elsewhere(address: Address) -> bool:
     """Return whether the kernel's route leads away from this machine; no packet is sent.
 
-    The route kind of its own interfaces' addresses is local, that of whole networks broadcast.
+    Addresses of the machine's own interfaces have the route kind local or broadcast.
     Raises OSError if the kernel cannot be queried: no tunnel is opened then.
     """
     return _route_kind(address) in {_RTN_UNICAST, _NO_ROUTE}  # without a route, connecting fails

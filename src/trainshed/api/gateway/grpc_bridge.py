@@ -18,9 +18,9 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Calls(Protocol):
-    """The gRPC server: ``grpc_calls``, which is imported at the first call."""
+    """The gRPC server (``grpc_calls.GrpcCalls``)."""
 
-    def place_for(self, peer: LivingAttempt) -> tuple[str, str]:
+    def socket_names_for(self, peer: LivingAttempt) -> tuple[str, str]:
         """Return the name to bind to, and the path to connect with.  Raises OSError."""
 
     def forget(self, name: str) -> None:
@@ -28,10 +28,10 @@ class Calls(Protocol):
 
 
 class OpenCalls(Protocol):
-    """Returns the gRPC server."""
+    """Returns the gRPC server, and stops it."""
 
     def __call__(self) -> Calls:
-        """Make the server at the first call, which is slow; return it."""
+        """Return the server; the first call creates it, which is slow."""
 
     def stop(self) -> None:
         """End the server, if it was made."""
@@ -40,10 +40,12 @@ class OpenCalls(Protocol):
 class Bridge(RelayEnd):
     """The client's end of the connection."""
 
-    def __init__(self, held: Connection, everyone: Connections, open_calls: OpenCalls) -> None:
+    def __init__(
+        self, connection: Connection, connections: Connections, open_calls: OpenCalls
+    ) -> None:
         super().__init__()
-        self._held = held
-        self._everyone = everyone
+        self._connection = connection
+        self._connections = connections
         self._open_calls = open_calls
         self._calls: Calls | None = None
         self._name = ""
@@ -53,19 +55,19 @@ class Bridge(RelayEnd):
         """Pause reading until the server's end is connected."""
         super().connection_made(transport)
         transport.pause_reading()
-        self._held.waits, self._held.due = ConnectionWait.ANSWER, float("inf")
-        self._held.cut = self._held.late = transport.abort
+        self._connection.waits, self._connection.due = ConnectionWait.ANSWER, float("inf")
+        self._connection.cut = self._connection.late = transport.abort
         self._joining = asyncio.get_running_loop().create_task(self._join())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the server's end."""
-        self._everyone.forget(self._held)
+        self._connections.forget(self._connection)
         self._forget()
         super().connection_lost(exc)
 
     async def _join(self) -> None:
         try:
-            await self._reach(self._held.peer)
+            await self._connect_peer(self._connection.peer)
         except Exception as error:  # noqa: BLE001 - a paused connection would stay open forever
             if not isinstance(error, OSError):
                 _log.warning("cannot connect a gRPC client: %r", error)
@@ -76,27 +78,29 @@ class Bridge(RelayEnd):
         else:
             self.transport.resume_reading()
 
-    async def _reach(self, peer: object) -> None:
-        """Raises OSError."""
+    async def _connect_peer(self, peer: object) -> None:
+        """Start the gRPC server if needed, and connect to it.  Raises OSError."""
         if not isinstance(peer, LivingAttempt):
             raise ConnectionRefusedError
         self._calls = await THREADS.run(self._open_calls)
-        self._name, there = await THREADS.run(self._calls.place_for, peer)
-        await self._connect(there)
+        self._name, server_path = await THREADS.run(self._calls.socket_names_for, peer)
+        await self._connect(server_path)
         if self.transport.is_closing():
             raise ConnectionAbortedError
 
-    async def _connect(self, there: str) -> None:
-        """Raises OSError."""
-        far = socket.socket(socket.AF_UNIX)
+    async def _connect(self, server_path: str) -> None:
+        """Connect to the server's socket at this path.  Raises OSError."""
+        upstream = socket.socket(socket.AF_UNIX)
         try:
-            far.setblocking(False)
-            far.bind(self._name)
+            upstream.setblocking(False)
+            upstream.bind(self._name)
             loop = asyncio.get_running_loop()
-            await loop.sock_connect(far, there)
-            _, self.other = await loop.create_unix_connection(partial(RelayEnd, self), sock=far)
+            await loop.sock_connect(upstream, server_path)
+            _, self.other = await loop.create_unix_connection(
+                partial(RelayEnd, self), sock=upstream
+            )
         except BaseException:
-            far.close()
+            upstream.close()
             raise
 
     def _forget(self) -> None:

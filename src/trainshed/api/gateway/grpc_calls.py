@@ -40,13 +40,13 @@ _NAME_BYTES: Final = 16
 #: How grpcio writes the name of an abstract socket.
 _ABSTRACT: Final = "unix-abstract:"
 
-#: Makes a client use REST if it can.
+#: The refusal after which a client uses REST if it can.
 _BY_REST: Final = "this server answers for {what} by REST only"
 _STORAGE: Final = "google.storage."
 _TELEMETRY: Final = ("google.logging.", "google.monitoring.")
 
 #: Supported rpcs: their host, and the function that answers a message.
-_TAKEN: Final[Mapping[str, tuple[str, Callable[[bytes], bytes]]]] = {
+_SUPPORTED: Final[Mapping[str, tuple[str, Callable[[bytes], bytes]]]] = {
     "google.logging.v2.LoggingServiceV2/WriteLogEntries": (LOGGING_HOST, lambda _: b""),
     "google.monitoring.v3.MetricService/CreateTimeSeries": (MONITORING_HOST, lambda _: b""),
     "google.monitoring.v3.MetricService/CreateServiceTimeSeries": (MONITORING_HOST, lambda _: b""),
@@ -70,7 +70,7 @@ class GrpcCalls(grpc.GenericRpcHandler):
         """A descriptor (O_PATH) of the listening socket, whose path is removed."""
         self._peers: dict[str, LivingAttempt] = {}
 
-    def place_for(self, peer: LivingAttempt) -> tuple[str, str]:
+    def socket_names_for(self, peer: LivingAttempt) -> tuple[str, str]:
         """Return the name to bind a connection of this attempt to, and the server's path.
 
         Raises OSError.
@@ -95,7 +95,7 @@ class GrpcCalls(grpc.GenericRpcHandler):
                 os.close(self._socket)
 
     def _start(self) -> None:
-        """Raises OSError."""
+        """Start the server.  Raises OSError."""
         server = grpc.server(
             ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="gateway-grpc"),
             options=[
@@ -128,9 +128,9 @@ class GrpcCalls(grpc.GenericRpcHandler):
         peer = self._peers.get(context.peer().replace(_ABSTRACT, "\0", 1))
         if peer is None or self._find(peer.key) is None:
             return _refuse(context, grpc.StatusCode.PERMISSION_DENIED, STRANGER)
-        if self._telemetry is None or name not in _TAKEN:
+        if self._telemetry is None or name not in _SUPPORTED:
             return _refuse(context, *_not_served(name, takes_telemetry=self._telemetry is not None))
-        host, answer = _TAKEN[name]
+        host, answer = _SUPPORTED[name]
         message = next(messages, b"")
         keeps = self._telemetry.keeps and host == LOGGING_HOST
         try:

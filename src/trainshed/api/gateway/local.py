@@ -1,7 +1,7 @@
 """The gateway of a local run, for the one attempt of a command.
 
-Its buckets are the folders of the user's data directory.  All of them belong to the run, and a
-write makes a missing one: there is no other project.
+The buckets are folders of the user's data directory.  All buckets belong to the run, because there
+is no other project, and a write creates a missing bucket.
 """
 
 import os
@@ -53,7 +53,9 @@ class _OneProject:
         return self._attempt.project, self._attempt.project_number
 
 
-class _MadeWhenWritten(BucketAccess):
+class _CreatingAccess(BucketAccess):
+    """Creates a missing bucket when a program writes to it."""
+
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
         buckets = self.objects.buckets
         if role >= AccessRole.SUBMITTER and is_bucket_name(bucket) and not buckets.has(bucket):
@@ -64,7 +66,7 @@ class _MadeWhenWritten(BucketAccess):
 def serve_local(data_dir: Path, attempt: LivingAttempt, attempt_at: AttemptAt) -> GatewayServing:
     """Start the gateway of a local run.  Raises OSError."""
     objects = Objects(data_dir=data_dir)
-    access = _MadeWhenWritten(
+    access = _CreatingAccess(
         objects=objects, uploads=Uploads(objects), store=_OneProject(objects, attempt)
     )
     return make_gateway(
@@ -75,17 +77,17 @@ def serve_local(data_dir: Path, attempt: LivingAttempt, attempt_at: AttemptAt) -
         find=lambda key: attempt if key == attempt.key else None,
         is_remembered=lambda _: True,
         proxies=os.environ,
-        telemetry=Telemetry(_say, _show),
+        telemetry=Telemetry(_print_sentence, _print_lines),
         public=Public(by_proxies(os.environ)),
     )
 
 
-def _say(peer: LivingAttempt, sentence: str) -> None:
+def _print_sentence(peer: LivingAttempt, sentence: str) -> None:
     del peer
     sys.stderr.write(f"{sentence}\n")
 
 
-def _show(key: AttemptKey, lines: Sequence[WrittenLine]) -> bool:
+def _print_lines(key: AttemptKey, lines: Sequence[WrittenLine]) -> bool:
     """Print log entries to the user's terminal."""
     del key
     sys.stderr.writelines(f"{line.severity} {line.text}\n" for line in lines)

@@ -13,7 +13,7 @@ from trainshed.api.gateway.app import Gateway, storage_router
 from trainshed.api.gateway.denials import Audit, Denials
 from trainshed.api.gateway.public import Public
 from trainshed.api.gateway.server import GatewayServing
-from trainshed.api.gateway.xml import nowhere
+from trainshed.api.gateway.xml import read_nothing
 from trainshed.api.grants import Exchange
 from trainshed.engines.base import AttemptAt, Endpoint
 from trainshed.model.attempt import AttemptKey
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainshed.api.gateway.grpc_calls import GrpcCalls
 
 
-def make_gateway(  # noqa: PLR0913 - what it answers with, by name
+def make_gateway(  # noqa: PLR0913 - its parts, by name
     data_dir: Path,
     *,
     rows: Sequence[RawMethod],
@@ -50,8 +50,8 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     answers without waiting.  ``recognise``, ``of_address`` and ``exchange`` handle tokens, signed
     addresses and assertions of callers that are not attempts.  ``telemetry`` accepts writes to
     Cloud Logging and Cloud Monitoring; None: they go to Google.  ``public`` reads public data at
-    Google when the caller has no such bucket.  Other requests to Google are refused, or passed on,
-    through the proxy that ``proxies`` (https_proxy, no_proxy) name, if any.
+    Google when the caller has no such bucket.  Other requests to Google are refused unless
+    ``passes_on``; then they go through the proxy that ``proxies`` (https_proxy, no_proxy) name.
     """
     admission = Admission(
         tokens=tokens,
@@ -61,12 +61,16 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
         of_address=of_address,
         exchange=exchange,
     )
-    storage = storage_router(rows, admission, Denials(audit), public.read if public else nowhere)
-    more = dict.fromkeys(TELEMETRY_HOSTS, by_rest.app(telemetry)) if telemetry else {}
-    app = Gateway(admission=admission, storage=storage, more=more)
+    storage = storage_router(
+        rows, admission, Denials(audit), public.read if public else read_nothing
+    )
+    other_hosts = dict.fromkeys(TELEMETRY_HOSTS, by_rest.app(telemetry)) if telemetry else {}
+    app = Gateway(admission=admission, storage=storage, other_hosts=other_hosts)
 
-    def peer_at(theirs: tuple[str, int], ours: tuple[str, int]) -> LivingAttempt | None:
-        key = attempt_at(Endpoint(*theirs), Endpoint(*ours))
+    def peer_at(
+        client_address: tuple[str, int], server_address: tuple[str, int]
+    ) -> LivingAttempt | None:
+        key = attempt_at(Endpoint(*client_address), Endpoint(*server_address))
         return find(key) if key else None
 
     calls = _LazyCalls(find, telemetry)

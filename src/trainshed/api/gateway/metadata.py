@@ -16,7 +16,7 @@ from trainshed.service.gateway.metadata import ROOT, Moved, email_of, look_up
 from trainshed.service.gateway.tokens import LIFE_S
 from trainshed.store.base import StoreFault
 
-#: In requests and responses: it shows that the client, and the server, mean the metadata server.
+#: The header by which a client shows that it means the metadata server; responses have it too.
 _FLAVOR: Final = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 _NO_FLAVOR: Final = "Missing required header: Metadata-Flavor: Google\n"
 _NO_IDENTITY: Final = (
@@ -27,7 +27,7 @@ _MARGIN_S: Final = 1
 
 
 def app(admission: Admission) -> ASGIApp:
-    """The application."""
+    """Return the ASGI application of the metadata server."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -53,13 +53,13 @@ def _answer(scope: Scope, peer: LivingAttempt, admission: Admission) -> Response
         return _text("computeMetadata/\n" if not path else "v1/\n")
     if headers.get(b"metadata-flavor", b"").lower() != b"google" or b"x-forwarded-for" in headers:
         return _text(_NO_FLAVOR, 403)
-    below = path.removeprefix(ROOT)
-    if below == path:
+    entry_path = path.removeprefix(ROOT)
+    if entry_path == path:
         return _text("Not Found\n", 404)
-    return _below(below.removeprefix("/"), scope, peer, admission)
+    return _answer_entry(entry_path.removeprefix("/"), scope, peer, admission)
 
 
-def _below(path: str, scope: Scope, peer: LivingAttempt, admission: Admission) -> Response:
+def _answer_entry(path: str, scope: Scope, peer: LivingAttempt, admission: Admission) -> Response:
     query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
     match path.rstrip("/").split("/"):
         case ["instance", "service-accounts", account, "token"] if _is_of(account, peer):

@@ -1,7 +1,8 @@
 """Google's token endpoint, for the tokens of this server.
 
 A client with a key file of this server exchanges an assertion here.  Tokens of a Google login
-cannot be renewed.  Errors have OAuth's form, which clients read (docs/sources/vertex.md 2.4).
+cannot be renewed at this endpoint.  Errors have OAuth's form, which clients read
+(docs/sources/vertex.md 2.4).
 """
 
 from typing import Final
@@ -30,7 +31,7 @@ _NOT_GRANTED: Final = (
 
 
 def app(admission: Admission) -> ASGIApp:
-    """The application."""
+    """Return the ASGI application of the token endpoint."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         try:

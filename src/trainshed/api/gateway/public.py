@@ -26,9 +26,9 @@ from trainshed.storage.buckets import is_bucket_name
 from trainshed.wire.storage_v1.resources import layout_json, public_bucket_json
 
 STORAGE_HOST: Final = "storage.googleapis.com"
-#: Seconds that the next bytes may take.
+#: The most seconds to wait for the next bytes from Google.
 _ANSWER_S: Final = 10.0
-#: Seconds without requests to Google after it was unreachable.
+#: Seconds after a failed connection to Google in which no other one is tried.
 _AWAY_S: Final = 30.0
 _THREADS_MAX: Final = 8
 _PIECE_BYTES: Final = 256 << 10
@@ -46,7 +46,7 @@ _RESPONSE_HEADERS: Final = re.compile(
 )
 #: Statuses passed on to the program: bytes, conditions, and errors that clients retry.
 _PASSED_STATUSES: Final = frozenset({200, 206, 304, 412, 416, 429, *range(500, 600)})
-#: Google refuses these to callers without a token, and TensorFlow and gcloud request them first.
+#: Google refuses these to callers without a token, but TensorFlow and gcloud request them first.
 _BUCKET_METADATA: Final = re.compile(r"/storage/v1/b/([^/]+)(/storageLayout)?")
 
 Connect = Callable[[], HTTPConnection]
@@ -70,15 +70,17 @@ class Public:
         target = _target(request)
         if target is None or time.monotonic() < self._away_until:
             return None
-        about = _BUCKET_METADATA.fullmatch(request.url.path)
-        if about and request.method == "GET":
-            return await self._about(unquote(about[1]), is_layout=bool(about[2]))
+        bucket_match = _BUCKET_METADATA.fullmatch(request.url.path)
+        if bucket_match and request.method == "GET":
+            return await self._describe_bucket(
+                unquote(bucket_match[1]), is_layout=bool(bucket_match[2])
+            )
         headers = {
             name: text for name, text in request.headers.items() if name in _FORWARDED_HEADERS
         }
         return await self._forward(request.method, target, headers)
 
-    async def _about(self, bucket: str, *, is_layout: bool) -> Response | None:
+    async def _describe_bucket(self, bucket: str, *, is_layout: bool) -> Response | None:
         """Describe a bucket, if it can be listed."""
         if not is_bucket_name(bucket):
             return None
@@ -112,7 +114,7 @@ class Public:
         )
 
     def _send_request(self, verb: str, target: str, headers: Mapping[str, str]) -> HTTPResponse:
-        """Raises _Unreachable, OSError, HTTPException, ValueError."""
+        """Send a request to Google.  Raises _Unreachable, OSError, HTTPException, ValueError."""
         connection = self._connect()
         try:
             connection.connect()

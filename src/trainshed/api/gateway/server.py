@@ -25,7 +25,7 @@ from trainshed.service.gateway.bundle import ensure_bundle
 from trainshed.service.gateway.job_sockets import JobSockets
 from trainshed.service.gateway.places import LEAF, NAMES, TELEMETRY_HOSTS
 
-#: Connections at once.  A quarter may be of callers that are not identified yet.
+#: The most connections at once; a quarter of them may be of callers not identified yet.
 CONNECTIONS_MAX: Final = 2048
 ATTEMPT_CONNECTIONS_MAX: Final = 512
 _STRANGERS_MAX: Final = 512
@@ -36,7 +36,7 @@ _THREADS_MAX: Final = 24
 class GatewayServing:
     """Answers replicas; implements ``service.gateway.listening.Serving``."""
 
-    def __init__(  # noqa: PLR0913 - what it answers with
+    def __init__(  # noqa: PLR0913 - its parts, by name
         self,
         data_dir: Path,
         app: Gateway,
@@ -47,7 +47,7 @@ class GatewayServing:
         passes_on: bool = False,
         proxies: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``passes_on``: Google's other hosts are reached through tunnels, else refused at once.
+        """``passes_on``: Google's other hosts are reached through tunnels; else they are refused.
 
         ``open_calls`` returns the gRPC server.  ``proxies``: the proxy variables that jobs would
         use for other hosts.
@@ -58,7 +58,7 @@ class GatewayServing:
             peer_at=peer_at,
             find=find,
             tls=lambda: self._tls.context,
-            ends_here=partial(_ends_here, app.ends_here, passes_on=passes_on),
+            terminates_tls=partial(_terminates_tls, app.serves, passes_on=passes_on),
             connections_max=CONNECTIONS_MAX - _STRANGERS_MAX,
             attempt_connections_max=ATTEMPT_CONNECTIONS_MAX,
             tunnels=Tunnels(proxies),
@@ -76,7 +76,7 @@ class GatewayServing:
             self._open_calls.stop()
 
     def stop(self) -> None:
-        """End, from another thread; calls under way are cut off."""
+        """Stop the server from another thread; running calls are cut off."""
         self._server.should_exit = self._server.force_exit = True
 
     def renew(self) -> bool:
@@ -102,12 +102,11 @@ class _Server(HttpServer):
         limits = ConnectionLimits(
             connections=CONNECTIONS_MAX, unauthenticated=_STRANGERS_MAX, per_address=_STRANGERS_MAX
         )
-        self._everyone = Connections(limits)
         self._entrance = entrance
         self._open_calls = open_calls
         self.jobs = JobSockets(None)
-        self._of_jobs: dict[socket.socket, GatewayAccepting] = {}
-        super().__init__(config, self._everyone)
+        self._job_listeners: dict[socket.socket, GatewayAccepting] = {}
+        super().__init__(config, Connections(limits))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -119,7 +118,7 @@ class _Server(HttpServer):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for changes in self.jobs.changes:
             asyncio.get_running_loop().remove_reader(changes.fileno())
-        for accepting in self._of_jobs.values():
+        for accepting in self._job_listeners.values():
             accepting.close()
         await super().shutdown(sockets)
 
@@ -129,35 +128,35 @@ class _Server(HttpServer):
         for key, opened in changes.opened:
             self._open(opened, key)
         for ended in changes.ended:
-            self._of_jobs.pop(ended).close()
+            self._job_listeners.pop(ended).close()
             ended.close()
 
     def _open(self, listener: socket.socket, key: AttemptKey | None) -> None:
-        self._of_jobs[listener] = GatewayAccepting(
+        self._job_listeners[listener] = GatewayAccepting(
             asyncio.get_running_loop(),
             listener,
             self.connection,
-            self._everyone,
+            self._connections,
             self._entrance,
             key,
         )
 
     def accepting(self, loop: Any, listener: socket.socket) -> GatewayAccepting:
-        return GatewayAccepting(loop, listener, self.connection, self._everyone, self._entrance)
+        return GatewayAccepting(loop, listener, self.connection, self._connections, self._entrance)
 
-    def connection(self, held: Connection) -> GatewayConnection:
+    def connection(self, connection: Connection) -> GatewayConnection:
         return GatewayConnection(
-            held,
-            self._everyone,
+            connection,
+            self._connections,
             config=self.config,
             server_state=self.server_state,
             app_state={},
-            bridge=partial(Bridge, held, self._everyone, self._open_calls),
+            bridge=partial(Bridge, connection, self._connections, self._open_calls),
         )
 
 
-def _ends_here(serves: Callable[[str], bool], host: str, *, passes_on: bool) -> bool:
-    """Return whether the gateway ends a host's TLS, to refuse Google's hosts inside it.
+def _terminates_tls(serves: Callable[[str], bool], host: str, *, passes_on: bool) -> bool:
+    """Return whether the gateway itself answers as a host, also to refuse Google's other hosts.
 
     A refusal by the proxy looks like a network failure, which clients retry for minutes.
     """

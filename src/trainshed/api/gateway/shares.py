@@ -8,6 +8,7 @@ so an attempt that holds none can always get one, and nothing in use has to be c
 def is_over_share(own: int, total: int, most: int) -> bool:
     """Return whether an attempt holds too many, including the one that it requests.
 
-    ``own`` is the attempt's number, ``total`` that of all attempts, and ``most`` the bound of all.
+    ``own`` is the number that the attempt holds, ``total`` the number that all attempts hold, and
+    ``most`` the largest allowed total.
     """
     return own > most - total

@@ -18,11 +18,11 @@ _ROOT: Final = 0
 
 
 def user_of(client: socket.socket) -> int | None:
-    """Return the user of the socket at the other end; None where this machine does not have it."""
+    """Return the user id of the client's socket; None: not IPv4, or not on this machine."""
     if client.family != socket.AF_INET:
         return None
-    theirs, ours = client.getpeername()[:2], client.getsockname()[:2]
-    return peers.user_of(Endpoint(*theirs), Endpoint(*ours))
+    client_address, server_address = client.getpeername()[:2], client.getsockname()[:2]
+    return peers.user_of(Endpoint(*client_address), Endpoint(*server_address))
 
 
 def socket_as(user: int | None, family: int, kind: int, protocol: int) -> socket.socket:

@@ -12,24 +12,24 @@ _HEAD_BYTES_MAX: Final = 16 << 10
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
-    come: asyncio.Future[None] = loop.create_future()
+    readable: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
-        if not come.done():
-            come.set_result(None)
+    def resolve() -> None:
+        if not readable.done():
+            readable.set_result(None)
 
-    loop.add_reader(accepted.fileno(), tell)
+    loop.add_reader(accepted.fileno(), resolve)
     try:
-        await come
+        await readable
     finally:
         loop.remove_reader(accepted.fileno())
 
 
-async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, most: int) -> bytes:
+async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, bytes_max: int) -> bytes:
     """Return the first bytes without consuming them.  Raises ConnectionResetError at the end."""
     while True:
         try:
-            chunk = accepted.recv(most, socket.MSG_PEEK)
+            chunk = accepted.recv(bytes_max, socket.MSG_PEEK)
         except BlockingIOError:
             await _readable(loop, accepted)
             continue
@@ -52,13 +52,13 @@ async def read_head(loop: asyncio.AbstractEventLoop, accepted: socket.socket) ->
         head += accepted.recv(len(chunk) if end < 0 else end + 4 - len(head))
         if end >= 0:
             return head
-    raise ConnectionAbortedError("the HTTP head has no end")
+    raise ConnectionAbortedError(f"the HTTP head has more than {_HEAD_BYTES_MAX} bytes")
 
 
 def connect_target(head: bytes) -> tuple[str, int] | None:
     """Return the host and the port of a CONNECT; None if it is malformed.
 
-    A head with two Hosts is refused, as by the API: two programs may read different ones.
+    A head with two Host headers is malformed: of two, programs may use the first or the last.
     """
     line, *headers = head.split(b"\r\n")
     match = _REQUEST_LINE.fullmatch(line)

@@ -32,12 +32,12 @@ TRY_AGAIN: Final = "The server cannot write to the job's log now; try again in a
 
 _ENTRIES: Final = re.compile(r"/v2/entries:write")
 _SERIES: Final = re.compile(r"/v3/projects/[^/]+/timeSeries(?::createService)?")
-#: Answered with the request itself.
+#: The answer to these requests is the request's own body.
 _DESCRIPTORS: Final = re.compile(r"/v3/projects/[^/]+/metricDescriptors")
 
 
 def app(telemetry: Telemetry) -> ASGIApp:
-    """The application."""
+    """Return the ASGI application of both APIs."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -54,7 +54,7 @@ async def _answer(scope: Scope, receive: Receive, telemetry: Telemetry) -> Respo
     if len(body) > BODY_BYTES_MAX:
         raise Refusal(Code.INVALID_ARGUMENT, f"The body is larger than {BODY_BYTES_MAX} bytes")
     host, peer = authority_of(scope), scope["state"][CONNECTION].peer
-    if not _is_written(scope, host):
+    if not _is_supported_write(scope, host):
         what = f"{scope['method']} {host}{scope['path'][:200]}"
         raise Refusal(Code.PERMISSION_DENIED, NOTHING_TO_READ.format(what=what))
     if not await THREADS.run(_take, telemetry, peer, host, body):
@@ -62,7 +62,7 @@ async def _answer(scope: Scope, receive: Receive, telemetry: Telemetry) -> Respo
     return json_bytes_response(body if _DESCRIPTORS.fullmatch(scope["path"]) else b"{}")
 
 
-def _is_written(scope: Scope, host: str) -> bool:
+def _is_supported_write(scope: Scope, host: str) -> bool:
     forms = (_ENTRIES,) if host == LOGGING_HOST else (_SERIES, _DESCRIPTORS)
     return scope["method"] == "POST" and any(form.fullmatch(scope["path"]) for form in forms)
 

@@ -1,8 +1,9 @@
 """Tunnels to hosts that the gateway does not answer for: it passes bytes on unread.
 
-A job can reach through a tunnel what it could reach without the gateway, by the machine's proxy if
-there is one.  Proxy variables cannot list Google's hosts alone, so other hosts come here too.  The
-socket belongs to the user of the job, so that the machine's rules for that user apply.
+Through a tunnel, a job reaches the hosts that it could reach without the gateway, by the machine's
+proxy if there is one.  Proxy variables cannot name only Google's hosts, so the gateway also gets
+requests to other hosts.  The socket belongs to the user of the job, so that the machine's rules for
+that user apply.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ UserOf = Callable[[socket.socket], int | None]
 
 
 class NoTunnel(NamedTuple):
-    """Why a tunnel was not opened, and the status of HTTP that says so."""
+    """The HTTP status and the reason for which a tunnel was not opened."""
 
     status: int
     why: str
@@ -91,13 +92,13 @@ class Tunnels:
 
         ``attempt`` None: all clients share one limit, that of all tunnels.
 
-        A caller in a network of its own (a container, or a job where ``is_inside``) reaches public
-        addresses only: it reaches others itself, within the rules of that network.
+        A client in a network of its own (a container, or a job if ``is_inside``) gets tunnels to
+        public addresses only: it reaches other addresses directly, by the rules of that network.
         """
         self._counts[attempt] += 1
         try:
             if self._is_full(attempt):
-                return NoTunnel(503, self._say_full(attempt))
+                return NoTunnel(503, self._explain_full(attempt))
             is_own = not is_inside and _is_of_this_machine(client)
             return await self._run(client, host, port, is_own=is_own)
         finally:
@@ -110,10 +111,10 @@ class Tunnels:
             return total > self._most
         return is_over_share(self._counts[attempt], total, self._most)
 
-    def _say_full(self, attempt: object) -> str:
+    def _explain_full(self, attempt: object) -> str:
         own, total = self._counts[attempt] - 1, self._counts.total() - 1
         return (
-            f"the job has {own} of the {total} open tunnels, of {self._most} that there may be; "
+            f"the job has {own} of the {total} open tunnels, and at most {self._most} are allowed; "
             "close one, or add the host to no_proxy"
         )
 
@@ -126,16 +127,16 @@ class Tunnels:
                 user = (
                     await THREADS.run(self._user_of, client) if is_own and self._user_of else None
                 )
-                far = await self._reach(loop, (host, port), user, is_own=is_own)
+                upstream = await self._reach(loop, (host, port), user, is_own=is_own)
         except TimeoutError:
             return NoTunnel(502, f"{host} did not answer within {CONNECT_S:g} s")
         except PermissionError as error:
             return NoTunnel(403, f"{host} {error}")
         except OSError as error:
             return NoTunnel(502, f"{host} cannot be reached: {error.strerror or error}")
-        with far:
+        with upstream:
             await loop.sock_sendall(client, _OK)
-            await _Tunnel(client, far, self._idle_s).pass_on()
+            await _Tunnel(client, upstream, self._idle_s).pass_on()
         return None
 
     async def _reach(
@@ -146,7 +147,7 @@ class Tunnels:
         *,
         is_own: bool,
     ) -> socket.socket:
-        """Raises OSError; PermissionError where no tunnel may lead there."""
+        """Connect to a host or its proxy.  Raises OSError; PermissionError if not allowed."""
         host, port = target
         if self._refuse is not None and is_own_name(host):
             raise PermissionError(THIS_MACHINE)
@@ -158,18 +159,20 @@ class Tunnels:
             )
         await self._check_for_proxy(loop, host, port)
         resolved = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
-        far = await _connect(loop, resolved, user)
+        upstream = await _connect(loop, resolved, user)
         try:
-            await _ask(loop, far, proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            await _request_connection(
+                loop, upstream, proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            )
         except BaseException:
-            far.close()
+            upstream.close()
             raise
-        return far
+        return upstream
 
     def _select_allowed(
         self, resolved: Sequence[Resolved], *, only_public: bool = False
     ) -> Sequence[Resolved]:
-        """Return the addresses that a tunnel may lead to.  Raises PermissionError without one."""
+        """Return the addresses that a tunnel may lead to.  PermissionError: there is none."""
         if self._refuse is None:
             return resolved
         refused = ""
@@ -181,7 +184,7 @@ class Tunnels:
             else:
                 allowed.append(row)
         if resolved and not allowed:
-            raise PermissionError(f"{refused}; a client reaches it itself by no_proxy")
+            raise PermissionError(f"{refused}; to connect without a tunnel, add it to no_proxy")
         return allowed
 
     async def _check_for_proxy(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
@@ -211,8 +214,8 @@ def proxy_for(host: str, proxies: Mapping[str, str]) -> UpstreamProxy | None:
     """Return the proxy that the variables name for a host; None: direct connection."""
     named = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
     url = next(filter(None, (proxies.get(name) for name in named)), "")
-    without = proxies.get("no_proxy") or proxies.get("NO_PROXY") or ""
-    if not url or _is_named(host, without):
+    no_proxy = proxies.get("no_proxy") or proxies.get("NO_PROXY") or ""
+    if not url or _is_named(host, no_proxy):
         return None
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http" or not parts.hostname:
@@ -222,7 +225,7 @@ def proxy_for(host: str, proxies: Mapping[str, str]) -> UpstreamProxy | None:
 
 
 def authorization(proxy: UpstreamProxy) -> Sequence[tuple[str, str]]:
-    """Return the headers with the proxy's credentials; none without credentials."""
+    """Return the header with the proxy's credentials; empty without credentials."""
     if not proxy.credentials:
         return ()
     encoded = base64.b64encode(proxy.credentials.encode()).decode()
@@ -237,56 +240,59 @@ def _is_named(host: str, names: str) -> bool:
     return False
 
 
-async def _ask(
-    loop: asyncio.AbstractEventLoop, far: socket.socket, proxy: UpstreamProxy, authority: str
+async def _request_connection(
+    loop: asyncio.AbstractEventLoop, upstream: socket.socket, proxy: UpstreamProxy, authority: str
 ) -> None:
     """Request a connection from a proxy.  Raises OSError."""
     lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
     lines += [f"{name}: {text}" for name, text in authorization(proxy)]
-    await loop.sock_sendall(far, "\r\n".join([*lines, "", ""]).encode())
-    words = (await read_head(loop, far)).split(b" ", 2)
+    await loop.sock_sendall(upstream, "\r\n".join([*lines, "", ""]).encode())
+    words = (await read_head(loop, upstream)).split(b" ", 2)
     if words[1:2] != [b"200"]:
         status = words[1][:3].decode("ascii", "replace") if words[1:] else "nothing"
         raise OSError(f"the proxy {proxy.host} answered {status}")
 
 
 class _Tunnel:
-    """Two connected sockets."""
+    """A client's socket and the socket of its destination."""
 
-    def __init__(self, near: socket.socket, far: socket.socket, idle_s: float) -> None:
-        self._ends = (near, far)
+    def __init__(self, client: socket.socket, upstream: socket.socket, idle_s: float) -> None:
+        self._ends = (client, upstream)
         self._idle_s = idle_s
-        self._at = time.monotonic()
+        self._last_bytes_at = time.monotonic()
 
     async def pass_on(self) -> None:
         """Pass bytes on until both sides close, one fails, or the tunnel is idle."""
-        near, far = self._ends
-        ways = [asyncio.ensure_future(self._one_way(*way)) for way in ((near, far), (far, near))]
+        client, upstream = self._ends
+        directions = [
+            asyncio.ensure_future(self._copy(*direction))
+            for direction in ((client, upstream), (upstream, client))
+        ]
         try:
             with suppress(OSError):
-                await asyncio.gather(*ways)
+                await asyncio.gather(*directions)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            for direction in directions:
+                direction.cancel()
+            await asyncio.gather(*directions, return_exceptions=True)
 
-    async def _one_way(self, come: socket.socket, go: socket.socket) -> None:
+    async def _copy(self, source: socket.socket, target_socket: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        while piece := await self._next(loop, come):
+        while piece := await self._next(loop, source):
             async with asyncio.timeout(self._idle_s):
-                await loop.sock_sendall(go, piece)
+                await loop.sock_sendall(target_socket, piece)
         with suppress(OSError):
-            go.shutdown(socket.SHUT_WR)
+            target_socket.shutdown(socket.SHUT_WR)
 
-    async def _next(self, loop: asyncio.AbstractEventLoop, come: socket.socket) -> bytes:
+    async def _next(self, loop: asyncio.AbstractEventLoop, source: socket.socket) -> bytes:
         while True:
-            seconds_left = self._at + self._idle_s - time.monotonic()
+            seconds_left = self._last_bytes_at + self._idle_s - time.monotonic()
             if seconds_left <= 0:
                 raise TimeoutError
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds_left):
-                    piece = await loop.sock_recv(come, _PIECE_BYTES)
-                self._at = time.monotonic()
+                    piece = await loop.sock_recv(source, _PIECE_BYTES)
+                self._last_bytes_at = time.monotonic()
                 return piece
 
 
@@ -299,20 +305,20 @@ async def _connect(
     loop: asyncio.AbstractEventLoop, resolved: Sequence[Resolved], user: int | None
 ) -> socket.socket:
     """Connect to the first address that answers, with a socket of a user.  Raises OSError."""
-    failed = OSError("it has no address")
+    failed = OSError("the name has no address")
     for family, kind, proto, _, address in resolved:
-        far = socket_as(user, family, kind, proto)
-        far.setblocking(False)
+        upstream = socket_as(user, family, kind, proto)
+        upstream.setblocking(False)
         try:
-            await loop.sock_connect(far, address)
+            await loop.sock_connect(upstream, address)
         except OSError as error:
-            far.close()
+            upstream.close()
             failed = error
         except BaseException:
-            far.close()
+            upstream.close()
             raise
         else:
-            return far
+            return upstream
     if isinstance(failed, PermissionError):  # refused by the machine's rules
         raise OSError(failed.errno, failed.strerror)
     raise failed

@@ -1,7 +1,7 @@
 """The XML API: translates each request to the JSON API, and the answer to XML.
 
-TensorFlow, gcsfs and gsutil read objects by it (``/BUCKET/OBJECT``), and so do clients of an
-object's address.
+TensorFlow, gcsfs and gsutil read objects by this API (``/BUCKET/OBJECT``), and so do clients that
+have the address of an object.
 """
 
 import json
@@ -39,7 +39,7 @@ _QUERY_NAMES: Final = frozenset(
 #: Parameters of signed addresses of version 2.
 _OLD_SIGNATURE: Final = "Signature"
 _NOT_SIGNED: Final = (
-    "this server does not accept addresses signed by version 2: sign them by version 4"
+    "this server does not accept addresses with a signature of version 2: sign with version 4"
 )
 _CONDITIONS: Final = {
     "x-goog-if-generation-match": "ifGenerationMatch",
@@ -49,8 +49,8 @@ _VERBS: Final = "The verb must be GET, HEAD, PUT or DELETE"
 _FIRST_ERROR: Final = 400
 
 
-class Unreadable(Exception):
-    """An unsupported request: status, code and message."""
+class XmlRefused(Exception):
+    """The request is refused: HTTP status, code of the XML error, and message."""
 
     def __init__(self, status: int, message: str, code: str = "") -> None:
         """``code`` is the code of the XML error."""
@@ -61,60 +61,60 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meant:
-    """The request to the JSON API, and the conversion of its answer."""
+class JsonRequest:
+    """A request to the JSON API, and the function that converts its response to XML."""
 
     verb: str
     template: str
-    written: Callable[[Response], Response]
+    convert: Callable[[Response], Response]
     bucket: str = ""
     name: bytes = b""
     """The name of the object as in the path, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    """Replaces the request's own."""
+    """The body to send; None: the body of the request."""
 
 
-#: Answers for a bucket that the caller does not have; None: no answer.
-Elsewhere = Callable[[Request], Awaitable[Response | None]]
+#: Answers a read of a bucket that the caller does not have; None: there is no public data.
+ReadPublic = Callable[[Request], Awaitable[Response | None]]
 
 
-async def nowhere(request: Request) -> None:
-    """Give no answer: there are no other buckets."""
+async def read_nothing(request: Request) -> None:
+    """Return no answer: public data is not read."""
     del request
 
 
 class XmlStorage:
-    """An ASGI application."""
+    """The ASGI application of the XML API."""
 
     def __init__(
         self,
         raw: Sequence[RawMethod],
         caller: Callable[[Scope], Awaitable[Caller]],
-        denied: Callable[[Request, Caller | None, str], None],
-        elsewhere: Elsewhere = nowhere,
+        log_denied: Callable[[Request, Caller | None, str], None],
+        read_public: ReadPublic = read_nothing,
     ) -> None:
-        """``raw``: the JSON API; ``caller`` raises a Refusal; ``denied`` logs a refused call."""
-        self._elsewhere = elsewhere
+        """``raw`` is the JSON API; ``caller`` may raise a Refusal; ``log_denied`` logs it."""
+        self._read_public = read_public
         self._rows = {(row.verb, row.path): row for row in raw}
         self._caller = caller
-        self._denied = denied
+        self._log_denied = log_denied
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         response = await self._answer(Request(scope, receive))
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         caller = None
         try:
-            meant = meant_by(request)
+            json_request = translate(request)
             caller = await self._caller(request.scope)
-            return await self._perform(request, meant, caller)
-        except Unreadable as error:
+            return await self._perform(request, json_request, caller)
+        except XmlRefused as error:
             return _error(error.status, error.code, error.message)
         except Refusal as refused:
-            self._denied(request, caller, refused.code.name)
+            self._log_denied(request, caller, refused.code.name)
             word = refused.word if isinstance(refused, AddressRefused) else ""
             return _error(refused.code.http, word or xml.CODES[refused.code.http], refused.message)
         except ClientDisconnect:
@@ -124,21 +124,23 @@ class XmlStorage:
             code = xml.CODES.get(unforeseen.code.http, "InternalError")
             return _error(unforeseen.code.http, code, unforeseen.message)
 
-    async def _perform(self, request: Request, meant: Meant, caller: Caller) -> Response:
-        inner = _inner(request, meant)
-        response = await self._rows[meant.verb, meant.template].handle(inner, caller)
+    async def _perform(
+        self, request: Request, json_request: JsonRequest, caller: Caller
+    ) -> Response:
+        inner = _inner(request, json_request)
+        response = await self._rows[json_request.verb, json_request.template].handle(inner, caller)
         if response.status_code < _FIRST_ERROR:
-            return meant.written(response)
+            return json_request.convert(response)
         is_denied = getattr(inner.state, "is_denied", False)
-        if is_denied and (public_answer := await self._elsewhere(request)):
+        if is_denied and (public_answer := await self._read_public(request)):
             return public_answer
         if is_denied:
-            self._denied(request, caller, "PERMISSION_DENIED")
+            self._log_denied(request, caller, "PERMISSION_DENIED")
         message = json.loads(bytes(response.body))["error"]["message"]
         code = xml.CODES.get(response.status_code, "InvalidArgument")
-        if response.status_code == 404 and (is_denied or not meant.name):  # noqa: PLR2004 - HTTP
+        if response.status_code == 404 and (is_denied or not json_request.name):  # noqa: PLR2004 - HTTP
             code = xml.NO_BUCKET
-        if response.status_code == 409 and meant.verb == "DELETE":  # noqa: PLR2004 - HTTP
+        if response.status_code == 409 and json_request.verb == "DELETE":  # noqa: PLR2004 - HTTP
             code = xml.NOT_EMPTY
         answer = _error(response.status_code, code, message)
         if "content-range" in response.headers:
@@ -146,22 +148,22 @@ class XmlStorage:
         return answer
 
 
-def meant_by(request: Request) -> Meant:
-    """Translate a request of the XML API.  Raises Unreadable."""
-    bucket, name = _place(request)
+def translate(request: Request) -> JsonRequest:
+    """Translate a request of the XML API.  Raises XmlRefused."""
+    bucket, name = _bucket_and_name(request)
     query = _query(request)
     if name:
         return _of_object(request, bucket, name, query)
     if bucket:
         return _of_bucket(request, bucket, query)
     if request.method in {"GET", "HEAD"}:
-        return Meant(verb="GET", template=_BUCKETS, query=_project(request), written=_buckets)
-    raise Unreadable(501, _VERBS)
+        return JsonRequest(verb="GET", template=_BUCKETS, query=_project(request), convert=_buckets)
+    raise XmlRefused(501, _VERBS)
 
 
-def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, str]) -> Meant:
+def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, str]) -> JsonRequest:
     conditions = _conditions(request, query)
-    written = _describe(query)
+    convert = _set_requested_headers(query)
     if request.method in {"GET", "HEAD"}:
         verb, template = "GET", _DOWNLOAD
     elif request.method == "DELETE":
@@ -169,48 +171,50 @@ def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, s
     elif request.method == "PUT":
         return _upload(request, bucket, name, conditions)
     else:
-        raise Unreadable(501, _VERBS)
-    return Meant(
+        raise XmlRefused(501, _VERBS)
+    return JsonRequest(
         verb=verb,
         template=template,
         bucket=bucket,
         name=name,
         query=conditions,
-        written=written,
+        convert=convert,
     )
 
 
-def _describe(query: Mapping[str, str]) -> Callable[[Response], Response]:
+def _set_requested_headers(query: Mapping[str, str]) -> Callable[[Response], Response]:
     """Return a conversion that sets the headers which the address requests."""
 
-    def written(response: Response) -> Response:
+    def convert(response: Response) -> Response:
         for name in ("content-type", "content-disposition"):
             text = query.get(f"response-{name}", "")
             if text and text.isascii() and text.isprintable():
                 response.headers[name] = text
         return response
 
-    return written
+    return convert
 
 
-def _of_bucket(request: Request, bucket: str, query: Mapping[str, str]) -> Meant:
+def _of_bucket(request: Request, bucket: str, query: Mapping[str, str]) -> JsonRequest:
     if request.method == "GET":
         return _list(bucket, query)
     if request.method == "HEAD":
-        return Meant(verb="GET", template=_BUCKET, bucket=bucket, written=_empty)
+        return JsonRequest(verb="GET", template=_BUCKET, bucket=bucket, convert=_empty)
     if request.method == "DELETE":
-        return Meant(verb="DELETE", template=_BUCKET, bucket=bucket, written=_as_it_is)
+        return JsonRequest(verb="DELETE", template=_BUCKET, bucket=bucket, convert=_unchanged)
     if request.method != "PUT":
-        raise Unreadable(501, _VERBS)
+        raise XmlRefused(501, _VERBS)
     body = json.dumps({"name": bucket}).encode()
-    return Meant(verb="POST", template=_BUCKETS, query=_project(request), body=body, written=_empty)
+    return JsonRequest(
+        verb="POST", template=_BUCKETS, query=_project(request), body=body, convert=_empty
+    )
 
 
 def _project(request: Request) -> dict[str, str]:
     return {"project": request.headers.get("x-goog-project-id", "")}
 
 
-def _place(request: Request) -> tuple[str, bytes]:
+def _bucket_and_name(request: Request) -> tuple[str, bytes]:
     """Return the bucket, from the path or the host, and the encoded object name."""
     scope = request.scope
     raw: bytes = scope["raw_path"].removeprefix(b"/")
@@ -221,7 +225,7 @@ def _place(request: Request) -> tuple[str, bytes]:
     try:
         return unquote_to_bytes(bucket).decode(), name
     except UnicodeDecodeError:
-        raise Unreadable(400, "The bucket's name is not UTF-8") from None
+        raise XmlRefused(400, "The bucket's name is not UTF-8") from None
 
 
 def _query(request: Request) -> dict[str, str]:
@@ -229,66 +233,70 @@ def _query(request: Request) -> dict[str, str]:
     try:
         query = dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
     except ValueError:
-        raise Unreadable(400, "Invalid query: it is not UTF-8") from None
+        raise XmlRefused(400, "Invalid query: it is not UTF-8") from None
     if _OLD_SIGNATURE in query:
-        raise Unreadable(403, _NOT_SIGNED, "SignatureDoesNotMatch")
+        raise XmlRefused(403, _NOT_SIGNED, "SignatureDoesNotMatch")
     if SIGNATURE in query:
         query = {name: text for name, text in query.items() if not name.startswith("X-Goog-")}
     if unknown := sorted(set(query) - _QUERY_NAMES):
-        raise Unreadable(501, f"?{unknown[0][:100]} is not supported: a bucket is a folder")
+        raise XmlRefused(501, f"query parameter {unknown[0][:100]} is not supported")
     return query
 
 
-def _upload(request: Request, bucket: str, name: bytes, conditions: Mapping[str, str]) -> Meant:
+def _upload(
+    request: Request, bucket: str, name: bytes, conditions: Mapping[str, str]
+) -> JsonRequest:
     if source := request.headers.get("x-goog-copy-source"):
         return _copy(source, bucket, name, conditions)
     if request.headers.get("x-goog-resumable"):
-        raise Unreadable(501, "Resumable uploads must begin with the JSON API")
+        raise XmlRefused(501, "Resumable uploads must begin with the JSON API")
     named = {"uploadType": "media", "name": _text(name)}
-    return Meant(
+    return JsonRequest(
         verb="POST",
         template=_UPLOAD,
         bucket=bucket,
         query={**named, **conditions},
-        written=_render_stored,
+        convert=_render_stored,
     )
 
 
-def _copy(source: str, bucket: str, name: bytes, conditions: Mapping[str, str]) -> Meant:
+def _copy(source: str, bucket: str, name: bytes, conditions: Mapping[str, str]) -> JsonRequest:
     from_bucket, _, from_name = source.lstrip("/").partition("/")
     to = f"/copyTo/b/{quote(bucket, safe='')}/o/".encode()
     encoded = quote(unquote_to_bytes(from_name), safe="").encode()
     target = quote(unquote_to_bytes(name), safe="").encode()
-    return Meant(
+    return JsonRequest(
         verb="POST",
         template=_OBJECT,
         bucket=from_bucket,
         name=encoded + to + target,
         query=conditions,
         body=b"",
-        written=_render_copy,
+        convert=_render_copy,
     )
 
 
-def _list(bucket: str, query: Mapping[str, str]) -> Meant:
+def _list(bucket: str, query: Mapping[str, str]) -> JsonRequest:
     if "location" in query:
-        return Meant(verb="GET", template=_BUCKET, bucket=bucket, written=_render_location)
+        return JsonRequest(verb="GET", template=_BUCKET, bucket=bucket, convert=_render_location)
     json_query = {name: query[name] for name in ("prefix", "delimiter") if query.get(name)}
-    if behind := query.get("start-after" if query.get("list-type") == "2" else "marker"):
-        json_query["startOffset"] = _behind(behind, query.get("delimiter", ""))
+    if last_name := query.get("start-after" if query.get("list-type") == "2" else "marker"):
+        json_query["startOffset"] = _name_after(last_name, query.get("delimiter", ""))
     if token := query.get("continuation-token"):
         json_query["pageToken"] = token
     if "max-keys" in query:
         json_query["maxResults"] = query["max-keys"]
 
-    def written(response: Response) -> Response:
+    def convert(response: Response) -> Response:
         return _xml(xml.objects_xml(bucket, query, json.loads(bytes(response.body))))
 
-    return Meant(verb="GET", template=_OBJECTS, bucket=bucket, query=json_query, written=written)
+    return JsonRequest(
+        verb="GET", template=_OBJECTS, bucket=bucket, query=json_query, convert=convert
+    )
 
 
-def _behind(name: str, delimiter: str) -> str:
-    """Return the first name after another; a folder stands for all that is in it."""
+def _name_after(name: str, delimiter: str) -> str:
+    """Return the first name after another; after a folder: after all names in the folder."""
     if delimiter and name.endswith(delimiter):
         return name[:-1] + chr(ord(name[-1]) + 1)
     return f"{name}\0"
@@ -304,21 +312,21 @@ def _text(name: bytes) -> str:
     try:
         return unquote_to_bytes(name).decode()
     except UnicodeDecodeError:
-        raise Unreadable(400, "The object's name is not UTF-8") from None
+        raise XmlRefused(400, "The object's name is not UTF-8") from None
 
 
-def _inner(request: Request, meant: Meant) -> Request:
+def _inner(request: Request, json_request: JsonRequest) -> Request:
     """Return the request as the JSON API's handler reads it."""
-    place = meant.template.replace("{bucket}", quote(meant.bucket, safe="")).encode()
+    path = json_request.template.replace("{bucket}", quote(json_request.bucket, safe="")).encode()
     scope = dict(request.scope)
-    scope["raw_path"] = place.replace(b"{name:path}", meant.name)
-    scope["path_params"] = {"bucket": meant.bucket}
-    scope["query_string"] = urlencode(meant.query).encode()
+    scope["raw_path"] = path.replace(b"{name:path}", json_request.name)
+    scope["path_params"] = {"bucket": json_request.bucket}
+    scope["query_string"] = urlencode(json_request.query).encode()
     scope["state"] = dict(request.scope.get("state", {}))
     scope["headers"] = [*scope["headers"], *_md5(request)]
     receive = request.receive
-    if meant.body is not None:
-        receive = received_again(meant.body, receive)
+    if json_request.body is not None:
+        receive = received_again(json_request.body, receive)
     return Request(scope, receive)
 
 
@@ -328,7 +336,7 @@ def _md5(request: Request) -> list[tuple[bytes, bytes]]:
     return [(b"x-goog-hash", f"md5={md5}".encode("latin-1"))] if md5 else []
 
 
-def _as_it_is(response: Response) -> Response:
+def _unchanged(response: Response) -> Response:
     return response
 
 
