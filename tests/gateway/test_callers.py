@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from gateway.replica import ONE, OTHER, TWO
-from trainshed.api.gateway.denials import A_MINUTE, Denials
+from trainshed.api.gateway.denials import ENTRIES_PER_MINUTE_MAX, Denials
 from trainshed.model.refusals import Refusal
 from trainshed.service.auth.access import Access
 from trainshed.service.gateway.attempts import LivingAttempt
@@ -33,13 +33,13 @@ def test_a_program_in_a_loop_does_not_fill_the_audit_log():
     request = Request({"type": "http", "method": "GET", "path": "/x", "headers": []})
     jobs = [LivingAttempt(key=key, job_id="j", project="one", project_number="1").caller()
             for key in (ONE, TWO)]  # fmt: skip
-    for _ in range(2 * A_MINUTE):
+    for _ in range(2 * ENTRIES_PER_MINUTE_MAX):
         denials.note(request, jobs[0], "PERMISSION_DENIED")
-    assert len(noted) == A_MINUTE
+    assert len(noted) == ENTRIES_PER_MINUTE_MAX
     denials.note(request, jobs[1], "PERMISSION_DENIED")
     now[0] = 60.0
     denials.note(request, jobs[0], "PERMISSION_DENIED")
-    assert len(noted) == A_MINUTE + 2
+    assert len(noted) == ENTRIES_PER_MINUTE_MAX + 2
 
 
 def test_an_attempt_that_is_over_gets_nothing(replica, world):

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from trainshed.api.gateway.make import make_gateway
-from trainshed.api.gateway.server import _ends_here
+from trainshed.api.gateway.server import _terminates_tls
 from trainshed.app.gateway import list_names
 from trainshed.config.settings import DROP, PASS, REFUSE, GatewaySettings
 from trainshed.model.attempt import AttemptKey
@@ -303,7 +303,7 @@ def test_a_setting_has_the_two_hosts_reach_google(world):
     client = world.serve(None)
     assert client.refused(WRITE)[0] == "PERMISSION_DENIED"
     for host in (LOGGING_HOST, MONITORING_HOST):
-        assert not _ends_here(lambda _: False, host, passes_on=False)
+        assert not _terminates_tls(lambda _: False, host, passes_on=False)
         assert host not in list_names(GatewaySettings(telemetry=PASS))
         assert host in list_names(GatewaySettings(telemetry=DROP, other_apis=PASS))
     assert "bigquery.googleapis.com" in list_names(GatewaySettings(other_apis=REFUSE))
