@@ -145,4 +145,4 @@ def test_the_default_limit_is_told_as_such(make_world):
     go(controller)
     pass_time(world, controller, 604_801)
     assert world.state(uid) is JobState.CANCELLED
-    assert "as long as one may here that does not say" in world.error(uid).message
+    assert "the server's limit for jobs that do not set" in world.error(uid).message

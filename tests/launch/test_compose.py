@@ -96,8 +96,8 @@ def test_a_tpu_is_not_given_and_the_plan_says_so_once_a_group():
     plan = plan_of(ml_spec({Role.PRIMARY: 1, Role.WORKER: 2}, accelerator=tpu))
     assert {replica.gpu_count for replica in plan.replicas} == {0}
     assert plan.notes == (
-        "Each primary replica requests 8 TPU_V3; no engine here has any, so it runs without.",
-        "Each worker replica requests 8 TPU_V3; no engine here has any, so it runs without.",
+        "Each primary replica requests 8 TPU_V3; no engine here has any, so it runs without them.",
+        "Each worker replica requests 8 TPU_V3; no engine here has any, so it runs without them.",
     )
 
 

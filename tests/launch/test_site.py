@@ -67,7 +67,7 @@ def test_hooks_come_first_on_pythonpath_of_a_job_that_asks_for_them():
 def test_hooks_are_not_seen_in_an_image_and_the_log_says_so():
     spec = vertex_spec(program=MEASURED)
     (note,) = plan_of(spec, in_containers={Role.PRIMARY}).notes
-    assert note.startswith("No hooks see the steps of a program in its own image")
+    assert note.startswith("Hooks cannot measure the steps of a program in its own image")
     assert plan_of(spec).notes == ()
 
 

@@ -89,7 +89,7 @@ def test_the_bugs_are_exactly_these():
 
 
 def test_a_bug_raises_and_names_the_pair():
-    with pytest.raises(IllegalTransition, match="RUNNING cannot take Placed"):
+    with pytest.raises(IllegalTransition, match="RUNNING does not allow Placed"):
         decide(JobState.RUNNING, Placed())
 
 

@@ -150,9 +150,13 @@ def test_a_port_that_is_taken_is_named():
         (("--host", HOST), {}, "no address to listen on"),
         (("--host", "203.0.113.9", "--port", "2222"), {}, "203.0.113.9 is not an address of this"),
         (("--host", "nowhere.invalid", "--port", "2222"), {}, "nowhere.invalid: "),
-        (("--host", HOST, "--port", "65535", "--procs", "2"), {}, "2 ports from 65535"),
+        (
+            ("--host", HOST, "--port", "65535", "--procs", "2"),
+            {},
+            "--port must be at most 65534 for 2 processes",
+        ),
         ((), {"CLUSTER_SPEC": "{"}, "CLUSTER_SPEC must be JSON"),
-        ((), {"CLUSTER_SPEC": cluster_spec(["nowhere"], 0)}, "'nowhere' must be HOST:PORT"),
+        ((), {"CLUSTER_SPEC": cluster_spec(["nowhere"], 0)}, "must be HOST:PORT, got 'nowhere'"),
         (("--host", HOST, "--port", "2222"), {"TRAINSHED_REDUCTION_TOKEN": ""}, "token"),
         (("--host", HOST, "--port", "2222"), {"TRAINSHED_REDUCTION_TOKEN": "short"}, "token"),
         (

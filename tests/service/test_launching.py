@@ -278,7 +278,7 @@ def test_a_container_whose_steps_hooks_should_see_is_told_that_none_do(with_dock
     measured = {**custom_job(pool(["python3"], image)), "labels": {"trainshed-plan": "measure"}}
     plan = launch(desk.custom(measured), 1, [])
     assert plan.primary.env["TRAINSHED_STEPS"] == "hooks"
-    assert any("No hooks see the steps" in note for note in plan.notes) is is_told
+    assert any("Hooks cannot measure the steps" in note for note in plan.notes) is is_told
 
 
 def test_only_processes_whose_env_asks_for_hooks_get_the_library_of_the_hooks(

@@ -26,16 +26,16 @@ COMMAND_FIELD: Final[Mapping[Dialect, str]] = {
     Dialect.AIPLATFORM_V1: "containerSpec.command",
 }
 
-#: The rule of a container without a command, which its image has.
+#: The rule that a container without a command breaks, if its image does not run.
 NO_COMMAND: Final = "no-command"
 
 EntryPoints = Mapping[Role, tuple[str, ...]]
 
 
 def argv_of(context: Context, group: ReplicaGroup, entrypoints: EntryPoints) -> tuple[str, ...]:
-    """Return the command line of every replica of a group without ``violations``."""
+    """Return the command line of each replica of a group that has no ``violations``."""
     program = program_of(context.spec, group)
-    if group.role is Role.REDUCER:  # runs our program, whatever its container says
+    if group.role is Role.REDUCER:  # runs Trainshed's program, not its container's
         return reduction_env.argv_of(group.program)
     if program is None:
         raise AssertionError(f"the {group.role.value} group has no program")
@@ -85,7 +85,7 @@ def _container(program: Program, entry_point: tuple[str, ...]) -> tuple[str, ...
     return program.command or entry_point
 
 
-#: How a command line begins.
+#: The function that returns the beginning of a command line, by kind of program.
 START: Final[Mapping[ProgramKind, Callable[[Program, tuple[str, ...]], tuple[str, ...]]]] = {
     ProgramKind.PYTHON_PACKAGE: _module,
     ProgramKind.CONTAINER: _container,

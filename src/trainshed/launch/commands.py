@@ -7,18 +7,18 @@ from trainshed.launch.site import ProgramSite
 from trainshed.model.launch_plan import PYTHON_WORD
 from trainshed.model.roles import Role
 
-#: Follows the interpreter in the place of the name of the reducer's program.  With -P it searches
-#: modules in its own packages, and not in the folder of the job.
+#: The words after the interpreter that start a reducer.  With -P Python searches modules in its own
+#: packages, and not in the folder of the job.
 _REDUCER: Final = ("-P", "-m", "trainshed.reduction")
 
 
 def with_interpreter(
     argv: tuple[str, ...], role: Role, site: ProgramSite, job_python: str
 ) -> tuple[str, ...]:
-    """Name the interpreter in a command: the word ``python`` stands for that of the job.
+    """Return the command with the replica's interpreter; the word ``python`` means the job's.
 
-    Images name their interpreter python3 or give its path; here it is the replica's.  A reducer is
-    Trainshed's program and starts with Trainshed's interpreter.
+    Commands for images begin with python3 or the path of the image's interpreter, which is
+    replaced.  A reducer is Trainshed's program and starts with Trainshed's interpreter.
     """
     first, *rest = argv
     if role is Role.REDUCER:

@@ -1,4 +1,4 @@
-"""From a JobSpec to a LaunchPlan: the last pure step before an engine starts anything.
+"""Turns a JobSpec into a LaunchPlan: the last step without I/O before an engine starts anything.
 
 Each replica's environment is built from blocks, one module a block, in a fixed order; the user's
 own variables come last.  The whole plan is a value, so that ``--dry-run`` can print it and tests
@@ -88,7 +88,7 @@ def compose(spec: JobSpec, site: LaunchSite, *, job_id: str, attempt: int) -> La
 
 
 def service_env(context: Context, role: Role, index: int) -> Variables:
-    """Give all variables that the service sets, before the user's own."""
+    """Return all variables that the service sets for a replica; the user's are added later."""
     return {name: value for block in BLOCKS for name, value in block(context, role, index).items()}
 
 
@@ -155,7 +155,7 @@ def _replica(context: Context, group: ReplicaGroup, index: int) -> ReplicaPlan:
 
 
 def _env(context: Context, group: ReplicaGroup, index: int) -> Variables:
-    """The service's variables, then the job's, then the site's; a reducer has the first only."""
+    """Return the variables of the service, the job and the site; a reducer has the first only."""
     service = service_env(context, group.role, index)
     if group.role is Role.REDUCER:
         return service

@@ -18,7 +18,7 @@ Words = tuple[str, ...]
 
 
 def container_of(context: Context, group: ReplicaGroup, packages: Sequence[str]) -> ContainerPlan:
-    """Say what runs in the containers of a group that has an image.
+    """Return the image, the command and the args of the containers of a group that has an image.
 
     ``packages`` are the files that a Python package's group installs before it starts, as the
     container sees them.
@@ -39,12 +39,12 @@ def words_of(plan: ContainerPlan) -> Words:
     return (*(plan.command or ()), *(plan.args or ()))
 
 
-def _own(program: Program, _packages: Sequence[str]) -> Words:
+def _given_command(program: Program, _packages: Sequence[str]) -> Words:
     return program.command
 
 
 def _module(program: Program, packages: Sequence[str]) -> Words:
-    """Start a module as Google's executor images do: pip installs, then it runs."""
+    """Start a module as Google's executor images do: after pip has installed the packages."""
     module = program.module or ""
     if not packages:
         return ("python3", "-m", module)
@@ -58,10 +58,10 @@ PIP_FLAGS: Final = ("--user", "--quiet", "--disable-pip-version-check", "--no-wa
 #: Replicas share the home of their job, and two installations into one folder break each other.
 PRIVATE_BASE: Final = 'export PYTHONUSERBASE="${TMPDIR:-/tmp}/trainshed-packages"'
 
-#: A program without its own image writes to its folder, and an image's own files are read-only.
+#: Changes to the home folder if the image's folder is read-only: programs write to their folder.
 WRITABLE: Final = "{ [ -w . ] || cd || :; }"
 
 COMMAND: Final[Mapping[ProgramKind, Callable[[Program, Sequence[str]], Words]]] = {
-    ProgramKind.CONTAINER: _own,
+    ProgramKind.CONTAINER: _given_command,
     ProgramKind.PYTHON_PACKAGE: _module,
 }

@@ -13,7 +13,7 @@ from trainshed.model.job import JobSpec, Program, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.study import TrialSpec
 
-#: Where a group with no program of its own runs the primary's (docs/sources/vertex.md 7.1).
+#: Dialects in which a group without a program runs the primary's (docs/sources/vertex.md 7.1).
 INHERITS_PROGRAM = frozenset({Dialect.ML_V1})
 
 _ORDER = {role: place for place, role in enumerate(Role)}
@@ -31,7 +31,7 @@ class Context:
 
     @property
     def trial(self) -> TrialSpec | None:
-        """The job's trial, if it is one."""
+        """Return the trial that the job runs; None if the job runs no trial."""
         return self.spec.trial
 
     @property
@@ -57,13 +57,13 @@ def in_role_order(spec: JobSpec) -> JobSpec:
 
 
 def primary_program(spec: JobSpec) -> Program | None:
-    """Give the primary's program, which decides what kind of job this is."""
+    """Return the primary's program, which decides the kind of the job; None if it has none."""
     primary = spec.group(Role.PRIMARY)
     return primary.program if primary else None
 
 
 def program_of(spec: JobSpec, group: ReplicaGroup) -> Program | None:
-    """Give the program of a group, its own or, where the dialect says so, the primary's."""
+    """Return the program of a group: its own, or the primary's if the dialect inherits it."""
     if group.program is None and spec.dialect in INHERITS_PROGRAM:
         return primary_program(spec)
     return group.program

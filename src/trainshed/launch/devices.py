@@ -10,7 +10,7 @@ from trainshed.launch.names import role_word
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Role
 
-#: Every GPU type of both dialects begins so (docs/sources/gcloud.md 10).
+#: The prefix of every GPU type of both dialects (docs/sources/gcloud.md 10).
 GPU_PREFIX: Final = "NVIDIA_"
 
 #: AI Platform's machine type for a Cloud TPU node; Vertex AI calls its own ``cloud-tpu``.
@@ -36,7 +36,7 @@ def is_tpu_worker(role: Role, machine_type: str | None) -> bool:
 
 
 def tpu_worker_notes(groups: Iterable[ReplicaGroup]) -> Iterator[str]:
-    """Say that the TPU workers among these groups are not started."""
+    """Yield a note for each group of TPU workers: they are not started."""
     for group in groups:
         if group.count and is_tpu_worker(group.role, group.machine_type):
             yield (
@@ -51,7 +51,7 @@ def missing_devices(group: ReplicaGroup) -> Iterator[str]:
     if count and kind and not kind.startswith(GPU_PREFIX):
         yield (
             f"Each {role_word(group.role)} replica requests {count} {kind}; "
-            "no engine here has any, so it runs without."
+            "no engine here has any, so it runs without them."
         )
 
 

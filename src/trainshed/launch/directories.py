@@ -30,7 +30,7 @@ PROJECT: Final[Mapping[Dialect, Callable[[Context], str]]] = {
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:
-    """Give a replica its job's identity, its trial's, and its output directories."""
+    """Return the variables for a replica's job, its trial and its output directories."""
     return {
         **_identity(context),
         **_trial(context, role, index),
@@ -44,7 +44,7 @@ def under(base: str, *names: str) -> str:
 
 
 def trial_folder(context: Context) -> tuple[str, ...]:
-    """Return the folder of a trial's results; nothing outside tuning."""
+    """Return the folder name of a trial's results as a tuple; empty outside tuning."""
     return (context.trial.trial_id,) if context.trial else ()
 
 

@@ -1,6 +1,6 @@
 """The variables that connect a program to the gateway, so that gs:// works without changes.
 
-Google's clients, or libraries below them, read these variables by themselves, each of them others:
+Google's clients, or the libraries that they use, read these variables.  Each library reads others:
 requests, curl, aiohttp, httplib2 and gRPC look for certificates in five places.  The needs of each
 client were found by experiment (docs/decisions/0041).
 """
@@ -12,10 +12,10 @@ from trainshed.launch.context import Context, Variables, program_of
 from trainshed.model.gateway import AUTHORITY, BOTO, BUNDLE, GatewaySight
 from trainshed.model.roles import Role
 
-#: Clients find a metadata server by one of them: google-auth, TensorFlow, gcloud, gsutil.
+#: Variables by which google-auth, TensorFlow, gcloud and gsutil find a metadata server.
 METADATA: Final = ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT")
 
-#: Clients find their CA bundle by one of them.
+#: Variables by which clients find their CA bundle.
 CERTIFICATES: Final = (
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_FILE",
@@ -39,15 +39,15 @@ _FSSPEC: Final = {"FSSPEC_GS": json.dumps({"session_kwargs": {"trust_env": True}
 
 
 def variables(context: Context, role: Role, _index: int) -> Variables:
-    """Give a replica the variables of its clients; a reducer is our own program and needs none."""
-    sight = context.site.gateway
-    if sight is None or role is Role.REDUCER:
+    """Return the variables for the clients of a replica; a reducer uses no clients of Google."""
+    gateway = context.site.gateway
+    if gateway is None or role is Role.REDUCER:
         return {}
     return {
-        **dict.fromkeys(METADATA, sight.address),
-        **dict.fromkeys(CERTIFICATES, f"{sight.folder}/{BUNDLE}"),
-        **_of_curl(context, role, sight),
-        "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the user's file wins
+        **dict.fromkeys(METADATA, gateway.address),
+        **dict.fromkeys(CERTIFICATES, f"{gateway.folder}/{BUNDLE}"),
+        **_curl_variables(context, role, gateway),
+        "BOTO_PATH": f"/etc/boto.cfg:{gateway.folder}/{BOTO}:~/.boto",  # the user's file wins
         # by default google-auth gives up after 3 s, which is too short on a busy machine
         "GCE_METADATA_TIMEOUT": "30",
         "GOOGLE_CLOUD_PROJECT": context.site.project,
@@ -57,33 +57,34 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         # TensorFlow clears this much memory for each block that it reads; the default, 64 MB, takes
         # 50 ms for a file of a few bytes
         "GCS_READ_CACHE_BLOCK_SIZE_MB": "16",
-        # otherwise gcsfs asks by gRPC for a kind of bucket that Trainshed does not have
+        # otherwise gcsfs requests by gRPC a kind of bucket that Trainshed does not have
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        **({} if sight.hosts else _proxy_variables(context, sight)),
+        **({} if gateway.hosts else _proxy_variables(context, gateway)),
     }
 
 
-def _of_curl(context: Context, role: Role, sight: GatewaySight) -> Variables:
-    """TensorFlow trusts only our authority; curl reads the variable too, and gets all from a file.
+def _curl_variables(context: Context, role: Role, gateway: GatewaySight) -> Variables:
+    """Return variables with which TensorFlow trusts our authority only, and curl all authorities.
 
-    If a user sets the variable, the value applies to both.
+    curl reads TensorFlow's variable too, but its configuration file in CURL_HOME has priority.  A
+    value that the user sets applies to both.
     """
     group = context.spec.group(role)
     program = program_of(context.spec, group) if group else None
     if program and _TENSORFLOW in dict(program.env):
         return {}
-    return {_TENSORFLOW: f"{sight.folder}/{AUTHORITY}", "CURL_HOME": sight.folder}
+    return {_TENSORFLOW: f"{gateway.folder}/{AUTHORITY}", "CURL_HOME": gateway.folder}
 
 
-def _proxy_variables(context: Context, sight: GatewaySight) -> Variables:
-    """If Google's names resolve to other addresses, https:// goes through the gateway.
+def _proxy_variables(context: Context, gateway: GatewaySight) -> Variables:
+    """Return variables that send https:// through the gateway, for sites without its host names.
 
-    gRPC uses these too, and replicas of one job must connect without the proxy.
+    gRPC reads these variables too, and replicas of one job must connect without the proxy.
     """
     peers = dict.fromkeys(address.host for address in context.site.addresses.values())
-    without = ",".join(dict.fromkeys((*_LOCAL, *peers, *sight.without_proxy)))
+    no_proxy = ",".join(dict.fromkeys((*_LOCAL, *peers, *gateway.without_proxy)))
     return {
-        **dict.fromkeys(("https_proxy", "HTTPS_PROXY"), f"http://{sight.address}"),
-        **dict.fromkeys(("no_proxy", "NO_PROXY"), without),
+        **dict.fromkeys(("https_proxy", "HTTPS_PROXY"), f"http://{gateway.address}"),
+        **dict.fromkeys(("no_proxy", "NO_PROXY"), no_proxy),
         **_FSSPEC,
     }

@@ -11,13 +11,13 @@ from trainshed.model.roles import Role
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:
-    """Give the coordinator's address and the replica's number to the primary and the workers."""
-    place = world_rank_of(context, role, index)
-    if place is None:
+    """Return the coordinator's address and the replica's rank; empty for other roles."""
+    position = world_rank_of(context, role, index)
+    if position is None:
         return {}
-    point = place.rendezvous
+    primary = position.rendezvous
     return {
-        names_of.JAX_COORDINATOR_ADDRESS: f"{point.host}:{point.rendezvous_port}",
-        names_of.JAX_NUM_PROCESSES: str(place.size),
-        names_of.JAX_PROCESS_ID: str(place.rank),
+        names_of.JAX_COORDINATOR_ADDRESS: f"{primary.host}:{primary.rendezvous_port}",
+        names_of.JAX_NUM_PROCESSES: str(position.size),
+        names_of.JAX_PROCESS_ID: str(position.rank),
     }

@@ -26,7 +26,7 @@ def job_document(spec: JobSpec) -> Any:
 
 
 def variables(context: Context, _role: Role, _index: int) -> Variables:
-    """Give CLOUD_ML_JOB to every replica of an ml v1 job."""
+    """Return CLOUD_ML_JOB for a replica of an ml v1 job; nothing for Vertex AI."""
     if context.spec.dialect is not Dialect.ML_V1:
         return {}
     return {CLOUD_ML_JOB: json.dumps(job_document(context.spec))}

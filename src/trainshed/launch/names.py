@@ -13,8 +13,8 @@ from trainshed.model.launch_plan import Address
 from trainshed.model.network import CLUSTER_PORT, RENDEZVOUS_PORT
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
 
-#: The dialects' words for a role.  We chose two of ml v1: it has no reducers, and
-#: docs/sources/gcloud.md 7.5 has no task name of an evaluator.
+#: The dialects' words for a role.  Two words of ml v1 are Trainshed's own: AI Platform has no
+#: reducers, and docs/sources/gcloud.md 7.5 has no task name of an evaluator.
 TASK_WORD: Final[Mapping[Dialect, Mapping[Role, str]]] = {
     Dialect.ML_V1: {
         Role.PRIMARY: "master",
@@ -34,25 +34,25 @@ TASK_NAME: Final[Mapping[Dialect, str]] = {
 
 
 def task_name(dialect: Dialect, role: Role, index: int) -> str:
-    """Name one replica: ``master-replica-0`` in ml v1, ``workerpool1-3`` in aiplatform v1."""
+    """Return a task name: ``master-replica-0`` in ml v1, ``workerpool1-3`` in aiplatform v1."""
     return TASK_NAME[dialect].format(word=TASK_WORD[dialect][role], index=index)
 
 
 def host_name(dialect: Dialect, job_id: str, role: Role, index: int) -> str:
     """Name a replica's host as Google does, such as ``cmle-training-workerpool1-0a1b2c3d4e-0``.
 
-    The primary of ml v1 is ``master`` here even where TF_CONFIG calls it chief.
+    In host names the primary of ml v1 is ``master``, even if TF_CONFIG calls it chief.
     """
     return f"cmle-training-{TASK_WORD[dialect][role]}-{short_id(job_id)}-{index}"
 
 
 def short_id(job_id: str) -> str:
-    """Return ten hexadecimal digits for a job id, always the same ones: a host name is short."""
+    """Return ten hexadecimal digits, always the same for a job: host names must be short."""
     return _digest(job_id)[:10]
 
 
 def cloud_id(job_id: str) -> str:
-    """Give the value of ``task.cloud`` in TF_CONFIG: an internal id, stable for one job."""
+    """Return ``task.cloud`` of TF_CONFIG: an internal id, always the same for one job."""
     return f"{_digest(job_id)[:17]}-ml"
 
 

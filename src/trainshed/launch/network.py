@@ -18,8 +18,8 @@ def layout_of(spec: JobSpec) -> NetworkLayout:
     """Choose the layout by the job's label, else by whether its replicas may share GPU memory.
 
     NCCL's shared memory and peer-to-peer copies need one network namespace for both replicas, so a
-    job of which any replica has a GPU has one.  Without GPUs each replica has its own one, as on
-    separate machines.
+    job with a GPU in any replica has one namespace.  Without GPUs each replica has its own
+    namespace, as on separate machines.
     """
     if (label := spec.labels.get(NETWORK_LABEL)) in LAYOUTS:
         return NetworkLayout(label)
@@ -29,7 +29,7 @@ def layout_of(spec: JobSpec) -> NetworkLayout:
 
 
 def network_of(site: LaunchSite, replicas: Sequence[ReplicaPlan]) -> NetworkPlan | None:
-    """The network of an attempt; None: the replicas have the network of their machine."""
+    """Return the network of an attempt; None: the replicas use the network of their machine."""
     if site.layout is None:
         return None
     return NetworkPlan(
@@ -42,8 +42,8 @@ def network_of(site: LaunchSite, replicas: Sequence[ReplicaPlan]) -> NetworkPlan
 def list_names(context: Context, replicas: Sequence[ReplicaPlan]) -> Iterator[tuple[str, str]]:
     """List (address, name) of every replica: Google's host name, then its name in the log.
 
-    TF_CONFIG and CLUSTER_SPEC have the address itself: a name in them would help only programs that
-    do not run here, and would need a mount namespace, which not every machine allows.
+    TF_CONFIG and CLUSTER_SPEC have the address itself.  A name would need a mount namespace, which
+    not every machine allows, and no program needs it.
     """
     if not context.site.has_names:
         return

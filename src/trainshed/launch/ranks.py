@@ -1,7 +1,7 @@
 """The replicas that take part in collective communication, and their ranks.
 
 The primary and the workers take part; ranks are unique numbers from 0 to size-1.  Parameter
-servers, evaluators and reducers have none: all others would wait for one more process in the world.
+servers, evaluators and reducers have no rank: the others would wait for them at the rendezvous.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class WorldRank:
 
 
 def world_rank_of(context: Context, role: Role, index: int) -> WorldRank | None:
-    """Return a replica's rank, or None for one outside of the world and for a single replica."""
+    """Return a replica's rank; None for a role without a rank, and for a single replica."""
     world = list(context.spec.world)
     if not context.is_distributed or (role, index) not in world:
         return None

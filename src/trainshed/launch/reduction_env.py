@@ -1,8 +1,8 @@
 """The variables of a job with a Reduction Server, and how its reducers are started.
 
 Primary, workers and reducers get the address of every reducer process.  The secret of the job and
-the file for the achieved rates belong to one attempt: the starter of the attempt adds their paths,
-so that no printed or stored plan has a secret.
+the file for the achieved rates belong to one attempt: the code that starts the attempt adds their
+paths, so that no printed or stored plan contains a secret.
 
 A reducer runs Trainshed's program, so its container's command and args are not used; the
 container's env may change settings of the program (``SETTINGS``).
@@ -19,7 +19,7 @@ from trainshed.model.job import JobSpec, Program
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
 
-#: The roles that take part in a reduction; evaluators never do.
+#: The roles that take part in a reduction; evaluators do not.
 TAKES_PART: Final = frozenset({Role.PRIMARY, Role.WORKER, Role.REDUCER})
 
 #: The program of a reducer, by the name of its console script.
@@ -51,7 +51,7 @@ SETTINGS: Final[Mapping[str, ReducerSetting]] = {
 
 
 def variables(context: Context, role: Role, _index: int) -> Variables:
-    """Give TRAINSHED_REDUCERS to the replicas that take part, if the job has reducers."""
+    """Return TRAINSHED_REDUCERS for a replica that takes part, if the job has reducers."""
     if role not in TAKES_PART or context.spec.group(Role.REDUCER) is None:
         return {}
     return {trainer_contract.REDUCERS: ",".join(addresses(context))}
@@ -84,7 +84,7 @@ def notes_of(spec: JobSpec) -> Iterator[str]:
     if group is None:
         return
     yield from _unused_notes(group.program)
-    if not any(_chooses(spec, role) for role in (Role.PRIMARY, Role.WORKER)):
+    if not any(_chooses_reducers(spec, role) for role in (Role.PRIMARY, Role.WORKER)):
         yield (
             f"The reducers serve workers that choose them: with {trainer_contract.TORCH_BACKEND}="
             'reduction in the env of their container, or with the torch backend "reduction".'
@@ -92,7 +92,7 @@ def notes_of(spec: JobSpec) -> Iterator[str]:
 
 
 def with_token_file(plan: LaunchPlan, path: str) -> LaunchPlan:
-    """Give the path of the attempt's secret to the replicas that take part."""
+    """Add the path of the attempt's secret to the variables of the replicas that take part."""
     added = {trainer_contract.REDUCTION_TOKEN_FILE: path}
     replicas = tuple(
         replace(replica, env={**replica.env, **added}) if replica.role in TAKES_PART else replica
@@ -102,7 +102,7 @@ def with_token_file(plan: LaunchPlan, path: str) -> LaunchPlan:
 
 
 def has_reducers(spec: JobSpec) -> bool:
-    """Whether an attempt needs a secret."""
+    """Whether a job has reducers, which need a secret for each attempt."""
     group = spec.group(Role.REDUCER)
     return group is not None and group.count > 0
 
@@ -120,8 +120,8 @@ def _settings(program: Program | None) -> dict[str, str]:
 def _unused_notes(program: Program | None) -> Iterator[str]:
     if program is None:
         return
-    strange = any(name not in SETTINGS for name, _ in program.env)
-    if program.command or program.args or strange:
+    has_other_variables = any(name not in SETTINGS for name, _ in program.env)
+    if program.command or program.args or has_other_variables:
         yield (
             f"The reducers run {PROGRAM}: of the command, args and env of their container only "
             f"{', '.join(SETTINGS)} are used."
@@ -129,10 +129,10 @@ def _unused_notes(program: Program | None) -> Iterator[str]:
     settings = _settings(program)
     for name, value in program.env:
         if name in SETTINGS and name not in settings:
-            yield f"{name}={value} is ignored: it may be {SETTINGS[name].accepted}."
+            yield f"{name}={value} is ignored: it must be {SETTINGS[name].accepted}."
 
 
-def _chooses(spec: JobSpec, role: Role) -> bool:
+def _chooses_reducers(spec: JobSpec, role: Role) -> bool:
     group = spec.group(role)
     env = group.program.env if group and group.program else ()
     return trainer_contract.TORCH_BACKEND in dict(env)

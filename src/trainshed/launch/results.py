@@ -21,8 +21,8 @@ _CHECKPOINTS: Final = FOLDER[AIP_CHECKPOINT_DIR]
 def list_checkpoint_folders(context: Context, attempt: int) -> Iterator[str]:
     """List the folders in which earlier attempts may have left checkpoints.
 
-    A program without an output directory may write them to its working directory.  The next attempt
-    has another one, and its log names the checkpoints that it cannot read.
+    A program without an output directory may write checkpoints to its working directory.  The next
+    attempt has another working directory, and its log names the checkpoints that it cannot read.
     """
     for work in context.site.earlier:
         yield f"{work}/{_CHECKPOINTS}"
@@ -35,8 +35,8 @@ def list_checkpoint_folders(context: Context, attempt: int) -> Iterator[str]:
 def metrics_of(context: Context, replicas: Sequence[ReplicaPlan]) -> MetricsPlan | None:
     """Return the files and folders that the supervisor reads for a trial; None outside tuning.
 
-    AI Platform read TensorFlow's summaries too.  A program may choose another file: the supervisor
-    makes and reads no file outside the site's own folders.
+    TensorFlow's summaries are read too, as AI Platform did.  If a program names a file outside the
+    site's own folders, the supervisor neither makes nor reads it.
     """
     spec, site = context.spec, context.site
     if context.trial is None or spec.study is None:
@@ -53,5 +53,5 @@ def metrics_of(context: Context, replicas: Sequence[ReplicaPlan]) -> MetricsPlan
 
 
 def _results(context: Context, base: str | None) -> str | None:
-    """The folder below a directory of the job that is the trial's own, or the directory itself."""
+    """Return the trial's folder below a directory of the job; without a trial the directory."""
     return under(context.site.path_of(base), *trial_folder(context)) if base else None

@@ -1,7 +1,7 @@
 """The place where an attempt will run, as an argument of ``compose``.
 
-The server and a local run each make one ``LaunchSite`` for an attempt.  Every path in it is a path
-that the replicas see.
+The server, or a local run, makes one ``LaunchSite`` for an attempt.  Its paths are those that the
+replicas see.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -51,7 +51,7 @@ NO_LIMITS: Final = MachineLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSite:
-    """Where, for which project and with which limits an attempt will run."""
+    """The addresses, folders, interpreters and limits of an attempt, and its project."""
 
     project: str
     project_number: str
@@ -91,8 +91,11 @@ class LaunchSite:
     gpus_per_replica: int = 0
     """GPUs of a training replica, in a job that names no machine types."""
     binds: tuple[tuple[str, str], ...] = ()
+    """(folder of the machine, folder in the replica): mounts of every replica."""
     reads: tuple[str, ...] = ()
+    """Interpreters and folders of the server that the programs of the job read."""
     shown: tuple[str, ...] = ()
+    """Folders of the server that containers see too, read-only and at the same path."""
     owner: Owner | None = None
     server_ports: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Switches on hooks that measure the steps of a job, by its label or a variable."""
+"""Enables the hooks that measure the steps of a job, by its label or a variable."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from trainshed.model.trainer_contract import STEPS
 
 
 def asks_for_hooks(spec: JobSpec, role: Role) -> bool:
-    """Whether a label of the job, or a variable in the env of the role's program, asks for hooks.
+    """Whether a label of the job, or a variable in the env of the role's program, requests hooks.
 
     A replica gets the folder of the hooks under the same condition (``interpreter_env``).
     """
@@ -21,7 +21,7 @@ def asks_for_hooks(spec: JobSpec, role: Role) -> bool:
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:  # noqa: ARG001 - as all blocks
-    """Give TRAINSHED_STEPS to all replicas that train."""
+    """Return TRAINSHED_STEPS for a replica of a measured job, except a reducer."""
     if role is Role.REDUCER or not is_measured(context.spec.labels):
         return {}
     return {STEPS: "hooks"}
@@ -32,6 +32,6 @@ def notes_of(context: Context, replicas: Sequence[ReplicaPlan]) -> Iterator[str]
     is_measured_by_hooks = any(STEPS in replica.env for replica in replicas)
     if is_measured_by_hooks and Role.PRIMARY in context.site.in_containers:
         yield (
-            "No hooks see the steps of a program in its own image; it tells them by "
-            "trainshed_trainer.progress(step), where its image has the trainer library."
+            "Hooks cannot measure the steps of a program in its own image; have it call "
+            "trainshed_trainer.progress(step), which needs the trainer library in the image."
         )

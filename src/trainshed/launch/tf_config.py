@@ -1,7 +1,7 @@
 """TF_CONFIG, which TensorFlow's distribution strategies read.
 
-The cluster is the same text on every replica; only ``task`` differs.  Evaluators have a task but no
-place in the cluster.  Reducers have neither: they run Trainshed's program, and user code would
+The cluster is the same text on every replica; only ``task`` differs.  Evaluators have a task but
+are not in the cluster.  Reducers have neither: they run Trainshed's program, and user code would
 connect to them if they were listed as parameter servers.
 """
 
@@ -37,7 +37,7 @@ CHIEF_SINCE: Final = (2, 1)
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:
-    """Give TF_CONFIG to a replica, if its dialect and its role have one."""
+    """Return TF_CONFIG for a replica; nothing if its dialect or its role has none."""
     task_type = task_type_of(context.spec, role)
     if task_type is None or context.spec.replica_count < REPLICAS_MIN[context.spec.dialect]:
         return {}
@@ -59,12 +59,12 @@ def cluster(context: Context) -> dict[str, list[str]]:
 
 
 def task_type_of(spec: JobSpec, role: Role) -> str | None:
-    """Name a role as this job's TF_CONFIG does, or None for a role that has no TF_CONFIG."""
+    """Return a role's name in this job's TF_CONFIG; None for a role that has no TF_CONFIG."""
     return primary_word(spec) if role is Role.PRIMARY else TASK_TYPE[role]
 
 
 def primary_word(spec: JobSpec) -> str:
-    """Choose between ``chief`` and ``master`` for a job's primary.
+    """Return ``chief`` or ``master``, the name of a job's primary in TF_CONFIG.
 
     Vertex says chief.  AI Platform Training says chief from runtime version 2.1 on and master
     before, and master for an image unless ``useChiefInTfConfig`` is true; a runtime version ignores

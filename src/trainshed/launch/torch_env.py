@@ -11,13 +11,13 @@ from trainshed.model.roles import Role
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:
-    """Give MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE to the primary and the workers."""
-    place = world_rank_of(context, role, index)
-    if place is None:
+    """Return MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE; empty for roles without a rank."""
+    position = world_rank_of(context, role, index)
+    if position is None:
         return {}
     return {
-        names_of.MASTER_ADDR: place.rendezvous.host,
-        names_of.MASTER_PORT: str(place.rendezvous.rendezvous_port),
-        names_of.RANK: str(place.rank),
-        names_of.WORLD_SIZE: str(place.size),
+        names_of.MASTER_ADDR: position.rendezvous.host,
+        names_of.MASTER_PORT: str(position.rendezvous.rendezvous_port),
+        names_of.RANK: str(position.rank),
+        names_of.WORLD_SIZE: str(position.size),
     }

@@ -1,7 +1,7 @@
 """Sets the user's variables, last and in their order (docs/sources/vertex.md 8, 10).
 
-``$(NAME)`` in a value stands for an earlier variable, the service's or the user's; a reference to a
-name without a value stays unchanged, and ``$$(NAME)`` writes ``$(NAME)`` itself.
+``$(NAME)`` in a value is replaced by an earlier variable, the service's or the user's.  A reference
+to a name without a value stays unchanged, and ``$$(NAME)`` writes ``$(NAME)`` itself.
 """
 
 import re

@@ -9,7 +9,7 @@ from typing import Final
 
 from trainshed.model import trainer_contract
 
-# Who is in the cluster.
+# The members of the cluster.
 TF_CONFIG: Final = "TF_CONFIG"
 CLUSTER_SPEC: Final = "CLUSTER_SPEC"
 
@@ -24,18 +24,18 @@ JAX_COORDINATOR_ADDRESS: Final = "JAX_COORDINATOR_ADDRESS"
 JAX_NUM_PROCESSES: Final = "JAX_NUM_PROCESSES"
 JAX_PROCESS_ID: Final = "JAX_PROCESS_ID"
 
-# Which job this is (docs/sources/vertex.md 10, which does not have CLOUD_ML_JOB).
+# The job (docs/sources/vertex.md 10, which does not have CLOUD_ML_JOB).
 CLOUD_ML_JOB: Final = "CLOUD_ML_JOB"
 CLOUD_ML_JOB_ID: Final = "CLOUD_ML_JOB_ID"
 CLOUD_ML_PROJECT_ID: Final = "CLOUD_ML_PROJECT_ID"
 CLOUD_ML_REGION: Final = "CLOUD_ML_REGION"
 
-# Which trial of a tuning job this is (docs/sources/vertex.md 10).
+# The trial of a tuning job (docs/sources/vertex.md 10).
 CLOUD_ML_TRIAL_ID: Final = "CLOUD_ML_TRIAL_ID"
 CLOUD_ML_HP_METRIC_FILE: Final = "CLOUD_ML_HP_METRIC_FILE"
 CLOUD_ML_HP_METRIC_TAG: Final = "CLOUD_ML_HP_METRIC_TAG"
 
-# Where results go (docs/sources/vertex.md 10).
+# The folders for results (docs/sources/vertex.md 10).
 AIP_MODEL_DIR: Final = "AIP_MODEL_DIR"
 AIP_CHECKPOINT_DIR: Final = "AIP_CHECKPOINT_DIR"
 AIP_TENSORBOARD_LOG_DIR: Final = "AIP_TENSORBOARD_LOG_DIR"

@@ -3,8 +3,8 @@
 The sources are docs/sources/vertex.md 7.1 and 8.
 
 Running time is the total time in RUNNING over all attempts: a restart does not reset it, and
-waiting for places in between does not count.  Waiting time is the time before the first RUNNING: a
-job that has run never ends because it waits.
+waiting for places between attempts does not count.  Waiting time is the time before the first
+RUNNING: a job that has run never ends because it waits.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _WAITING_FIELD: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """Seconds; no limit if None."""
+    """The most time in RUNNING and before it, in seconds; None: no limit."""
 
     running_s_max: float | None
     waiting_s_max: float | None
@@ -40,9 +40,11 @@ class TimeLimits:
 def limits_of(
     scheduling: Scheduling, running_s_default: float | None = RUNNING_S_DEFAULT
 ) -> TimeLimits:
-    """The limits of a job.  Zero means no limit for waiting, and not set for running.
+    """Return the time limits of a job.
 
-    ``running_s_default`` is the server's own; with zero or None, jobs that set no limit have none.
+    A waiting time of zero means no limit; a running time of zero means that none is set.
+
+    ``running_s_default`` is the server's limit for jobs that set none; zero or None: no limit.
     """
     waiting_s = scheduling.waiting_s_max
     if waiting_s is None and scheduling.strategy == FLEX_START:
@@ -54,9 +56,10 @@ def limits_of(
 
 
 def overdue(dialect: Dialect, scheduling: Scheduling, *, has_run: bool, ran_s: float) -> str:
-    """Return why a job's time is over, with the caller's own name of the limit; None if it is not.
+    """Return the message for a job that has exceeded a time limit, with the field that sets it.
 
-    The message has ``ran_s`` if the limit was the server's, because the limit may change later.
+    If the limit was the server's default, the message has ``ran_s`` (seconds) instead of the limit,
+    because the default may change later.
     """
     if not has_run:
         limit_s = limits_of(scheduling).waiting_s_max or 0.0
@@ -64,4 +67,4 @@ def overdue(dialect: Dialect, scheduling: Scheduling, *, has_run: bool, ran_s: f
     field = _RUNNING_FIELD[dialect]
     if scheduling.running_s_max:
         return f"The job ran for longer than the {scheduling.running_s_max:g} s of {field}."
-    return f"The job ran for {ran_s:.0f} s, as long as one may here that does not say {field}."
+    return f"The job ran for {ran_s:.0f} s, the server's limit for jobs that do not set {field}."

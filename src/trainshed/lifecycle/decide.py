@@ -1,11 +1,11 @@
 """The transition table: every pair of state and event is a step, a late event, or a bug.
 
-Policies choose the event, the table chooses the meaning; the table has no ifs.  The diagram in
+Policies choose the event; the table gives the next state.  The diagram in
 docs/reference/lifecycle.md is drawn from it.  Theory of operation: a job waits (QUEUED), gets a
 place and is started (PREPARING), runs (RUNNING), and ends.  If the engine places jobs itself, the
-job is launched into its queue (ENQUEUED) and waits there.  A restart leads back to QUEUED; entering
-QUEUED emits STOP, so every restart cleans up.  If it is ordered while the attempt lives, the job is
-RESTARTING until nothing of the attempt is left.
+job is launched into the engine's queue (ENQUEUED) and waits in it.  A restart leads back to QUEUED;
+entering QUEUED emits STOP, so every restart cleans up.  If a restart is ordered while the attempt
+lives, the job is RESTARTING until no process of the attempt is left.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.ENQUEUED, GaveUp): S.FAILED,
     (S.ENQUEUED, CancelRequested): S.CANCELLING,
     (S.PREPARING, AllReady): S.RUNNING,
-    (S.PREPARING, PrimarySucceeded): S.SUCCEEDED,  # ended before it was observed ready
+    (S.PREPARING, PrimarySucceeded): S.SUCCEEDED,  # the attempt ended before it was observed ready
     (S.PREPARING, RestartGranted): S.QUEUED,
     (S.PREPARING, RestartOrdered): S.RESTARTING,
     (S.PREPARING, GaveUp): S.FAILED,
@@ -55,7 +55,7 @@ TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.RUNNING, GaveUp): S.FAILED,
     (S.RUNNING, CancelRequested): S.CANCELLING,
     (S.RESTARTING, Drained): S.QUEUED,
-    (S.RESTARTING, PrimarySucceeded): S.SUCCEEDED,  # it ended before the order
+    (S.RESTARTING, PrimarySucceeded): S.SUCCEEDED,  # the attempt ended before the order
     (S.RESTARTING, GaveUp): S.FAILED,
     (S.RESTARTING, CancelRequested): S.CANCELLING,
     (S.CANCELLING, Drained): S.CANCELLED,
@@ -120,16 +120,16 @@ def decide(state: S, event: Event) -> Decision:
     if step in LATE:
         return Decision(state)
     if step not in TRANSITIONS:
-        raise IllegalTransition(f"{state.name} cannot take {type(event).__name__}")
+        raise IllegalTransition(f"{state.name} does not allow {type(event).__name__}")
     entered = TRANSITIONS[step]
     return Decision(entered, ON_ENTER[entered])
 
 
 def commands_of(before: S, decision: Decision) -> tuple[Command, ...]:
-    """The commands of a decision that was taken in the state ``before``.
+    """Return the commands of a decision without those that were done in the state ``before``.
 
-    An attempt in an engine's queue was launched into it.  A waiting job has no living attempt.  If
-    it ends while it waits, the engine of its last attempt still gets a command, because the engine
+    An attempt in an engine's queue has already been launched.  A waiting job has no living attempt,
+    but if the job ends while it waits, the engine of its last attempt still gets STOP: the engine
     may have kept places for the next attempt.
     """
     done = _DONE.get(before)

@@ -17,7 +17,7 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverRefused:
-    """The engine refused the attempt, and nothing of it exists: the job continues to wait."""
+    """The engine refused the attempt and started nothing: the job continues to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

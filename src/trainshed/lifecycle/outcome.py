@@ -28,13 +28,12 @@ from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder, StopReason
 
-#: google.rpc.Code: the program failed; its time was over; it could not be started; a bug of
-#: Trainshed; its machines were lost.
-INVALID_ARGUMENT: Final = 3
-DEADLINE_EXCEEDED: Final = 4
-FAILED_PRECONDITION: Final = 9
-INTERNAL: Final = 13
-UNAVAILABLE: Final = 14
+#: The google.rpc.Code of a job's error, by its cause.
+INVALID_ARGUMENT: Final = 3  # the program failed
+DEADLINE_EXCEEDED: Final = 4  # a time limit was exceeded
+FAILED_PRECONDITION: Final = 9  # the program could not be started
+INTERNAL: Final = 13  # a bug of Trainshed
+UNAVAILABLE: Final = 14  # the machines were lost
 #: The order for an attempt that has no living process and is followed by another one.
 _AGAIN: Final = StopOrder(
     grace_s=0.0, reason=StopReason.AGAIN, message="The job has another attempt."
@@ -47,11 +46,11 @@ class AttemptFacts:
 
     attempt: int = 0
     used: Restarts = field(default_factory=Restarts)
-    """Restarts that the job has had."""
+    """The number of restarts that the job has had, by cause."""
     scheduling: Scheduling = field(default_factory=Scheduling)
     budgets: Budgets = field(default_factory=Budgets)
     pending_error: JobError | None = None
-    """What the job fails of when the attempt that is being ended is gone; None: it starts again."""
+    """The error of the job once its stopping attempt has ended; None: the job starts again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +59,10 @@ class Judgement:
 
     event: Event
     reason: str = ""
-    """Why it starts again, a sentence."""
+    """Why the job starts again, as a sentence."""
     error: JobError | None = None
     charged: Cause | None = None
-    """Whose restart budget pays for it."""
+    """The cause whose restart budget is charged; None: no restart."""
     stop: StopOrder | None = None
 
 
@@ -77,7 +76,7 @@ def matters(state: JobState, observation: Observation) -> bool:
 
 
 def needs_facts(state: JobState, observation: Observation) -> bool:
-    """Whether policies need facts of the job for an observation that matters, which is rare."""
+    """Whether ``judge`` needs facts of the job, which are slow to read, for an observation."""
     if state is JobState.CANCELLING or observation.phase in ALIVE:
         return False
     return state is JobState.RESTARTING or not _succeeded(observation)
@@ -89,19 +88,19 @@ def judge(state: JobState, observation: Observation, facts: AttemptFacts) -> Jud
 
 
 def gave_up(message: str, code: int) -> Judgement:
-    """The job has failed, with an error that gives the reason."""
+    """Return the judgement that the job has failed with this error; ``code``: google.rpc.Code."""
     return Judgement(event=GaveUp(message=message), error=JobError(code=code, message=message))
 
 
 def restart_ordered(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement | None:
-    """End a living attempt for the next one; None if the budget is used up."""
+    """Order a living attempt to end, so that the next can begin; None: no restart is left."""
     if not may_restart(cause, facts.used, facts.scheduling, facts.budgets):
         return None
     return Judgement(event=RestartOrdered(), charged=cause, stop=order)
 
 
 def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
-    """End a living attempt of a job that may not start again; the job then fails.
+    """Order the living attempt of a job without further restarts to end; the job then fails.
 
     The error is stored with the order, so that the end can be attributed to it.
     """
@@ -111,7 +110,7 @@ def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
 
 
 def hand_over_refused(why: Explanation) -> Judgement:
-    """The engine's queue refuses the job for now; this uses no restart budget."""
+    """Return the judgement that the engine's queue refuses the job for now, at no restart."""
     return Judgement(event=HandOverRefused(), reason=why.message)
 
 
@@ -120,7 +119,7 @@ def _admitted(_observation: Observation, _facts: AttemptFacts) -> Judgement:
 
 
 def _ended_in_queue(observation: Observation, facts: AttemptFacts) -> Judgement:
-    """An attempt that has run had its places before, even if only briefly: events record where."""
+    """Judge an end in the engine's queue; if the attempt has run, first record its admission."""
     return (_admitted if _ran(observation) else _ended)(observation, facts)
 
 
@@ -129,7 +128,7 @@ def _ready(_observation: Observation, _facts: AttemptFacts) -> Judgement:
 
 
 def _ended_unseen(observation: Observation, facts: AttemptFacts) -> Judgement:
-    """An attempt that has run was ready, even if only briefly: event and start time record it."""
+    """Judge an end before READY was observed; if the attempt has run, first record that it was."""
     return (_ready if _ran(observation) else _ended)(observation, facts)
 
 
@@ -151,14 +150,14 @@ def _failed(observation: Observation) -> Judgement:
 
 
 def _another_try(observation: Observation, facts: AttemptFacts) -> RestartGranted | None:
-    """Decide by the program's budget; an attempt that could not start does not use it."""
+    """Grant a restart by the program's budget; None: none is left, or it could not start."""
     if observation.outcome is None or observation.fault is not None:
         return None
     return after_failure(observation.outcome.exit_code, facts.used, facts.scheduling, facts.budgets)
 
 
 def _lost(observation: Observation, facts: AttemptFacts) -> Judgement:
-    why = observation.fault or "no process of it is left, and no record of its end"
+    why = observation.fault or "no process of the attempt is left, and no record of its end"
     if observation.loss is Loss.LIMIT:
         return gave_up(f"{lost(facts.attempt, why)}.", DEADLINE_EXCEEDED)
     cause = Cause.MAINTENANCE if observation.loss is Loss.MAINTENANCE else Cause.INFRA
@@ -174,19 +173,19 @@ def _after_loss(why: str, cause: Cause, facts: AttemptFacts) -> Judgement:
 
 
 def _ended_restarting(observation: Observation, facts: AttemptFacts) -> Judgement:
-    """The attempt has ended, by the order or by itself before it."""
+    """Judge an attempt that ended after a restart order, or by itself before the order."""
     if _succeeded(observation):
         return Judgement(event=PrimarySucceeded())
-    is_own = observation.fault is not None or (
+    has_failed = observation.fault is not None or (
         _ran(observation) and not _was_interrupted(observation)
     )
-    if is_own and _another_try(observation, facts) is None:
+    if has_failed and _another_try(observation, facts) is None:
         return _failed(observation)
     return _restarted(observation, facts)
 
 
 def _restarted(observation: Observation, facts: AttemptFacts) -> Judgement:
-    """The restart was counted when it was ordered."""
+    """Return to the queue, or fail with the pending error; the restart was charged already."""
     if facts.pending_error is not None:
         return gave_up(facts.pending_error.message, facts.pending_error.code)
     stop = _AGAIN if observation.phase is Phase.ENDED else None
@@ -194,7 +193,7 @@ def _restarted(observation: Observation, facts: AttemptFacts) -> Judgement:
 
 
 def _cancelled(_observation: Observation, _facts: AttemptFacts) -> Judgement:
-    """The job's error already has the reason for the end."""
+    """Confirm the cancellation; the job's error already has the reason."""
     return Judgement(event=Drained())
 
 

@@ -1,8 +1,8 @@
 """Decides whether a job whose attempt has not finished its work gets another attempt.
 
-A status up to 128 means that the program cannot continue; above it a signal ended the program,
-which may not happen again.  AI Platform distinguished them, and Kubernetes' training operators
-still do.
+An exit status up to 128 means that the program cannot continue.  A higher status means that a
+signal ended the program, which may not happen again.  AI Platform distinguished these classes, and
+Kubernetes' training operators still do.
 """
 
 import enum
@@ -18,13 +18,13 @@ class ExitClass(enum.Enum):
 
     SUCCESS = "success"
     PERMANENT = "permanent"
-    """The same would happen again."""
+    """Another attempt would end in the same way."""
     RECOVERABLE = "recoverable"
-    """It may be restarted, within the budget of the program."""
+    """The job may be restarted, within the budget of the program."""
 
 
 def class_of(status: int) -> ExitClass:
-    """The class of an exit as a shell counts it: the code, or 128 + the signal."""
+    """Return the class of an exit status as in a shell: the exit code, or 128 + the signal."""
     if status == 0:
         return ExitClass.SUCCESS
     return ExitClass.RECOVERABLE if status > SIGNAL_BASE else ExitClass.PERMANENT
@@ -33,9 +33,9 @@ def class_of(status: int) -> ExitClass:
 def budget_of(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> int | None:
     """Return how many restarts a job has for a cause; no limit if None.
 
-    With ``disableRetries`` it has none: the job must not run twice (docs/sources/vertex.md 8).
+    With ``disableRetries`` the job has none: the job must not run twice (docs/sources/vertex.md 8).
     ``restartJobOnWorkerRestart`` and ``resilientToWorkerRestart`` change nothing: every restart
-    here restarts the whole job, as they request.
+    restarts the whole job, as these fields request.
     """
     return 0 if scheduling.disable_retries else budgets.of(cause)
 
@@ -55,7 +55,7 @@ def after_loss(  # noqa: PLR0913 - a cause with a default
     *,
     cause: Cause = Cause.INFRA,
 ) -> RestartGranted | GaveUp:
-    """Decide after a proven loss of an attempt; ``why`` is a sentence without its full stop."""
+    """Grant a restart after a loss, or give up; ``why`` is a sentence without its full stop."""
     if may_restart(cause, used, scheduling, budgets):
         return RestartGranted()
     return GaveUp(message=f"{lost(attempt, why)}, and {spent(cause, scheduling, budgets)}.")
@@ -64,14 +64,14 @@ def after_loss(  # noqa: PLR0913 - a cause with a default
 def after_failure(
     status: int, used: Restarts, scheduling: Scheduling, budgets: Budgets
 ) -> RestartGranted | None:
-    """Whether a program that failed with this status is tried again; None: the job has failed."""
+    """Grant a restart to a program that failed with this status; None: the job has failed."""
     if class_of(status) is not ExitClass.RECOVERABLE:
         return None
     return RestartGranted() if may_restart(Cause.USER, used, scheduling, budgets) else None
 
 
 def lost(attempt: int, why: str) -> str:
-    """``Attempt 2 was lost (the machine was restarted)``."""
+    """Return a sentence: ``Attempt 2 was lost (the machine was restarted)``."""
     return f"Attempt {attempt} was lost" + (f" ({why.rstrip('.')})" if why else "")
 
 

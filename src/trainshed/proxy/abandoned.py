@@ -1,7 +1,7 @@
 """Removes the folders of killed sessions, and their keys on the server.
 
-A session holds a lock on its folder, which ends with its process.  Before it registers a key it
-records the server, so that the next session at the same server can remove the key.
+A session holds a lock on its folder, which ends with its process.  Before a session registers a
+key, it records the server, so that the next session at the same server can remove the key.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.client.http import Server
 from trainshed.files.server_files import hold_folder, write_file
 
-#: How the folder of a session is named.
+#: The beginning of the name of a session's folder.
 PREFIX: Final = "trainshed-run-"
-#: The file of credentials in it.
+#: The file of credentials in the folder.
 FILE: Final = "credentials.json"
 KEYS: Final = path_of("trainshed", "v1", "keys")
 _RECORD: Final = "registered.json"

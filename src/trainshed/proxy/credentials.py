@@ -1,7 +1,7 @@
 """Default credentials for the programs of one run, as ``google.auth.default`` reads them.
 
 A key of a service account is preferred: it can sign URLs, and programs read its fields.  Only an
-administrator's token can register one; with any other token the file describes a user, and its
+administrator's token can register a key.  With any other token the file describes a user, whose
 refresh token is that token.
 """
 
@@ -23,7 +23,7 @@ _DENIED: Final = frozenset({401, 403})
 
 
 class DefaultCredentials(NamedTuple):
-    """A file of credentials, and whether they are of a service account or of a user."""
+    """A file of credentials; ``is_account``: of a service account, else of a user."""
 
     file: Path
     is_account: bool

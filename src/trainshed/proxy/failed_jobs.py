@@ -7,7 +7,7 @@ from trainshed.client.collections import path_of
 from trainshed.client.faults import Json
 from trainshed.client.http import Server
 
-#: How many lines of a log are printed.
+#: The number of lines of each log that are printed.
 LINES: Final = 40
 _LIST: Final = path_of("trainshed", "v1", "projects", "-", "jobs")
 _FAILED: Final = {"state": "FAILED", "pageSize": 1000}
@@ -22,7 +22,7 @@ class FailedJobs:
         self._reported: set[str] = set()
 
     def reports(self) -> Iterator[str]:
-        """Return a text for each job that has failed since the last call.
+        """Yield a text for each job that has failed since the last call.
 
         Raises ServerRefusal and Unreachable.
         """

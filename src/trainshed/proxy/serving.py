@@ -42,19 +42,19 @@ class Upstream:
 
     url: str
     grpc: str | None
-    """HOST:PORT; None: the server has none."""
+    """HOST:PORT of gRPC; None: the server has no gRPC."""
     ca: str | None
-    """A file of authorities for both; None: the machine's."""
+    """The file of CA certificates to trust for both; None: the machine's certificates."""
 
     @property
     def rest_address(self) -> tuple[str, int]:
-        """Host and port of REST."""
+        """Return the host and the port of REST."""
         parts = urlsplit(self.url)
         return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
     @property
     def grpc_address(self) -> tuple[str, int] | None:
-        """Host and port of gRPC; None: the server has none."""
+        """Return the host and the port of gRPC; None: the server has no gRPC."""
         if self.grpc is None:
             return None
         host, _, port = self.grpc.rpartition(":")
@@ -74,8 +74,8 @@ class Proxy:
     ) -> None:
         """Make a proxy to ``upstream``, which may be replaced later.
 
-        ``offline`` refuses names that Trainshed does not serve; ``proxies`` are the variables of
-        the proxies that reach them without this one.
+        ``offline`` refuses names that Trainshed does not serve.  ``proxies`` are the caller's proxy
+        variables: other names are reached through these proxies.
         """
         self.upstream = upstream
         self._authority = authority
@@ -92,7 +92,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The address of the proxy, with the secret of its clients."""
+        """Return the proxy's URL, with the secret that clients must send."""
         port = self._listener.getsockname()[1]
         return f"http://{_USER}:{self._secret}@127.0.0.1:{port}"
 
@@ -136,7 +136,7 @@ class Proxy:
             async with asyncio.timeout(_HEAD_S):
                 head = await read_head(self._loop, client)
             target = connect_target(head)
-            if not self._is_own(head):
+            if not self._has_secret(head):
                 await self._refuse(client, "407 Proxy Authentication Required", _NOT_OF_RUN)
             elif target is None and self.is_offline:
                 await self._refuse(client, "403 Forbidden", _OFFLINE)
@@ -147,7 +147,7 @@ class Proxy:
             else:
                 await self._pass_through(client, *target)
 
-    def _is_own(self, head: bytes) -> bool:
+    def _has_secret(self, head: bytes) -> bool:
         match = _CREDENTIALS.search(head)
         expected = base64.b64encode(f"{_USER}:{self._secret}".encode())
         return match is not None and hmac.compare_digest(match[1].strip(), expected)
@@ -178,11 +178,11 @@ class Proxy:
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         try:
             protocol_name = transport.get_extra_info("ssl_object").selected_alpn_protocol()
-            far_reader, far_writer = await self._connect(is_grpc=protocol_name == "h2")
+            server_reader, server_writer = await self._connect(is_grpc=protocol_name == "h2")
             try:
-                await _copy_both_ways((reader, writer), (far_reader, far_writer))
+                await _copy_both_ways((reader, writer), (server_reader, server_writer))
             finally:
-                far_writer.close()
+                server_writer.close()
         finally:
             writer.close()
 
@@ -201,11 +201,11 @@ class Proxy:
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _copy_both_ways(near: _Streams, far: _Streams) -> None:
+async def _copy_both_ways(client: _Streams, server: _Streams) -> None:
     """Copy bytes both ways until one side ends; TLS cannot end one direction alone."""
     copies = [
-        asyncio.ensure_future(_copy(near[0], far[1])),
-        asyncio.ensure_future(_copy(far[0], near[1])),
+        asyncio.ensure_future(_copy(client[0], server[1])),
+        asyncio.ensure_future(_copy(server[0], client[1])),
     ]
     try:
         await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)

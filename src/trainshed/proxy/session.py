@@ -65,9 +65,9 @@ class Session:
     def redirect_to(self, target: ClientTarget, server: Server) -> Mapping[str, str | None]:
         """Redirect Google's names to a server; return the variables to set, None to unset one."""
         self.proxy.upstream = Upstream(url=target.url, grpc=target.grpc, ca=server.ca)
-        own = _variables(target, self.proxy, self._bundle, self._credentials, self._environ)
+        values = _variables(target, self.proxy, self._bundle, self._credentials, self._environ)
         token = server.token or ""
-        return {name: value and value.replace(TOKEN, token) for name, value in own.items()}
+        return {name: value and value.replace(TOKEN, token) for name, value in values.items()}
 
     def environ_for(
         self, target: ClientTarget, server: Server, own: Mapping[str, str | None]
@@ -91,9 +91,8 @@ def open_session(
     """Redirect Google's names to a server; afterwards remove the folder and the key of the session.
 
     ``server`` is called with the caller's token.  ``environ`` are the caller's variables, which
-    name the proxies for other hosts.  ``key`` is the file of a service account
-    that is registered; without it one is registered until the session ends.  Raises
-    ServerRefusal and Unreachable.
+    name the proxies for other hosts.  ``key`` is the key file of a registered service account;
+    None: a new key is registered until the session ends.  Raises ServerRefusal and Unreachable.
     """
     authority = Authority()
     remove_abandoned(server)
@@ -124,32 +123,37 @@ def _variables(
     environ: Mapping[str, str],
 ) -> dict[str, str | None]:
     gcloud = variables(replace(target, bundle=str(bundle)))
-    without = _without_proxy(target, environ)
-    own: dict[str, str | None] = dict.fromkeys(_UNSET)
-    own |= dict.fromkeys(_BUNDLE_VARIABLES, str(bundle))
-    own |= dict.fromkeys(_PROXY_VARIABLES, proxy.url)
+    no_proxy = _list_no_proxy(target, environ)
+    redirects: dict[str, str | None] = dict.fromkeys(_UNSET)
+    redirects |= dict.fromkeys(_BUNDLE_VARIABLES, str(bundle))
+    redirects |= dict.fromkeys(_PROXY_VARIABLES, proxy.url)
     if proxy.is_offline:
-        own |= dict.fromkeys(_PLAIN_PROXY_VARIABLES, proxy.url)
-    own |= dict.fromkeys(("no_proxy", "NO_PROXY"), without)
-    own |= _project_variables(target.project, credentials, environ)
-    own |= dict.fromkeys(_FSSPEC_VARIABLES, _FSSPEC)
-    own["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials.file)
-    own["NO_GCE_CHECK"] = "true"
-    return gcloud | own
+        redirects |= dict.fromkeys(_PLAIN_PROXY_VARIABLES, proxy.url)
+    redirects |= dict.fromkeys(("no_proxy", "NO_PROXY"), no_proxy)
+    redirects |= _project_variables(target.project, credentials, environ)
+    redirects |= dict.fromkeys(_FSSPEC_VARIABLES, _FSSPEC)
+    redirects["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials.file)
+    redirects["NO_GCE_CHECK"] = "true"
+    return gcloud | redirects
 
 
 def _project_variables(
     project: str, credentials: DefaultCredentials, environ: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Set the caller's variables of projects to this one; a user's credentials name no project.
+    """Return the caller's project variables, set to this project.
 
-    No other is set: the Vertex SDK takes its value for a number and looks that up.
+    A user's credentials name no project, so GOOGLE_CLOUD_PROJECT is then always set.
+
+    Variables that the caller has not set stay unset: the Vertex SDK would look up their value as a
+    project number.
     """
-    own: dict[str, str | None] = {name: project for name in _PROJECT_VARIABLES if name in environ}
-    return own if credentials.is_account else own | {_PROJECT_VARIABLES[0]: project}
+    values: dict[str, str | None] = {
+        name: project for name in _PROJECT_VARIABLES if name in environ
+    }
+    return values if credentials.is_account else values | {_PROJECT_VARIABLES[0]: project}
 
 
-def _without_proxy(target: ClientTarget, environ: Mapping[str, str]) -> str:
+def _list_no_proxy(target: ClientTarget, environ: Mapping[str, str]) -> str:
     """List the hosts without proxy: this machine, the server, and those of the caller."""
     names = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
     others = [name for name in map(str.strip, names) if name and not _covers_google(name)]

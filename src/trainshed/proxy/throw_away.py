@@ -1,4 +1,4 @@
-"""Runs a server with a temporary folder and free ports as a child, and removes all at its end."""
+"""Runs a server as a child, with a temporary folder that is removed at the end, and free ports."""
 
 import contextlib
 import json
@@ -46,7 +46,7 @@ class ThrowAwayServer:
 
     @property
     def server(self) -> Server:
-        """The client of the server, with the credentials of its administrator."""
+        """Return a client of the server, with the administrator's token."""
         return Server(url=self.url, token=self.token, ca=self.ca)
 
     @property
@@ -60,7 +60,7 @@ class ThrowAwayServer:
         self.server.call("POST", "/storage/v1/b", {"name": plain}, {"project": project})
 
     def target(self, project: str, region: str) -> ClientTarget:
-        """The address of the server for clients."""
+        """Return the settings with which clients reach the server."""
         return ClientTarget(
             url=self.url,
             grpc=self.grpc,
@@ -121,20 +121,20 @@ def start_server(
 ) -> ThrowAwayServer:
     """Start a throw-away server with these flags of ``trainshed serve`` and these variables.
 
-    The service account of the key file ``key`` may call it; without it one is made.  Raises
-    EngineFault with the output of a server that does not start.
+    The service account of the key file ``key`` may call the server; None: a new key is made.
+    Raises EngineFault, with the server's output, if the server does not start.
     """
     with tempfile.TemporaryFile("w+") as log:
         process = _begin(flags, environ, log)
         try:
-            return ThrowAwayServer(process, *_introduce(process, log, key))
+            return ThrowAwayServer(process, *_exchange_key(process, log, key))
         except BaseException:
             _end(process)
             raise
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """Close the input of the server, on which it ends its jobs and removes its folder."""
+    """Close the server's input: the server then ends its jobs and removes its folder."""
     if process.stdin:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
@@ -150,10 +150,10 @@ def _end(process: "subprocess.Popen[str]") -> None:
 def _begin(
     flags: Sequence[str], environ: Mapping[str, str], log: IO[str]
 ) -> "subprocess.Popen[str]":
-    own = {name: text for name, text in environ.items() if name not in _VARIABLES_OF_CALLER}
+    env = {name: text for name, text in environ.items() if name not in _VARIABLES_OF_CALLER}
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, *_SERVE, *flags],
-        env=own,
+        env=env,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
@@ -162,7 +162,7 @@ def _begin(
     )
 
 
-def _introduce(
+def _exchange_key(
     process: "subprocess.Popen[str]", log: IO[str], key: Json | None
 ) -> tuple[Mapping[str, Any], Json]:
     """Register the public half of a key; return the server's address and the key."""

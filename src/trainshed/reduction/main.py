@@ -1,8 +1,8 @@
 """The command ``trainshed-reducer``: sums gradients for the workers of one job until it ends.
 
-The service starts one for every reducer of a job and ends it with the job.  A user can start one on
-any machine with the token of a job.  A faulty setup gives one line on stderr and exit status 2,
-before a worker can connect.
+The service runs this command for every reducer of a job, and ends the command with the job.  A user
+can start a reducer on any machine with the token of a job.  If the setup is faulty, the command
+prints one line to stderr and ends with exit status 2, before a worker can connect.
 """
 
 import errno
@@ -50,7 +50,7 @@ def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
 
 
 def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
-    """Open one listening socket a process, on neighbouring ports.  Raises ReducerSetupError.
+    """Open one listening socket per process, on consecutive ports.  Raises ReducerSetupError.
 
     All are bound before a process starts, so that a port in use leaves nothing to clean up.
     """
@@ -60,7 +60,7 @@ def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
         )
     listeners: list[socket.socket] = []
     try:
-        # extended one by one: what was bound before a fault is closed
+        # extended one by one, so that the sockets bound before an error are closed
         listeners.extend(_listener(place.host, place.port + proc) for proc in range(procs))
     except BaseException:
         for listener in listeners:
@@ -74,7 +74,8 @@ def _listener(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
     except socket.gaierror as error:
-        raise ReducerSetupError(f"{host}: {error.strerror}") from None
+        message = f"cannot resolve {host}: {error.strerror}; give an address with --host"
+        raise ReducerSetupError(message) from None
     except OSError as error:
         raise ReducerSetupError(_reason(error, host, port)) from None
 

@@ -1,6 +1,6 @@
-"""The processes of a reducer: a ``Reducer`` each, on its own socket, until a reason to end.
+"""The processes of a reducer: each runs a ``Reducer`` on its own socket until a reason to end.
 
-Several of them (``--procs``) start together and end together.  Nothing is restarted: a group of
+Several processes (``--procs``) start together and end together.  None is restarted: a group of
 workers that has lost one reducer has lost its sums, and its job decides what happens next.
 """
 
@@ -29,7 +29,7 @@ class ExitReason(NamedTuple):
     """The exit status, and the reason as text."""
 
     status: int
-    words: str
+    text: str
     is_patient: bool = False
     """Whether workers may finish: after SIGTERM a job saves its state, and workers end their step
     only while reducers serve them."""
@@ -38,48 +38,49 @@ class ExitReason(NamedTuple):
 class Endings:
     """Waits for the end of a reducer: a signal, idle time, or the end of its starter.
 
-    All arrive in the main thread, which does nothing else: an exception in a signal handler would
-    interrupt the thread's work anywhere.  Make it in the main thread, before anything else.
+    All are handled in the main thread, which does nothing else: an exception in a signal handler
+    could interrupt other work anywhere.  Create the object first, in the main thread.
     """
 
     def __init__(self, *, children: bool = False) -> None:
         """Read signals from a pipe; with ``children`` the ends of processes too."""
-        self._heard, self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._signal_pipe, self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         for signum in (*ENDING, *((signal.SIGCHLD,) if children else ())):
             signal.signal(signum, _ignore)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # the parent may have blocked them
 
-    def when(self, waited: Callable[[], object]) -> None:
-        """Call ``waited`` in a thread; its return ends ``wait``."""
+    def end_after(self, function: Callable[[], object]) -> None:
+        """Call ``function`` in a thread; its return ends ``wait``."""
 
         def wait() -> None:
-            waited()
+            function()
             with suppress(OSError):
                 os.write(self._wakeup, bytes([_EVENT]))
 
         threading.Thread(target=wait, daemon=True).start()
 
     def wait(self, starter: int | None, event: str, *, patience: bool = True) -> ExitReason:
-        """Wait for the first reason to end; ``starter`` is a pipe that its process keeps open.
+        """Wait for the first reason to end.
 
-        ``event`` is the reason when a function of ``when`` returns.  Without ``patience`` SIGTERM
-        is ignored.
+        ``starter`` is a pipe that the starting process keeps open; None: there is none.  ``event``
+        is the reason if a function of ``end_after`` returns.  Without ``patience`` SIGTERM is
+        ignored.
         """
-        readers = [self._heard] if starter is None else [self._heard, starter]
+        readers = [self._signal_pipe] if starter is None else [self._signal_pipe, starter]
         while True:
             if starter in select.select(readers, (), ())[0]:
                 return ExitReason(0, "the process that started it has ended")
-            for number in self.heard():
+            for number in self.read_events():
                 reason = ExitReason(0, event) if number == _EVENT else ending_of(number)
                 if reason and (patience or not reason.is_patient):
                     return reason
 
-    def heard(self, timeout_s: float = 0.0) -> bytes:
+    def read_events(self, timeout_s: float = 0.0) -> bytes:
         """Return signals and events so far, a byte each; wait up to ``timeout_s`` for the first."""
-        select.select([self._heard], (), (), timeout_s)
+        select.select([self._signal_pipe], (), (), timeout_s)
         try:
-            return os.read(self._heard, 4096)
+            return os.read(self._signal_pipe, 4096)
         except BlockingIOError:
             return b""
 
@@ -97,11 +98,11 @@ def _ignore(_signum: int, _frame: FrameType | None) -> None:
     """Do nothing: the byte in the pipe reports the signal."""
 
 
-#: A BLAS would start a thread for each core, each with its memory; nothing here needs one.
+#: A BLAS library would start a thread with its own memory for each core; a reducer needs none.
 _BLAS_THREADS: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 #: Seconds from SIGTERM to SIGKILL.
 _GRACE_S: Final = 10.0
-_LOOK_S: Final = 0.1
+_POLL_S: Final = 0.1
 _SIGNAL_BASE: Final = 128
 _FAULT: Final = 70
 
@@ -115,13 +116,13 @@ def serve(  # noqa: PLR0913 - what one process is made of
     index: int,
     starter: int | None = None,
 ) -> int:
-    """Serve workers until an end; return the exit status of the process.
+    """Serve workers until there is a reason to end; return the exit status of the process.
 
     ``starter`` is the reading end of a pipe that the starting process holds open.
     """
     for name in _BLAS_THREADS:
         os.environ.setdefault(name, "1")
-    # numpy, which the command line does without, and which reads the variables set just now
+    # imports numpy, which is slow, and which reads the variables set above
     from trainshed_trainer.reduction.reducer import Reducer  # noqa: PLC0415  # see above
 
     def report(text: str) -> None:
@@ -139,14 +140,14 @@ def serve(  # noqa: PLR0913 - what one process is made of
     host, port = reducer.address
     report(f"listening on {host}:{port}")
     if settings.idle_timeout_s:
-        endings.when(partial(reducer.wait_idle, settings.idle_timeout_s))
+        endings.end_after(partial(reducer.wait_idle, settings.idle_timeout_s))
     ending = endings.wait(starter, "no worker has reduced for the time of --idle-timeout")
     if ending.is_patient and not reducer.wait_over(0.0):
-        report(f"{ending.words}; serves its workers until they leave")
-        endings.when(partial(reducer.wait_over, math.inf))
+        report(f"{ending.text}; serves its workers until they leave")
+        endings.end_after(partial(reducer.wait_over, math.inf))
         endings.wait(starter, "its workers have left", patience=False)
     reducer.close()
-    report(f"ends: {ending.words}")
+    report(f"ends: {ending.text}")
     return ending.status
 
 
@@ -187,7 +188,7 @@ def run_all(
 
 def _run_child(  # noqa: PLR0913, PLR0917 - what is different in each process
     listeners: Sequence[socket.socket],
-    own: socket.socket,
+    own_listener: socket.socket,
     settings: ReducerSettings,
     token: bytes,
     index: int,
@@ -196,9 +197,11 @@ def _run_child(  # noqa: PLR0913, PLR0917 - what is different in each process
     status = _FAULT
     try:
         for listener in listeners:
-            if listener is not own:
+            if listener is not own_listener:
                 listener.close()
-        status = serve(own, settings, token, endings=Endings(), index=index, starter=starter)
+        status = serve(
+            own_listener, settings, token, endings=Endings(), index=index, starter=starter
+        )
     except BaseException:  # noqa: BLE001 - a fork must not return into its parent's stack
         sys.excepthook(*sys.exc_info())
     finally:
@@ -207,10 +210,10 @@ def _run_child(  # noqa: PLR0913, PLR0917 - what is different in each process
 
 
 def _wait(endings: Endings, pids: set[int], index: int) -> int:
-    """Wait until a process ends; return its status, or that of a signal, which goes to all."""
+    """Wait until a process ends; return its status, or the status of a signal, sent to all."""
     reason: ExitReason | None = None
     while True:
-        for number in endings.heard(_LOOK_S):
+        for number in endings.read_events(_POLL_S):
             if ending := ending_of(number):
                 reason = reason or ending
                 _send_signal(pids, signal.Signals(number))
@@ -224,14 +227,14 @@ def _wait(endings: Endings, pids: set[int], index: int) -> int:
 
 def _end(endings: Endings, pids: set[int]) -> None:
     """End the remaining processes: SIGTERM, and SIGKILL after the grace period."""
-    until = time.monotonic() + _GRACE_S
+    deadline = time.monotonic() + _GRACE_S
     _send_signal(pids, signal.SIGTERM)
     while pids:
         _ended(pids)
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             _send_signal(pids, signal.SIGKILL)
         if pids:
-            endings.heard(_LOOK_S)
+            endings.read_events(_POLL_S)
 
 
 def _ended(pids: set[int]) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """A reducer's settings: its command line and its job's environment.
 
-Flags have priority.  A job names the address of each replica in CLUSTER_SPEC, and a reducer listens
-only on its own unless a flag names another (docs/sources/reduction.md 6).
+Flags have priority.  CLUSTER_SPEC has the address of each replica of the job, and a reducer listens
+only on its own address unless a flag names another one (docs/sources/reduction.md 6).
 """
 
 import argparse
@@ -29,7 +29,7 @@ and in the environment of every worker, with the same token:
 
   TRAINSHED_REDUCERS=10.0.0.7:2222,10.0.0.7:2223
 
-SIGTERM ends it when its workers have left, SIGINT at once.
+SIGTERM ends a reducer when its workers have left, SIGINT at once.
 """
 
 
@@ -39,7 +39,7 @@ class ReducerSetupError(Exception):
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """The address of the first process of a reducer, and its position among all of the job."""
+    """The address of the first process of a reducer, and its index among those of the job."""
 
     host: str
     port: int
@@ -61,15 +61,15 @@ class ReducerSettings:
 
     def place(self, environ: Mapping[str, str]) -> ListenAddress:
         """Return the address to listen on.  Raises ReducerSetupError if none is set."""
-        named = _read_address(environ)
-        host = self.host or (named and named.host)
-        port = named.port if named and self.port is None else self.port
+        from_job = _read_address(environ)
+        host = self.host or (from_job and from_job.host)
+        port = from_job.port if from_job and self.port is None else self.port
         if not host or port is None:
             raise ReducerSetupError(
-                "no address to listen on: give --host and --port, or run it as a replica of a job "
-                "(CLUSTER_SPEC names its address)"
+                "no address to listen on: give --host and --port, or run the reducer as a replica "
+                "of a job (then CLUSTER_SPEC has the address)"
             )
-        first = named.index * self.procs if named else 0
+        first = from_job.index * self.procs if from_job else 0
         return ListenAddress(
             host=host, port=port, index=first if self.index is None else self.index
         )
@@ -81,7 +81,7 @@ def settings_of(argv: Sequence[str] | None) -> ReducerSettings:
 
 
 def _read_address(environ: Mapping[str, str]) -> ListenAddress | None:
-    """The address that the job has given to this replica, and its number within its role."""
+    """Return the address of this replica in CLUSTER_SPEC, and its index; None without one."""
     try:
         replica = read_cluster_position(environ)
     except ValueError as error:
@@ -91,7 +91,8 @@ def _read_address(environ: Mapping[str, str]) -> ListenAddress | None:
         return None
     host, _, port = peers[replica.index].rpartition(":")
     if not host or not port.isdigit():
-        raise ReducerSetupError(f"CLUSTER_SPEC: {peers[replica.index]!r} must be HOST:PORT")
+        message = f"the address in CLUSTER_SPEC must be HOST:PORT, got {peers[replica.index]!r}"
+        raise ReducerSetupError(message)
     return ListenAddress(host=host.strip("[]"), port=int(port), index=replica.index)
 
 
@@ -103,9 +104,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    own = "default: the address that the job gives this replica"
-    add("--host", help=f"the address to listen on; {own}")
-    add("--port", type=_port, help=f"the port of the first process; {own}")
+    default = "default: the address that the job gives this replica"
+    add("--host", help=f"the address to listen on; {default}")
+    add("--port", type=_port, help=f"the port of the first process; {default}")
     add(
         "--index",
         type=_count,
@@ -131,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         default=60.0,
         dest="timeout_s",
         metavar="SECONDS",
-        help="silence after which a worker counts as lost (default 60)",
+        help="time without data after which a worker counts as lost (default 60)",
     )
     add(
         "--idle-timeout",
