@@ -98,7 +98,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app = FastAPI(
         title="Trainshed",
         version=version,
-        description="Explains why jobs wait or failed; lists their events, their logs, and the fleet.",
+        description="Explains why jobs wait or failed; lists their events and logs, and the fleet.",
         docs_url=None,
         redoc_url=None,
         responses={**ERRORS},

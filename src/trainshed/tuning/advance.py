@@ -1,7 +1,7 @@
 """Computes the next step of a study from the states of its trials.
 
-A pure function.  A server that was killed at any moment reads the same trials again and takes the
-same step, so that no trial is made twice and none is lost.
+``advance`` is a pure function.  A server that was killed at any moment reads the same trials again
+and takes the same step, so that no trial is made twice and none is lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ class _Study:
 def advance(
     study: StudySpec, state: JobState, snapshots: Sequence[TrialSnapshot], context: StudyContext
 ) -> Advance:
-    """Return the next step of an active study; without news the state is unchanged."""
+    """Return the next step of an active study: its new state, trials and events."""
     before = {snapshot.trial.number: snapshot.trial for snapshot in snapshots}
     draft = _Study(study, dict(before), state is JobState.CANCELLING)
     for snapshot in snapshots:
@@ -54,15 +54,15 @@ def advance(
     if state is JobState.CANCELLING:
         _stop_all(draft)
         return _result(draft, before, (), _state_when(draft, JobState.CANCELLED, state), None)
-    ending = _ending(draft, context, exhausted=False) or _decided(draft)
+    ending = _ending(draft, context, exhausted=False) or _already_ended(draft)
     if context.has_news and (ending is None or not (ending.asap or ending.failed)):
         _stop_early(draft)  # the last trials of a study too
     if ending is None:
         new, exhausted = _new_trials(draft, context)
         if new or not exhausted or draft.in_states(*_OPEN):
-            return _result(draft, before, new, _begun(draft, state), None)
+            return _result(draft, before, new, _running_state(draft, state), None)
         ending = _ending(draft, context, exhausted=True)
-    return _finish(draft, before, ending, _begun(draft, state))
+    return _finish(draft, before, ending, _running_state(draft, state))
 
 
 def _finish(
@@ -79,13 +79,13 @@ def _finish(
 
 
 def _ending(draft: _Study, context: StudyContext, *, exhausted: bool) -> StudyEnding | None:
-    """Return the end of the study; trials stopped with it are not failures."""
+    """Return the ending of the study, or None; trials stopped with the study are not failures."""
     trials = [t for t in draft.trials.values() if t.infeasible_reason != ENDED_WITH_STUDY]
     return ended(draft.spec, trials, began=context.began, now=context.now, exhausted=exhausted)
 
 
-def _decided(draft: _Study) -> StudyEnding | None:
-    """Return the end of a study that has stopped its trials, also if one of them succeeded."""
+def _already_ended(draft: _Study) -> StudyEnding | None:
+    """Return the ending of a study that has already stopped its trials; None for other studies."""
     if any(map(_is_stopped_with_study, draft.trials.values())):
         return StudyEnding(reason=SUCCEEDED_EVEN_SO, asap=True)
     return None
@@ -96,13 +96,14 @@ def _is_stopped_with_study(trial: TrialRecord) -> bool:
     return is_stopping or trial.infeasible_reason == ENDED_WITH_STUDY
 
 
-def _begun(draft: _Study, state: JobState) -> JobState:
+def _running_state(draft: _Study, state: JobState) -> JobState:
     has_run = any(trial.start_time for trial in draft.trials.values())
     return JobState.RUNNING if has_run and state is JobState.PREPARING else state
 
 
-def _state_when(draft: _Study, over: JobState, state: JobState) -> JobState:
-    return state if draft.in_states(*_OPEN) else over
+def _state_when(draft: _Study, final_state: JobState, state: JobState) -> JobState:
+    """Return the final state if all trials have ended, else the present state."""
+    return state if draft.in_states(*_OPEN) else final_state
 
 
 def _result(
@@ -130,13 +131,13 @@ def _follow_job(draft: _Study, snapshot: TrialSnapshot, now: datetime) -> None:
         trial = replace(trial, start_time=snapshot.job_start)
         draft.trials[trial.number] = trial
     if snapshot.job_state.is_final:
-        over = _over(draft, trial, snapshot)
-        over = replace(over, end_time=snapshot.job_end or now)
+        ended_trial = _end_trial(draft, trial, snapshot)
+        ended_trial = replace(ended_trial, end_time=snapshot.job_end or now)
         trials = [*draft.trials.values()]
-        draft.put(over, "TRIAL_ENDED", trial_ended(draft.spec, over, trials))
+        draft.put(ended_trial, "TRIAL_ENDED", trial_ended(draft.spec, ended_trial, trials))
 
 
-def _over(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> TrialRecord:
+def _end_trial(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> TrialRecord:
     result = _final_of(draft, trial, snapshot)
     if isinstance(result, str):
         return replace(trial, state=TrialState.INFEASIBLE, infeasible_reason=result)
@@ -145,15 +146,15 @@ def _over(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> TrialRe
 
 def _final_of(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> Measurement | str:
     if trial.stopped_early:
-        foreseen = predicted(draft.spec, tuple(draft.trials.values())).get(trial.number)
-        if foreseen is not None:
-            return foreseen
+        prediction = predicted(draft.spec, tuple(draft.trials.values())).get(trial.number)
+        if prediction is not None:
+            return prediction
     if snapshot.job_state is JobState.SUCCEEDED or trial.stopped_early:
         return final(draft.spec, trial.measurements, snapshot.reports, snapshot.search_note)
     if trial.state is TrialState.STOPPING:
         return CANCELLED_WITH_STUDY if draft.is_cancelled else ENDED_WITH_STUDY
     word = "failed" if snapshot.job_state is JobState.FAILED else "was cancelled"
-    return f"Its job {word}: {snapshot.job_message or 'the reason is unknown'}"
+    return f"The trial's job {word}: {snapshot.job_message or 'the reason is unknown'}"
 
 
 def _stop_all(draft: _Study) -> None:
@@ -166,9 +167,9 @@ def _stop_early(draft: _Study) -> None:
     for number, reason in to_stop(draft.spec, trials).items():
         stopping = replace(draft.trials[number], state=TrialState.STOPPING, stopped_early=True)
         draft.put(stopping, "TRIAL_STOPPED_EARLY", f"Trial {number} is stopped early. {reason}")
-    for number, foreseen in predicted(draft.spec, trials).items():
+    for number, prediction in predicted(draft.spec, trials).items():
         if draft.trials[number].state is TrialState.SUCCEEDED:
-            draft.trials[number] = replace(draft.trials[number], final=foreseen)
+            draft.trials[number] = replace(draft.trials[number], final=prediction)
 
 
 def _new_trials(draft: _Study, context: StudyContext) -> tuple[tuple[TrialRecord, ...], bool]:
@@ -205,8 +206,8 @@ def trial_ended(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialReco
     if trial.state is not TrialState.SUCCEEDED or trial.final is None:
         return f"Trial {trial.number} is infeasible: {trial.infeasible_reason}"
     values = ", ".join(f"{name} {value:.6g}" for name, value in trial.final.metrics)
-    how = "was stopped early" if trial.stopped_early else "succeeded"
-    text = f"Trial {trial.number} {how} with {values} at step {trial.final.step}"
+    outcome = "was stopped early" if trial.stopped_early else "succeeded"
+    text = f"Trial {trial.number} {outcome} with {values} at step {trial.final.step}"
     return f"{text}{_rank(study, trial, trials)}."
 
 

@@ -38,14 +38,14 @@ class Bayesian:
     """Proposes points for a study.  Slow libraries are loaded on use."""
 
     def __init__(self, study: StudySpec, space: Space, seed: int) -> None:
-        """Take the study; trials come with each call."""
+        """``study`` has the metrics and limits; each call of ``propose`` gets the trials."""
         self._study = study
         self._space = space
         self._seed = seed
         self._limits = [metric.safety for metric in study.metrics if metric.safety]
 
-    def wanted(self, history: History) -> Iterator[Values]:
-        """Yield the best point, and then points around it."""
+    def propose(self, history: History) -> Iterator[Values]:
+        """Yield the most promising point, and then points at growing distances from it."""
         draw = random_of(self._seed, history.number, "around")
         yield from around(self._space, self._best(history), draw)
 
@@ -82,12 +82,12 @@ def _middle(dimension: Dimension) -> Value:
 
 
 def _best_safe_trial(limits: list[Safety], history: History) -> TriedPoint | None:
-    """The best safe trial; None once enough of the trials are safe."""
-    safe = [tried for tried in history.succeeded if tried.is_safe]
-    aim = max((limit.fraction_min for limit in limits), default=0.0)
-    if not safe or len(safe) >= aim * len(history.finished):
+    """Return the best safe trial; None if there is none, or if enough trials are safe."""
+    safe = [point for point in history.succeeded if point.is_safe]
+    fraction_min = max((limit.fraction_min for limit in limits), default=0.0)
+    if not safe or len(safe) >= fraction_min * len(history.finished):
         return None
-    return min(safe, key=lambda tried: tried.losses or ())
+    return min(safe, key=lambda point: point.losses or ())
 
 
 def around(space: Space, center: Values, draw: random.Random) -> Iterator[Values]:

@@ -4,9 +4,9 @@ In many dimensions a random point is far from everything; half of the candidates
 small changes of the best points, in all or only a few coordinates.  From the best candidates the
 search climbs along the slope, and then changes coordinates without a slope.
 
-What is maximized is the logarithm of the expected improvement, after Ament et al., "Unexpected
+The search maximizes the logarithm of the expected improvement, after Ament et al., "Unexpected
 Improvements to Expected Improvement for Bayesian Optimization" (NeurIPS 2023): the logarithm has
-slopes where the plain improvement is a flat zero.
+a slope where the expected improvement itself is zero and flat.
 """
 
 import math
@@ -22,7 +22,7 @@ from trainshed.tuning.kernel import KernelPosterior
 
 _LOG_ROOT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 
-#: Below the first the plain formula loses its digits, below the second Mills' ratio does too.
+#: Below the first number the plain formula loses precision, below the second Mills' ratio too.
 _TAIL: Final = -5.0
 _FAR_TAIL: Final = -100.0
 
@@ -35,10 +35,10 @@ _FROM_BEST: Final = 0.6
 #: Powers of ten between which the size of a change lies.
 _SIZES: Final = (-2.5, -0.5)
 
-#: Half of the changes are of all coordinates.
+#: The share of the changes that change all coordinates.
 _ALL: Final = 0.5
 
-#: A change of few coordinates is of about two of them, or of this share.
+#: Other changes change this share of the coordinates, or about two of them.
 _FEW: Final = 0.2
 
 
@@ -50,7 +50,7 @@ class Effort:
     """Random candidates, and as many near the best points."""
     climb_steps: int
     rounds: int
-    """How often the search changes the coordinates without a slope."""
+    """The number of times that the search changes the coordinates without a slope."""
 
 
 THOROUGH: Final = Effort(drawn=256, climb_steps=20, rounds=2)
@@ -85,15 +85,15 @@ class Search:
         rows = np.vstack([everywhere[:half], nearby[:half]])
         rows = self._sorted(np.vstack([self._climbed(rows), everywhere, nearby]))
         for _ in range(self.effort.rounds):
-            more = self.cube.neighbours(rows[0], self.rng)
-            if not len(more):
+            neighbours = self.cube.neighbours(rows[0], self.rng)
+            if not len(neighbours):
                 break
-            more = self._sorted(more)
-            rows = self._sorted(np.vstack([rows, more, self._climbed(more[:1])]))
+            neighbours = self._sorted(neighbours)
+            rows = self._sorted(np.vstack([rows, neighbours, self._climbed(neighbours[:1])]))
         return self.cube.snapped(rows)
 
     def _around(self, points: Array) -> Array:
-        """Small changes of the best rows; a listed axis changes to any of its positions."""
+        """Return small changes of the best rows; a listed axis changes to any of its positions."""
         best = points[:_BEST]
         count, axes = self.effort.drawn, points.shape[1]
         chosen = self.rng.integers(len(best), size=count)
@@ -115,7 +115,7 @@ class Search:
         return np.asarray(rows[np.argsort(-score, kind="stable")])
 
     def _climbed(self, rows: Array) -> Array:
-        """The rows moved along the slope, all at once, since their slopes do not meet."""
+        """Return the rows moved along the slope, all at once: their scores are independent."""
         points = self.cube.snapped(rows)
         features = self.cube.features(points)
         free = ~np.isnan(points[:, self.cube.columns])
@@ -139,7 +139,7 @@ class Search:
     def _descent(
         self, moved: Array, features: Array, at: tuple[Array, Array]
     ) -> tuple[float, Array]:
-        """Minus the sum of all scores, and its slope by what may move."""
+        """Return minus the sum of all scores, and its gradient by the moved coordinates."""
         rows = features.copy()
         rows[at] = moved
         mean, deviation, mean_slope, deviation_slope = self.posterior.slopes(rows)
@@ -149,7 +149,7 @@ class Search:
 
 
 def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
-    """The logarithm of the expected improvement below ``best``."""
+    """Return the logarithm of the expected improvement below ``best``."""
     u = (best - mean) / deviation
     return np.log(deviation) + _log_h(u)
 
@@ -157,7 +157,7 @@ def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
 def log_improvement_slopes(
     mean: Array, deviation: Array, best: float
 ) -> tuple[Array, Array, Array]:
-    """Return it with its derivatives by mean and deviation."""
+    """Return what ``log_improvement`` returns, and its derivatives by mean and deviation."""
     u = (best - mean) / deviation
     log_h = _log_h(u)
     # d EI / d mean = -Phi(u), d EI / d deviation = phi(u)
@@ -167,7 +167,7 @@ def log_improvement_slopes(
 
 
 def _log_h(u: Array) -> Array:
-    """log(phi(u) + u Phi(u))."""
+    """Return log(phi(u) + u Phi(u)), with the normal density phi and distribution Phi."""
     near = np.maximum(u, _TAIL)
     plain = np.log(np.exp(-0.5 * near * near - _LOG_ROOT_2PI) + near * np.exp(log_ndtr(near)))
     far = np.minimum(u, _TAIL)

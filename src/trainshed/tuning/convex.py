@@ -1,9 +1,10 @@
 """The convex rule: stops a trial whose optimistic end is worse than the best trial.
 
 The rule needs more than minMeasurementCount completed trials.  It extrapolates a trial's slope to
-maxStepCount, stops the trial if even that is worse than the best one, and adds a predicted last
-measurement (docs/sources/vertex.md 8).  A learning curve flattens: a straight line along its
-present slope is above it.  The prediction for a stopped trial is never better than the best trial.
+maxStepCount, stops the trial if even this value is worse than the best trial, and adds a predicted
+last measurement (docs/sources/vertex.md 8).  A learning curve flattens, so a straight line along
+its present slope is above the curve.  The prediction for a stopped trial is never better than the
+best trial.
 """
 
 import math
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 
 MEASUREMENTS_MIN: Final = 5
 STEPS_MIN_SHARE: Final = 0.1
-#: The latest share of a curve that gives its present slope, and the minimum of points.
+#: The share of a curve, at its end, from which the slope is computed, and the minimum of points.
 SLOPE_SHARE: Final = 0.5
 SLOPE_POINTS_MIN: Final = 3
 #: The ridge penalty of a prediction's regression.
@@ -64,21 +65,21 @@ def _baseline(
 ) -> _Baseline | None:
     leader = best(study, trials)
     done = curves(metric, filter(ended_by_itself, trials), by_time=rule.by_time)
-    count_min = int(_or(rule.measurement_count_min, MEASUREMENTS_MIN))
+    count_min = int(_value_or(rule.measurement_count_min, MEASUREMENTS_MIN))
     if leader is None or leader.final is None or len(done) <= count_min:
         return None
-    step_max = _or(rule.step_count_max, max(curve.end for curve in done))
+    step_max = _value_or(rule.step_count_max, max(curve.end for curve in done))
     return _Baseline(
         best=upward(metric.goal, leader.final.value(metric.metric_id) or 0.0),
         leader=leader.number,
         done=done,
         step_max=step_max,
-        step_min=_or(rule.step_count_min, STEPS_MIN_SHARE * step_max),
+        step_min=_value_or(rule.step_count_min, STEPS_MIN_SHARE * step_max),
         measurements_min=count_min,
     )
 
 
-def _or(value: float | None, default: float) -> float:
+def _value_or(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
@@ -87,10 +88,10 @@ def _stop_reason(
 ) -> str | None:
     if len(curve.at) < baseline.measurements_min or curve.end <= baseline.step_min:
         return None
-    most = _optimistic_end(curve, baseline.step_max)
-    if most is None or most >= baseline.best:
+    end = _optimistic_end(curve, baseline.step_max)
+    if end is None or end >= baseline.best:
         return None
-    forecast, value = upward(metric.goal, most), upward(metric.goal, baseline.best)
+    forecast, value = upward(metric.goal, end), upward(metric.goal, baseline.best)
     moment = (
         f"after {baseline.step_max:.6g} s" if rule.by_time else f"at step {baseline.step_max:.6g}"
     )
@@ -101,7 +102,7 @@ def _stop_reason(
 
 
 def _optimistic_end(curve: TrialCurve, step_max: float) -> float | None:
-    """Return the most that a curve reaches at its present slope; None for a constant curve."""
+    """Return the value that a curve reaches at its present slope; None for a constant curve."""
     if len(set(curve.values)) == 1:
         return None
     left = max(step_max - curve.end, 0.0)
@@ -109,7 +110,7 @@ def _optimistic_end(curve: TrialCurve, step_max: float) -> float | None:
 
 
 def _slope(curve: TrialCurve) -> float:
-    """The slope of the latest part, by least squares."""
+    """Return the slope of the latest part of a curve, by least squares."""
     count = max(math.ceil(SLOPE_SHARE * len(curve.at)), SLOPE_POINTS_MIN)
     at, values = np.array(curve.at[-count:]), np.array(curve.values[-count:])
     off = at - at.mean()
@@ -122,8 +123,8 @@ def predictions(
 ) -> Mapping[int, Measurement]:
     """Return the predicted last measurement of each early stopped trial, by number.
 
-    Only for STOPPING trials; with ``update_all_stopped_trials`` of SUCCEEDED ones too.  A trial
-    whose own best measurement counts (BEST) and beats its prediction is left out.
+    Predicts for STOPPING trials, and with ``update_all_stopped_trials`` for SUCCEEDED trials too.
+    With the selection BEST, a trial whose best measurement beats its prediction is left out.
     """
     baseline = _baseline(study, metric, rule, trials)
     if baseline is None:
@@ -154,8 +155,8 @@ def _rates(rule: ConvexRule, trials: Sequence[TrialRecord]) -> Mapping[int, floa
 def _predicted_end(curve: TrialCurve, baseline: _Baseline, rates: Mapping[int, float]) -> float:
     """Predict the end of a curve from completed ones; never better than the best.
 
-    Their gain after the same step is regressed on their value and slope there and on their learning
-    rate, by least squares with a small ridge penalty.
+    A regression predicts the gain after the curve's last step.  Its features are the value and the
+    slope at that step, and the learning rate.
     """
     cuts = [cut for past_curve in baseline.done if (cut := _cut(past_curve, curve.end))]
     if not cuts:
@@ -164,14 +165,14 @@ def _predicted_end(curve: TrialCurve, baseline: _Baseline, rates: Mapping[int, f
     rows = np.array([_features(cut, rates.get(cut.number, usual)) for cut in cuts])
     ends = {past_curve.number: past_curve.values[-1] for past_curve in baseline.done}
     gains = np.array([ends[cut.number] - cut.values[-1] for cut in cuts])
-    own = _features(curve, rates.get(curve.number, usual))
-    value = curve.values[-1] + _regressed(rows, gains, own)
+    features = _features(curve, rates.get(curve.number, usual))
+    value = curve.values[-1] + _predict_gain(rows, gains, features)
     least = min(curve.values[-1], *ends.values())
     return float(min(max(value, least), math.nextafter(baseline.best, -math.inf)))
 
 
 def _cut(curve: TrialCurve, end: float) -> TrialCurve | None:
-    """Return a curve up to a step; None if it had not begun."""
+    """Return a curve up to a step; None if the curve begins later."""
     count = curve.until(end)
     return replace(curve, at=curve.at[:count], values=curve.values[:count]) if count else None
 
@@ -180,14 +181,14 @@ def _features(curve: TrialCurve, rate: float) -> tuple[float, ...]:
     return (curve.values[-1], _slope(curve), rate)
 
 
-def _regressed(rows: Array, gains: Array, own: Sequence[float]) -> float:
-    """Ridge regression on features of mean 0 and deviation 1."""
+def _predict_gain(rows: Array, gains: Array, curve_features: Sequence[float]) -> float:
+    """Return the gain that a ridge regression predicts; features get mean 0 and deviation 1."""
     mean, deviation = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(deviation > 0, deviation, 1.0)
     features = (rows - mean) / scale
     system = features.T @ features + RIDGE * np.eye(features.shape[1])
     weights = np.linalg.solve(system, features.T @ (gains - gains.mean()))
-    return float(gains.mean() + (np.array(own) - mean) / scale @ weights)
+    return float(gains.mean() + (np.array(curve_features) - mean) / scale @ weights)
 
 
 def _measurement(

@@ -1,7 +1,7 @@
 """The unit cube of the Gaussian process: axes, allowed points, and their features.
 
 A category becomes one feature for each of its words, so that all words are equally far apart.  An
-inactive coordinate becomes a constant: two points in which it is inactive do not differ by it.
+inactive coordinate becomes a constant, which adds nothing to the distance of two points.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class CubeAxis:
 
 
 class Cube:
-    """All axes together; matrices have one row per point, and NaN for what is inactive."""
+    """All axes together; matrices have one row per point, and NaN for inactive coordinates."""
 
     def __init__(self, axes: Sequence[CubeAxis]) -> None:
         """Derive the features of the axes."""
@@ -51,18 +51,18 @@ class Cube:
 
     @cached_property
     def groups(self) -> NDArray[np.intp]:
-        """The axis of each feature."""
+        """Return the index of the axis of each feature."""
         widths = [len(axis.positions) if axis.is_category else 1 for axis in self.axes]
         return np.repeat(np.arange(len(self.axes)), widths)
 
     @cached_property
     def columns(self) -> NDArray[np.intp]:
-        """The axes that have a slope."""
+        """Return the indexes of the axes that have a slope."""
         return np.array([i for i in range(len(self.axes)) if self._is_smooth(i)], dtype=np.intp)
 
     @cached_property
     def places(self) -> NDArray[np.intp]:
-        """The features of those axes."""
+        """Return the index of the feature of each axis in ``columns``."""
         return np.searchsorted(self.groups, self.columns)
 
     def drawn(self, count: int, rng: np.random.Generator) -> Array:
@@ -82,8 +82,8 @@ class Cube:
                 middles = (positions[1:] + positions[:-1]) / 2.0
                 out[:, i] = positions[np.searchsorted(middles, rows[:, i])]
             if axis.parent is not None:
-                met = np.isin(out[:, axis.parent], list(axis.parent_positions))
-                out[~met, i] = np.nan
+                has_parent_value = np.isin(out[:, axis.parent], list(axis.parent_positions))
+                out[~has_parent_value, i] = np.nan
         return out
 
     def features(self, points: Array) -> Array:
@@ -106,14 +106,16 @@ class Cube:
         ]
         return np.array(rows).reshape(-1, len(self.axes))
 
-    def _other_positions(self, index: int, own: float, rng: np.random.Generator) -> Iterator[float]:
+    def _other_positions(
+        self, index: int, current: float, rng: np.random.Generator
+    ) -> Iterator[float]:
         axis = self.axes[index]
         if len(axis.positions) <= LISTED_MAX or axis.is_category:
-            positions = [position for position in axis.positions if position != own]
+            positions = [position for position in axis.positions if position != current]
             few = rng.permutation(len(positions))[:LISTED_MAX]
             yield from (positions[i] for i in few)
         else:
-            at = int(np.argmin(np.abs(self._positions[index] - own)))
+            at = int(np.argmin(np.abs(self._positions[index] - current)))
             near = (at - 2, at - 1, at + 1, at + 2)
             yield from (axis.positions[i] for i in near if 0 <= i < len(axis.positions))
 

@@ -1,4 +1,4 @@
-"""Learning curves for the stopping rules: more is better, and time or steps ascend."""
+"""Learning curves of trials, for the stopping rules: greater values are better."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -23,12 +23,12 @@ class TrialCurve:
 
     @property
     def best(self) -> float:
-        """The best value so far."""
+        """Return the best value of the curve."""
         return max(self.values)
 
     @property
     def end(self) -> float:
-        """The last step or second."""
+        """Return the last step or second of the curve."""
         return self.at[-1]
 
     def until(self, at: float) -> int:
@@ -37,10 +37,10 @@ class TrialCurve:
 
 
 class RunningAverages:
-    """The running average of one curve at any place."""
+    """The average of a curve's values up to any step or second."""
 
     def __init__(self, curve: TrialCurve) -> None:
-        """Compute the sums once."""
+        """Compute the sums of ``curve`` once."""
         self._curve = curve
         self._sums = tuple(accumulate(curve.values))
 
@@ -72,9 +72,9 @@ def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> TrialCurve
     ]
     if not by_time and len(points) > 1 and len({step for step, _ in points}) == 1:
         points = [(float(count), value) for count, (_, value) in enumerate(points, start=1)]
-    by_place = dict(points)
-    at = tuple(sorted(by_place))
-    values = tuple(upward(metric.goal, by_place[place]) for place in at)
+    value_at = dict(points)
+    at = tuple(sorted(value_at))
+    values = tuple(upward(metric.goal, value_at[step]) for step in at)
     return TrialCurve(number=trial.number, at=at, values=values) if at else None
 
 

@@ -86,7 +86,7 @@ def stopped_by_decay_curve(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scale:
-    """A scale for distances to the best value, of either sign; the best value is 0."""
+    """A scale for signed distances to the best value, which is 0 on the scale."""
 
     top: float
     near: float
@@ -137,7 +137,7 @@ class _Past:
         return float(stdtr(self.count - 1, expected / spread))
 
     def _standard(self, curve: TrialCurve) -> tuple[Array, Array]:
-        """Return places and deviations from the mean there; a long curve loses points."""
+        """Return a curve's places and its deviations from the mean; long curves are thinned out."""
         step = np.unique(np.linspace(0, len(curve.at) - 1, PLACES).round().astype(int))
         at = np.array(curve.at)[step] / self.longest
         values = self.fit.scale.drawn(np.array(curve.values)[step])

@@ -27,7 +27,7 @@ class StudyEnding:
     asap: bool = False
     """Whether running trials are stopped; otherwise the study waits for them."""
     failed: bool = False
-    """The study is FAILED; else SUCCEEDED, once its last trial has ended."""
+    """Whether the study becomes FAILED; otherwise SUCCEEDED, when its last trial has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class _Snapshot:
 
     @property
     def over(self) -> list[TrialRecord]:
-        """Return trials that have ended, in that order."""
+        """Return trials that have ended, in order of their ends."""
         over = [trial for trial in self.trials if trial.state.is_final]
         return sorted(over, key=lambda trial: (trial.end_time or self.now, trial.number))
 
@@ -60,8 +60,9 @@ def ended(
 ) -> StudyEnding | None:
     """Return why a study makes no further trials; None if it continues.
 
-    ``began`` is when the study began, None: it has not.  ``exhausted``: its space has no new
-    points.  A study whose trials have all ended without a success has failed.
+    ``began`` is the time when the study began; None: the study has not begun.  ``exhausted`` is
+    whether its space has no new points.  A study whose trials have all ended without a success has
+    failed.
     """
     in_order = tuple(sorted(trials, key=lambda trial: trial.number))
     snapshot = _Snapshot(study=study, trials=in_order, began=began, now=now)
@@ -81,11 +82,11 @@ def most_trials(study: StudySpec, *, began: datetime | None, now: datetime) -> i
 
     The shortest time blocks the study's count, as it blocks all of its rules.
     """
-    own = study.ending.trial_count_max
+    study_max = study.ending.trial_count_max
     snapshot = _Snapshot(study=study, trials=(), began=began, now=now)
-    if own is None or _waits(snapshot):
+    if study_max is None or _waits(snapshot):
         return study.trial_count_max
-    return min(own, study.trial_count_max)
+    return min(study_max, study.trial_count_max)
 
 
 def has_failed(trial: TrialRecord) -> bool:
@@ -118,8 +119,8 @@ def _last_failure(snapshot: _Snapshot) -> str:
 
 def _last_reason(snapshot: _Snapshot) -> str:
     """Describe why the last trial has no result, unless a rule stopped it."""
-    ended = snapshot.failed or snapshot.over
-    return _reason_of(ended[-1]) if ended else ""
+    ended_trials = snapshot.failed or snapshot.over
+    return _reason_of(ended_trials[-1]) if ended_trials else ""
 
 
 def _reason_of(trial: TrialRecord) -> str:
@@ -128,7 +129,7 @@ def _reason_of(trial: TrialRecord) -> str:
 
 
 def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:
-    """The study's own rules from top to bottom; the minimum ones block the others."""
+    """Return the ending by the first rule that applies; None until the minimums are met."""
     if _waits(snapshot) or len(snapshot.over) < (snapshot.study.ending.trial_count_min or 0):
         return None
     for rule in RULES:
@@ -146,7 +147,7 @@ def _waits(snapshot: _Snapshot) -> bool:
 
 
 def _overdue(snapshot: _Snapshot) -> str | None:
-    """Check the maximum time; its first part that has passed ends the study."""
+    """Return the reason if a part of the maximum time has passed, else None."""
     limit = snapshot.study.ending.runtime_max
     if limit is None or not any(_passed(limit, snapshot)):
         return None
@@ -156,7 +157,7 @@ def _overdue(snapshot: _Snapshot) -> str | None:
 
 
 def _passed(limit: TimeLimit, snapshot: _Snapshot) -> Iterator[bool]:
-    """Whether each part of a limit has passed; a study that has not begun uses up no seconds."""
+    """Yield whether each part of a limit has passed; seconds count from ``began``."""
     if limit.seconds is not None:
         yield snapshot.began is not None and _seconds(snapshot.began, snapshot.now) >= limit.seconds
     if limit.until is not None:
@@ -164,13 +165,13 @@ def _passed(limit: TimeLimit, snapshot: _Snapshot) -> Iterator[bool]:
 
 
 def _full(snapshot: _Snapshot) -> str | None:
-    """Check the study's own count of trials, in any state."""
+    """Return the reason if the study has its maximum count of trials, in any state, else None."""
     most = snapshot.study.ending.trial_count_max
     return _count_reason(snapshot, most) if most is not None else None
 
 
 def _no_better_trial(snapshot: _Snapshot) -> str | None:
-    """Check the trials that succeeded after the best one; failed ones do not count."""
+    """Return the reason if too many trials after the best one succeeded without progress."""
     most = snapshot.study.ending.trials_without_progress_max
     succeeded = [trial for trial in snapshot.over if trial.state is TrialState.SUCCEEDED]
     since = len(succeeded) - _progress(snapshot, succeeded)[0]
@@ -180,7 +181,7 @@ def _no_better_trial(snapshot: _Snapshot) -> str | None:
 
 
 def _no_better_time(snapshot: _Snapshot) -> str | None:
-    """Check the time since the best trial ended or, if none is safe, since the first success."""
+    """Return the reason if the best trial (or, if none is safe, the first success) is too old."""
     most = snapshot.study.ending.seconds_without_progress_max
     succeeded = [trial for trial in snapshot.over if trial.state is TrialState.SUCCEEDED]
     if most is None or not _single(snapshot.study) or not succeeded:
@@ -213,7 +214,7 @@ def _progress(snapshot: _Snapshot, succeeded: Sequence[TrialRecord]) -> tuple[in
 
 
 def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
-    """Check what ends every study: all trials are made, or there are no new points."""
+    """Return the ending of a study whose trials are all made, or whose space has no new points."""
     reason = _count_reason(snapshot, snapshot.study.trial_count_max)
     if reason is None and exhausted:
         count = _trials(len(snapshot.trials))

@@ -47,7 +47,7 @@ class Surrogate:
 
     @property
     def is_able(self) -> bool:
-        """Whether every condition follows from the parent's coordinate."""
+        """Whether the process can search the space: parents must have listed positions."""
         parents = {
             dimension.parent for dimension in self._space.dimensions if dimension.parent is not None
         }
@@ -90,7 +90,7 @@ class Surrogate:
 
 
 def _losses(history: History) -> list[float]:
-    """Losses whose squares are still floats; NaN for a failure."""
+    """Return losses whose squares do not overflow; NaN for a failed trial."""
     losses = [tried.losses[0] if tried.losses else math.nan for tried in history.finished]
     largest = max((abs(loss) for loss in losses if math.isfinite(loss)), default=0.0)
     return [loss / largest for loss in losses] if largest > LOSS_MAX else losses
@@ -110,7 +110,7 @@ def _axis(space: Space, dimension: Dimension) -> CubeAxis:
 
 
 def _is_listed(dimension: Dimension) -> bool:
-    """Whether a dimension has listed positions; words always have."""
+    """Whether a dimension has listed positions, as every category has."""
     count = dimension.axis.count
     is_word = isinstance(dimension.axis.value(0.5), str)
     return count is not None and (is_word or count <= POSITIONS_MAX)
@@ -168,10 +168,10 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
 ) -> Point:
     """Return the next point to try, to minimise; a pure function of its arguments.
 
-    ``values`` belong to ``points``, in the order in which they began; NaN or infinity: the trial
-    failed.  ``pending`` are points without a value yet.  Coordinates of the result are exactly from
-    ``positions``, and NaN if an axis is inactive.  The result is a known or pending point only if
-    there is no other; the caller checks whether a finite space is used up.
+    ``values`` are the results of ``points``, in the order in which the trials began; NaN or
+    infinity means a failed trial.  ``pending`` are points without a value yet.  Coordinates of the
+    result are exactly from ``positions``, and NaN if an axis is inactive.  The result is a known or
+    pending point only if there is no other; the caller checks whether a finite space is used up.
     """
     # With one thread the sums are the same on every machine, and small ones are not slower.
     with _controller().limit(limits=1):
@@ -191,9 +191,9 @@ def forget() -> None:
 
 
 def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array:
-    """Yield random points; of the first few, the farthest from all used ones comes first.
+    """Return random points; the first few are sorted, the farthest from all used points first.
 
-    Only of a few, because the farthest of many would be the corners of the cube.
+    Only a few are sorted, because the farthest of many points are the corners of the cube.
     """
     drawn = cube.snapped(cube.drawn(_DRAWN_START, rng))
     if not len(trial_points):
@@ -207,7 +207,7 @@ def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array
 def _improving(
     cube: Cube, trial_points: Array, values: Array, noise: Noise, rng: np.random.Generator
 ) -> Array:
-    """Yield points by their expected improvement."""
+    """Return allowed points by expected improvement, the best first."""
     even = standardize(values)
     indexes = _select_indexes(even, BELIEVED_MAX)
     points = trial_points[: len(values)][indexes]
@@ -227,7 +227,7 @@ def _improving(
 
 
 def _select_indexes(even: Array, most: int) -> NDArray[np.intp]:
-    """Choose values: the newest, and the best of the others; in the order they began."""
+    """Return the indexes of the newest values and of the best others, ascending."""
     if len(even) <= most:
         return np.arange(len(even))
     newest = len(even) - most // 2
@@ -236,7 +236,7 @@ def _select_indexes(even: Array, most: int) -> NDArray[np.intp]:
 
 
 def _hyper(cube: Cube, trial_points: Array, values: Array, noise: Noise) -> Hyperparameters:
-    """Fit to all but the last few values, so that the next calls use the cached fit."""
+    """Return the fit to all but the last few values, so that the next calls use the cached fit."""
     count = len(values) - len(values) % max(1, len(values) // _REFIT)
     return _fitted(cube.axes, trial_points[:count].tobytes(), values[:count].tobytes(), noise)
 
@@ -245,7 +245,7 @@ def _hyper(cube: Cube, trial_points: Array, values: Array, noise: Noise) -> Hype
 def _fitted(
     axes: tuple[CubeAxis, ...], points: bytes, values: bytes, noise: Noise
 ) -> Hyperparameters:
-    """Fit, with a cache only for speed: equal arguments give equal results."""
+    """Return the fit; the cache only saves time, because equal arguments give equal results."""
     cube = _cube(axes)
     even = standardize(np.frombuffer(values))
     indexes = _select_indexes(even, FITTED_MAX)
@@ -258,7 +258,7 @@ def _fitted(
 def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:
     """Return the region around the best point, wider along axes that matter less.
 
-    It is the whole range of axes without a slope, and of axes that the best point does not have.
+    Axes without a slope, and axes that are inactive in the best point, keep their whole range.
     """
     reach = 0.5 * size * hyper.lengths / np.exp(np.log(hyper.lengths).mean())
     low, high = np.zeros(len(best)), np.ones(len(best))
@@ -278,7 +278,7 @@ def _first_new(ranked: Array, trial_points: Array) -> Point:
 
 
 def _comparable(rows: Array) -> Array:
-    """Equal for equal points, which NaN is not."""
+    """Return rows that are equal for equal points: NaN, which equals nothing, becomes -1."""
     return np.where(np.isnan(rows), -1.0, rows)
 
 
@@ -289,7 +289,7 @@ def _cube(axes: tuple[CubeAxis, ...]) -> Cube:
 
 @lru_cache(maxsize=1)
 def _controller() -> ThreadpoolController:
-    """Finds libraries once; those of this module are loaded by now."""
+    """Return the controller of thread pools, which looks for loaded libraries only once."""
     return ThreadpoolController()
 
 
@@ -318,8 +318,8 @@ def trust_region_width(values: Array, start: int, axes: int) -> float:
     """Return the width of the region around the best point, from all results so far.
 
     After Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization" (NeurIPS
-    2019): successes double it, failures halve it.  It follows from the values alone, so no state is
-    stored.
+    2019): successes double the width, failures halve it.  The width follows from the values alone,
+    so no state is stored.
     """
     size, successes, failures = _WIDTH_FIRST, 0, 0
     best = float(np.min(values[:start], initial=np.inf, where=np.isfinite(values[:start])))

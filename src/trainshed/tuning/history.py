@@ -38,12 +38,12 @@ class History:
 
     @property
     def points(self) -> frozenset[Values]:
-        """Every point that must not be tried again."""
+        """Return every point that must not be tried again."""
         return frozenset(tried.values for tried in (*self.finished, *self.pending))
 
     @property
     def succeeded(self) -> tuple[TriedPoint, ...]:
-        """The finished points with a result."""
+        """Return the finished points with a result."""
         return tuple(tried for tried in self.finished if tried.losses is not None)
 
 
@@ -55,14 +55,14 @@ def history_of(
     Only successes of an earlier study count: its other trials may have ended with it, and the cause
     of failures may have been corrected.
     """
-    own = sorted((t for t in trials if t.state is not TrialState.REQUESTED), key=_number)
+    study_trials = sorted((t for t in trials if t.state is not TrialState.REQUESTED), key=_number)
     earlier = sorted((t for t in prior if t.state is TrialState.SUCCEEDED), key=_order)
-    over = (*earlier, *(trial for trial in own if trial.state.is_final))
+    ended = (*earlier, *(trial for trial in study_trials if trial.state.is_final))
     return History(
-        finished=tuple(_finished(study, space, over)),
-        pending=tuple(_pending(space, (t for t in own if not t.state.is_final))),
-        number=max(map(_number, (*prior, *own)), default=0) + 1,
-        is_first=not own,
+        finished=tuple(_finished(study, space, ended)),
+        pending=tuple(_pending(space, (t for t in study_trials if not t.state.is_final))),
+        number=max(map(_number, (*prior, *study_trials)), default=0) + 1,
+        is_first=not study_trials,
     )
 
 
@@ -79,7 +79,7 @@ def _number(trial: TrialRecord) -> int:
 
 
 def _order(trial: TrialRecord) -> tuple[int, str]:
-    """Several earlier studies may have used the same numbers."""
+    """Return a sort key; trials of several earlier studies may have the same number."""
     return trial.number, repr(trial.values)
 
 

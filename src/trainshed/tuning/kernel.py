@@ -1,7 +1,7 @@
 """A small Gaussian process: Matern 5/2, a length scale per axis, fitted with analytic gradients.
 
-It is our own because available samplers need a deep-learning library for this; NumPy and SciPy take
-a few milliseconds at the sizes of a study.
+Available samplers need a deep-learning library for a Gaussian process.  This module needs NumPy
+and SciPy only, and takes a few milliseconds at the sizes of a study.
 """
 
 import math
@@ -98,13 +98,13 @@ class KernelPosterior:
 
 
 def squares(a: Array, b: Array) -> Array:
-    """Squared distances of each of ``a`` to each of ``b``."""
+    """Return the squared distance of each row of ``a`` to each row of ``b``."""
     gap = np.sum(a * a, axis=1)[:, None] + np.sum(b * b, axis=1) - 2.0 * (a @ b.T)
     return np.asarray(np.maximum(gap, 0.0))
 
 
 def matern(square: Array, scale: float) -> tuple[Array, Array]:
-    """The kernel at squared distances, and its derivative by them."""
+    """Return the kernel at squared distances, and its derivative by the squared distance."""
     r = ROOT5 * np.sqrt(square)
     decay = scale * np.exp(-r)
     slope = (1.0 + r) * decay

@@ -20,11 +20,11 @@ TICK_S: Final = 1e-6
 
 
 def measurements(reports: Sequence[Report], metric_ids: Collection[str]) -> tuple[Measurement, ...]:
-    """The measurements of a trial, strictly ascending by (step, elapsed time).
+    """Return the measurements of a trial, strictly ascending by (step, elapsed time).
 
     ``reports`` are in order of arrival.  Different metrics of one step are one measurement; the
-    same metric again, with the step unchanged, begins another one.  A program that never gives a
-    step has them all at step 0, distinguished by time.
+    same metric again, with the step unchanged, begins another one.  If a program never gives a
+    step, all its measurements are at step 0 and differ by time.
 
     A metric whose step has gone back comes from a program that was restarted.  From then on a later
     report of a step replaces the earlier ones of that step, because it belongs to the restarted
@@ -51,11 +51,11 @@ def final(
     missing metrics come from the nearest one before it, or else after it.  ``search_note`` is the
     engine's note on the places where it looked for reports (``engines.base.Measured``).
     """
-    trouble = _missing(study, reports, search_note) or _not_finite(
+    reason = _missing(study, reports, search_note) or _not_finite(
         study, trial_measurements, reports
     )
-    if trouble:
-        return trouble
+    if reason:
+        return reason
     first = objectives(study)[0]
     if study.selection is Selection.LAST:
         return _last(study, first, trial_measurements, reports)
@@ -111,7 +111,7 @@ class _PointsByStep:
         points[-1].values[report.tag] = value
 
     def measurements(self) -> tuple[Measurement, ...]:
-        """Return all of them in order."""
+        """Return all points as measurements, in order."""
         measurements: list[Measurement] = []
         for step in sorted(self.points):
             before_s = -math.inf
@@ -122,17 +122,19 @@ class _PointsByStep:
         return tuple(measurements)
 
 
-def _forget(points: list[_Point], report: Report, since: int) -> None:
-    """Remove a metric's value of an earlier pass, or of a later time."""
+def _forget(points: list[_Point], report: Report, current_pass: int) -> None:
+    """Remove the report's metric from points of an earlier pass or of a later time."""
     for point in points:
-        since_then, _, elapsed_s = point.values.get(report.tag, (since, 0.0, report.elapsed_s))
-        if since_then < since or elapsed_s > report.elapsed_s:
+        pass_number, _, elapsed_s = point.values.get(
+            report.tag, (current_pass, 0.0, report.elapsed_s)
+        )
+        if pass_number < current_pass or elapsed_s > report.elapsed_s:
             del point.values[report.tag]
     points[:] = [point for point in points if point.values]
 
 
 def _missing(study: StudySpec, reports: Sequence[Report], failure: str) -> str | None:
-    """Describe metrics that were never reported."""
+    """Return the reason if metrics were never reported, else None."""
     counts = Counter(report.tag for report in reports)
     lacking = [metric for metric in study.metrics if metric.metric_id not in counts]
     if not lacking:
@@ -158,7 +160,7 @@ def _name_metric(metric: Metric) -> str:
 def _not_finite(
     study: StudySpec, trial_measurements: Sequence[Measurement], reports: Sequence[Report]
 ) -> str | None:
-    """Describe metrics without a finite value, by the study's selection."""
+    """Return the reason if a metric has no finite value to select, else None."""
     last = {report.tag: report.value for report in reports}
     for name in (metric.metric_id for metric in study.metrics):
         if study.selection is Selection.LAST and not math.isfinite(last[name]):

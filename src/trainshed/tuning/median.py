@@ -17,7 +17,7 @@ from trainshed.tuning.ranking import upward
 
 #: The minimum of trials that ended by themselves for a median.
 COMPLETED_MIN: Final = 3
-#: The minimum of measurements before a trial is checked: the first ones say little.
+#: The minimum of measurements before a trial is checked: the first ones predict little.
 MEASUREMENTS_MIN: Final = 3
 
 
@@ -43,12 +43,12 @@ def _stop_reason(
 ) -> str | None:
     if len(curve.at) < MEASUREMENTS_MIN:
         return None
-    others = [value for average in averages if (value := average.up_to(curve.end)) is not None]
-    if len(others) < COMPLETED_MIN or curve.best >= (middle := statistics.median(others)):
+    values = [value for average in averages if (value := average.up_to(curve.end)) is not None]
+    if len(values) < COMPLETED_MIN or curve.best >= (middle := statistics.median(values)):
         return None
     best, middle = upward(metric.goal, curve.best), upward(metric.goal, middle)
-    place = f"after {curve.end:.6g} s" if rule.by_time else f"at step {curve.end:.6g}"
+    moment = f"after {curve.end:.6g} s" if rule.by_time else f"at step {curve.end:.6g}"
     return (
-        f"Its best {metric.metric_id} {place} is {best:.6g}, and the median of the averages "
-        f"of {len(others)} completed trials up to there is {middle:.6g}"
+        f"Its best {metric.metric_id} {moment} is {best:.6g}, and the median of the averages "
+        f"of {len(values)} completed trials up to there is {middle:.6g}"
     )

@@ -19,7 +19,7 @@ _PLACES: Final = 8
 
 
 def random_of(seed: int, number: int, purpose: str) -> random.Random:
-    """Return random numbers for one purpose of one trial, the same in every process."""
+    """Return a random generator for one purpose of one trial, the same in every process."""
     return random.Random(f"{seed}/{number}/{purpose}")  # noqa: S311  # no secret is made of it
 
 
@@ -29,12 +29,12 @@ def random_point(space: Space, draw: random.Random) -> Values:
 
 
 def random_points(space: Space, draw: random.Random) -> Iterator[Values]:
-    """Yield random points, a limited number."""
+    """Yield ``DRAWS_MAX`` random points."""
     return (random_point(space, draw) for _ in range(DRAWS_MAX))
 
 
 def first_point(space: Space, draw: random.Random) -> Values:
-    """Return the defaults, with random values for parameters without one."""
+    """Return the point of all defaults; parameters without a default get a random value."""
 
     def choose(dimension: Dimension) -> Value:
         chosen = dimension.axis.value(draw.random())
@@ -52,7 +52,7 @@ def point_near(space: Space, around: Values, width: float, draw: random.Random) 
         if dimension.index not in chosen:
             return axis.value(draw.random())
         value = chosen[dimension.index]
-        if draw.random() > _moves(width, len(chosen)):
+        if draw.random() > _changed_share(width, len(chosen)):
             return value
         moved = axis.position(value) + draw.gauss(0, width)
         is_word = isinstance(value, str)
@@ -61,13 +61,13 @@ def point_near(space: Space, around: Values, width: float, draw: random.Random) 
     return space.walk(choose)
 
 
-def _moves(width: float, count: int) -> float:
+def _changed_share(width: float, count: int) -> float:
     """Return the share of parameters that change: few for near points, to keep good values."""
     return max(width, 1 / count)
 
 
 def some_values(dimension: Dimension, draw: random.Random) -> Iterator[Value]:
-    """Yield all values of a finite axis from a random one on; some values of a range."""
+    """Yield all values of a finite axis, beginning at a random one, or some values of a range."""
     axis = dimension.axis
     if axis.count is not None:
         return axis.after(axis.value(draw.random()))

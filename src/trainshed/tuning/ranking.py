@@ -11,7 +11,7 @@ from trainshed.model.trials import TrialRecord, TrialState
 
 
 def objectives(study: StudySpec) -> tuple[Metric, ...]:
-    """The metrics that are optimized, in the study's order; those with a limit are not."""
+    """Return the metrics that are optimized, those without a limit, in the study's order."""
     return tuple(metric for metric in study.metrics if metric.safety is None)
 
 

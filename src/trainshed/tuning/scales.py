@@ -67,36 +67,36 @@ class Doubles:
 
     @property
     def count(self) -> int | None:
-        """One, or infinitely many."""
+        """Return 1 for equal bounds; None: infinitely many values."""
         return 1 if self.low == self.high else None
 
     @property
     def is_even(self) -> bool:
-        """Only a single value is."""
+        """Whether the values have equal shares of 0..1: only a single value has."""
         return self.low == self.high
 
     def position(self, value: Value) -> float:
-        """Compares halves if the range is wider than a float."""
+        """Return the position of a value; halve the numbers if the range overflows a float."""
         number = float(value)
         if self.scaled.span == math.inf:
             return (number / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return self.scaled.position(number - self.low)
 
     def value(self, position: float) -> Value:
-        """Never outside the bounds."""
+        """Return the value at a position, never outside the bounds."""
         if self.scaled.span == math.inf:
             return self.low * (1 - position) + self.high * position
-        if position >= 1:  # low + (high - low) may miss it by a hair
+        if position >= 1:  # low + (high - low) may differ from it by a rounding error
             return self.high
         return min(max(self.low + self.scaled.offset(position), self.low), self.high)
 
     def same(self, value: Value) -> tuple[Value, ...]:
-        """The number itself, within the bounds."""
+        """Return the number itself if it is within the bounds, else nothing."""
         inside = not isinstance(value, str) and self.low <= value <= self.high
         return (float(value),) if inside else ()
 
     def after(self, first: Value | None) -> Iterator[Value]:
-        """Only a single point can be listed.  Raises ValueError for a range."""
+        """Iterate over the only value.  Raises ValueError for a range, which cannot be listed."""
         del first
         if self.count is None:
             raise ValueError("a range of DOUBLE has no list of values")
@@ -117,26 +117,26 @@ class Integers:
         return self.scaled.scale not in LOGS or self.count == 1
 
     def position(self, value: Value) -> float:
-        """The middle of the number's cell."""
+        """Return the middle of the number's cell."""
         index = int(value) - self.low
         if self.is_even:
             return (index + 0.5) / self.count
         return self.scaled.position(index + 0.5)
 
     def value(self, position: float) -> Value:
-        """The number in whose cell a position lies."""
+        """Return the number whose cell contains a position."""
         cells = position * self.count if self.is_even else self.scaled.offset(position)
         return self.low + min(int(cells), self.count - 1)
 
     def same(self, value: Value) -> tuple[Value, ...]:
-        """The whole number, within the bounds."""
+        """Return the number itself if it is whole and within the bounds, else nothing."""
         if isinstance(value, str) or not float(value).is_integer():
             return ()
         number = int(value)
         return (number,) if self.low <= number < self.low + self.count else ()
 
     def after(self, first: Value | None) -> Iterator[Value]:
-        """Never a list: there may be very many."""
+        """Iterate over all numbers from ``first``, lazily: there may be very many."""
         start = self.low if first is None else int(first)
         return chain(range(start, self.low + self.count), range(self.low, start))
 
@@ -155,11 +155,11 @@ class Listed:
         return len(self.values)
 
     def position(self, value: Value) -> float:
-        """By the place in the list."""
+        """Return the position of a value of the list."""
         return self.positions[self.indexes[value]]
 
     def value(self, position: float) -> Value:
-        """By equal shares, or else the nearest."""
+        """Return the value whose equal share contains a position, or else the nearest value."""
         if self.is_even:
             return self.values[min(int(position * self.count), self.count - 1)]
         right = min(max(bisect_left(self.positions, position), 1), self.count - 1)
@@ -168,13 +168,13 @@ class Listed:
         return self.values[left if nearer else right]
 
     def same(self, value: Value) -> tuple[Value, ...]:
-        """Words are equal; numbers within 1e-10 (docs/sources/vertex.md 8)."""
+        """Return the equal word, or numbers within 1e-10 (docs/sources/vertex.md 8)."""
         if value in self.indexes:
             return (self.values[self.indexes[value]],)
         return tuple(candidate for candidate in self.values if _is_near(candidate, value))
 
     def after(self, first: Value | None) -> Iterator[Value]:
-        """In the study's order."""
+        """Iterate over all values from ``first``, in the study's order."""
         start = 0 if first is None else self.indexes[first]
         return iter(self.values[start:] + self.values[:start])
 
@@ -203,7 +203,7 @@ def axis_of(spec: ParameterSpec) -> Axis:
 
 
 def _discrete(values: tuple[float, ...], scale: Scale) -> Axis:
-    """Without a scale the values are steps of equal width, whatever lies between them."""
+    """Return the axis of a DISCRETE parameter; without a scale all values get equal shares."""
     scaled = scaled_range(values[0], values[-1] - values[0], scale)
     positions = tuple(scaled.position(value - values[0]) for value in values)
     if scale is Scale.NONE or any(one >= other for one, other in pairwise(positions)):
@@ -229,13 +229,13 @@ def _is_near(one: Value, other: Value) -> bool:
 
 
 def scaled_range(low: float, span: float, scale: Scale) -> ScaledRange:
-    """A range from ``low`` on; logarithmic scales take only ranges above 0."""
+    """Return a range that begins at ``low``, which must be above 0 for logarithmic scales."""
     growth = _growth(span, low) if scale in LOGS else 0.0
     return ScaledRange(low=low, span=span, scale=scale, growth=growth)
 
 
 def _growth(offset: float, low: float) -> float:
-    """ln((low + offset) / low), exact for small offsets too."""
+    """Return ln((low + offset) / low), also precise for small offsets."""
     ratio = max(offset, 0.0) / low
     return math.log1p(ratio) if math.isfinite(ratio) else math.log(offset) - math.log(low)
 

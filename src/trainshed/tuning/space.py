@@ -16,19 +16,19 @@ from trainshed.tuning.scales import Axis, axis_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """One parameter at one place of the tree; a name may be at several that exclude each other."""
+    """One parameter at one place of the tree; places that exclude each other may share a name."""
 
     index: int
     name: str
     axis: Axis
     default: Value | None = None
     parent: int | None = None
-    """The index of the parameter above; None: it is always active."""
+    """The index of the parent parameter; None: the parameter is always active."""
     parent_values: frozenset[Value] = frozenset()
-    """It is active while the parent is, and has one of these values."""
+    """The parameter is active if the parent is active and has one of these values."""
 
     def is_active(self, chosen: Mapping[int, Value]) -> bool:
-        """Whether it exists with the chosen values, by index."""
+        """Whether the parameter is active, given the chosen values by index."""
         if self.parent is None:
             return True
         return self.parent in chosen and chosen[self.parent] in self.parent_values
@@ -40,10 +40,10 @@ class Space:
 
     dimensions: tuple[Dimension, ...]
     size: int | None
-    """How many points there are; None: no end of them."""
+    """The number of points; None: infinitely many."""
 
     def walk(self, choose: Callable[[Dimension], Value]) -> Values:
-        """The point that has the chosen value for each dimension that is then active."""
+        """Return a point; ``choose`` is called for each dimension that its parent makes active."""
         chosen: dict[int, Value] = {}
         for dimension in self.dimensions:
             if dimension.is_active(chosen):
@@ -51,7 +51,7 @@ class Space:
         return self.point(chosen)
 
     def point(self, chosen: Mapping[int, Value]) -> Values:
-        """The point of values by index, in the study's order."""
+        """Return the point with these values by index, in the study's order."""
         return tuple((self.dimensions[index].name, chosen[index]) for index in sorted(chosen))
 
     def chosen(self, values: Values) -> dict[int, Value] | None:
@@ -84,9 +84,9 @@ def space_of(study: StudySpec) -> Space:
 
 
 def points(space: Space, choices: Callable[[Dimension], Iterator[Value]]) -> Iterator[Values]:
-    """Every point that can be made of the choices, once; the last parameter varies fastest.
+    """Yield every point that consists of choices, once; the last parameter varies fastest.
 
-    It is lazy, because ranges may be huge, and not recursive, because trees may be deep.
+    The function is lazy, because ranges may be huge, and not recursive, because trees may be deep.
     """
     chosen: dict[int, Value] = {}
     levels: list[tuple[int, Iterator[Value]]] = []
@@ -98,14 +98,14 @@ def points(space: Space, choices: Callable[[Dimension], Iterator[Value]]) -> Ite
                 chosen[dimension.index] = next(values)
                 levels.append((dimension.index, values))
         yield space.point(chosen)
-        at = _turned(chosen, levels)
+        at = _advance(chosen, levels)
 
 
 _OVER: Final = object()
 
 
-def _turned(chosen: dict[int, Value], levels: list[tuple[int, Iterator[Value]]]) -> int | None:
-    """Advance the last dimension with a further value; return the index after it, or None."""
+def _advance(chosen: dict[int, Value], levels: list[tuple[int, Iterator[Value]]]) -> int | None:
+    """Advance the last dimension that has another value; return the next index, or None."""
     while levels:
         index, values = levels[-1]
         value = next(values, _OVER)
@@ -125,7 +125,7 @@ def _add(
 ) -> None:
     axis = axis_of(spec)
     default = () if spec.default is None else axis.same(spec.default)
-    own = Dimension(
+    dimension = Dimension(
         index=len(dimensions),
         name=spec.parameter_id,
         axis=axis,
@@ -133,26 +133,35 @@ def _add(
         parent=parent.index if parent else None,
         parent_values=parent_values,
     )
-    dimensions.append(own)
+    dimensions.append(dimension)
     for condition in spec.conditions:
-        under = [
+        values = [
             value for parent_value in condition.parent_values for value in axis.same(parent_value)
         ]
-        _add(dimensions, condition.parameter, own, frozenset(under))
+        _add(dimensions, condition.parameter, dimension, frozenset(values))
 
 
 def _size(dimensions: Sequence[Dimension]) -> int | None:
-    """From the leaves up: children come behind their parent, so backwards is upwards."""
+    """Return the number of points; None: infinitely many.
+
+    Children follow their parent in the list, so the reversed list goes from the leaves up.
+    """
     children: dict[int | None, list[tuple[Dimension, int]]] = {}
-    for own in reversed(dimensions):
-        if own.axis.count is None:
+    for dimension in reversed(dimensions):
+        if dimension.axis.count is None:
             return None
-        below = children.get(own.index, [])
-        met = frozenset[Value]().union(*(child.parent_values for child, _ in below))
-        size = own.axis.count - len(met) + sum(_under(value, below) for value in met)
-        children.setdefault(own.parent, []).append((own, size))
+        sized_children = children.get(dimension.index, [])
+        parent_values = frozenset[Value]().union(
+            *(child.parent_values for child, _ in sized_children)
+        )
+        size = (
+            dimension.axis.count
+            - len(parent_values)
+            + sum(_child_size(value, sized_children) for value in parent_values)
+        )
+        children.setdefault(dimension.parent, []).append((dimension, size))
     return math.prod(size for _, size in children.get(None, []))
 
 
-def _under(value: Value, below: Sequence[tuple[Dimension, int]]) -> int:
-    return math.prod(size for child, size in below if value in child.parent_values)
+def _child_size(value: Value, sized_children: Sequence[tuple[Dimension, int]]) -> int:
+    return math.prod(size for child, size in sized_children if value in child.parent_values)

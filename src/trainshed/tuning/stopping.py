@@ -1,8 +1,8 @@
 """Selects trials to be stopped early, and predicts the results of stopped ones.
 
 The rules are those of docs/sources/vertex.md 8, one file each.  They judge ACTIVE trials only, by
-one objective: a study with several is never stopped early.  No rule stops the trial with the best
-value of all.
+one objective: trials of a study with several objectives are never stopped early.  No rule stops the
+trial with the best value of all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,13 +50,13 @@ def predicted(study: StudySpec, trials: Sequence[TrialRecord]) -> Mapping[int, M
 
 
 def _objective(study: StudySpec) -> Metric | None:
-    """The only objective; None where there are several."""
+    """Return the only objective; None if there are several."""
     goals = objectives(study)
     return goals[0] if len(goals) == 1 else None
 
 
 def _leaders(metric: Metric, trials: Sequence[TrialRecord]) -> frozenset[int]:
-    """The trials that have measured the best value of all."""
+    """Return the numbers of the trials that have measured the best value of all."""
     counted = (trial for trial in trials if trial.state is not TrialState.INFEASIBLE)
     all_curves = curves(metric, counted, by_time=False)
     top = max((curve.best for curve in all_curves), default=0.0)

@@ -40,11 +40,11 @@ class Advance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyContext:
-    """Inputs of a study's next step beside its trials."""
+    """The inputs of a study's next step, except its trials."""
 
     now: datetime
     began: datetime | None
-    """When its first trial began to run."""
+    """The time when the first trial began to run; None: no trial has run."""
     seed: int
     prior: tuple[TrialRecord, ...] = ()
     """The trials of an earlier study, whose numbers are not used again."""

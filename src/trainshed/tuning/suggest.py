@@ -28,8 +28,8 @@ class Suggestions:
     """Whether these are the last untried points of a finite space."""
 
 
-#: A function from the history to the next wanted points, the best first.
-Wanted = Callable[[History], Iterator[Values]]
+#: A function that proposes the next points from the history, the best first.
+Propose = Callable[[History], Iterator[Values]]
 
 
 def suggest(
@@ -40,7 +40,7 @@ def suggest(
     *,
     prior: Sequence[TrialRecord] = (),
 ) -> Suggestions:
-    """``count`` new points; fewer only when the space is exhausted.
+    """Return ``count`` new points; fewer only if the space is exhausted.
 
     Trials that are not final are pending.  ``prior`` are trials of an earlier study; their results
     are used, and their points are not tried again.  The order of trials does not matter.  Raises
@@ -48,12 +48,12 @@ def suggest(
     """
     space = space_of(study)
     history = history_of(study, space, trials, prior)
-    wanted = _ALGORITHMS[study.algorithm](study, space, seed)
+    propose = _ALGORITHMS[study.algorithm](study, space, seed)
     tried = set(history.points)
     values: list[Values] = []
     while len(values) < count:
         draw = random_of(seed, history.number, "untried")
-        point = first_untried(space, wanted(history), tried, draw)
+        point = first_untried(space, propose(history), tried, draw)
         if point is None:
             return Suggestions(values=tuple(values), exhausted=True)
         values.append(point)
@@ -68,23 +68,23 @@ def _with(history: History, space: Space, point: Values) -> History:
     return replace(history, pending=pending, number=history.number + 1, is_first=False)
 
 
-def _grid(_study: StudySpec, space: Space, _seed: int) -> Wanted:
-    every = grid(space)
-    return lambda _history: every
+def _grid(_study: StudySpec, space: Space, _seed: int) -> Propose:
+    grid_points = grid(space)
+    return lambda _history: grid_points
 
 
-def _random(_study: StudySpec, space: Space, seed: int) -> Wanted:
-    def wanted(history: History) -> Iterator[Values]:
+def _random(_study: StudySpec, space: Space, seed: int) -> Propose:
+    def propose(history: History) -> Iterator[Values]:
         draw = random_of(seed, history.number, "random")
         if history.is_first:
             yield first_point(space, draw)
         yield from random_points(space, draw)
 
-    return wanted
+    return propose
 
 
 def first_untried(
-    space: Space, wanted: Iterable[Values], tried: Collection[Values], draw: random.Random
+    space: Space, proposed: Iterable[Values], tried: Collection[Values], draw: random.Random
 ) -> Values | None:
     """Return the first proposed point that is new, else any new point; None if there is none.
 
@@ -93,16 +93,16 @@ def first_untried(
     if space.size is not None and len(tried) >= space.size:
         return None
     one_by_one = points(space, lambda dimension: some_values(dimension, draw))
-    return next((point for point in chain(wanted, one_by_one) if point not in tried), None)
+    return next((point for point in chain(proposed, one_by_one) if point not in tried), None)
 
 
 def grid(space: Space) -> Iterator[Values]:
-    """All points, the last parameter fastest.  Raises ValueError for a range of DOUBLE."""
+    """Yield all points, the last parameter fastest.  Raises ValueError for a DOUBLE range."""
     return points(space, lambda dimension: dimension.axis.after(dimension.default))
 
 
-_ALGORITHMS: Final[Mapping[Algorithm, Callable[[StudySpec, Space, int], Wanted]]] = {
-    Algorithm.DEFAULT: lambda study, space, seed: Bayesian(study, space, seed).wanted,
+_ALGORITHMS: Final[Mapping[Algorithm, Callable[[StudySpec, Space, int], Propose]]] = {
+    Algorithm.DEFAULT: lambda study, space, seed: Bayesian(study, space, seed).propose,
     Algorithm.GRID_SEARCH: _grid,
     Algorithm.RANDOM_SEARCH: _random,
 }

@@ -1,8 +1,8 @@
 """Optuna's TPE over a study that is rebuilt in memory from the trials.
 
-A persistent Optuna study could differ from ours; a rebuilt one cannot.  The conditions of
-parameters are known here, so parameters that exist together are drawn together; Optuna would have
-to infer that from the trials.
+A persistent Optuna study could differ from ours; a rebuilt one cannot.  This module has the
+conditions of parameters, so parameters that exist together are drawn together; Optuna would have to
+infer the conditions from the trials.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class _Record(FrozenTrial):
-    """A trial that the storage keeps without a copy, which is slow; it has no other user."""
+    """A trial that the storage need not copy, which is slow: no other code changes the trial."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_Record":
         return self
@@ -45,7 +45,7 @@ class ParzenTrees:
     """A space in Optuna's form, with the finished trials of one batch."""
 
     def __init__(self, space: Space, seed: int) -> None:
-        """Trials come with the first call."""
+        """Trials are added at the first call of ``point``."""
         self._space = space
         self._seed = seed
         self._distributions = {
@@ -60,12 +60,12 @@ class ParzenTrees:
     def point(self, history: History) -> Values:
         """Return the most promising point.
 
-        In a batch ``finished`` stays, and ``pending`` grows.
+        The calls of one batch must have the same ``finished`` points; ``pending`` may only grow.
         """
         if self._study_id < 0:
             self._rebuild(history)
         for tried in history.pending[self._pending :]:
-            self._tell(tried, TrialState.RUNNING)
+            self._add_trial(tried, TrialState.RUNNING)
         self._pending = len(history.pending)
         seed = random_of(self._seed, history.number, "tpe").getrandbits(32)
         sampler = optuna.samplers.TPESampler(
@@ -78,31 +78,37 @@ class ParzenTrees:
         self, study: optuna.Study, sampler: optuna.samplers.BaseSampler
     ) -> dict[int, Value]:
         """Sample parameters under the same condition together, parents before children."""
-        asking = self._storage.get_trial(self._asking)
+        open_trial = self._storage.get_trial(self._open_trial)
         chosen: dict[int, Value] = {}
         for group in _groups(self._space):
             if not group[0].is_active(chosen):
                 continue
             names = [str(dimension.index) for dimension in group if dimension.axis.count != 1]
             distributions = {name: self._distributions[name] for name in names}
-            sample = sampler.sample_relative(study, asking, distributions)
+            sample = sampler.sample_relative(study, open_trial, distributions)
             for dimension in group:
-                chosen[dimension.index] = _value(dimension, sample.get(str(dimension.index), 0))
+                chosen[dimension.index] = _from_optuna(
+                    dimension, sample.get(str(dimension.index), 0)
+                )
         return chosen
 
     def _rebuild(self, history: History) -> None:
         losses = next(tried.losses for tried in history.succeeded if tried.losses)
         directions = [optuna.study.StudyDirection.MINIMIZE] * len(losses)
         self._study_id = self._storage.create_new_study(directions, _STUDY)
-        self._asking = self._storage.create_new_trial(self._study_id)
+        self._open_trial = self._storage.create_new_trial(self._study_id)
         scales = _scales(history.finished)
         for tried in history.finished:
             # Optuna ranks a trial without a value below every other one
-            self._tell(tried, TrialState.COMPLETE if tried.losses else TrialState.PRUNED, scales)
+            self._add_trial(
+                tried, TrialState.COMPLETE if tried.losses else TrialState.PRUNED, scales
+            )
 
-    def _tell(self, tried: TriedPoint, state: TrialState, scales: Sequence[float] = ()) -> None:
+    def _add_trial(
+        self, tried: TriedPoint, state: TrialState, scales: Sequence[float] = ()
+    ) -> None:
         params = {
-            str(index): _inner(self._space.dimensions[index], value)
+            str(index): _to_optuna(self._space.dimensions[index], value)
             for index, value in tried.chosen.items()
             if str(index) in self._distributions
         }
@@ -133,7 +139,7 @@ def _scales(finished: Sequence[TriedPoint]) -> tuple[float, ...]:
 
 
 def _groups(space: Space) -> Sequence[Sequence[Dimension]]:
-    """Dimensions that are active together; a parent's group comes before its children's."""
+    """Return groups of dimensions that are active together, each after its parent's group."""
     groups: dict[tuple[int | None, frozenset[Value]], list[Dimension]] = {}
     for dimension in space.dimensions:
         groups.setdefault((dimension.parent, dimension.parent_values), []).append(dimension)
@@ -154,12 +160,12 @@ def _has_steps(dimension: Dimension) -> bool:
     return axis.is_even and axis.count is not None and axis.count <= STEPS_MAX
 
 
-def _inner(dimension: Dimension, value: Value) -> float:
+def _to_optuna(dimension: Dimension, value: Value) -> float:
     position = dimension.axis.position(value)
     return int(position * (dimension.axis.count or 1)) if _has_steps(dimension) else position
 
 
-def _value(dimension: Dimension, inner: float) -> Value:
+def _from_optuna(dimension: Dimension, inner: float) -> Value:
     if _has_steps(dimension):
         return dimension.axis.value((inner + 0.5) / (dimension.axis.count or 1))
     return dimension.axis.value(inner)
