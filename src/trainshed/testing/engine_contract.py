@@ -71,7 +71,7 @@ class EngineContract:
         self, world: World, program: FakeProgram
     ) -> None:
         if program.oom and not world.limits_memory:
-            pytest.skip("no limits of memory here")
+            pytest.skip("this world does not limit memory")
         outcome = run(world, program)
         number = signal.SIGKILL if program.oom else program.signal
         status = 128 + number if number else program.exit_code
@@ -79,12 +79,12 @@ class EngineContract:
         assert outcome.message.strip()
         assert "\n" not in outcome.message
         assert "limit" in outcome.message or not program.oom
-        (only,) = outcome.replicas
-        assert (only.role, only.index, only.task_name) == (Role.PRIMARY, 0, "primary-0")
-        assert (only.exit_code, only.signal) == ((None, number) if number else (status, None))
-        assert (only.stopped_by_us, only.killed, only.oom) == (False, False, program.oom)
-        assert (only.notice_s, only.status) == (None, status)
-        assert 0 <= only.seconds < DEADLINE_S
+        (replica,) = outcome.replicas
+        assert (replica.role, replica.index, replica.task_name) == (Role.PRIMARY, 0, "primary-0")
+        assert (replica.exit_code, replica.signal) == ((None, number) if number else (status, None))
+        assert (replica.stopped_by_us, replica.killed, replica.oom) == (False, False, program.oom)
+        assert (replica.notice_s, replica.status) == (None, status)
+        assert 0 <= replica.seconds < DEADLINE_S
 
     def test_it_is_ready_as_long_as_it_runs_then_ended_for_ever(self, world: World) -> None:
         engine, key = ready(world, WAITS, WAITS, SERVES)
@@ -149,10 +149,10 @@ class EngineContract:
         assert ended(engine, key) == outcome, "an end is final"
 
     @pytest.mark.parametrize("graces_s", [(0.5, 60.0), (60.0, 0.5, 60.0)])
-    def test_the_deaf_are_killed_after_the_shortest_grace_and_not_before(
+    def test_a_program_that_ignores_sigterm_is_killed_after_the_shortest_grace(
         self, world: World, graces_s: Sequence[float]
     ) -> None:
-        """An order never gets milder, and may get harder, whichever server gives it."""
+        """A later order may shorten the grace but never extend it, from any server."""
         engine, key = ready(world, DEAF)
         began = time.monotonic()
         for grace_s in graces_s:
@@ -160,23 +160,23 @@ class EngineContract:
         outcome = ended(engine, key)
         assert 0.5 <= time.monotonic() - began < _PROMPTLY_S
         assert (outcome.exit_code, outcome.interrupted) == (_TERMINATED, True)
-        (only,) = outcome.replicas
-        assert (only.exit_code, only.signal, only.killed) == (None, signal.SIGKILL, True)
-        assert (only.notice_s or 0) >= 0.5
+        (replica,) = outcome.replicas
+        assert (replica.exit_code, replica.signal, replica.killed) == (None, signal.SIGKILL, True)
+        assert (replica.notice_s or 0) >= 0.5
 
     def test_attempts_are_distinguished(self, world: World) -> None:
         engine, first = ready(world, WAITS)
-        other, stranger = new_key(), new_key()
+        other, unknown = new_key(), new_key()
         launch(world, engine, other, FakeProgram(exit_code=3))
         assert ended(engine, other).exit_code == 3
-        observations = engine.observe([other, stranger, first])
-        assert [observation.key for observation in observations] == [other, stranger, first]
+        observations = engine.observe([other, unknown, first])
+        assert [observation.key for observation in observations] == [other, unknown, first]
         assert [observation.phase for observation in observations] == [
             Phase.ENDED,
             Phase.UNKNOWN,
             Phase.READY,
         ]
-        assert list(engine.observe([first, stranger, other])) == list(reversed(observations))
+        assert list(engine.observe([first, unknown, other])) == list(reversed(observations))
         assert engine.observe([]) == []
         engine.stop(first, order())
         before = ended(engine, first)
@@ -186,7 +186,7 @@ class EngineContract:
         assert ended(world.engine(), first) == before
 
     @pytest.mark.parametrize("programs", [(MISSING,), (WAITS, WAITS, MISSING)])
-    def test_a_gang_that_cannot_be_whole_is_a_fault_and_nothing_of_it_lives(
+    def test_a_gang_with_a_missing_program_is_a_fault_and_leaves_no_process(
         self, world: World, programs: Sequence[FakeProgram]
     ) -> None:
         engine, key = world.engine(), new_key()
@@ -218,7 +218,9 @@ class EngineContract:
         assert until(engine, key, *FINAL).phase is Phase.LOST
         assert world.started(key) == 2
 
-    def test_what_waits_in_a_queue_says_why_and_then_where_it_is(self, queue: QueueWorld) -> None:
+    def test_a_queued_attempt_reports_its_reason_and_then_its_nodes(
+        self, queue: QueueWorld
+    ) -> None:
         with queue.busy():
             engine, key = launched(queue, WAITS, WAITS)
             for server in (engine, queue.engine()):
@@ -246,9 +248,7 @@ class EngineContract:
         queue.finish(key)
         assert ended(engine, key).exit_code == 0
 
-    def test_what_is_stopped_while_it_waits_in_a_queue_never_starts(
-        self, queue: QueueWorld
-    ) -> None:
+    def test_an_attempt_that_is_stopped_in_the_queue_never_starts(self, queue: QueueWorld) -> None:
         with queue.busy():
             engine, key = launched(queue, WAITS)
             until(engine, key, Phase.WAITING)
@@ -316,7 +316,7 @@ class EngineContract:
         world.finish(key)
         assert ended(world.engine(), key).exit_code == 0
 
-    def test_reports_are_read_behind_a_mark_to_the_last_one(self, world: World) -> None:
+    def test_reports_are_read_from_a_mark_to_the_last_one(self, world: World) -> None:
         engine, key = launched(world, FakeProgram(reports=4))
         assert ended(engine, key).exit_code == 0
         assert engine.measured(new_key(), 7)[:2] == (7, ())
@@ -333,8 +333,12 @@ class EngineContract:
         first, second = (engine.sight(AttemptKey(key.uid, number), shape) for number in (1, 2))
         third = world.engine().sight(AttemptKey(key.uid, 3), shape)
         assert list(first.addresses) == [replica[:2] for replica in shape]
-        at = [(first.addresses[role, index], ports) for role, index, ports in shape]
-        endpoints = {(here.host, here.port + place) for here, ports in at for place in range(ports)}
+        ports_at = [(first.addresses[role, index], ports) for role, index, ports in shape]
+        endpoints = {
+            (address.host, address.port + offset)
+            for address, ports in ports_at
+            for offset in range(ports)
+        }
         primary = first.addresses[Role.PRIMARY, 0]
         assert len(endpoints | {(primary.host, primary.rendezvous_port)}) == 6
         assert (first.earlier, third.earlier) == ((), (first.work, second.work))
@@ -352,7 +356,7 @@ class EngineContract:
         assert all(node.slots > 0 for node in engine.fleet())
         assert [node.name for node in world.engine().fleet()] == names
 
-    def test_what_was_sent_for_an_attempt_can_be_read(
+    def test_the_texts_sent_for_an_attempt_can_be_read(
         self, world: World, request: pytest.FixtureRequest
     ) -> None:
         engine, key = world.engine(), new_key()
@@ -363,7 +367,7 @@ class EngineContract:
         assert engine.read_sent(key)
         assert ended(engine, key).exit_code == 0
 
-    def test_an_attempt_that_is_known_to_run_is_not_fenced(
+    def test_a_running_attempt_cannot_be_fenced(
         self, world: World, request: pytest.FixtureRequest
     ) -> None:
         if not isinstance(world.engine(), SupportsFencing):
@@ -390,7 +394,7 @@ class EngineContract:
             (Phase.ENDED, ())
         ]
 
-    def test_a_job_is_forgotten_whole_and_not_while_it_lives(self, world: World) -> None:
+    def test_a_job_is_forgotten_completely_but_not_while_it_lives(self, world: World) -> None:
         engine, key = ready(world, WAITS)
         other, second = new_key(), AttemptKey(key.uid, 2)
         launch(world, engine, other, FakeProgram())
@@ -411,20 +415,20 @@ class EngineContract:
 
     def test_installations_do_not_see_each_other(self, world: World) -> None:
         engine, key = ready(world, WAITS)
-        stranger = world.elsewhere()
-        assert stranger.observe([key])[0].phase is Phase.UNKNOWN
-        assert list(stranger.list_attempts()) == []
-        assert stranger.forget(key.uid)
-        stranger.stop(key, order(0.0))
+        other_engine = world.elsewhere()
+        assert other_engine.observe([key])[0].phase is Phase.UNKNOWN
+        assert list(other_engine.list_attempts()) == []
+        assert other_engine.forget(key.uid)
+        other_engine.stop(key, order(0.0))
         assert engine.observe([key])[0].phase is Phase.READY
 
-    def test_who_listens_hears_of_an_end(self, world: World) -> None:
-        engine, key, heard = world.engine(), new_key(), list[AttemptKey]()
-        engine.listen(heard.extend)
+    def test_listeners_are_notified_of_an_end(self, world: World) -> None:
+        engine, key, ended_keys = world.engine(), new_key(), list[AttemptKey]()
+        engine.listen(ended_keys.extend)
         launch(world, engine, key, WAITS)
         until(engine, key, Phase.READY)
         world.finish(key)
-        eventually(lambda: key in heard, "there is news of it")
+        eventually(lambda: key in ended_keys, "the end is reported")
 
     def test_closing_ends_threads_and_no_attempt(self, world: World) -> None:
         before = set(threading.enumerate())

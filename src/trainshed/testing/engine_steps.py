@@ -23,7 +23,7 @@ FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 
 
 def new_key() -> AttemptKey:
-    """Return the first attempt of a new job; leftovers are found by its uid."""
+    """Return the key of the first attempt of a new job, with a random uid."""
     return AttemptKey(secrets.randbits(60), 1)
 
 
@@ -33,7 +33,7 @@ def order(grace_s: float = 60.0) -> StopOrder:
 
 
 def eventually(look: Callable[[], _T], what: str) -> _T:
-    """Poll until the answer is true; return it."""
+    """Call ``look`` until its result is true; return the result.  ``what`` names the condition."""
     deadline = time.monotonic() + DEADLINE_S
     while not (answer := look()):
         assert time.monotonic() < deadline, f"waited too long until {what}"
@@ -58,7 +58,7 @@ def launch(world: World, engine: Engine, key: AttemptKey, *programs: FakeProgram
 
 
 def place_of(engine: Engine, plan: LaunchPlan) -> SeatsOrClaim:
-    """Seats on the engine's first node, or a claim where it places by itself."""
+    """Return seats on the engine's first node, or a claim if the engine places by itself."""
     if engine.traits.places is PlacedBy.ENGINE:
         return claim_of(engine.name, plan)
     node = engine.fleet()[0].name
@@ -66,7 +66,7 @@ def place_of(engine: Engine, plan: LaunchPlan) -> SeatsOrClaim:
 
 
 def claim_of(engine: str, plan: LaunchPlan) -> Claim:
-    """A claim on a place for every replica, the smallest there is."""
+    """Return a claim of one vCPU for every replica."""
     counts = Counter(replica.role for replica in plan.replicas)
     groups = tuple(
         GroupDemand(role=role, count=count, each=Demand(vcpus=1)) for role, count in counts.items()
@@ -91,7 +91,7 @@ def living(engine: Engine, key: AttemptKey) -> Sequence[LivingProcess]:
 
 
 def launched(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
-    """Launch a new attempt."""
+    """Launch a new attempt; return its engine and its key."""
     engine, key = world.engine(), new_key()
     launch(world, engine, key, *programs)
     return engine, key

@@ -1,7 +1,7 @@
 """The fixtures of the engine contract: programs, launch plans, and a world to run them in.
 
-A ``World`` is one installation of the engine under test; ``ShellWorld`` does half of it for engines
-whose replicas see a folder of this machine.
+A ``World`` is one installation of the engine under test; ``ShellWorld`` implements a part of it for
+engines whose replicas see a folder of this machine.
 """
 
 import json
@@ -22,12 +22,12 @@ PROGRAM: Final = "TRAINSHED_CONTRACT_PROGRAM"
 
 
 class FakeProgram(NamedTuple):
-    """A replica's program: run ``code`` if the engine runs programs, perhaps wait, report, end.
+    """A replica's program: runs ``code`` if the engine runs programs, may wait, reports, and ends.
 
-    It waits until ``World.finish``; one that is ``deaf`` ignores SIGTERM.  ``reports`` is how many
-    values of the metric ``loss`` it reports, at steps from 0.  It ends by ``signal`` if that is not
-    0, of too little memory (``oom``), or with its exit code.  The first program is the primary,
-    whatever its role; a ``missing`` one does not exist.
+    If ``waits``, the program waits until ``World.finish``; if ``deaf``, it ignores SIGTERM.  It
+    reports ``reports`` values of the metric ``loss``, at steps from 0.  It ends by ``signal`` if
+    this is not 0, of too little memory (``oom``), or with its exit code.  The first program is the
+    primary, whatever its role.  A ``missing`` program does not exist.
     """
 
     exit_code: int = 0
@@ -52,7 +52,7 @@ class World(Protocol):
     """One installation of an engine, and what a test does to it."""
 
     limits_memory: bool
-    """Whether its nodes enforce memory limits; not every kernel supports that."""
+    """Whether the nodes enforce memory limits; not every kernel supports that."""
 
     def engine(self) -> Engine:
         """Return the engine as after a restart of the server."""
@@ -100,20 +100,20 @@ def plan_of(
 ) -> LaunchPlan:
     """Return a plan whose replicas run the programs; the first one is the primary."""
     replicas, counts = [], dict.fromkeys(Role, 0)
-    for place, program in enumerate(programs):
-        role = program.role if place else Role.PRIMARY
+    for position, program in enumerate(programs):
+        role = program.role if position else Role.PRIMARY
         index, counts[role] = counts[role], counts[role] + 1
-        own = {PROGRAM: json.dumps({**program._asdict(), "role": role.value})}
+        program_env = {PROGRAM: json.dumps({**program._asdict(), "role": role.value})}
         argv = ("/no/such/program",) if program.missing else ("/bin/sh", "-c", _shell(program))
         if program.reports:
-            own["CLOUD_ML_HP_METRIC_FILE"] = metric_file
+            program_env["CLOUD_ML_HP_METRIC_FILE"] = metric_file
         replicas.append(
             ReplicaPlan(
                 role=role,
                 index=index,
                 task_name=f"{role.value}-{index}",
                 argv=argv,
-                env={**(env or {}), **own},
+                env={**(env or {}), **program_env},
                 memory_bytes_max=_MEMORY_BYTES if program.oom else None,
             )
         )
@@ -134,7 +134,7 @@ def program_of(replica: ReplicaPlan) -> FakeProgram:
 
 
 def _shell(program: FakeProgram) -> str:
-    """Files in ``$STARTED`` are starts; while ``$GO`` is absent the program waits."""
+    """Return a shell script: it appends to ``$STARTED``, and may wait until ``$GO`` exists."""
     reports = (
         json.dumps({"timestamp": 1, "trial": "0", "loss": str(step), "global_step": str(step)})
         for step in range(program.reports)
@@ -154,7 +154,7 @@ def _shell(program: FakeProgram) -> str:
 
 
 class ShellWorld:
-    """The part of a ``World`` that is the same wherever programs see ``folder``."""
+    """The part of a ``World`` that is the same for all engines whose programs see ``folder``."""
 
     limits_memory = True
 

@@ -33,29 +33,29 @@ class Script:
 
     ready_s: float = 0.0
     runs_s: float | None = 0.0
-    """Seconds from ready to the end."""
+    """Seconds from ready to the end; None: no end of its own."""
     exit_code: int = 0
     signal: int | None = None
-    """The signal that ends its primary, instead of an exit code."""
+    """The signal that ends the primary, instead of an exit code."""
     oom: bool = False
     """Whether the primary ran out of memory."""
     fault: str | None = None
-    """Why ``launch`` refuses it permanently."""
+    """Why ``launch`` refuses the attempt permanently; None: accepted."""
     refused: Explanation | None = None
-    """Why ``launch`` refuses it for now."""
+    """Why ``launch`` refuses the attempt for now; None: accepted."""
     queue_s: float = 0.0
-    """Seconds that it waits in the engine's queue even if there is room."""
+    """Seconds that the attempt waits in the engine's queue even if there is room."""
     waits: Explanation | None = None
-    """The engine's reason meanwhile."""
+    """The reason that the engine reports while the attempt waits."""
     message: str = ""
     notice_s: float | None = 0.0
     """Seconds from a notice to the end of all replicas; None: they must be killed."""
     reports: tuple[tuple[float, Report], ...] = ()
     """(seconds after ready, report), in order of time; reports after the end are dropped."""
     reduction: ReductionReport | None = None
-    """The report of its workers' exchanges, after the end."""
+    """The report of the workers' exchanges, after the end."""
     steps: StepTimes | None = None
-    """The report of its primary's steps, after the end."""
+    """The report of the primary's steps, after the end."""
     search_note: str = ""
     """The note on the search for reports (``model.attempt.Measured``)."""
 
@@ -70,7 +70,7 @@ class FakeAttempt:
     """The seats with the replicas' names; the first replica decides the outcome."""
     began: float
     placed: tuple[Seat, ...] = ()
-    """The seats that the engine's own queue gave it."""
+    """The seats that the engine's own queue gave to the attempt."""
     ended: Observation | None = None
     _ready: Observation | None = None
     _hung: tuple[Hang, ...] = ()
@@ -79,7 +79,7 @@ class FakeAttempt:
     _over_at: float = field(default=_NEVER)
 
     def look(self, now: float) -> Observation:
-        """Return the observation of an attempt that has not ended."""
+        """Return the observation at a time; the attempt has not ended before."""
         if self._ready is not None and self.script.runs_s is None and self._noticed_at is None:
             return self._ready
         if now >= min(self._own_end, self._ordered_end):
@@ -98,13 +98,13 @@ class FakeAttempt:
         return self._ready
 
     def measured(self, now: float, after: int) -> Measured:
-        """Return its reports until now or its end; a mark is a number of reports."""
+        """Return the reports until now or the end; a mark is the number of reports read so far."""
         until = min(now, self._over_at, self._own_end, self._ordered_end)
-        all_of_it, ready = self.script.reports, self.began + self.script.ready_s
+        all_reports, ready = self.script.reports, self.began + self.script.ready_s
         mark = after
-        while mark < len(all_of_it) and ready + all_of_it[mark][0] <= until:
+        while mark < len(all_reports) and ready + all_reports[mark][0] <= until:
             mark += 1
-        reports = tuple(report for _, report in all_of_it[after:mark])
+        reports = tuple(report for _, report in all_reports[after:mark])
         return Measured(mark=mark, reports=reports, found=self.script.search_note)
 
     def stop(self, now: float, order: StopOrder) -> None:
@@ -117,16 +117,16 @@ class FakeAttempt:
         """Make exactly these replicas hang."""
         self._hung, self._ready = hung, None
 
-    def end(self, now: float, exit_code: int, **how: Any) -> Observation:
-        """End without an order; ``how`` are fields of the primary's exit."""
+    def end(self, now: float, exit_code: int, **fields: Any) -> Observation:
+        """End the attempt without an order; ``fields`` are fields of the primary's exit."""
         first, *rest = self._exits(now)
-        code = None if how.get("signal") else exit_code
-        exits = (first._replace(exit_code=code, **how), *rest)
+        code = None if fields.get("signal") else exit_code
+        exits = (first._replace(exit_code=code, **fields), *rest)
         self._over_at = now
         return self._over(exit_code, exits)
 
     def lose(self, now: float, ran_s: float | None, loss: Loss | None = None) -> Observation:
-        """Vanish without a record, as after a power failure."""
+        """Lose the attempt without a record, as after a power failure."""
         self._over_at = now
         self.ended = Observation(
             key=self.key,
@@ -158,14 +158,14 @@ class FakeAttempt:
         notice_s = self.script.notice_s
         killed = notice_s is None or since + notice_s > self._ordered_end
         signum = _SIGKILL if killed else _SIGTERM
-        how: dict[str, Any] = {
+        exit_fields: dict[str, Any] = {
             "exit_code": None,
             "signal": signum,
             "stopped_by_us": True,
             "killed": killed,
             "notice_s": self._ordered_end - since,
         }
-        exits = tuple(replica._replace(**how) for replica in self._exits(now))
+        exits = tuple(replica._replace(**exit_fields) for replica in self._exits(now))
         self._over_at = self._ordered_end
         return self._over(SIGNAL_BASE + _SIGTERM, exits, interrupted=True)
 

@@ -1,12 +1,12 @@
 """A simulated engine: nodes, attempts and their ends follow a script.
 
-It stands for the outside world, so it outlives the controllers of a test, records every call, and
-detects violations: an attempt started twice, two attempts of one job at once, a node with more
-replicas than it can hold.  Thousands of attempts are cheap: the clock is read, and the simulation
+The engine stands for the outside world, so it outlives the controllers of a test, records every
+call, and detects violations: an attempt started twice, two attempts of one job at once, a node with
+more replicas than it can hold.  Thousands of attempts are cheap: the engine reads the clock, and
 never sleeps, not even between a notice and the end.
 
-With ``places=PlacedBy.ENGINE`` it has a queue of its own, in which an attempt waits for the time in
-its script and until the nodes have room for all its replicas.
+With ``places=PlacedBy.ENGINE`` the engine has its own queue, in which an attempt waits for the time
+in its script and until the nodes have room for all its replicas.
 """
 
 import sys
@@ -41,7 +41,7 @@ __all__ = ["FakeEngine", "Script"]
 
 _PORT: Final = 2222
 _NEXT: Final = Explanation(
-    reason=Reason.ENGINE_QUEUE, message="The nodes that could hold it are in use there."
+    reason=Reason.ENGINE_QUEUE, message="The nodes that could hold the attempt are in use."
 )
 
 
@@ -72,7 +72,7 @@ class FakeEngine:
 
     name = "fake"
 
-    def __init__(  # noqa: PLR0913 - what engines of tests differ in
+    def __init__(  # noqa: PLR0913 - the options of tests
         self,
         nodes: Sequence[Node],
         *,
@@ -85,9 +85,8 @@ class FakeEngine:
     ) -> None:
         """Start nothing; ``script`` is called once for each attempt.
 
-        ``stranger`` is the phase that it reports for attempts that were never launched or stopped:
-        a real engine may report UNKNOWN or LOST.  ``places``,
-        ``launches_at_once`` and ``enqueued_max`` are traits.
+        ``stranger`` is the phase of attempts that were never launched or stopped: a real engine may
+        report UNKNOWN or LOST.  ``places``, ``launches_at_once`` and ``enqueued_max`` are traits.
         """
         self._nodes = tuple(nodes)
         self._slots = {node.name: node.slots for node in nodes}
@@ -104,19 +103,19 @@ class FakeEngine:
         self.orders: defaultdict[AttemptKey, list[StopOrder]] = defaultdict(list)
         """Calls of ``stop``, in order."""
         self.violations: list[str] = []
-        """Sentences on the violations that it detected."""
+        """Sentences on the violations that the engine detected."""
         self.unreachable = False
-        """While True it reports UNKNOWN, and refuses launches and stops."""
+        """While True the engine reports UNKNOWN, and refuses launches and stops."""
         self.launch_s = 0.0
         """Seconds that a launch takes."""
         self.leftovers: set[AttemptKey] = set()
         """Attempts with a living process without a supervisor."""
         self.queue_max: int | None = None
-        """The largest number of attempts in its own queue; None: no limit."""
+        """The largest number of attempts in the engine's own queue; None: no limit."""
         self.is_busy = False
-        """While True its own queue starts no attempt."""
+        """While True the engine's own queue starts no attempt."""
         self.is_empty = False
-        """While True its own queue reports that it is empty."""
+        """While True the engine's own queue reports that it is empty."""
         self.traits = Traits(
             reach=NodeLocation.ANY,
             python=sys.executable,
@@ -130,13 +129,13 @@ class FakeEngine:
     # called by the controller
 
     def fleet(self) -> Sequence[Node]:
-        """The fleet as it was given."""
+        """Return the nodes that the constructor got."""
         return self._nodes
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
     ) -> FilesystemView:
-        """Every replica is a host of its own; folders are names only."""
+        """Return a view in which every replica has its own host; its folders do not exist."""
         del layout
         attempts = [f"/jobs/{key.uid}/{number}" for number in range(1, key.attempt + 1)]
         return FilesystemView(
@@ -154,7 +153,7 @@ class FakeEngine:
         )
 
     def health(self) -> Explanation | None:
-        """Return ENGINE_AWAY while it is unreachable."""
+        """Return ENGINE_AWAY while the engine is unreachable, else None."""
         if not self.unreachable:
             return None
         return Explanation(reason=Reason.ENGINE_AWAY, message=f"The engine {self.name} is away.")
@@ -164,7 +163,7 @@ class FakeEngine:
         del needs
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
-        """The replicas and their commands."""
+        """Return the command of each replica, by task name."""
         del key, place
         return {replica.task_name: " ".join(replica.argv) for replica in plan.replicas}
 
@@ -251,7 +250,7 @@ class FakeEngine:
             return True
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """Call back when a test ends an attempt."""
+        """Set the function that is called with the keys of attempts that a test ends."""
         self._callback = callback
 
     def close(self) -> None:
@@ -259,25 +258,26 @@ class FakeEngine:
 
     # called by tests
 
-    def end(self, key: AttemptKey, exit_code: int = 0, **how: Any) -> None:
-        """Let all replicas of a running attempt end now, of themselves.
+    def end(self, key: AttemptKey, exit_code: int = 0, **fields: Any) -> None:
+        """End all replicas of a running attempt now, as if they ended by themselves.
 
-        ``how`` are fields of the primary's exit, such as ``signal`` and ``oom``.
+        ``fields`` are fields of the primary's exit, such as ``signal`` and ``oom``.
         """
         with self._lock:
-            self._world.attempts[key].end(self._monotonic(), exit_code, **how)
+            self._world.attempts[key].end(self._monotonic(), exit_code, **fields)
             self._free(self._world.attempts[key])
         self._callback((key,))
 
     def lose(self, key: AttemptKey, ran_s: float | None = None, loss: Loss | None = None) -> None:
         """Make an attempt vanish without a record, as after a power failure.
 
-        ``ran_s``: the engine can tell that it ran no longer.  ``loss``: it can tell why.  One that
-        waits in its own queue is taken out of it.
+        ``ran_s``: the longest time that it can have run, if known.  ``loss``: the reason, if
+        known.  An attempt that waits in the engine's own queue is removed from the queue.
         """
         with self._lock:
             if self._world.queue.pop(key, None):
-                why = lost_by(loss, "its partition") if loss else "somebody has taken it away"
+                removed = "another user has removed it from the queue"
+                why = lost_by(loss, "its partition") if loss else removed
                 observation = Observation(key=key, phase=Phase.LOST, fault=why, loss=loss)
                 self._world.gone[key] = observation
             else:
@@ -293,7 +293,7 @@ class FakeEngine:
             self._observe_one(key)
 
     def hang(self, key: AttemptKey, *hung: Hang) -> None:
-        """Let replicas of a running attempt hang from now on; without any they all go on."""
+        """Make exactly these replicas of a running attempt hang; without any, all continue."""
         with self._lock:
             self._world.attempts[key].hang(hung)
 
@@ -306,13 +306,13 @@ class FakeEngine:
 
     @property
     def enqueued(self) -> Collection[AttemptKey]:
-        """The attempts that wait in its own queue now."""
+        """Return the attempts that wait in the engine's own queue now."""
         with self._lock:
             return tuple(key for key in tuple(self._world.queue) if not self._admit(key))
 
     @property
     def running(self) -> Collection[AttemptKey]:
-        """The attempts that live now."""
+        """Return the attempts that live now."""
         with self._lock:
             self._settle()
             return tuple(self._world.live.values())
@@ -332,7 +332,7 @@ class FakeEngine:
         if script.refused is not None:
             raise LaunchRefused(script.refused)
         if self.queue_max is not None and len(self.enqueued) >= self.queue_max:
-            message = f"{self.name} takes {self.queue_max} jobs at once."
+            message = f"{self.name} accepts {self.queue_max} jobs at once."
             raise LaunchRefused(Explanation(reason=Reason.ENGINE_FULL, message=message))
         before = self._world.live.get(key.uid)
         if before is not None and self._observe_one(before).phase in ALIVE:
@@ -340,7 +340,7 @@ class FakeEngine:
         self._world.queue[key] = _Queued(script, plan, self._monotonic())
 
     def _admit(self, key: AttemptKey) -> bool:
-        """Whether an attempt has places, now or before: all of them or none."""
+        """Whether an attempt is not queued; first start it if all its replicas have room."""
         queued = self._world.queue.get(key)
         if queued is None:
             return True
@@ -379,7 +379,7 @@ class FakeEngine:
             if self._world.load[seat.node] > self._slots.get(seat.node, 0):
                 self._settle()
                 if self._world.load[seat.node] > self._slots.get(seat.node, 0):
-                    self.violations.append(f"{seat.node} holds too much with {key}")
+                    self.violations.append(f"{seat.node} has more replicas than slots with {key}")
 
     def _lives(self, key: AttemptKey) -> bool:
         return key in self.leftovers or self._observe_one(key).phase in ALIVE
@@ -415,7 +415,7 @@ class FakeEngine:
 
 
 def _name_seats(plan: LaunchPlan, seats: Sequence[Seat]) -> tuple[tuple[Seat, str], ...]:
-    """The seats in the order of the plan, each with the name of its replica."""
+    """Return the seats in the order of the plan, each with the name of its replica."""
     by_replica = {(seat.role, seat.index): seat for seat in seats}
     return tuple(
         (by_replica[replica.role, replica.index], replica.task_name) for replica in plan.replicas

@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures that give a test a Trainshed server, under Google's names.
 
-pytest imports this module in every run of an environment that has Trainshed, so that what the
-fixtures need is imported when a test first asks for one.
+pytest imports this module in every run of an environment that has Trainshed.  So the module imports
+the code of the fixtures only when a test first uses a fixture.
 """
 
 from collections.abc import Generator, Iterator
@@ -23,7 +23,7 @@ def _trainshed_pool() -> "Iterator[ServerPool]":
 
 @pytest.fixture(scope="session")
 def trainshed_session_server(_trainshed_pool: "ServerPool") -> "Iterator[TestServer]":
-    """Give all tests of a session one server, which Google's names lead to."""
+    """Provide one server for all tests of a session; Google's host names lead to it."""
     with _trainshed_pool.lend() as server:
         yield server
 
@@ -32,7 +32,7 @@ def trainshed_session_server(_trainshed_pool: "ServerPool") -> "Iterator[TestSer
 def trainshed_server(
     request: pytest.FixtureRequest, _trainshed_pool: "ServerPool"
 ) -> "Iterator[TestServer]":
-    """Give a test a server that no other test has used, which Google's names lead to."""
+    """Provide a server that no other test has used; Google's host names lead to it."""
     with _trainshed_pool.lend(prepare_next=_is_used_after(request)) as server:
         yield server
 

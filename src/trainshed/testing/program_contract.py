@@ -78,10 +78,10 @@ class ProgramContract(EngineContract):
             (Role.PARAMETER_SERVER, 7),
         ],
     )
-    def test_who_fails_first_or_the_primary_decides_and_those_who_wait_are_stopped(
+    def test_the_primary_or_the_first_failure_decides_and_waiting_replicas_are_stopped(
         self, world: World, role: Role, code: int
     ) -> None:
-        """A worker that has ended with 0 before has done its part."""
+        """A worker that has already ended with 0 counts as successful."""
         primary = FakeProgram(code=_ALL_STARTED, waits=bool(code))
         outcome = run(
             world, primary, FakeProgram(exit_code=code), FakeProgram(waits=True, role=role)
@@ -90,8 +90,10 @@ class ProgramContract(EngineContract):
         assert ("worker-0" if code else "primary-0") in outcome.message
         assert [replica.stopped_by_us for replica in outcome.replicas] == [bool(code), False, True]
 
-    def test_who_still_saves_when_the_primary_has_ended_gets_its_time(self, world: World) -> None:
-        """A second at least: on a machine that stood still meanwhile it is tried again."""
+    def test_a_replica_that_saves_after_the_end_of_the_primary_gets_time(
+        self, world: World
+    ) -> None:
+        """The time is at least a second; the test repeats, because a busy machine may use it up."""
 
         def has_saved() -> bool:
             outcome = run(world, FakeProgram(code=_ENDS), FakeProgram(code=_SAVES))
@@ -113,7 +115,7 @@ class ProgramContract(EngineContract):
         assert living(engine, key) == []
 
     def test_a_notice_says_why_and_until_when_before_the_signal(self, world: World) -> None:
-        """The engine stores these lines of a replica as all others."""
+        """The lines that a replica prints after the notice are stored like all others."""
         code = "trap 'cat \"$TRAINSHED_NOTICE_FILE\"; echo; seq 10000; exit 0' TERM"
         engine, key = ready(world, FakeProgram(waits=True, code=code))
         before = time.time()
@@ -126,7 +128,7 @@ class ProgramContract(EngineContract):
         assert before + 39.0 < notice["until"] < time.time() + 41.0
 
     def test_every_line_is_kept_once_and_in_order(self, world: World) -> None:
-        """Also those of the last instant; stamps ascend over the attempts of a job."""
+        """Includes the last lines before the end; time stamps ascend over a job's attempts."""
         engine, first = world.engine(), new_key()
         expected, stamps = [str(number) for number in range(1, 10_001)], list[int]()
         for key in (first, AttemptKey(first.uid, 2)):

@@ -1,7 +1,7 @@
 """Throw-away servers for tests, and a proxy that redirects this process to them.
 
-A process has one proxy and one authority: gRPC reads the file of authorities once.  A server that
-the next test will have starts while this one runs.
+A process has one proxy and one certificate authority, because gRPC reads the file of authorities
+once.  The server of the next test starts while the present test runs.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ _REGION: Final = "us-central1"
 class TestServer:
     """The addresses and credentials of a running server, for a test."""
 
-    __test__ = False  # pytest takes a class of this name for tests
+    __test__ = False  # pytest would collect a class of this name as tests
 
     def __init__(self, running: ThrowAwayServer, target: ClientTarget) -> None:
-        """Make the staging bucket of the project."""
+        """Create the staging bucket of the project on the running server."""
         self.project = target.project
         self.region = target.region
         self.url = running.url
@@ -60,7 +60,6 @@ class ServerPool:
         self._environ = dict(os.environ)
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
