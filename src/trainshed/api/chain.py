@@ -265,17 +265,17 @@ def _check_client(context: RequestContext) -> None:
         raise Refusal(Code.CANCELLED, CLIENT_GONE)
 
 
-def incident(what: str) -> Refusal:
+def incident(place: str) -> Refusal:
     """Return the response to the unexpected exception being handled.
 
-    ``what`` names the call in the log.  The response has a number, and the log has the traceback
+    ``place`` names the call in the log.  The response has a number, and the log has the traceback
     with this number.  While the database is unavailable, the response asks the caller to try again.
     """
     if isinstance(error := sys.exception(), StoreFault):
-        _log.error("%s: %s", what, error)  # transient: no traceback
+        _log.error("%s: %s", place, error)  # transient: no traceback
         return database_away(error)
     number = secrets.token_hex(4)
-    _log.exception("incident %s at %s", number, what)
+    _log.exception("incident %s at %s", number, place)
     message = f"The server failed unexpectedly; its log has the details as incident {number}"
     return Refusal(Code.INTERNAL, message)
 

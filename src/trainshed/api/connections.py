@@ -51,13 +51,13 @@ class Times:
     """Time limits of clients, in seconds."""
 
     head_s: float = 10.0
-    """From the connection, or the first byte of a head, to the head's end; includes TLS."""
+    """The most seconds from the connection, or a head's first byte, to the head's end, with TLS."""
     body_s: float = 60.0
     """The most seconds that the next piece of a body may take."""
     body_bytes_per_s: float = 500.0
     """The minimum rate of a body (as Apache's mod_reqtimeout)."""
     keep_alive_s: float = 95.0
-    """How long an idle connection of a caller with a token stays open; others have ``head_s``.
+    """The most seconds between requests of a caller with a token; other callers have ``head_s``.
 
     The Vertex SDK polls every 5 s and gcloud every 60 s.  Closing the connection at that moment
     would lose the call, and the SDK does not retry.

@@ -71,5 +71,5 @@ def _grant_token(
         return refusal_response(incident("POST /token"))
 
 
-def _error(word: str, description: str) -> Response:
-    return json_response({"error": word, "error_description": description}, 400)
+def _error(code: str, description: str) -> Response:
+    return json_response({"error": code, "error_description": description}, 400)

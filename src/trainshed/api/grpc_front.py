@@ -22,7 +22,7 @@ from trainshed.api.connections import Connection, ConnectionLimits, Connections,
 from trainshed.api.relay import RelayEnd
 from trainshed.service.ports.listening import BACKLOG
 
-#: Where grpcio listens.
+#: The address at which grpcio listens.
 HOST: Final = "127.0.0.1"
 _CLOSE_S: Final = 3.0
 

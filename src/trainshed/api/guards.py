@@ -137,7 +137,7 @@ def _split(authority: str) -> tuple[str, int | None] | None:
 
 
 def _plain(host: str) -> str:
-    """Normalise: no brackets, lower case, no final dot; addresses in their short form."""
+    """Return a host in lower case without brackets and final dot, an address in short form."""
     name = host.removeprefix("[").removesuffix("]").lower().removesuffix(".")
     address = _address(name)
     return name if address is None else str(address)

@@ -36,13 +36,13 @@ class JobHandlers:
     """The methods of ``projects.jobs``, ``customJobs`` or ``hyperparameterTuningJobs``."""
 
     def __init__(self, kind: JobKind, jobs: JobService) -> None:
-        """Handle jobs of this kind with this service."""
+        """``kind`` decides the message and the renderer; ``jobs`` is the service of all kinds."""
         self._kind = kind
         self._jobs = jobs
         self._message, self._render = WORDS[kind]
 
     def create(self, call: Call) -> Json:
-        """Submit; the answer has the full name, as gcloud needs (docs/sources/gcloud.md 6.1)."""
+        """Submit a job; the answer has its full name (docs/sources/gcloud.md 6.1)."""
         record = self._jobs.create(self._kind, *_parent(call), call.document, **_creator(call))
         return self._render(record.job)
 
@@ -67,7 +67,7 @@ class JobHandlers:
         return {}
 
     def delete(self, call: Call) -> Json:
-        """Hide a finished job."""
+        """Delete a finished job, so that clients no longer see it."""
         return _operation(self._jobs.delete(self._kind, *_name(call)))
 
     def patch(self, call: Call) -> Json:

@@ -35,7 +35,7 @@ def project_for(role: AccessRole) -> Callable[[str, Caller, Request], str]:
 Readable = Annotated[str, Depends(project_for(AccessRole.VIEWER))]
 Submittable = Annotated[str, Depends(project_for(AccessRole.SUBMITTER))]
 
-#: In place of a project in a path: all projects of the caller.
+#: The value of ``project`` in a path that means all projects of the caller.
 ANY_PROJECT: Final = "-"
 
 

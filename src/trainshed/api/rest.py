@@ -121,7 +121,7 @@ async def _admit(scope: Scope, services: ChainServices, context: RequestContext)
 
 
 def _note_caller(scope: Scope, context: RequestContext) -> None:
-    """Tell the connection whether its caller has a valid token (``api.connections``)."""
+    """Note on the connection whether its caller has a valid token (``api.connections``)."""
     connection = scope.get("state", {}).get(CONNECTION)
     if connection is not None:
         connection.recognise(authenticated=context.caller is not None)
@@ -199,8 +199,8 @@ class GoogleRoutes:
             raise Refusal(Code.CANCELLED, CLIENT_GONE)
         if incoming.more:
             await _admit(scope, self.services, context)
-            most = self.services.body_bytes_max
-            context.body = await read_whole(scope, incoming, most, begun=context.body)
+            bytes_max = self.services.body_bytes_max
+            context.body = await read_whole(scope, incoming, bytes_max, begun=context.body)
 
 
 def answer(services: ChainServices, context: RequestContext) -> Response:

@@ -91,7 +91,7 @@ def change_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def storage_layout(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``GET .../storageLayout``, which gcloud calls before it copies, moves or removes folders."""
+    """``GET .../storageLayout``: return the layout; gcloud calls it before it copies folders."""
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
     return JSONResponse(layout_json(call.bucket))
 
@@ -111,7 +111,7 @@ def no_managed_folder(call: StorageCall, _: dict[str, Any]) -> Response:
 
 
 def no_folders(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``.../folders``: refused, as at Google for buckets without a hierarchical namespace."""
+    """``.../folders``: refuse, as Google does for buckets without a hierarchical namespace."""
     call.access.need(call.caller, call.bucket, _role_of(call))
     return refusal(409, "The bucket does not support hierarchical namespace.")
 
@@ -281,8 +281,8 @@ def _name(call: StorageCall) -> str:
 async def _stream(pieces: Iterator[bytes]) -> AsyncIterator[memoryview]:
     """Read large pieces in this API's threads, and yield them in small ones."""
     while piece := memoryview(await THREADS.run(next, pieces, b"")):
-        for at in range(0, len(piece), _WRITTEN_BYTES):
-            yield piece[at : at + _WRITTEN_BYTES]
+        for offset in range(0, len(piece), _WRITTEN_BYTES):
+            yield piece[offset : offset + _WRITTEN_BYTES]
 
 
 def _read(file: BinaryIO | None, first: int, end: int) -> Iterator[bytes]:

@@ -35,7 +35,7 @@ PIECE_BYTES = 1 << 20
 
 
 async def upload(call: StorageCall) -> Response:
-    """``POST`` of an upload: a whole object, the start of a session, or a piece (gcsfs)."""
+    """``POST`` of an upload: store an object, start a session, or store a piece (gcsfs)."""
     if "upload_id" in call.query:
         return await continue_upload(call)
     await THREADS.run(_check, call)
@@ -54,7 +54,7 @@ def _check(call: StorageCall) -> None:
 
 
 async def continue_upload(call: StorageCall) -> Response:
-    """``PUT`` of a session: a piece, a status query, or the last piece."""
+    """``PUT`` of a session: store a piece, and answer how many bytes are stored."""
     uploads, upload_id = call.access.uploads, call.query.get("upload_id", "")
     session = await THREADS.run(_session, call, upload_id)
     if session.done:
@@ -72,7 +72,7 @@ async def continue_upload(call: StorageCall) -> Response:
 
 
 def cancel_upload(call: StorageCall, _: dict[str, Any]) -> Response:
-    """``DELETE`` of a session; Cloud Storage answers 499."""
+    """``DELETE`` of a session: cancel the upload; Cloud Storage answers 499."""
     upload_id = call.query.get("upload_id", "")
     _session(call, upload_id)
     call.access.uploads.cancel(upload_id)
@@ -159,7 +159,7 @@ def _is_whole_object(call: StorageCall, span: ContentRange) -> bool:
 async def _receive(call: StorageCall, upload_id: str, span: ContentRange, received: int) -> int:
     """Write new bytes, also of a body that is cut off; return how many the session has."""
     uploads: Uploads = call.access.uploads
-    at = span.first or 0
+    body_offset = span.first or 0
     limit = None if span.last is None else span.last + 1
 
     def keep(offset: int, new: bytes) -> None:
@@ -167,12 +167,12 @@ async def _receive(call: StorageCall, upload_id: str, span: ContentRange, receiv
         uploads.write(upload_id, offset, new)
 
     async for data in _gather(call.pieces()):
-        if limit is not None and at + len(data) > limit:
+        if limit is not None and body_offset + len(data) > limit:
             raise BadStorageRequest("The body has more bytes than its Content-Range says")
-        if new := data[max(0, received - at) :]:
+        if new := data[max(0, received - body_offset) :]:
             await THREADS.run(keep, received, new)
             received += len(new)
-        at += len(data)
+        body_offset += len(data)
     return received
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from trainshed.wire.times import time_of
 
-#: How gcloud names the command in its User-Agent.
+#: The name of a streaming command in gcloud's User-Agent.
 _STREAMING: Final = re.compile(
     r"\bcommand/gcloud\.(?:alpha\.|beta\.)?(?:ai-platform|ml-engine)\.jobs\."
     r"(?:submit\.training|stream-logs)(?:\s|$)"

@@ -125,21 +125,21 @@ def _ml(jobs: JobHandlers) -> Iterator[Method]:
 def _collection(
     collection: Collection, handlers: JobHandlers | TrainingPipelines
 ) -> Iterator[Method]:
-    parent, one = f"{LOCATION}/{collection.word}", collection.message
+    parent, message = f"{LOCATION}/{collection.word}", collection.message
     name = f"{parent}/{{{collection.item}}}"
-    rpc, whole = f"{PACKAGE}.{collection.service}", f"{PACKAGE}.{one}"
-    many = f"{PACKAGE}.List{one}sResponse"
+    rpc, response = f"{PACKAGE}.{collection.service}", f"{PACKAGE}.{message}"
+    list_response = f"{PACKAGE}.List{message}sResponse"
     fields = ("filter", "pageSize", "pageToken", "readMask")
 
     yield _row("POST", parent, SUBMITTER, handlers.create, body=collection.body,
-               rpc=f"{rpc}/Create{one}", response=whole)  # fmt: skip
+               rpc=f"{rpc}/Create{message}", response=response)  # fmt: skip
     yield _row("GET", parent, VIEWER, handlers.list, query=fields,
-               rpc=f"{rpc}/List{one}s", response=many)  # fmt: skip
-    yield _row("GET", name, VIEWER, handlers.get, rpc=f"{rpc}/Get{one}", response=whole)
+               rpc=f"{rpc}/List{message}s", response=list_response)  # fmt: skip
+    yield _row("GET", name, VIEWER, handlers.get, rpc=f"{rpc}/Get{message}", response=response)
     yield _row("DELETE", name, SUBMITTER, handlers.delete,
-               rpc=f"{rpc}/Delete{one}", response=f"{LONG}.Operation")  # fmt: skip
+               rpc=f"{rpc}/Delete{message}", response=f"{LONG}.Operation")  # fmt: skip
     yield _row("POST", f"{name}:cancel", SUBMITTER, handlers.cancel, body="*",
-               rpc=f"{rpc}/Cancel{one}", response=EMPTY)  # fmt: skip
+               rpc=f"{rpc}/Cancel{message}", response=EMPTY)  # fmt: skip
 
     operation = f"{name}/operations/{{operation}}"
     yield _row("GET", f"{name}/operations", VIEWER, no_operations, query=OPERATIONS_QUERY)

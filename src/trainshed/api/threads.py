@@ -23,9 +23,9 @@ LOG_THREADS_MAX: Final = 2
 class Threads:
     """Runs functions in daemon threads, which are started when calls need them."""
 
-    def __init__(self, most: int = THREADS_MAX) -> None:
-        """``most`` is the largest number of threads."""
-        self._most = most
+    def __init__(self, threads_max: int = THREADS_MAX) -> None:
+        """``threads_max`` is the largest number of threads."""
+        self._most = threads_max
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._busy = 0

@@ -48,7 +48,7 @@ def hyperparameters(context: Context) -> tuple[str, ...]:
     if context.trial is None:
         return ()
     pairs = ((f"--{name}", value) for name, value in context.trial.parameters)
-    return tuple(word for pair in pairs for word in pair)
+    return tuple(argument for pair in pairs for argument in pair)
 
 
 def job_dir(context: Context) -> tuple[str, ...]:

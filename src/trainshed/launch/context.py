@@ -16,7 +16,7 @@ from trainshed.model.study import TrialSpec
 #: Dialects in which a group without a program runs the primary's (docs/sources/vertex.md 7.1).
 INHERITS_PROGRAM = frozenset({Dialect.ML_V1})
 
-_ORDER = {role: place for place, role in enumerate(Role)}
+_ORDER = {role: position for position, role in enumerate(Role)}
 
 Variables = Mapping[str, str]
 

@@ -16,7 +16,7 @@ GPU_PREFIX: Final = "NVIDIA_"
 #: AI Platform's machine type for a Cloud TPU node; Vertex AI calls its own ``cloud-tpu``.
 _TPU_NODE: Final = "cloud_tpu"
 
-#: How both dialects write "none".
+#: The accelerator type that means "none" in both dialects.
 UNSPECIFIED: Final = "ACCELERATOR_TYPE_UNSPECIFIED"
 
 

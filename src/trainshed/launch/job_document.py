@@ -57,7 +57,7 @@ def _as_sent(job_spec: Any) -> Any:
     return job_spec
 
 
-#: How each dialect converts the caller's document.
+#: The function that converts the caller's document, by dialect.
 FORM: Final[Mapping[Dialect, Callable[[Any], Any]]] = {
     Dialect.ML_V1: _training_input,
     Dialect.AIPLATFORM_V1: _as_sent,

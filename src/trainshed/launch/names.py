@@ -26,7 +26,7 @@ TASK_WORD: Final[Mapping[Dialect, Mapping[Role, str]]] = {
     Dialect.AIPLATFORM_V1: {role: f"workerpool{pool}" for role, pool in POOL_OF_ROLE.items()},
 }
 
-#: How a task name is formed from the word and the index.
+#: The format of a task name, from the word of the role and the index.
 TASK_NAME: Final[Mapping[Dialect, str]] = {
     Dialect.ML_V1: "{word}-replica-{index}",
     Dialect.AIPLATFORM_V1: "{word}-{index}",

@@ -13,7 +13,7 @@ from typing import Final
 from trainshed.model.job import Scheduling
 from trainshed.model.roles import Dialect
 
-#: Both dialects: seven days.
+#: The default limit of running time in both dialects: seven days.
 RUNNING_S_DEFAULT: Final = 604_800.0
 #: Vertex AI: a job without a limit waits a day for a flexible start, other jobs without end.
 FLEX_START: Final = "FLEX_START"

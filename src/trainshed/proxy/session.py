@@ -70,11 +70,13 @@ class Session:
         return {name: value and value.replace(TOKEN, token) for name, value in values.items()}
 
     def environ_for(
-        self, target: ClientTarget, server: Server, own: Mapping[str, str | None]
+        self, target: ClientTarget, server: Server, own_variables: Mapping[str, str | None]
     ) -> dict[str, str]:
-        """Return the environment of a program; ``own`` points its ``trainshed`` at the server."""
+        """Return the environment of a program; ``own_variables`` are those of ``trainshed``."""
         token = server.token or ""
-        filled = {name: value and value.replace(TOKEN, token) for name, value in own.items()}
+        filled = {
+            name: value and value.replace(TOKEN, token) for name, value in own_variables.items()
+        }
         merged = {**self._environ, **self.redirect_to(target, server), **filled}
         return {name: value for name, value in merged.items() if value is not None}
 
@@ -111,8 +113,8 @@ def open_session(
 
 def _bundle_of(authority: Authority, ca: str | None) -> bytes:
     """Join the CA certificates of the machine, of the server and of this run."""
-    others = Path(ca).read_bytes() if ca else public_roots()
-    return authority.certificate + others
+    other_certificates = Path(ca).read_bytes() if ca else public_roots()
+    return authority.certificate + other_certificates
 
 
 def _variables(
@@ -156,8 +158,10 @@ def _project_variables(
 def _list_no_proxy(target: ClientTarget, environ: Mapping[str, str]) -> str:
     """List the hosts without proxy: this machine, the server, and those of the caller."""
     names = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
-    others = [name for name in map(str.strip, names) if name and not _covers_google(name)]
-    return ",".join(dict.fromkeys([*_LOOPBACK, urlsplit(target.url).hostname or "", *others]))
+    callers_names = [name for name in map(str.strip, names) if name and not _covers_google(name)]
+    return ",".join(
+        dict.fromkeys([*_LOOPBACK, urlsplit(target.url).hostname or "", *callers_names])
+    )
 
 
 def _covers_google(name: str) -> bool:

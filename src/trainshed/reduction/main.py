@@ -41,27 +41,28 @@ def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
     if importlib.util.find_spec("numpy") is None:
         raise ReducerSetupError(f"{sys.executable} lacks numpy; install it with: pip install numpy")
     token = token_of(environ)
-    place = settings.place(environ)
+    address = settings.place(environ)
     endings = Endings(children=settings.procs > 1)  # before workers can connect
-    listeners = listeners_of(place, settings.procs)
+    listeners = listeners_of(address, settings.procs)
     if settings.procs == 1:
-        return serve(listeners[0], settings, token, endings=endings, index=place.index)
-    return run_all(listeners, settings, token, endings=endings, index=place.index)
+        return serve(listeners[0], settings, token, endings=endings, index=address.index)
+    return run_all(listeners, settings, token, endings=endings, index=address.index)
 
 
-def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
+def listeners_of(address: ListenAddress, procs: int) -> list[socket.socket]:
     """Open one listening socket per process, on consecutive ports.  Raises ReducerSetupError.
 
     All are bound before a process starts, so that a port in use leaves nothing to clean up.
     """
-    if place.port + procs - 1 > PORT_MAX:
+    if address.port + procs - 1 > PORT_MAX:
         raise ReducerSetupError(
-            f"--port must be at most {PORT_MAX + 1 - procs} for {procs} processes, got {place.port}"
+            f"--port must be at most {PORT_MAX + 1 - procs} for {procs} processes, "
+            f"got {address.port}"
         )
     listeners: list[socket.socket] = []
     try:
         # extended one by one, so that the sockets bound before an error are closed
-        listeners.extend(_listener(place.host, place.port + proc) for proc in range(procs))
+        listeners.extend(_listener(address.host, address.port + proc) for proc in range(procs))
     except BaseException:
         for listener in listeners:
             listener.close()

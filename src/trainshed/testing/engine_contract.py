@@ -380,11 +380,11 @@ class EngineContract:
 
     def test_what_lives_is_known_and_what_is_left_is_found(self, world: World) -> None:
         engine, key = ready(world, WAITS)
-        left = new_key()
-        with world.leftover(left):
+        leftover = new_key()
+        with world.leftover(leftover):
             attempts = {attempt.key: attempt for attempt in world.engine().list_attempts()}
-            assert attempts.keys() == {key, left}
-            assert (attempts[key].phase, attempts[left].phase) == (Phase.READY, Phase.UNKNOWN)
+            assert attempts.keys() == {key, leftover}
+            assert (attempts[key].phase, attempts[leftover].phase) == (Phase.READY, Phase.UNKNOWN)
             for attempt in attempts.values():
                 assert {part.key for part in attempt.living} == {attempt.key}
             assert list(world.elsewhere().list_attempts()) == []

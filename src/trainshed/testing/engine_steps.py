@@ -32,11 +32,11 @@ def order(grace_s: float = 60.0) -> StopOrder:
     return StopOrder(grace_s=grace_s, reason=StopReason.CANCEL, message="It was cancelled.")
 
 
-def eventually(look: Callable[[], _T], what: str) -> _T:
-    """Call ``look`` until its result is true; return the result.  ``what`` names the condition."""
+def eventually(look: Callable[[], _T], condition: str) -> _T:
+    """Call ``look`` until its result is true; return the result.  ``condition`` is its name."""
     deadline = time.monotonic() + DEADLINE_S
     while not (answer := look()):
-        assert time.monotonic() < deadline, f"waited too long until {what}"
+        assert time.monotonic() < deadline, f"waited too long until {condition}"
         time.sleep(0.005)
     return answer
 

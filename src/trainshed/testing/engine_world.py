@@ -180,5 +180,5 @@ class ShellWorld:
         """Make the file for which the programs wait."""
         self._path("go", key).touch()
 
-    def _path(self, what: str, key: AttemptKey) -> Path:
-        return self._folder / f"{what}-{key.uid}-{key.attempt}"
+    def _path(self, kind: str, key: AttemptKey) -> Path:
+        return self._folder / f"{kind}-{key.uid}-{key.attempt}"

@@ -99,10 +99,10 @@ class FakeAttempt:
 
     def measured(self, now: float, after: int) -> Measured:
         """Return the reports until now or the end; a mark is the number of reports read so far."""
-        until = min(now, self._over_at, self._own_end, self._ordered_end)
+        end_time = min(now, self._over_at, self._own_end, self._ordered_end)
         all_reports, ready = self.script.reports, self.began + self.script.ready_s
         mark = after
-        while mark < len(all_reports) and ready + all_reports[mark][0] <= until:
+        while mark < len(all_reports) and ready + all_reports[mark][0] <= end_time:
             mark += 1
         reports = tuple(report for _, report in all_reports[after:mark])
         return Measured(mark=mark, reports=reports, found=self.script.search_note)

@@ -153,8 +153,8 @@ def _final_of(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> Mea
         return final(draft.spec, trial.measurements, snapshot.reports, snapshot.search_note)
     if trial.state is TrialState.STOPPING:
         return CANCELLED_WITH_STUDY if draft.is_cancelled else ENDED_WITH_STUDY
-    word = "failed" if snapshot.job_state is JobState.FAILED else "was cancelled"
-    return f"The trial's job {word}: {snapshot.job_message or 'the reason is unknown'}"
+    outcome = "failed" if snapshot.job_state is JobState.FAILED else "was cancelled"
+    return f"The trial's job {outcome}: {snapshot.job_message or 'the reason is unknown'}"
 
 
 def _stop_all(draft: _Study) -> None:
@@ -214,8 +214,8 @@ def trial_ended(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialReco
 def _rank(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialRecord]) -> str:
     if len(objectives(study)) != 1:
         return ""
-    others = [other for other in trials if other.number != trial.number]
-    leader = best(study, [*others, trial])
+    other_trials = [other for other in trials if other.number != trial.number]
+    leader = best(study, [*other_trials, trial])
     if leader is None:
         return ""
     return ", the best so far" if leader.number == trial.number else f"; best is {leader.number}"

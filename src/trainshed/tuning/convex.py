@@ -105,8 +105,8 @@ def _optimistic_end(curve: TrialCurve, step_max: float) -> float | None:
     """Return the value that a curve reaches at its present slope; None for a constant curve."""
     if len(set(curve.values)) == 1:
         return None
-    left = max(step_max - curve.end, 0.0)
-    return curve.best + max(_slope(curve), 0.0) * left
+    steps_left = max(step_max - curve.end, 0.0)
+    return curve.best + max(_slope(curve), 0.0) * steps_left
 
 
 def _slope(curve: TrialCurve) -> float:
@@ -161,14 +161,14 @@ def _predicted_end(curve: TrialCurve, baseline: _Baseline, rates: Mapping[int, f
     cuts = [cut for past_curve in baseline.done if (cut := _cut(past_curve, curve.end))]
     if not cuts:
         return min(curve.values[-1], math.nextafter(baseline.best, -math.inf))
-    usual = sum(rates.values()) / len(rates) if rates else 0.0
-    rows = np.array([_features(cut, rates.get(cut.number, usual)) for cut in cuts])
+    mean_rate = sum(rates.values()) / len(rates) if rates else 0.0
+    rows = np.array([_features(cut, rates.get(cut.number, mean_rate)) for cut in cuts])
     ends = {past_curve.number: past_curve.values[-1] for past_curve in baseline.done}
     gains = np.array([ends[cut.number] - cut.values[-1] for cut in cuts])
-    features = _features(curve, rates.get(curve.number, usual))
+    features = _features(curve, rates.get(curve.number, mean_rate))
     value = curve.values[-1] + _predict_gain(rows, gains, features)
-    least = min(curve.values[-1], *ends.values())
-    return float(min(max(value, least), math.nextafter(baseline.best, -math.inf)))
+    lowest = min(curve.values[-1], *ends.values())
+    return float(min(max(value, lowest), math.nextafter(baseline.best, -math.inf)))
 
 
 def _cut(curve: TrialCurve, end: float) -> TrialCurve | None:
@@ -199,7 +199,9 @@ def _measurement(
     ``end`` is (position, value); the position is in seconds if the rule uses time, else in steps.
     """
     position, value = end
-    values = {name: reading for one in trial.measurements for name, reading in one.metrics}
+    values = {
+        name: reading for measurement in trial.measurements for name, reading in measurement.metrics
+    }
     values[metric.metric_id] = upward(metric.goal, value)
     last = trial.measurements[-1]
     step = last.step if rule.by_time else max(last.step, int(position))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: One coordinate in 0..1 per axis; NaN where the axis is not active.
+#: One coordinate in 0..1 per axis; NaN if the axis is not active.
 Point = tuple[float, ...]
 
 #: An axis of more positions is searched along its slope, as if it were continuous.
@@ -116,8 +116,8 @@ class Cube:
             yield from (positions[i] for i in few)
         else:
             at = int(np.argmin(np.abs(self._positions[index] - current)))
-            near = (at - 2, at - 1, at + 1, at + 2)
-            yield from (axis.positions[i] for i in near if 0 <= i < len(axis.positions))
+            indexes = (at - 2, at - 1, at + 1, at + 2)
+            yield from (axis.positions[i] for i in indexes if 0 <= i < len(axis.positions))
 
     def _is_smooth(self, index: int) -> bool:
         axis = self.axes[index]

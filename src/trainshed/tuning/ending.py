@@ -34,15 +34,15 @@ class StudyEnding:
 class _Snapshot:
     study: StudySpec
     trials: tuple[TrialRecord, ...]
-    """By number."""
+    """The trials, sorted by number."""
     began: datetime | None
     now: datetime
 
     @property
     def over(self) -> list[TrialRecord]:
         """Return trials that have ended, in order of their ends."""
-        over = [trial for trial in self.trials if trial.state.is_final]
-        return sorted(over, key=lambda trial: (trial.end_time or self.now, trial.number))
+        ended_trials = [trial for trial in self.trials if trial.state.is_final]
+        return sorted(ended_trials, key=lambda trial: (trial.end_time or self.now, trial.number))
 
     @property
     def failed(self) -> list[TrialRecord]:
@@ -108,8 +108,8 @@ def _failure(snapshot: _Snapshot) -> str | None:
     if len(first) == FAILED_FIRST and all(map(has_failed, first)):
         return f"The first {FAILED_FIRST} trials to end have failed{_last_failure(snapshot)}"
     if count >= FAILED_FIRST and 2 * count >= snapshot.study.trial_count_max:
-        most = snapshot.study.trial_count_max
-        return f"{_trials(count)} failed, of {most} at most{_last_failure(snapshot)}"
+        count_max = snapshot.study.trial_count_max
+        return f"{_trials(count)} failed, of {count_max} at most{_last_failure(snapshot)}"
     return None
 
 
@@ -142,8 +142,8 @@ def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:
 
 
 def _waits(snapshot: _Snapshot) -> bool:
-    least = snapshot.study.ending.runtime_min
-    return least is not None and not all(_passed(least, snapshot))
+    time_min = snapshot.study.ending.runtime_min
+    return time_min is not None and not all(_passed(time_min, snapshot))
 
 
 def _overdue(snapshot: _Snapshot) -> str | None:
@@ -166,29 +166,31 @@ def _passed(limit: TimeLimit, snapshot: _Snapshot) -> Iterator[bool]:
 
 def _full(snapshot: _Snapshot) -> str | None:
     """Return the reason if the study has its maximum count of trials, in any state, else None."""
-    most = snapshot.study.ending.trial_count_max
-    return _count_reason(snapshot, most) if most is not None else None
+    count_max = snapshot.study.ending.trial_count_max
+    return _count_reason(snapshot, count_max) if count_max is not None else None
 
 
 def _no_better_trial(snapshot: _Snapshot) -> str | None:
     """Return the reason if too many trials after the best one succeeded without progress."""
-    most = snapshot.study.ending.trials_without_progress_max
+    count_max = snapshot.study.ending.trials_without_progress_max
     succeeded = [trial for trial in snapshot.over if trial.state is TrialState.SUCCEEDED]
-    since = len(succeeded) - _progress(snapshot, succeeded)[0]
-    if most is None or not _single(snapshot.study) or not succeeded or since < most:
+    count = len(succeeded) - _progress(snapshot, succeeded)[0]
+    if count_max is None or not _single(snapshot.study) or not succeeded or count < count_max:
         return None
-    return f"No better trial for {_trials(since)}{_best_clause(snapshot)}"
+    return f"No better trial for {_trials(count)}{_best_clause(snapshot)}"
 
 
 def _no_better_time(snapshot: _Snapshot) -> str | None:
     """Return the reason if the best trial (or, if none is safe, the first success) is too old."""
-    most = snapshot.study.ending.seconds_without_progress_max
+    seconds_max = snapshot.study.ending.seconds_without_progress_max
     succeeded = [trial for trial in snapshot.over if trial.state is TrialState.SUCCEEDED]
-    if most is None or not _single(snapshot.study) or not succeeded:
+    if seconds_max is None or not _single(snapshot.study) or not succeeded:
         return None
     since_s = _seconds(_progress(snapshot, succeeded)[1], snapshot.now)
     return (
-        f"No better trial for {since_s:.0f} s{_best_clause(snapshot)}" if since_s >= most else None
+        f"No better trial for {since_s:.0f} s{_best_clause(snapshot)}"
+        if since_s >= seconds_max
+        else None
     )
 
 
@@ -204,13 +206,13 @@ RULES: Final[tuple[Callable[[_Snapshot], str | None], ...]] = (
 def _progress(snapshot: _Snapshot, succeeded: Sequence[TrialRecord]) -> tuple[int, datetime]:
     """Return the number of successes at the last progress, and its time."""
     name, goal = _objective(snapshot.study)
-    count, top = 0, None
+    count, best_value = 0, None
     for number, trial in enumerate(succeeded, start=1):
         value = trial.final.value(name) if trial.final and is_safe(snapshot.study, trial) else None
-        if value is not None and (top is None or better(goal, value, top)):
-            count, top = number, value
-    at = succeeded[max(count, 1) - 1].end_time if succeeded else None
-    return count, at or snapshot.now
+        if value is not None and (best_value is None or better(goal, value, best_value)):
+            count, best_value = number, value
+    end_time = succeeded[max(count, 1) - 1].end_time if succeeded else None
+    return count, end_time or snapshot.now
 
 
 def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
@@ -224,10 +226,12 @@ def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
     return StudyEnding(reason=reason) if reason else None
 
 
-def _count_reason(snapshot: _Snapshot, most: int) -> str | None:
-    full = len(snapshot.trials) >= most
+def _count_reason(snapshot: _Snapshot, count_max: int) -> str | None:
+    full = len(snapshot.trials) >= count_max
     return (
-        f"The study has made all of its {_trials(most)}{_best_clause(snapshot)}" if full else None
+        f"The study has made all of its {_trials(count_max)}{_best_clause(snapshot)}"
+        if full
+        else None
     )
 
 

@@ -125,7 +125,7 @@ START: Final = 10
 FITTED_MAX: Final = 100
 BELIEVED_MAX: Final = 200
 
-#: With more pending trials than this, the search for each point is shorter.
+#: The number of pending trials above which the search for each point is shorter.
 _FEW_PENDING: Final = 8
 
 #: The cached fit is used until the number of results has grown by this share.
@@ -208,16 +208,16 @@ def _improving(
     cube: Cube, trial_points: Array, values: Array, noise: Noise, rng: np.random.Generator
 ) -> Array:
     """Return allowed points by expected improvement, the best first."""
-    even = standardize(values)
-    indexes = _select_indexes(even, BELIEVED_MAX)
+    scaled_values = standardize(values)
+    indexes = _select_indexes(scaled_values, BELIEVED_MAX)
     points = trial_points[: len(values)][indexes]
     hyper = _hyper(cube, trial_points, values, noise)
-    belief = posterior(hyper, cube.groups, cube.features(points), even[indexes])
-    best = float(even.min())
+    belief = posterior(hyper, cube.groups, cube.features(points), scaled_values[indexes])
+    best = float(scaled_values.min())
     if len(trial_points) > len(values):
         belief = belief.given(cube.features(trial_points[len(values) :]))
     complete = np.where(np.isnan(points), cube.drawn(len(points), rng), points)
-    order = np.argsort(even[indexes], kind="stable")
+    order = np.argsort(scaled_values[indexes], kind="stable")
     ranked_points = complete[order]
     size = trust_region_width(values, START, len(cube.axes))
     region = _region(cube, points[order[0]], hyper, size)
@@ -226,13 +226,13 @@ def _improving(
     return search.ranked(ranked_points)
 
 
-def _select_indexes(even: Array, most: int) -> NDArray[np.intp]:
+def _select_indexes(values: Array, count_max: int) -> NDArray[np.intp]:
     """Return the indexes of the newest values and of the best others, ascending."""
-    if len(even) <= most:
-        return np.arange(len(even))
-    newest = len(even) - most // 2
-    best = np.argsort(even[:newest], kind="stable")[: most - most // 2]
-    return np.concatenate([np.sort(best), np.arange(newest, len(even))])
+    if len(values) <= count_max:
+        return np.arange(len(values))
+    newest = len(values) - count_max // 2
+    best = np.argsort(values[:newest], kind="stable")[: count_max - count_max // 2]
+    return np.concatenate([np.sort(best), np.arange(newest, len(values))])
 
 
 def _hyper(cube: Cube, trial_points: Array, values: Array, noise: Noise) -> Hyperparameters:
@@ -247,12 +247,14 @@ def _fitted(
 ) -> Hyperparameters:
     """Return the fit; the cache only saves time, because equal arguments give equal results."""
     cube = _cube(axes)
-    even = standardize(np.frombuffer(values))
-    indexes = _select_indexes(even, FITTED_MAX)
+    scaled_values = standardize(np.frombuffer(values))
+    indexes = _select_indexes(scaled_values, FITTED_MAX)
     x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[indexes])
     # distances grow with the root of the dimensions, and so do the prior lengths
     length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
-    return fitted(x, even[indexes], cube.groups, Priors(length=length, noise=_NOISE[noise]))
+    return fitted(
+        x, scaled_values[indexes], cube.groups, Priors(length=length, noise=_NOISE[noise])
+    )
 
 
 def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:
@@ -262,9 +264,9 @@ def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> Tru
     """
     reach = 0.5 * size * hyper.lengths / np.exp(np.log(hyper.lengths).mean())
     low, high = np.zeros(len(best)), np.ones(len(best))
-    at = cube.columns
-    low[at] = np.clip(best[at] - reach[at], 0.0, 1.0)
-    high[at] = np.clip(best[at] + reach[at], 0.0, 1.0)
+    sloped_axes = cube.columns
+    low[sloped_axes] = np.clip(best[sloped_axes] - reach[sloped_axes], 0.0, 1.0)
+    high[sloped_axes] = np.clip(best[sloped_axes] + reach[sloped_axes], 0.0, 1.0)
     absent = np.isnan(best)
     return TrustRegion(low=np.where(absent, 0.0, low), high=np.where(absent, 1.0, high))
 

@@ -191,12 +191,12 @@ def _best(
     study: StudySpec, first: Metric, trial_measurements: Sequence[Measurement]
 ) -> Measurement:
     names = [metric.metric_id for metric in study.metrics]
-    whole = [
+    complete = [
         at
         for at, measurement in enumerate(trial_measurements)
         if all(measurement.value(n) is not None for n in names)
     ]
-    candidates = whole or [
+    candidates = complete or [
         at
         for at, measurement in enumerate(trial_measurements)
         if measurement.value(first.metric_id) is not None
@@ -209,10 +209,10 @@ def _best(
     return replace(trial_measurements[best_at], metrics=_in_order(study, values))
 
 
-def _find_nearest(trial_measurements: Sequence[Measurement], at: int, name: str) -> float:
+def _find_nearest(trial_measurements: Sequence[Measurement], index: int, name: str) -> float:
     """Return a metric at a measurement, else the nearest before it, else the nearest after it."""
-    near = (*trial_measurements[at::-1], *trial_measurements[at + 1 :])
-    return next(value for measurement in near if (value := measurement.value(name)) is not None)
+    ordered = (*trial_measurements[index::-1], *trial_measurements[index + 1 :])
+    return next(value for measurement in ordered if (value := measurement.value(name)) is not None)
 
 
 def _in_order(study: StudySpec, values: Mapping[str, float]) -> tuple[tuple[str, float], ...]:

@@ -43,9 +43,9 @@ def first_point(space: Space, draw: random.Random) -> Values:
     return space.walk(choose)
 
 
-def point_near(space: Space, around: Values, width: float, draw: random.Random) -> Values:
+def point_near(space: Space, center: Values, width: float, draw: random.Random) -> Values:
     """Return a point at a distance of about ``width``, a share of each parameter's scale."""
-    chosen = space.chosen(around) or {}
+    chosen = space.chosen(center) or {}
 
     def choose(dimension: Dimension) -> Value:
         axis = dimension.axis
@@ -71,5 +71,5 @@ def some_values(dimension: Dimension, draw: random.Random) -> Iterator[Value]:
     axis = dimension.axis
     if axis.count is not None:
         return axis.after(axis.value(draw.random()))
-    places = chain((draw.random() for _ in range(_PLACES)), (0.0, 0.5, 1.0))
-    return (axis.value(place) for place in places)
+    positions = chain((draw.random() for _ in range(_PLACES)), (0.0, 0.5, 1.0))
+    return (axis.value(position) for position in positions)

@@ -68,7 +68,7 @@ class GatewayConnection(HttpConnection):
         cast("Any", self.cycle).transport = GoogleSpelling(self.transport)
 
     def on_message_complete(self) -> None:
-        """Expect the next head."""
+        """Note that the next bytes are a head."""
         self._in_head = True
         super().on_message_complete()
 

@@ -37,7 +37,7 @@ _THREADS: Final = 4
 _STREAMS_MAX: Final = 32
 _IDLE_MS: Final = 600_000
 _NAME_BYTES: Final = 16
-#: How grpcio writes the name of an abstract socket.
+#: The prefix with which grpcio writes the name of an abstract socket.
 _ABSTRACT: Final = "unix-abstract:"
 
 #: The refusal after which a client uses REST if it can.

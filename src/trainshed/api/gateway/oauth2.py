@@ -83,5 +83,5 @@ def _address(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
 
-def _error(word: str, description: str) -> Response:
-    return json_response({"error": word, "error_description": description}, 400)
+def _error(code: str, description: str) -> Response:
+    return json_response({"error": code, "error_description": description}, 400)

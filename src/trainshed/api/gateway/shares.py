@@ -5,10 +5,10 @@ so an attempt that holds none can always get one, and nothing in use has to be c
 """
 
 
-def is_over_share(own: int, total: int, most: int) -> bool:
+def is_over_share(count: int, total: int, total_max: int) -> bool:
     """Return whether an attempt holds too many, including the one that it requests.
 
-    ``own`` is the number that the attempt holds, ``total`` the number that all attempts hold, and
-    ``most`` the largest allowed total.
+    ``count`` is the number that the attempt holds, ``total`` the number that all attempts hold, and
+    ``total_max`` the limit of all attempts together.
     """
-    return own > most - total
+    return count > total_max - total

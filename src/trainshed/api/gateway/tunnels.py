@@ -112,9 +112,9 @@ class Tunnels:
         return is_over_share(self._counts[attempt], total, self._most)
 
     def _explain_full(self, attempt: object) -> str:
-        own, total = self._counts[attempt] - 1, self._counts.total() - 1
+        count, total = self._counts[attempt] - 1, self._counts.total() - 1
         return (
-            f"the job has {own} of the {total} open tunnels, and at most {self._most} are allowed; "
+            f"the job has {count} of the {total} open tunnels, of at most {self._most}; "
             "close one, or add the host to no_proxy"
         )
 

@@ -115,8 +115,10 @@ class XmlStorage:
             return _error(error.status, error.code, error.message)
         except Refusal as refused:
             self._log_denied(request, caller, refused.code.name)
-            word = refused.word if isinstance(refused, AddressRefused) else ""
-            return _error(refused.code.http, word or xml.CODES[refused.code.http], refused.message)
+            xml_code = refused.word if isinstance(refused, AddressRefused) else ""
+            return _error(
+                refused.code.http, xml_code or xml.CODES[refused.code.http], refused.message
+            )
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
