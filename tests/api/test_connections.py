@@ -139,7 +139,7 @@ def test_a_flood_is_a_few_lines_that_say_how_many_and_why(world, caplog):
     assert 25 <= len(lines) <= 27
     assert lines[1] == (
         "closed 40 connection(s), the last from 127.0.0.1: "
-        "2 of one address have shown no valid token"
+        "2 connections of one address have shown no valid token"
     )
 
 

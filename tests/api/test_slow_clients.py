@@ -93,7 +93,7 @@ def test_half_a_request_is_ended_with_the_reason(server, begin, waits, seconds, 
     server.now += seconds + 1
     head, _, body = rest_of(connection).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408 ")
-    assert json.loads(body)["error"]["message"] == f"the request's {what} came too slowly"
+    assert json.loads(body)["error"]["message"] == f"the request's {what} arrived too slowly"
 
 
 def test_the_rest_of_a_refused_body_has_its_time_too(server):

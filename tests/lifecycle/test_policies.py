@@ -65,7 +65,7 @@ def test_by_default_a_job_survives_three_losses_and_any_number_of_maintenances()
     ("scheduling", "budgets", "reason"),
     [
         (Scheduling(disable_retries=True), Budgets(), "disableRetries forbids another"),
-        (Scheduling(), Budgets(infra=0), "it may not be restarted"),
+        (Scheduling(), Budgets(infra=0), "the job may not be restarted"),
     ],
 )
 def test_a_job_that_is_given_up_is_told_why(scheduling, budgets, reason):

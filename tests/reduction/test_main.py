@@ -113,7 +113,7 @@ def test_flags_win_over_the_job_s_address():
 def test_one_that_nobody_uses_ends_by_itself():
     with ReducerProcess("--idle-timeout", "0.2") as reducer:
         assert reducer.end() == 0
-        assert "no worker has reduced" in "\n".join(reducer.lines)
+        assert "no worker has used the reducer" in "\n".join(reducer.lines)
 
 
 def test_one_of_a_job_never_ends_for_having_nothing_to_do():

@@ -60,7 +60,10 @@ def test_none_outlives_the_process_that_has_started_it():
         reducer.process.kill()
         assert reducer.end() == -signal.SIGKILL
         assert not psutil.wait_procs(children, DEADLINE_S)[1]
-        assert sum("the process that started it has ended" in line for line in reducer.lines) == 2
+        assert (
+            sum("the process that started this reducer has ended" in line for line in reducer.lines)
+            == 2
+        )
 
 
 def test_one_that_stands_still_is_not_waited_for():

@@ -87,4 +87,4 @@ def test_a_study_that_has_stopped_its_trials_is_over_although_one_brings_progres
     step = advance(spec, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
     assert (step.state, step.new, step.error) == (JobState.SUCCEEDED, (), None)
     assert [trial.state for trial in step.changed] == [TrialState.INFEASIBLE, TrialState.SUCCEEDED]
-    assert "succeeded even so" in dict(step.events)["STUDY_ENDED"]
+    assert "still succeeded" in dict(step.events)["STUDY_ENDED"]

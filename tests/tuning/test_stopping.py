@@ -56,7 +56,7 @@ def test_strictly_below_the_median_of_the_running_averages_is_stopped(values, st
 def test_the_reason_has_the_numbers():
     assert to_stop(study(), [*THREE, trial(4, [1, 3, 2])]) == {
         4: "Its best acc at step 3 is 3, and the median of the averages of 3 completed trials "
-        "up to there is 4"
+        "up to this point is 4"
     }
 
 

@@ -198,10 +198,10 @@ class Connections:
     def _has_room(self, address: str) -> bool:
         limits, same_address = self.limits, self._unknown.get(address, {})
         if len(same_address) >= limits.per_address:
-            why = f"{limits.per_address} of one address have shown no valid token"
+            why = f"{limits.per_address} connections of one address have shown no valid token"
             return self._drop(same_address, why)
         if self._unknown_count >= limits.unauthenticated:
-            why = f"{limits.unauthenticated} have shown no valid token"
+            why = f"{limits.unauthenticated} connections have shown no valid token"
             return self._drop(self._list_of_busiest_address(), why)
         if len(self._all) >= limits.connections:
             return self.make_room(f"the limit of {limits.connections} open connections is reached")
@@ -224,8 +224,10 @@ class Connections:
 
     def _explain_timeout(self, waits: ConnectionWait) -> str:
         if waits is ConnectionWait.BODY:
-            return f"a body came more slowly than {self.times.body_bytes_per_s:g} bytes a second"
-        return f"no whole head came within {self.times.head_s:g} s"
+            return (
+                f"a body arrived more slowly than {self.times.body_bytes_per_s:g} bytes per second"
+            )
+        return f"no complete request head arrived within {self.times.head_s:g} s"
 
     def _remove_unknown(self, connection: Connection) -> None:
         same_address = self._unknown[connection.address]

@@ -48,7 +48,7 @@ def check_host(host: str | None, allowed: Collection[str]) -> None:
         return
     raise Refusal(
         Code.PERMISSION_DENIED,
-        f"this server does not answer to the name {name!r}; an administrator adds it to "
+        f"this server does not answer to the name {name!r}; an administrator can add it to "
         "allowed_hosts in config.toml",
     )
 
@@ -81,7 +81,7 @@ def check_origin(
     raise Refusal(
         Code.PERMISSION_DENIED,
         f"a web page of {origin or 'another site'} may not call this server; an administrator "
-        "adds its origin to allowed_origins in config.toml",
+        "can add its origin to allowed_origins in config.toml",
     )
 
 

@@ -155,7 +155,7 @@ NEWEST_FIRST: Final = ("", "create_time desc", "createTime desc")
 def _models_call(call: Call) -> ListCall:
     order = call.query.get("orderBy", "")
     if order not in NEWEST_FIRST:
-        message = f"orderBy: models are listed newest first, not by {order[:80]!r}; leave it out"
+        message = f"orderBy must be empty or create_time desc, got {order[:80]!r}"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     collection = "/".join((MODELS, call.params.get("model", "")))
     return _list_call(call, JobKind.CUSTOM_JOB, collection)

@@ -97,5 +97,5 @@ class HttpConnection(BoundedHeads):
 
     def _refuse_late(self) -> None:
         what = "head" if self._connection.waits is ConnectionWait.HEAD else "body"
-        message = f"the request's {what} came too slowly"
+        message = f"the request's {what} arrived too slowly"
         self.refuse(TransportRefusal(Code.UNAVAILABLE, message, _REQUEST_TIMEOUT))

@@ -142,7 +142,7 @@ class Accepting:
 
     def _pause(self, error: OSError) -> None:
         """Pause: the queue stays readable, so retrying at once would keep the loop busy."""
-        self._connections.make_room(f"cannot accept another one: {error.strerror}")
+        self._connections.make_room(f"cannot accept another connection: {error.strerror}")
         self._loop.remove_reader(self._listener.fileno())
         self._loop.call_later(PAUSE_S, self._resume)
 
@@ -191,7 +191,7 @@ class Accepting:
             accepted.close()
         except Exception as error:  # noqa: BLE001  # a bug must not leave the connection open
             self._connections.report_closed(
-                connection, f"opening it failed ({type(error).__name__})"
+                connection, f"opening the connection failed ({type(error).__name__})"
             )
             self._connections.forget(connection)
             accepted.close()

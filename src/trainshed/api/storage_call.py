@@ -138,8 +138,8 @@ class BucketAccess:
         project_id = self.store.project(project)[0] if project else ""
         if not caller.may(role, project_id or None):
             raise Forbidden(
-                f"{caller.name} may not do this in the project {project}: the role "
-                f"{role.name.lower()} is needed there."
+                f"{caller.name} may not do this in the project {project}; the role "
+                f"{role.name.lower()} in this project is needed."
             )
         return project_id
 

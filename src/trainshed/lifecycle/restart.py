@@ -80,4 +80,4 @@ def spent(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> str:
     if scheduling.disable_retries:
         return "disableRetries forbids another"
     budget = budget_of(cause, scheduling, budgets)
-    return f"all {budget} restarts are used up" if budget else "it may not be restarted"
+    return f"all {budget} restarts are used up" if budget else "the job may not be restarted"

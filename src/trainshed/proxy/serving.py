@@ -31,7 +31,7 @@ _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _CREDENTIALS: Final = re.compile(rb"\r\nproxy-authorization: *basic +([^\r]+)", re.IGNORECASE)
 _USER: Final = "run"
 _NOT_OF_RUN: Final = (
-    "this proxy serves only the programs of its trainshed run, which have its secret in HTTPS_PROXY"
+    "this proxy serves only programs that its trainshed run started: HTTPS_PROXY has its secret"
 )
 _OFFLINE: Final = "the command runs with --offline, and Trainshed does not serve this name"
 

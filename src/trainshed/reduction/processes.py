@@ -70,7 +70,7 @@ class Endings:
         readers = [self._signal_pipe] if starter is None else [self._signal_pipe, starter]
         while True:
             if starter in select.select(readers, (), ())[0]:
-                return ExitReason(0, "the process that started it has ended")
+                return ExitReason(0, "the process that started this reducer has ended")
             for number in self.read_events():
                 reason = ExitReason(0, event) if number == _EVENT else ending_of(number)
                 if reason and (patience or not reason.is_patient):
@@ -141,7 +141,7 @@ def serve(  # noqa: PLR0913 - what one process is made of
     report(f"listening on {host}:{port}")
     if settings.idle_timeout_s:
         endings.end_after(partial(reducer.wait_idle, settings.idle_timeout_s))
-    ending = endings.wait(starter, "no worker has reduced for the time of --idle-timeout")
+    ending = endings.wait(starter, "no worker has used the reducer for the time of --idle-timeout")
     if ending.is_patient and not reducer.wait_over(0.0):
         report(f"{ending.text}; serves its workers until they leave")
         endings.end_after(partial(reducer.wait_over, math.inf))

@@ -99,7 +99,7 @@ def _read_address(environ: Mapping[str, str]) -> ListenAddress | None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="trainshed-reducer",
-        description="Sums gradients for the workers of one job: a member of its Reduction Server.",
+        description="Sums gradients for the workers of one job, as a part of its Reduction Server.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_positive,
         default=1,
         help="number of processes, on consecutive ports; one (the default) uses several cores, "
-        "more help if the reducer has a link of over 10 Gbit/s for itself",
+        "more help only if the reducer alone uses a link of over 10 Gbit/s",
     )
     add(
         "--max-memory",

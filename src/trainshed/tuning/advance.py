@@ -23,7 +23,7 @@ from trainshed.tuning.suggest import suggest
 ENDED_WITH_STUDY: Final = "The study ended while the trial ran."
 CANCELLED_WITH_STUDY: Final = "The study was cancelled while the trial ran."
 #: The reason of a study that ended as failed, if one of its last trials then succeeded.
-SUCCEEDED_EVEN_SO: Final = "The study has stopped its trials, and one of them succeeded even so"
+SUCCEEDED_AFTER_STOP: Final = "The study has stopped its trials, but one of them still succeeded"
 
 _OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})
 
@@ -68,7 +68,7 @@ def advance(
 def _finish(
     draft: _Study, before: dict[int, TrialRecord], ending: StudyEnding | None, state: JobState
 ) -> Advance:
-    assert ending is not None, "a study without a point to try goes on"  # noqa: S101
+    assert ending is not None, "a study that has no new trial must have an ending"  # noqa: S101
     if ending.asap or ending.failed:
         _stop_all(draft)
     final_state = JobState.FAILED if ending.failed else JobState.SUCCEEDED
@@ -87,7 +87,7 @@ def _ending(draft: _Study, context: StudyContext, *, exhausted: bool) -> StudyEn
 def _already_ended(draft: _Study) -> StudyEnding | None:
     """Return the ending of a study that has already stopped its trials; None for other studies."""
     if any(map(_is_stopped_with_study, draft.trials.values())):
-        return StudyEnding(reason=SUCCEEDED_EVEN_SO, asap=True)
+        return StudyEnding(reason=SUCCEEDED_AFTER_STOP, asap=True)
     return None
 
 

@@ -109,7 +109,7 @@ def _failure(snapshot: _Snapshot) -> str | None:
         return f"The first {FAILED_FIRST} trials to end have failed{_last_failure(snapshot)}"
     if count >= FAILED_FIRST and 2 * count >= snapshot.study.trial_count_max:
         count_max = snapshot.study.trial_count_max
-        return f"{_trials(count)} failed, of {count_max} at most{_last_failure(snapshot)}"
+        return f"{_trials(count)} failed, of at most {count_max}{_last_failure(snapshot)}"
     return None
 
 

@@ -70,7 +70,7 @@ def pending_at(space: Space, values: Values) -> TriedPoint:
     """Return a newly chosen point.  Raises ValueError for one outside of the space."""
     chosen = space.chosen(values)
     if chosen is None:
-        raise ValueError(f"{values} is not a point of the space")
+        raise ValueError(f"{values} is not a point of the search space")
     return TriedPoint(chosen=chosen, values=space.point(chosen))
 
 

@@ -50,5 +50,5 @@ def _stop_reason(
     moment = f"after {curve.end:.6g} s" if rule.by_time else f"at step {curve.end:.6g}"
     return (
         f"Its best {metric.metric_id} {moment} is {best:.6g}, and the median of the averages "
-        f"of {len(values)} completed trials up to there is {middle:.6g}"
+        f"of {len(values)} completed trials up to this point is {middle:.6g}"
     )

@@ -36,8 +36,8 @@ CONNECT_FORM: Final = "CONNECT must name HOST:PORT, with one Host header at most
 AWAY: Final = "The server cannot identify the caller now; try again in a moment"
 #: The refusal of a caller that is not a process of a living attempt.
 STRANGER: Final = (
-    "Permission denied: this address serves the programs of running jobs, each for its own job, "
-    "and the caller is not one of them"
+    "Permission denied: this address serves only programs of running jobs, and the caller is not "
+    "a program of a running job"
 )
 
 

@@ -30,8 +30,8 @@ _STORAGE: Final = frozenset(
 _OAUTH2: Final = frozenset({"oauth2.googleapis.com", "accounts.google.com"})
 
 NOT_SERVED: Final = (
-    "this server does not answer for {host}: jobs here have Google's storage and its metadata "
-    "server, and may write logs and metrics; an administrator lets other requests through with "
+    "this server does not answer for {host}: its jobs can use Google's storage API and metadata "
+    "server, and can write logs and metrics; an administrator can let other requests through with "
     'other_apis = "pass" under [gateway]'
 )
 
