@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
-from trainshed.api.gateway.app import without_jobs
+from trainshed.api.gateway.app import refuse_jobs
 from trainshed.api.gateway.make import make_gateway
 from trainshed.api.storage import storage_routes
 from trainshed.engines.processes import identity
@@ -83,7 +83,7 @@ class World:
         rows = storage_routes(self.objects, Uploads(self.objects), Owners())
         return make_gateway(
             self._data_dir,
-            rows=without_jobs(rows),
+            rows=refuse_jobs(rows),
             tokens=self.tokens,
             attempt_at=lambda _theirs, _ours: self.caller,
             find=self.find,

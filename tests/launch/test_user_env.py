@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launch.builders import container, plan_of, replica_of, vertex_spec
-from trainshed.launch.user_env import expanded
+from trainshed.launch.user_env import expand_references
 from trainshed.model.faults import Fault, Field, FieldPath
 from trainshed.model.roles import Role
 
@@ -88,15 +88,15 @@ def test_a_name_in_a_reducers_unused_env_keeps_no_job_from_starting():
 @given(TEXTS)
 def test_what_refers_to_nothing_known_is_left_untouched_unless_escaped(text):
     if "$$(" not in text:
-        assert expanded(text, {}) == text
+        assert expand_references(text, {}) == text
 
 
 @given(TEXTS, st.dictionaries(NAMES, TEXTS))
 def test_any_text_survives_when_its_references_are_escaped(text, variables):
     escaped = re.sub(r"(?=\$\([A-Za-z_][A-Za-z0-9_]*\))", "$", text)
-    assert expanded(escaped, variables) == text
+    assert expand_references(escaped, variables) == text
 
 
 @given(NAMES, TEXTS)
 def test_what_is_put_in_is_not_read_again(name, value):
-    assert expanded(f"<$({name})>", {"A": "again", name: value}) == f"<{value}>"
+    assert expand_references(f"<$({name})>", {"A": "again", name: value}) == f"<{value}>"

@@ -13,7 +13,13 @@ from trainshed.lifecycle.deadlines import (
     overdue,
 )
 from trainshed.lifecycle.events import GaveUp, RestartGranted
-from trainshed.lifecycle.restart import ExitClass, after_failure, after_loss, class_of, may_restart
+from trainshed.lifecycle.restart import (
+    ExitClass,
+    classify_exit,
+    decide_after_failure,
+    decide_after_loss,
+    may_restart,
+)
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.roles import Dialect
@@ -51,9 +57,12 @@ def test_the_wish_for_restarts_of_the_whole_job_changes_nothing(wish, cause, use
 def test_by_default_a_job_survives_three_losses_and_any_number_of_maintenances():
     used = Restarts()
     for attempt in (1, 2, 3):
-        assert after_loss(attempt, "no power", used, Scheduling(), Budgets()) == RestartGranted()
+        assert (
+            decide_after_loss(attempt, "no power", used, Scheduling(), Budgets())
+            == RestartGranted()
+        )
         used = used.plus(Cause.INFRA).plus(Cause.MAINTENANCE)
-    loss_event = after_loss(7, "no power", used, Scheduling(), Budgets())
+    loss_event = decide_after_loss(7, "no power", used, Scheduling(), Budgets())
     assert loss_event == GaveUp(
         message="Attempt 7 was lost (no power), and all 3 restarts are used up."
     )
@@ -69,19 +78,19 @@ def test_by_default_a_job_survives_three_losses_and_any_number_of_maintenances()
     ],
 )
 def test_a_job_that_is_given_up_is_told_why(scheduling, budgets, reason):
-    loss_event = after_loss(1, "", Restarts(), scheduling, budgets)
+    loss_event = decide_after_loss(1, "", Restarts(), scheduling, budgets)
     assert loss_event == GaveUp(message=f"Attempt 1 was lost, and {reason}.")
 
 
 @given(st.integers(0, 255))
 def test_only_what_a_signal_ended_may_succeed_another_time(status):
-    exit_class = class_of(status)
+    exit_class = classify_exit(status)
     assert (exit_class is ExitClass.SUCCESS) == (status == 0)
     assert (exit_class is ExitClass.RECOVERABLE) == (status > 128)
-    granted = after_failure(status, Restarts(), Scheduling(), Budgets(user=1))
+    granted = decide_after_failure(status, Restarts(), Scheduling(), Budgets(user=1))
     assert granted == (RestartGranted() if status > 128 else None)
-    assert after_failure(status, Restarts(), Scheduling(), Budgets()) is None
-    assert after_failure(status, Restarts(user=1), Scheduling(), Budgets(user=1)) is None
+    assert decide_after_failure(status, Restarts(), Scheduling(), Budgets()) is None
+    assert decide_after_failure(status, Restarts(user=1), Scheduling(), Budgets(user=1)) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from trainshed.tuning import gaussian
 from trainshed.tuning.candidates import log_improvement, log_improvement_slopes
 from trainshed.tuning.cube import Cube, CubeAxis, Point
 from trainshed.tuning.gaussian import propose, standardize, trust_region_width
-from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, loss, posterior
+from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, loss, posterior
 
 WORDS = (0.25, 0.75)
 MIXED = (
@@ -162,7 +162,7 @@ def test_slopes_are_those_of_the_values(seed):
 
 def test_a_fitted_length_says_which_axis_matters():
     x = np.random.default_rng(3).random((40, 2))
-    hyper = fitted(
+    hyper = fit_hyperparameters(
         x, np.sin(6 * x[:, 0]), np.arange(2), Priors(length=(0.0, 1.0), noise=(-6.0, 2.0))
     )
     assert hyper.lengths[0] < 0.5 * hyper.lengths[1]

@@ -121,7 +121,7 @@ def _role_of(call: StorageCall) -> AccessRole:
 
 
 def _bucket(call: StorageCall, name: str) -> dict[str, Any]:
-    number, since = call.access.about(name)
+    number, since = call.access.number_and_creation(name)
     return bucket_json(name, number, since, call.base)
 
 
@@ -206,9 +206,9 @@ def delete_object(call: StorageCall, _: dict[str, Any]) -> Response:
     return Response(status_code=204)
 
 
-def act(call: StorageCall, document: dict[str, Any]) -> Response:
+def perform_action(call: StorageCall, document: dict[str, Any]) -> Response:
     """``POST .../o/NAME/...``: copy, rewrite, move or compose."""
-    match call.words:
+    match call.path_parts:
         case [name, "rewriteTo", "b", bucket, "o", to]:
             return JSONResponse(rewrite_json(_copy_object(call, name, (bucket, to), document)))
         case [name, "copyTo", "b", bucket, "o", to]:
@@ -275,7 +275,7 @@ def _compose_object(call: StorageCall, name: str, document: dict[str, Any]) -> R
 
 def _name(call: StorageCall) -> str:
     """Return the object's name; unencoded slashes are accepted."""
-    return "/".join(call.words)
+    return "/".join(call.path_parts)
 
 
 async def _stream(pieces: Iterator[bytes]) -> AsyncIterator[memoryview]:
@@ -320,7 +320,7 @@ TABLE: Sequence[tuple[str, str, Handler]] = (
     ("PATCH", _OBJECT, blocking(patch_object)),
     ("PUT", _OBJECT, blocking(update_object)),
     ("DELETE", _OBJECT, blocking(delete_object)),
-    ("POST", _OBJECT, blocking(act)),
+    ("POST", _OBJECT, blocking(perform_action)),
     ("GET", f"/download{_OBJECT}", blocking(download)),
     # gcloud begins large uploads at this path (docs/sources/gcloud.md 4)
     *((verb, f"{root}{_OBJECTS}", handle)

@@ -143,7 +143,7 @@ class BucketAccess:
             )
         return project_id
 
-    def about(self, bucket: str) -> tuple[str, datetime]:
+    def number_and_creation(self, bucket: str) -> tuple[str, datetime]:
         """Return the project number of a bucket (empty: none), and its creation time."""
         ownership = self.store.bucket(bucket)
         if ownership is None:
@@ -230,7 +230,7 @@ class StorageCall:
         return str(self.request.path_params["bucket"])
 
     @property
-    def words(self) -> list[str]:
+    def path_parts(self) -> list[str]:
         """Return the parts of the path after ``/o/``, each decoded separately.
 
         Clients encode a name as one part (``a%2Fb``), which distinguishes it from ``compose`` and

@@ -46,14 +46,14 @@ def make_gateway_listener(  # noqa: PLR0913, PLR0917 - the sources of its answer
 
     def make() -> Serving:
         # most of it is needed only when a program connects
-        from trainshed.api.gateway.app import without_jobs  # noqa: PLC0415
+        from trainshed.api.gateway.app import refuse_jobs  # noqa: PLC0415
         from trainshed.api.gateway.make import make_gateway  # noqa: PLC0415
         from trainshed.api.gateway.public import Public, by_proxies  # noqa: PLC0415
 
         proxies = select_env(os.environ, settings.pass_env)
         return make_gateway(
             settings.data_dir,
-            rows=without_jobs(storage),
+            rows=refuse_jobs(storage),
             tokens=AttemptTokens.of(settings.data_dir),
             attempt_at=AttemptOfPeer(store, engines, engine.attempt_at),
             find=attempts,

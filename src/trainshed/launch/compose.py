@@ -159,7 +159,10 @@ def _env(context: Context, group: ReplicaGroup, index: int) -> Variables:
     service = service_env(context, group.role, index)
     if group.role is Role.REDUCER:
         return service
-    return {**user_env.merged(service, program_of(context.spec, group)), **context.site.env}
+    return {
+        **user_env.merge_variables(service, program_of(context.spec, group)),
+        **context.site.env,
+    }
 
 
 def _gpus(site: LaunchSite, group: ReplicaGroup, index: int) -> tuple[int, str | None]:

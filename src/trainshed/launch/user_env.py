@@ -19,16 +19,16 @@ _IDENTIFIER: Final = re.compile(_NAME)
 _REFERENCE: Final = re.compile(rf"(?P<escape>\$?)(?P<reference>\$\((?P<name>{_NAME})\))")
 
 
-def merged(service: Variables, program: Program | None) -> Variables:
+def merge_variables(service: Variables, program: Program | None) -> Variables:
     """Add a program's variables to the service's; the user's value wins, except for AIP_* names."""
     env = dict(service)
     for name, value in program.env if program else ():
         if not is_kept_by_service(name, service):
-            env[name] = expanded(value, env)
+            env[name] = expand_references(value, env)
     return env
 
 
-def expanded(value: str, env: Variables) -> str:
+def expand_references(value: str, env: Variables) -> str:
     """Replace the references in a value once: inserted text is not expanded again."""
 
     def replacement(match: re.Match[str]) -> str:

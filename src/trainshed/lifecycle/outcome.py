@@ -19,7 +19,13 @@ from trainshed.lifecycle.events import (
     RestartGranted,
     RestartOrdered,
 )
-from trainshed.lifecycle.restart import after_failure, after_loss, lost, may_restart, spent
+from trainshed.lifecycle.restart import (
+    decide_after_failure,
+    decide_after_loss,
+    describe_loss,
+    explain_no_restart,
+    may_restart,
+)
 from trainshed.model.attempt import ALIVE, Loss, Observation, Phase
 from trainshed.model.exits import failure
 from trainshed.model.explanation import Explanation
@@ -104,7 +110,7 @@ def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
 
     The error is stored with the order, so that the end can be attributed to it.
     """
-    why = spent(cause, facts.scheduling, facts.budgets)
+    why = explain_no_restart(cause, facts.scheduling, facts.budgets)
     error = JobError(code=UNAVAILABLE, message=f"{order.message.rstrip('.')}, and {why}.")
     return Judgement(event=RestartOrdered(), error=error, stop=order)
 
@@ -153,23 +159,25 @@ def _another_try(observation: Observation, facts: AttemptFacts) -> RestartGrante
     """Grant a restart by the program's budget; None: none is left, or it could not start."""
     if observation.outcome is None or observation.fault is not None:
         return None
-    return after_failure(observation.outcome.exit_code, facts.used, facts.scheduling, facts.budgets)
+    return decide_after_failure(
+        observation.outcome.exit_code, facts.used, facts.scheduling, facts.budgets
+    )
 
 
 def _lost(observation: Observation, facts: AttemptFacts) -> Judgement:
     why = observation.fault or "no process of the attempt is left, and no record of its end"
     if observation.loss is Loss.LIMIT:
-        return gave_up(f"{lost(facts.attempt, why)}.", DEADLINE_EXCEEDED)
+        return gave_up(f"{describe_loss(facts.attempt, why)}.", DEADLINE_EXCEEDED)
     cause = Cause.MAINTENANCE if observation.loss is Loss.MAINTENANCE else Cause.INFRA
     return _after_loss(why, cause, facts)
 
 
 def _after_loss(why: str, cause: Cause, facts: AttemptFacts) -> Judgement:
     used, scheduling, budgets = facts.used, facts.scheduling, facts.budgets
-    event = after_loss(facts.attempt, why, used, scheduling, budgets, cause=cause)
+    event = decide_after_loss(facts.attempt, why, used, scheduling, budgets, cause=cause)
     if isinstance(event, GaveUp):
         return gave_up(event.message, UNAVAILABLE)
-    return Judgement(event=event, reason=lost(facts.attempt, why), charged=cause)
+    return Judgement(event=event, reason=describe_loss(facts.attempt, why), charged=cause)
 
 
 def _ended_restarting(observation: Observation, facts: AttemptFacts) -> Judgement:

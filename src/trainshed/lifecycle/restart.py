@@ -23,7 +23,7 @@ class ExitClass(enum.Enum):
     """The job may be restarted, within the budget of the program."""
 
 
-def class_of(status: int) -> ExitClass:
+def classify_exit(status: int) -> ExitClass:
     """Return the class of an exit status as in a shell: the exit code, or 128 + the signal."""
     if status == 0:
         return ExitClass.SUCCESS
@@ -46,7 +46,7 @@ def may_restart(cause: Cause, used: Restarts, scheduling: Scheduling, budgets: B
     return budget is None or used.of(cause) < budget
 
 
-def after_loss(  # noqa: PLR0913 - a cause with a default
+def decide_after_loss(  # noqa: PLR0913 - a cause with a default
     attempt: int,
     why: str,
     used: Restarts,
@@ -58,24 +58,25 @@ def after_loss(  # noqa: PLR0913 - a cause with a default
     """Grant a restart after a loss, or give up; ``why`` is a sentence without its full stop."""
     if may_restart(cause, used, scheduling, budgets):
         return RestartGranted()
-    return GaveUp(message=f"{lost(attempt, why)}, and {spent(cause, scheduling, budgets)}.")
+    reason = explain_no_restart(cause, scheduling, budgets)
+    return GaveUp(message=f"{describe_loss(attempt, why)}, and {reason}.")
 
 
-def after_failure(
+def decide_after_failure(
     status: int, used: Restarts, scheduling: Scheduling, budgets: Budgets
 ) -> RestartGranted | None:
     """Grant a restart to a program that failed with this status; None: the job has failed."""
-    if class_of(status) is not ExitClass.RECOVERABLE:
+    if classify_exit(status) is not ExitClass.RECOVERABLE:
         return None
     return RestartGranted() if may_restart(Cause.USER, used, scheduling, budgets) else None
 
 
-def lost(attempt: int, why: str) -> str:
+def describe_loss(attempt: int, why: str) -> str:
     """Return a sentence: ``Attempt 2 was lost (the machine was restarted)``."""
     return f"Attempt {attempt} was lost" + (f" ({why.rstrip('.')})" if why else "")
 
 
-def spent(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> str:
+def explain_no_restart(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> str:
     """Return why there is no further restart, as the end of a sentence."""
     if scheduling.disable_retries:
         return "disableRetries forbids another"

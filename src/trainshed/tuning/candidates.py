@@ -77,22 +77,22 @@ class Search:
     rng: np.random.Generator
     effort: Effort = THOROUGH
 
-    def ranked(self, points: Array) -> Array:
+    def rank(self, points: Array) -> Array:
         """Return allowed points, the best first, from known ``points`` (complete, best first)."""
-        everywhere = self._sorted(self._inside(self.cube.drawn(self.effort.drawn, self.rng)))
-        nearby = self._sorted(self._inside(self._around(points)))
+        everywhere = self._sort(self._clip(self.cube.draw(self.effort.drawn, self.rng)))
+        nearby = self._sort(self._clip(self._vary_best(points)))
         half = STARTS // 2
         rows = np.vstack([everywhere[:half], nearby[:half]])
-        rows = self._sorted(np.vstack([self._climbed(rows), everywhere, nearby]))
+        rows = self._sort(np.vstack([self._climb(rows), everywhere, nearby]))
         for _ in range(self.effort.rounds):
             neighbours = self.cube.neighbours(rows[0], self.rng)
             if not len(neighbours):
                 break
-            neighbours = self._sorted(neighbours)
-            rows = self._sorted(np.vstack([rows, neighbours, self._climbed(neighbours[:1])]))
-        return self.cube.snapped(rows)
+            neighbours = self._sort(neighbours)
+            rows = self._sort(np.vstack([rows, neighbours, self._climb(neighbours[:1])]))
+        return self.cube.snap(rows)
 
-    def _around(self, points: Array) -> Array:
+    def _vary_best(self, points: Array) -> Array:
         """Return small changes of the best rows; a listed axis changes to any of its positions."""
         best = points[:_BEST]
         count, axes = self.effort.drawn, points.shape[1]
@@ -104,19 +104,19 @@ class Search:
         rows = best[chosen] + sizes * changed * self.rng.standard_normal((count, axes))
         jumps = self.rng.random((count, axes)) < np.minimum(_FEW, 1.0 / axes)
         jumps[:, self.cube.columns] = False
-        return np.where(jumps, self.cube.drawn(count, self.rng), rows)
+        return np.where(jumps, self.cube.draw(count, self.rng), rows)
 
-    def _inside(self, rows: Array) -> Array:
+    def _clip(self, rows: Array) -> Array:
         return np.clip(rows, self.region.low, self.region.high)
 
-    def _sorted(self, rows: Array) -> Array:
-        features = self.cube.features(self.cube.snapped(rows))
+    def _sort(self, rows: Array) -> Array:
+        features = self.cube.features(self.cube.snap(rows))
         score = log_improvement(*self.posterior.at(features), self.best)
         return np.asarray(rows[np.argsort(-score, kind="stable")])
 
-    def _climbed(self, rows: Array) -> Array:
+    def _climb(self, rows: Array) -> Array:
         """Return the rows moved along the slope, all at once: their scores are independent."""
-        points = self.cube.snapped(rows)
+        points = self.cube.snap(rows)
         features = self.cube.features(points)
         free = ~np.isnan(points[:, self.cube.columns])
         if not free.any():

@@ -65,7 +65,7 @@ class Cube:
         """Return the index of the feature of each axis in ``columns``."""
         return np.searchsorted(self.groups, self.columns)
 
-    def drawn(self, count: int, rng: np.random.Generator) -> Array:
+    def draw(self, count: int, rng: np.random.Generator) -> Array:
         """Return random complete rows; each position of an axis has the same chance."""
         rows = rng.random((count, len(self.axes)))
         for i, positions in enumerate(self._positions):
@@ -73,7 +73,7 @@ class Cube:
                 rows[:, i] = positions[rng.integers(len(positions), size=count)]
         return rows
 
-    def snapped(self, rows: Array) -> Array:
+    def snap(self, rows: Array) -> Array:
         """Return the nearest allowed points of complete rows; NaN for inactive axes."""
         out = np.clip(rows, 0.0, 1.0)
         for i, axis in enumerate(self.axes):

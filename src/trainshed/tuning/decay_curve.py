@@ -91,12 +91,12 @@ class _Scale:
     top: float
     near: float
 
-    def drawn(self, values: Array) -> Array:
+    def transform(self, values: Array) -> Array:
         """Return the values on this scale."""
-        drawn: Array = np.arcsinh((values - self.top) / self.near)
-        return drawn
+        transformed: Array = np.arcsinh((values - self.top) / self.near)
+        return transformed
 
-    def stretch(self, values: Array) -> float:
+    def log_derivatives(self, values: Array) -> float:
         """Return the sum of the log-derivatives of the scale at the values."""
         return -float(np.log(np.hypot(values - self.top, self.near)).sum())
 
@@ -140,7 +140,7 @@ class _Past:
         """Return a curve's places and its deviations from the mean; long curves are thinned out."""
         step = np.unique(np.linspace(0, len(curve.at) - 1, PLACES).round().astype(int))
         at = np.array(curve.at)[step] / self.longest
-        values = self.fit.scale.drawn(np.array(curve.values)[step])
+        values = self.fit.scale.transform(np.array(curve.values)[step])
         return at, (values - np.interp(at, _PLACES, self.fit.mean)) / self.fit.deviation
 
 
@@ -155,10 +155,10 @@ def _learn(done: tuple[TrialCurve, ...], top: float) -> _Past:
 
 
 def _fit(rows: Array, scale: _Scale) -> _Fit:
-    drawn = scale.drawn(rows)
-    mean = drawn.mean(axis=0)
-    deviation = float(np.sqrt(np.mean((drawn - mean) ** 2))) or 1.0
-    standard = (drawn - mean) / deviation
+    transformed = scale.transform(rows)
+    mean = transformed.mean(axis=0)
+    deviation = float(np.sqrt(np.mean((transformed - mean) ** 2))) or 1.0
+    standard = (transformed - mean) / deviation
     inverses, logs = _mixes()
     misfit = np.einsum("mij,ij->m", inverses, standard.T @ standard / len(rows))
     at = int(np.argmin(logs + misfit))
@@ -168,7 +168,7 @@ def _fit(rows: Array, scale: _Scale) -> _Fit:
         mean=mean,
         deviation=deviation,
         mix=MIXES[at],
-        likelihood=likelihood + scale.stretch(rows),
+        likelihood=likelihood + scale.log_derivatives(rows),
     )
 
 

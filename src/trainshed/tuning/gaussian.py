@@ -20,7 +20,7 @@ from trainshed.model.trials import Value, Values
 from trainshed.tuning.candidates import QUICK, THOROUGH, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
 from trainshed.tuning.history import History
-from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, posterior
+from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, posterior
 from trainshed.tuning.random_search import random_of, random_point
 from trainshed.tuning.space import Dimension, Space
 
@@ -195,7 +195,7 @@ def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array
 
     Only a few are sorted, because the farthest of many points are the corners of the cube.
     """
-    drawn = cube.snapped(cube.drawn(_DRAWN_START, rng))
+    drawn = cube.snap(cube.draw(_DRAWN_START, rng))
     if not len(trial_points):
         return drawn
     few = cube.features(drawn[:_FEW])
@@ -215,15 +215,15 @@ def _improving(
     belief = posterior(hyper, cube.groups, cube.features(points), scaled_values[indexes])
     best = float(scaled_values.min())
     if len(trial_points) > len(values):
-        belief = belief.given(cube.features(trial_points[len(values) :]))
-    complete = np.where(np.isnan(points), cube.drawn(len(points), rng), points)
+        belief = belief.condition_on(cube.features(trial_points[len(values) :]))
+    complete = np.where(np.isnan(points), cube.draw(len(points), rng), points)
     order = np.argsort(scaled_values[indexes], kind="stable")
     ranked_points = complete[order]
     size = trust_region_width(values, START, len(cube.axes))
     region = _region(cube, points[order[0]], hyper, size)
     effort = THOROUGH if len(trial_points) - len(values) <= _FEW_PENDING else QUICK
     search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng, effort=effort)
-    return search.ranked(ranked_points)
+    return search.rank(ranked_points)
 
 
 def _select_indexes(values: Array, count_max: int) -> NDArray[np.intp]:
@@ -252,7 +252,7 @@ def _fitted(
     x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[indexes])
     # distances grow with the root of the dimensions, and so do the prior lengths
     length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
-    return fitted(
+    return fit_hyperparameters(
         x, scaled_values[indexes], cube.groups, Priors(length=length, noise=_NOISE[noise])
     )
 

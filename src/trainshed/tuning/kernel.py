@@ -82,7 +82,7 @@ class KernelPosterior:
             spread / (2.0 * deviation[:, None]),
         )
 
-    def given(self, z: Array, y: Array | None = None) -> "KernelPosterior":
+    def condition_on(self, z: Array, y: Array | None = None) -> "KernelPosterior":
         """Return the posterior with ``z`` observed too, at its expected values or ``y``."""
         expected = self.at(z)[0] if y is None else y
         values = np.append(self._restore_values(), expected)
@@ -130,7 +130,9 @@ def posterior(
     return KernelPosterior(hyper=hyper, groups=groups, x=x, lower=lower, weights=weights, mean=mean)
 
 
-def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hyperparameters:
+def fit_hyperparameters(
+    x: Array, y: Array, groups: NDArray[np.intp], priors: Priors
+) -> Hyperparameters:
     """Return the most probable parameters, from two starting points."""
     axes = int(groups.max()) + 1
     bounds = [*[_LENGTHS] * axes, _SCALES, _NOISES]

@@ -95,9 +95,9 @@ class Gateway:
         return answer
 
 
-def without_jobs(raw: Sequence[RawMethod]) -> Sequence[RawMethod]:
+def refuse_jobs(raw: Sequence[RawMethod]) -> Sequence[RawMethod]:
     """Return the rows; those that make and remove buckets now refuse jobs."""
-    return [_without_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
+    return [_refuse_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
 
 
 def storage_router(
@@ -124,7 +124,7 @@ def storage_router(
     return Router([*many, *routes], redirect_slashes=False, default=xml)
 
 
-def _without_jobs(row: RawMethod) -> RawMethod:
+def _refuse_jobs(row: RawMethod) -> RawMethod:
     """Return a row that refuses attempts, and accepts callers with another token."""
 
     async def handle(request: Request, caller: Caller) -> Response:
