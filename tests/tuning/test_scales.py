@@ -18,7 +18,7 @@ LOGS = (Scale.LOG, Scale.REVERSE_LOG)
 
 
 def values_of(axis):
-    return list(axis.after(None))
+    return list(axis.values_from(None))
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_the_middle_of_a_scale(spec, middle):
 def test_values_rise_with_their_positions_and_stay_inside(spec, one, other):
     axis = axis_of(spec)
     low, high = (axis.value(position) for position in sorted((one, other)))
-    assert axis.same(low) == (low,)
-    assert axis.same(high) == (high,)
+    assert axis.equal_values(low) == (low,)
+    assert axis.equal_values(high) == (high,)
     assert 0 <= axis.position(low) <= axis.position(high) <= 1
 
 
@@ -79,7 +79,7 @@ def test_huge_integers_come_back(low, width, scale):
     spec = integer(low=float(low), high=float(low) + float(width), scale=scale)
     axis = axis_of(spec)
     for value in (int(spec.bounds[0]), int(spec.bounds[0]) + axis.count // 3, int(spec.bounds[1])):
-        assert axis.same(value) == (value,)
+        assert axis.equal_values(value) == (value,)
         restored = axis.value(axis.position(value))
         assert abs(restored - value) <= max(1, axis.count // 2**45)
 
@@ -110,14 +110,14 @@ def test_a_reverse_logarithm_is_densest_at_the_upper_end():
 
 def test_discrete_values_are_met_within_a_tiny_gap():
     axis = axis_of(discrete(0.1, 0.2))
-    assert axis.same(0.1 + 9e-11) == (0.1,)
-    assert axis.same(0.1 + 2e-10) == ()
-    assert axis.same("0.1") == ()
+    assert axis.equal_values(0.1 + 9e-11) == (0.1,)
+    assert axis.equal_values(0.1 + 2e-10) == ()
+    assert axis.equal_values("0.1") == ()
 
 
 def test_a_list_begins_where_it_is_told_to():
-    assert list(axis_of(integer(low=1.0, high=4.0)).after(3)) == [3, 4, 1, 2]
-    assert list(axis_of(words("a", "b", "c")).after("c")) == ["c", "a", "b"]
+    assert list(axis_of(integer(low=1.0, high=4.0)).values_from(3)) == [3, 4, 1, 2]
+    assert list(axis_of(words("a", "b", "c")).values_from("c")) == ["c", "a", "b"]
 
 
 def test_a_word_given_twice_is_one():
@@ -126,7 +126,7 @@ def test_a_word_given_twice_is_one():
 
 def test_a_range_of_doubles_has_no_list():
     with pytest.raises(ValueError, match="no list"):
-        axis_of(double()).after(None)
+        axis_of(double()).values_from(None)
 
 
 def test_the_middle_of_a_range_that_is_wider_than_a_float_is_its_middle():

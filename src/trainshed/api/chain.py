@@ -2,7 +2,8 @@
 
 ``CHAIN``, for REST:
 
-1.  ``guard``: the Host header names this server, and the Origin is not a foreign web page; 403.
+1.  ``guard``: the Host header names this server, and the Origin is not a foreign web page; 403,
+    or 400 for two Host headers.
 2.  ``recognise``: the Authorization header identifies a caller; 403 without a token, 401 for a
     wrong one, 429 for too many wrong ones, 403 for a token that is for buckets only.
 3.  ``bound_body``: the body is not over the limit; 413.
@@ -10,7 +11,7 @@
 5.  ``authorise``: the caller has the row's role in the path's project; 403, with the same message
     for another caller's project and for a missing one.
 6.  ``name_project``: a project's number becomes its id.
-7.  ``read_request``: the row has the query's parameters, and the body is a JSON object; 400.
+7.  ``read_request``: the query has only parameters of the row, and the body is a JSON object; 400.
 8.  ``know_repetition``: a create that gcloud repeats gets the key of its first try.
 9.  ``handle``: the row's handler performs the call.
 10. ``hold_end``: a recent ``endTime`` is omitted for a gcloud that still streams the job's log.

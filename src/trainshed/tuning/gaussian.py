@@ -100,7 +100,9 @@ def _axis(space: Space, dimension: Dimension) -> CubeAxis:
     axis = dimension.axis
     parent = None if dimension.parent is None else space.dimensions[dimension.parent].axis
     return CubeAxis(
-        positions=tuple(map(axis.position, axis.after(None))) if _is_listed(dimension) else (),
+        positions=tuple(map(axis.position, axis.values_from(None)))
+        if _is_listed(dimension)
+        else (),
         is_category=isinstance(axis.value(0.5), str),
         parent=dimension.parent,
         parent_positions=frozenset(

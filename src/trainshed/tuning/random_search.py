@@ -70,6 +70,6 @@ def some_values(dimension: Dimension, draw: random.Random) -> Iterator[Value]:
     """Yield all values of a finite axis, beginning at a random one, or some values of a range."""
     axis = dimension.axis
     if axis.count is not None:
-        return axis.after(axis.value(draw.random()))
+        return axis.values_from(axis.value(draw.random()))
     positions = chain((draw.random() for _ in range(_PLACES)), (0.0, 0.5, 1.0))
     return (axis.value(position) for position in positions)

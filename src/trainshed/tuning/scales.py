@@ -90,12 +90,12 @@ class Doubles:
             return self.high
         return min(max(self.low + self.scaled.offset(position), self.low), self.high)
 
-    def same(self, value: Value) -> tuple[Value, ...]:
+    def equal_values(self, value: Value) -> tuple[Value, ...]:
         """Return the number itself if it is within the bounds, else nothing."""
         inside = not isinstance(value, str) and self.low <= value <= self.high
         return (float(value),) if inside else ()
 
-    def after(self, first: Value | None) -> Iterator[Value]:
+    def values_from(self, first: Value | None) -> Iterator[Value]:
         """Iterate over the only value.  Raises ValueError for a range, which cannot be listed."""
         del first
         if self.count is None:
@@ -128,14 +128,14 @@ class Integers:
         cells = position * self.count if self.is_even else self.scaled.offset(position)
         return self.low + min(int(cells), self.count - 1)
 
-    def same(self, value: Value) -> tuple[Value, ...]:
+    def equal_values(self, value: Value) -> tuple[Value, ...]:
         """Return the number itself if it is whole and within the bounds, else nothing."""
         if isinstance(value, str) or not float(value).is_integer():
             return ()
         number = int(value)
         return (number,) if self.low <= number < self.low + self.count else ()
 
-    def after(self, first: Value | None) -> Iterator[Value]:
+    def values_from(self, first: Value | None) -> Iterator[Value]:
         """Iterate over all numbers from ``first``, lazily: there may be very many."""
         start = self.low if first is None else int(first)
         return chain(range(start, self.low + self.count), range(self.low, start))
@@ -167,23 +167,24 @@ class Listed:
         nearer = position - self.positions[left] <= self.positions[right] - position
         return self.values[left if nearer else right]
 
-    def same(self, value: Value) -> tuple[Value, ...]:
+    def equal_values(self, value: Value) -> tuple[Value, ...]:
         """Return the equal word, or numbers within 1e-10 (docs/sources/vertex.md 8)."""
         if value in self.indexes:
             return (self.values[self.indexes[value]],)
         return tuple(candidate for candidate in self.values if _is_near(candidate, value))
 
-    def after(self, first: Value | None) -> Iterator[Value]:
+    def values_from(self, first: Value | None) -> Iterator[Value]:
         """Iterate over all values from ``first``, in the study's order."""
         start = 0 if first is None else self.indexes[first]
         return iter(self.values[start:] + self.values[:start])
 
 
-#: The values of one parameter and their positions.  ``count`` is their number, None if infinite;
-#: ``is_even``: finitely many, each with an equal share of 0..1.  ``position`` returns a value's
-#: position, ``value`` the value at or nearest to a position in 0..1.  ``same`` returns the values
-#: equal to a number or word: mostly one or none.  ``after`` lists a finite axis once: upwards from
-#: ``first``, and those before it.
+#: The values of one parameter and their positions.  ``count`` is the number of values, None if
+#: infinite.  ``is_even`` is whether there are finitely many values, each with an equal share of
+#: 0..1.  ``position`` returns a value's position, and ``value`` the value at or nearest to a
+#: position in 0..1.  ``equal_values`` returns the values equal to a number or word: mostly one or
+#: none.  ``values_from`` iterates over a finite axis once: from ``first`` to the end, then from the
+#: beginning to ``first``.
 Axis = Doubles | Integers | Listed
 
 

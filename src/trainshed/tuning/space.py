@@ -63,7 +63,7 @@ class Space:
         for dimension in self.dimensions:
             if dimension.is_active(chosen):
                 value = named_values.get(dimension.name)
-                same = () if value is None else dimension.axis.same(value)
+                same = () if value is None else dimension.axis.equal_values(value)
                 if not same:
                     return None
                 chosen[dimension.index] = same[0]
@@ -124,7 +124,7 @@ def _add(
     parent_values: frozenset[Value],
 ) -> None:
     axis = axis_of(spec)
-    default = () if spec.default is None else axis.same(spec.default)
+    default = () if spec.default is None else axis.equal_values(spec.default)
     dimension = Dimension(
         index=len(dimensions),
         name=spec.parameter_id,
@@ -136,7 +136,9 @@ def _add(
     dimensions.append(dimension)
     for condition in spec.conditions:
         values = [
-            value for parent_value in condition.parent_values for value in axis.same(parent_value)
+            value
+            for parent_value in condition.parent_values
+            for value in axis.equal_values(parent_value)
         ]
         _add(dimensions, condition.parameter, dimension, frozenset(values))
 

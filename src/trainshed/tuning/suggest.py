@@ -98,7 +98,7 @@ def first_untried(
 
 def grid(space: Space) -> Iterator[Values]:
     """Yield all points, the last parameter fastest.  Raises ValueError for a DOUBLE range."""
-    return points(space, lambda dimension: dimension.axis.after(dimension.default))
+    return points(space, lambda dimension: dimension.axis.values_from(dimension.default))
 
 
 _ALGORITHMS: Final[Mapping[Algorithm, Callable[[StudySpec, Space, int], Propose]]] = {

@@ -90,14 +90,14 @@ class XmlStorage:
     def __init__(
         self,
         raw: Sequence[RawMethod],
-        caller: Callable[[Scope], Awaitable[Caller]],
+        identify: Callable[[Scope], Awaitable[Caller]],
         log_denied: Callable[[Request, Caller | None, str], None],
         read_public: ReadPublic = read_nothing,
     ) -> None:
-        """``raw`` is the JSON API; ``caller`` may raise a Refusal; ``log_denied`` logs it."""
+        """``raw`` is the JSON API; ``identify`` returns the caller or raises a Refusal."""
         self._read_public = read_public
         self._rows = {(row.verb, row.path): row for row in raw}
-        self._caller = caller
+        self._identify = identify
         self._log_denied = log_denied
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,7 +109,7 @@ class XmlStorage:
         caller = None
         try:
             json_request = translate(request)
-            caller = await self._caller(request.scope)
+            caller = await self._identify(request.scope)
             return await self._perform(request, json_request, caller)
         except XmlRefused as error:
             return _error(error.status, error.code, error.message)
@@ -155,15 +155,17 @@ def translate(request: Request) -> JsonRequest:
     bucket, name = _bucket_and_name(request)
     query = _query(request)
     if name:
-        return _of_object(request, bucket, name, query)
+        return _object_request(request, bucket, name, query)
     if bucket:
-        return _of_bucket(request, bucket, query)
+        return _bucket_request(request, bucket, query)
     if request.method in {"GET", "HEAD"}:
         return JsonRequest(verb="GET", template=_BUCKETS, query=_project(request), convert=_buckets)
     raise XmlRefused(501, _VERBS)
 
 
-def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, str]) -> JsonRequest:
+def _object_request(
+    request: Request, bucket: str, name: bytes, query: Mapping[str, str]
+) -> JsonRequest:
     conditions = _conditions(request, query)
     convert = _set_requested_headers(query)
     if request.method in {"GET", "HEAD"}:
@@ -197,7 +199,7 @@ def _set_requested_headers(query: Mapping[str, str]) -> Callable[[Response], Res
     return convert
 
 
-def _of_bucket(request: Request, bucket: str, query: Mapping[str, str]) -> JsonRequest:
+def _bucket_request(request: Request, bucket: str, query: Mapping[str, str]) -> JsonRequest:
     if request.method == "GET":
         return _list(bucket, query)
     if request.method == "HEAD":
