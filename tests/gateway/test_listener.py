@@ -179,7 +179,7 @@ def test_an_attempt_has_a_bounded_number_of_connections(replica, world, monkeypa
 def test_a_flood_of_connections_holds_no_more_descriptors_than_the_limit(
     replica, world, monkeypatch
 ):
-    everyone = world.serving._server._everyone
+    everyone = world.serving._server._connections
     monkeypatch.setattr(
         everyone, "limits", ConnectionLimits(connections=8, unauthenticated=4, per_address=4)
     )
@@ -224,7 +224,7 @@ def wait_until(is_so):
     "begun", [b"", b"CONNECT host:443 HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n", b"\x16\x03"]
 )
 def test_whoever_begins_and_does_not_go_on_is_ended(replica, world, monkeypatch, begun):
-    monkeypatch.setattr(world.serving._server._everyone, "times", Times(head_s=0.1))
+    monkeypatch.setattr(world.serving._server._connections, "times", Times(head_s=0.1))
     wire = replica.plain()
     wire.send(begun)
     assert b" 200 " not in wire.rest()
