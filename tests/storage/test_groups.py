@@ -9,7 +9,7 @@ from trainshed.engines.isolation.compose import share
 from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.storage.buckets import FOLDER_MODE
 from trainshed.storage.folders import make_all
-from trainshed.storage.object_files import place
+from trainshed.storage.object_files import move_into
 
 GROUP = 200_005
 
@@ -59,5 +59,5 @@ def test_folders_and_objects_of_the_server_take_the_group(bucket, tmp_path):
         assert rights(folder) == (GROUP, "2775")
     (tmp_path / "part").write_text("uploaded")
     with Beneath(tmp_path) as source, Beneath(bucket) as root, root.folder("results") as folder:
-        place(source, "part", (folder, "object"), 0)
+        move_into(source, "part", (folder, "object"), 0)
     assert rights(bucket / "results/object") == (GROUP, "664")

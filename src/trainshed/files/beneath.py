@@ -61,14 +61,14 @@ class PathBeneath(NamedTuple):
     def of_file(cls, path: str, roots: Iterable[str] = ()) -> "PathBeneath":
         """Split the path of a file; outside of ``roots`` its root is its folder."""
         folder, _, name = path.rpartition("/")
-        return cls.of(folder, roots).folder_names(name)
+        return cls.of(folder, roots).below(name)
 
     @property
     def path(self) -> str:
         root = os.fspath(self.root)
         return f"{root}/{self.name}" if self.name else root
 
-    def folder_names(self, name: str) -> "PathBeneath":
+    def below(self, name: str) -> "PathBeneath":
         """Return the path of a file or folder below this one."""
         return self._replace(name=f"{self.name}/{name}" if self.name else name)
 
