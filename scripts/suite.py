@@ -84,7 +84,6 @@ def _environ(*, full: bool) -> dict[str, str]:
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes start: each would compile all
     if full:
         env["TRAINSHED_CHAOS"] = "full"
-        env["PYTEST_ADDOPTS"] = "--timeout 3600"
     return env
 
 

@@ -42,6 +42,16 @@ settings.load_profile("full" if FULL else "short")
 EXAMPLES_PERCENT = 1000 if FULL else 12
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Give each test an hour at full length.
+
+    PYTEST_ADDOPTS would give the option to each pytest that a test starts, too.
+    """
+    if FULL and config.getoption("timeout", None) is None:
+        config.option.timeout = 3600
+
+
 def pytest_collection_modifyitems(config, items):
     """Deselect tests marked ``full``, unless the command line names them."""
     if hasattr(config, "workerinput"):

