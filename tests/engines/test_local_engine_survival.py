@@ -265,7 +265,9 @@ def test_one_whose_beginning_was_lost_is_lost_at_once_and_nothing_of_it_lives(ro
 
 
 def test_a_node_says_by_what_means_leftovers_are_ended(root, monkeypatch):
-    assert [node.leftovers for node in engine_at(root).fleet()] == [kill.by_boxes() or SUBREAPER]
+    assert [node.leftovers for node in engine_at(root).fleet()] == [
+        kill.find_box_strategy() or SUBREAPER
+    ]
     monkeypatch.setattr(cgroup, "own_directory", lambda *_: None)
     bare, boxed = engine_at(root), engine_at(root, isolation=Isolation(SANDBOX))
     assert [node.leftovers for node in (*bare.fleet(), *boxed.fleet())] == [

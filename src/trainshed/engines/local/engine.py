@@ -401,4 +401,4 @@ def _can_limit_processes(isolation: Isolation | None) -> bool:
 def _find_leftover_means(isolation: Isolation | None) -> str:
     """Return this machine's best means to end the processes that a killed supervisor leaves."""
     namespace = isolation is not None and isolation.mode == SANDBOX
-    return kill.by_boxes() or (PID_NAMESPACE if namespace else SUBREAPER)
+    return kill.find_box_strategy() or (PID_NAMESPACE if namespace else SUBREAPER)

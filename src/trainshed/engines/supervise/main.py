@@ -22,7 +22,12 @@ from trainshed.engines.supervise.judging import STOPPED_EARLY, end_with_fault
 from trainshed.engines.supervise.kernel import kill
 from trainshed.engines.supervise.kernel.kill import ProcessTree, open_process_tree
 from trainshed.engines.supervise.kernel.reaper import fork_below_reaper
-from trainshed.engines.supervise.kernel.signals import ENDING, LOOK, close_inherited, hear_signals
+from trainshed.engines.supervise.kernel.signals import (
+    ENDING,
+    LOOK,
+    close_inherited,
+    wake_on_signals,
+)
 from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record import spec as specs
@@ -73,16 +78,16 @@ def main(path: str, make_remote: RemoteFactory | None = None) -> int:
         from trainshed.engines.supervise.helpers import fork_server  # noqa: PLC0415 - imports much
 
         return fork_server.serve(main)
-    has_reaper = make_remote is None and not is_tethered() and not kill.by_boxes()
+    has_reaper = make_remote is None and not is_tethered() and not kill.find_box_strategy()
     reaper = fork_below_reaper() if has_reaper else None
-    wake = hear_signals()
+    wake = wake_on_signals()
     folder = AttemptFolder(path)
     lock = folder.hold()
     if lock is None or _has_begun(folder):
         return 0
     order = folder.stop_order()
     if order is not None and order.lost:
-        os.ftruncate(lock, 0)  # the server gave the attempt up: erase the id of this supervisor
+        os.ftruncate(lock, 0)  # the server gave up the attempt: erase the id of this supervisor
         return 0
     _Supervisor(folder, lock, wake, reaper, make_remote).run()
     return 0

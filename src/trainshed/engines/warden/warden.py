@@ -20,7 +20,7 @@ from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.kernel.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
 from trainshed.engines.supervise.kernel.reaper import fork_below_reaper
-from trainshed.engines.supervise.kernel.signals import ENDING, close_inherited, hear_signals
+from trainshed.engines.supervise.kernel.signals import ENDING, close_inherited, wake_on_signals
 from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order, write_json
@@ -62,9 +62,9 @@ def main(index: int) -> int:
     devnull = os.open(os.devnull, os.O_RDONLY)
     os.dup2(devnull, 0)
     parent = os.getppid()
-    reaper = fork_below_reaper(hands_on=True)
+    reaper = fork_below_reaper(forwards_signals=True)
     tree.adopt_orphans(True)
-    wake = hear_signals()
+    wake = wake_on_signals()
     try:
         connection = dial(os.environ)
     except (OSError, KeyError, ValueError) as error:

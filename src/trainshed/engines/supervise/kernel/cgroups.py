@@ -1,4 +1,4 @@
-"""The cgroup directories of one attempt: a box in each tree that it needs, a leaf per replica.
+"""Makes the cgroup directories of one attempt: a box in each cgroup tree, and a leaf per replica.
 
 An attempt without limits gets one box, in cgroup2: without any controller, the box can kill all
 processes, show whether one lives, and count CPU time.  If that box cannot be made, a box of the v1
@@ -38,7 +38,7 @@ class AttemptCgroups(NamedTuple):
     boxes: dict[str, cgroup.Box]
     remarks: tuple[str, ...]
     processes_max: tuple[int | None, ...] = ()
-    """Limits of processes by index, if no box enforces them: ``limit_processes`` does instead."""
+    """The limits that ``limit_processes`` has to set, by index; empty if a box enforces them."""
 
     def leaf(self, tree: str, index: int) -> str:
         """Return the directory of a replica in a tree."""
@@ -49,7 +49,11 @@ class AttemptCgroups(NamedTuple):
         return {tree: self.leaf(tree, index) for tree in self.boxes}
 
     def enter(self, index: int, uid: int | None) -> bool:
-        """Move the calling process into all leaves of a replica; False: not into all."""
+        """Move the calling process into all leaves of a replica; return whether that succeeded.
+
+        If no box limits the number of processes, limit it for the user ``uid`` instead; None: the
+        user of this process.
+        """
         processes_max = self.processes_max[index] if self.processes_max else None
         if processes_max is not None:
             limit_processes(processes_max, os.geteuid() if uid is None else uid)
@@ -72,7 +76,7 @@ class AttemptCgroups(NamedTuple):
 def make_cgroups(
     name: str, count: int, limits: Sequence[ReplicaLimits], *, unified: bool, freezer: bool
 ) -> AttemptCgroups:
-    """Make the directories for ``count`` replicas; first remove those of killed supervisors."""
+    """Make the boxes and leaves of ``count`` replicas; first remove boxes of killed supervisors."""
     maker = _Maker(name, count, limits)
     controllers = list_controllers(limits)
     covered: Iterable[str] = ()
@@ -107,7 +111,7 @@ class _Maker:
         self.remarks: list[str] = []
 
     def make_unified(self, controllers: Sequence[str]) -> Sequence[str]:
-        """Make the cgroup2 box; return those of the controllers that it has."""
+        """Make the cgroup2 box; return the requested controllers that the box has."""
         home, offered = unified_home(controllers)
         if home is None or not self._make(UNIFIED, home):
             return ()
@@ -121,12 +125,12 @@ class _Maker:
         return covered
 
     def make_v1(self, controller: str) -> bool:
-        """Make a box in the tree of a v1 controller; False: that is not possible."""
+        """Make a box in the tree of a v1 controller; return whether that succeeded."""
         home = cgroup.own_directory(controller)
         return home is not None and writable(home) and self._make(controller, home)
 
     def make_limiting(self, controller: str) -> bool:
-        """Make a box in the tree of a v1 controller, with the limits that this one enforces."""
+        """Make a box of a v1 controller and set its limits; return whether there is a box."""
         is_made = self.make_v1(controller)
         for index, limits in enumerate(self._limits if is_made else ()):
             self._apply(controller, index, settings_v1(limits, controller))
@@ -166,9 +170,9 @@ class _Maker:
 def homes() -> set[str]:
     """Return every directory in which attempts of this server may have boxes."""
     trees = [cgroup.own_directory(controller) for controller in (*CONTROLLERS, FREEZER, "cpuacct")]
-    own = cgroup.own_directory()
-    above = None if own is None else os.path.dirname(own)
-    return {home for home in (own, above, *trees) if home is not None}
+    own_directory = cgroup.own_directory()
+    parent = None if own_directory is None else os.path.dirname(own_directory)
+    return {home for home in (own_directory, parent, *trees) if home is not None}
 
 
 def offers(controller: str) -> bool:
@@ -181,20 +185,20 @@ def offers(controller: str) -> bool:
 def unified_home(controllers: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """Return the best directory of cgroup2 for a box, and the requested controllers that it has.
 
-    The kernel gives no controllers to the children of a directory that contains processes.  The own
-    directory of this process contains some, as under systemd; then its parent is the better one: it
-    has passed controllers to its children, so a box beside the own directory has them too.
+    The kernel gives no controllers to the children of a directory that contains processes.  The
+    directory of this process contains at least this process.  Its parent may have passed
+    controllers to its children, as under systemd; then a box in the parent has them too.
     """
-    own = cgroup.own_directory()
-    if own is None or not writable(own):
+    own_directory = cgroup.own_directory()
+    if own_directory is None or not writable(own_directory):
         return None, ()
-    offered = [name for name in controllers if _enable_controller(own, name)]
-    above = os.path.dirname(own)
-    if len(offered) < len(controllers) and writable(above):
-        beside = [name for name in controllers if name in _read_enabled(above)]
-        if len(beside) > len(offered):
-            return above, beside
-    return own, offered
+    offered = [name for name in controllers if _enable_controller(own_directory, name)]
+    parent = os.path.dirname(own_directory)
+    if len(offered) < len(controllers) and writable(parent):
+        offered_by_parent = [name for name in controllers if name in _read_enabled(parent)]
+        if len(offered_by_parent) > len(offered):
+            return parent, offered_by_parent
+    return own_directory, offered
 
 
 def writable(home: str) -> bool:
@@ -203,7 +207,7 @@ def writable(home: str) -> bool:
 
 
 def _enable_controller(directory: str, controller: str) -> bool:
-    """Try to enable a controller for the directories below; return whether it is enabled."""
+    """Try to enable a controller for the child directories; return whether it is enabled."""
     with suppress(OSError):
         write(directory + "/cgroup.subtree_control", f"+{controller}")
     return controller in _read_enabled(directory)

@@ -67,12 +67,13 @@ def open_process_tree(
     return ProcessTree(cgroups, tuple(filter(available.get, KILL_STRATEGIES)), count, mark)
 
 
-def by_boxes() -> str:
+def find_box_strategy() -> str:
     """Return the strategy that kills the processes in boxes; empty if boxes cannot be made."""
     own = cgroup.own_directory()
     if own and cgroups.writable(own):
         has_kill = os.path.exists(own + "/cgroup.kill")
-        is_root = not os.path.exists(own + "/cgroup.events")  # the root of the tree has neither
+        # the root directory of cgroup2 has neither of these files
+        is_root = not os.path.exists(own + "/cgroup.events")
         if has_kill or is_root:
             return CGROUP_KILL
     freezer = cgroup.own_directory(FREEZER)
@@ -102,7 +103,7 @@ class ProcessTree:
 
     @property
     def places(self) -> dict[str, Any]:
-        """What ``end_leftovers`` needs if this process is killed, as JSON."""
+        """The paths of the boxes; ``end_leftovers`` needs them if this process is killed."""
         return {"boxes": [box.path for box in self._cgroups.boxes.values()]}
 
     def enter(self, index: int, uid: int | None = None) -> bool:
@@ -120,7 +121,10 @@ class ProcessTree:
         self._pids[index] = pid
 
     def ended(self, index: int, cpu_s: float, max_rss_kib: int) -> None:
-        """Note the usage of a replica by ``os.wait4``, which knows the peak of brief ones too."""
+        """Record the usage of an ended replica, from ``os.wait4``.
+
+        Without this, the peak of a replica that ends before the first sample is unknown.
+        """
         peaks = self._peaks[index]
         peaks.add(int(cpu_s * _NS_PER_S), max_rss_kib * _KIB)
         peaks.machine_oom_kills = limits.machine_oom_kills() - self._machine_oom_kills
@@ -152,7 +156,8 @@ class ProcessTree:
     def usage(self, index: int) -> Usage:
         """Return what a replica has used so far; call this before ``remove``.
 
-        If its memory is not limited, the peak is the largest value that this method has measured.
+        If the memory of the replica is not limited, the peak is the largest value that this method
+        has measured.
         """
         leaves = self._cgroups.leaves(index)
         in_use = limits.memory_bytes(leaves)
@@ -199,7 +204,7 @@ class _Peaks:
         self.peak_bytes = max(self.peak_bytes or 0, peak_bytes)
 
 
-#: How to kill the processes in a box, by tree; boxes of the other trees only set limits.
+#: Functions that kill the processes in a box, by tree; boxes of other trees only set limits.
 _KILL: Final[Mapping[str, Callable[[str], bool]]] = {
     UNIFIED: cgroup.kill_at_once,
     FREEZER: cgroup.kill_frozen,

@@ -33,16 +33,18 @@ class Usage(NamedTuple):
 
     cpu_ns: int | None = None
     memory_bytes: int | None = None
-    """In use now, without file pages that the kernel can free at once."""
+    """The memory in use now, without file pages that the kernel can free at once."""
     peak_bytes: int | None = None
-    """The peak: with a memory limit the kernel's figure, which includes cached files; otherwise
-    the largest measured sum over the processes, or the largest process if that is more."""
+    """The largest memory in use so far.  With a memory limit, the kernel measures it, including
+    cached files.  Otherwise it is the largest sample, or the peak of the largest process if that is
+    more."""
     oom_kills: int = 0
-    """Processes of the replica that the kernel killed for lack of memory; 0 without a limit."""
+    """The number of its processes that the kernel killed for lack of memory; 0 without a limit."""
     refused_forks: int = 0
-    """How often the kernel refused a process or thread beyond the limit; 0 without a limit."""
+    """The number of processes and threads that the kernel refused; 0 without a limit."""
     machine_oom_kills: int = 0
-    """Processes on the machine killed for lack of memory while the replica ran; set at its end."""
+    """The number of processes on the machine that were killed for lack of memory while the replica
+    ran; set when the replica has ended."""
 
 
 class Setting(NamedTuple):
@@ -132,7 +134,7 @@ def _count_threads(uid: int) -> int:
 _KIB = 1024
 _NS_PER_US = 1_000
 
-# positions in /proc/PID/stat after the command's closing bracket, proc(5) fields 14 to 17
+# fields 14 to 17 of /proc/PID/stat (proc(5)), counted from the closing bracket of the command
 _CPU_TICKS = slice(14 - 3, 17 - 3 + 1)
 
 
@@ -148,27 +150,31 @@ class Sample(NamedTuple):
 def sample(pids: Iterable[int]) -> Sample | None:
     """Measure the living processes; None if all have ended.  Takes about 50 us per process.
 
-    Several processes may map the same files and shared memory, so only the largest share counts.
+    Processes may map the same files and shared memory.  So of these, only the largest size of a
+    single process counts.
     """
-    own, shared, largest, ticks = 0, [0], 0, 0
+    anonymous, shared, largest, ticks = 0, [0], 0, 0
     has_read = False
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
             sizes = _sizes(pid)
             stat = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
             ticks += sum(map(int, stat[_CPU_TICKS]))
-            own += sizes.get("RssAnon", 0)
+            anonymous += sizes.get("RssAnon", 0)
             shared.append(sizes.get("RssFile", 0) + sizes.get("RssShmem", 0))
             largest = max(largest, sizes.get("VmHWM", 0))
             has_read = True
     if not has_read:
         return None
     cpu_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    return Sample(cpu_ns, own + max(shared), largest)
+    return Sample(cpu_ns, anonymous + max(shared), largest)
 
 
 def cpu_ns(leaves: Mapping[str, str]) -> int | None:
-    """Return the CPU time of all processes that ran in a replica's directories, given by tree."""
+    """Return the CPU time of all processes that ran in a replica's directories, given by tree.
+
+    None: the kernel does not count it.
+    """
     if "" in leaves:  # cgroup2 counts it without any controller
         used_us = _fields(leaves[""] + "/cpu.stat").get("usage_usec")
         return None if used_us is None else used_us * _NS_PER_US
@@ -201,7 +207,7 @@ def oom_kills(leaves: Mapping[str, str]) -> int:
 
 
 def refused_forks(leaves: Mapping[str, str]) -> int:
-    """Return how often the kernel refused a process or a thread because of the limit."""
+    """Return the number of processes and threads that the kernel refused because of the limit."""
     return _fields((leaves.get("pids") or leaves.get("", "")) + "/pids.events").get("max", 0)
 
 
@@ -217,7 +223,7 @@ def _sizes(pid: int) -> dict[str, int]:
 
 
 def _fields(path: str) -> dict[str, int]:
-    """Read a file of names and numbers; empty if the file does not exist."""
+    """Read a file of names and numbers; empty if the file cannot be read."""
     with suppress(OSError, ValueError):
         return {name: int(value) for name, value in map(str.split, read(path).splitlines())}
     return {}

@@ -1,8 +1,8 @@
-"""A second subreaper, the parent of the supervisor, for machines without a usable cgroup.
+"""Runs a parent of the supervisor that is a second subreaper, on machines without usable cgroups.
 
 The processes of a killed supervisor become children of its nearest ancestor that is a subreaper.
-Without this one, that is the machine's init, which kills none of them, and only the marks of an
-attempt would identify its processes (decision 0045).
+Without a second subreaper, that is the machine's init, which kills none of them.  Only the marks of
+the attempt would then identify its processes (decision 0045).
 """
 
 import os
@@ -22,13 +22,13 @@ _FIRST_PAUSE_S: Final = 0.005
 _PAUSE_S_MAX: Final = 1.0
 
 
-def fork_below_reaper(*, hands_on: bool = False) -> Identity | None:
+def fork_below_reaper(*, forwards_signals: bool = False) -> Identity | None:
     """Continue in a child process; this process kills the processes that the child leaves behind.
 
     Return, in the child, the identity of this process, the reaper.  None: there is no reaper, and
     the caller continues in its own process.
 
-    ``hands_on``: pass signals on to the child, because Slurm sends them only to this process.
+    ``forwards_signals``: send each signal on to the child, because Slurm signals only this process.
     """
     if not tree.can_list() or not tree.adopt_orphans(True):
         return None
@@ -39,16 +39,16 @@ def fork_below_reaper(*, hands_on: bool = False) -> Identity | None:
         tree.adopt_orphans(False)
         return None
     if child:
-        _reap_after(child, hands_on=hands_on)
+        _reap_after(child, forwards_signals=forwards_signals)
     os.setsid()
     return reaper
 
 
-def _reap_after(supervisor: int, *, hands_on: bool) -> NoReturn:
+def _reap_after(supervisor: int, *, forwards_signals: bool) -> NoReturn:
     """Wait for the supervisor's end, then kill until no process is left.  Never returns."""
     try:
         # the supervisor handles these signals, and gives its replicas their grace period
-        _handle_ending(partial(_pass_on, supervisor) if hands_on else signal.SIG_IGN)
+        _handle_ending(partial(_forward, supervisor) if forwards_signals else signal.SIG_IGN)
         while os.wait()[0] != supervisor:
             pass
         _handle_ending(signal.SIG_IGN)
@@ -65,13 +65,13 @@ def _handle_ending(handler: "Callable[[int, FrameType | None], object] | signal.
         signal.signal(signum, handler)
 
 
-def _pass_on(supervisor: int, signum: int, _frame: "FrameType | None") -> None:
+def _forward(supervisor: int, signum: int, _frame: "FrameType | None") -> None:
     with suppress(ProcessLookupError):
         os.kill(supervisor, signum)
 
 
 def _kill_descendants() -> bool:
-    """Kill and collect the descendants of this process; False: there were none."""
+    """Kill and collect the descendants of this process; return whether a child remains."""
     tree.kill_listed(lambda: [child for _, child in tree.descendants(os.getpid())])
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:

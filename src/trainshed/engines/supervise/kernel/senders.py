@@ -1,4 +1,6 @@
-"""Distinguishes processes of jobs from the server, by their ancestors: a job may not give orders.
+"""Distinguishes processes of jobs from the server, by their ancestors.
+
+A process of a job may not send orders to a supervisor.
 
 A process belongs to a job if the process or one of its ancestors has the mark of an attempt or is
 a supervisor.  Ancestors that this process shares do not count: if the server itself runs inside a
@@ -16,7 +18,7 @@ _SUPERVISOR: Final = "trainshed.engines.supervise.main"
 
 
 def is_of_job(pid: int) -> bool:
-    """Return whether a process belongs to an attempt on this machine; True also if it has ended.
+    """Return whether a process belongs to an attempt on this machine; True for an ended process.
 
     The kernel gives pid 0 for a sender outside this process namespace; jobs are inside it.
     """
@@ -52,7 +54,7 @@ def _list_ancestors(pid: int) -> Iterator[int]:
 
 
 def _is_of_another_user(pid: int) -> bool:
-    """Return whether a process lives that this one may not signal."""
+    """Return whether a process lives and this process is not allowed to signal it."""
     try:
         os.kill(pid, 0)
     except PermissionError:

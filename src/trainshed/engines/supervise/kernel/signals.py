@@ -7,7 +7,7 @@ from typing import Final
 
 #: Signals that ask the supervisor to end the attempt.
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: The signal that announces an order.
+#: The signal that asks the supervisor to read the file of the order to stop.
 LOOK: Final = signal.SIGUSR1
 _STDERR: Final = 2
 
@@ -20,10 +20,10 @@ def close_inherited() -> None:
                 os.close(int(name))
 
 
-def hear_signals() -> int:
+def wake_on_signals() -> int:
     """Let signals only wake the loop; return the descriptor from which to read their numbers.
 
-    The handlers do nothing.  SIG_IGN would not do: the replicas would inherit it.
+    The handlers do nothing.  SIG_IGN cannot replace them: the replicas would inherit it.
     """
     reader, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)

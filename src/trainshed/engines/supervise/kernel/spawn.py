@@ -20,7 +20,7 @@ from trainshed.engines.processes import tree
 #: Signals that Python ignores; programs expect their default action.
 _RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
-#: The descriptor of a program's end of its channel, if it gets one.
+#: The number of the channel's descriptor in a program that gets a channel.
 CHANNEL: Final = 3
 _STANDARD: Final = 10
 _NOT_STARTED: Final = 127
@@ -36,7 +36,7 @@ class ProcessSpec(NamedTuple):
 
 
 class Wiring(NamedTuple):
-    """The descriptors that the process gets as its own."""
+    """The descriptors that become stdout, stderr and the channel of the process."""
 
     stdout: int
     stderr: int
@@ -52,7 +52,7 @@ def raise_descriptor_limit() -> tuple[int, int]:
 
 
 def descriptors_left() -> int:
-    """Return how many more files this process may open."""
+    """Return the number of files that this process may still open."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
         return allowed - len(os.listdir("/proc/self/fd"))
@@ -73,7 +73,8 @@ def fork_exec(  # noqa: PLR0913 - the parts of a process
 
     If the program cannot run, the child writes the reason and its ``number`` to ``errors``
     (``StartFault``).  The child calls ``enter`` when its descriptors are in place, before it runs
-    the program.  Raises OSError if the fork fails.
+    the program.  ``descriptors`` is the program's limit of open files, as (soft, hard).  Raises
+    OSError if the fork fails.
     """
     parent = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -87,7 +88,7 @@ def fork_exec(  # noqa: PLR0913 - the parts of a process
 
 
 class StartFault(NamedTuple):
-    """Which process could not be started, and why."""
+    """The number of the process that could not be started, and the reason."""
 
     number: int
     reason: str
@@ -99,7 +100,7 @@ def read_fault(data: bytes) -> StartFault:
     return StartFault(number, reason)
 
 
-def _become(  # noqa: PLR0913, PLR0917 - the other half of fork_exec
+def _become(  # noqa: PLR0913, PLR0917 - the parameters of fork_exec
     command: ProcessSpec,
     wiring: Wiring,
     errors: int,
@@ -141,9 +142,9 @@ def _wire(wiring: Wiring) -> None:
 
 
 def _run(command: ProcessSpec) -> NoReturn:
-    """Change to the program's folder, find it on the PATH of its environment, and execute it.
+    """Change to the working folder, find the program on the PATH of its environment, and run it.
 
-    Raises the first error that is not "no such file".
+    Raises OSError: the first error that is not "no such file", if there is one.
     """
     os.chdir(command.cwd)
     program = command.argv[0]
