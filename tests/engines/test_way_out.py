@@ -139,7 +139,7 @@ def test_a_way_out_that_is_not_ready_in_time_is_said_to_be_late(world, routes, m
     out = way_out.WayOut(world.loop, Children(), world.note)
     out.start(Hub(None, routes.reader, routes.reader))
     turn_until(world, lambda: out.fault)
-    assert "made no link within 0.01 s" in out.fault
+    assert "no network connection within 0.01 s" in out.fault
 
 
 def test_a_user_who_may_not_open_the_device_of_the_way_out_reads_which_it_is(

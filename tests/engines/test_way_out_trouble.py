@@ -67,7 +67,7 @@ def check(status):
         pytest.param((DIES, 0o755, "slirp4netns: no room for another link"), id="dies"),
         pytest.param((DIES, 0o644, "slirp4netns is not installed"), id="is not there"),
         pytest.param(
-            (HANGS, 0o755, "slirp4netns: made no link within 10 s"),
+            (HANGS, 0o755, "slirp4netns: no network connection within 10 s"),
             id="hangs",
             marks=pytest.mark.full,
         ),

@@ -197,7 +197,7 @@ class Replicas(Gang):
 
         False: the replica has ended, or the stacks cannot be read.
         """
-        return index in self.living and self._stacks.look(self.find_program_pid(index), callback)
+        return index in self.living and self._stacks.read(self.find_program_pid(index), callback)
 
     def stop_reading_stacks(self) -> None:
         """End every read of stacks that is in progress."""

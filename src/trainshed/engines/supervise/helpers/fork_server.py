@@ -4,9 +4,9 @@ Imports were two thirds of the cost of a supervisor and delayed a job's first li
 one thread and the environment of a supervisor, and no data of any job; its stdin is its channel to
 the server.  Each supervisor gets its own session and its own standard files.
 
-The fork server ends with its server, so that no old code or old settings remain in use; its
-supervisors live on.  It imports all modules that a supervisor may need later, because an upgrade
-may replace their files by those of another version.
+The fork server ends with its server, so that no old code or old settings remain in use; the
+supervisors that it has forked continue.  It imports all modules that a supervisor may need later,
+because an upgrade may replace their files by those of another version.
 """
 
 import ctypes
@@ -47,20 +47,21 @@ IMPORTED: Final = (
     watch_metrics,
 )
 
-#: Longer than any path.
+#: A request is the path of a folder, which is shorter.
 _REQUEST_BYTES_MAX: Final = 1 << 13
 _CHANNEL: Final = 0
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _PRIVATE_FILE: Final = 0o600
 _FAILED: Final = 1
-#: Fields 48 and 49 of proc(5)'s stat, counted behind the command's closing bracket.
+#: Fields 48 and 49 of /proc/PID/stat (proc(5)), counted from the closing bracket of the command.
 _ARGUMENTS: Final = slice(48 - 3, 50 - 3)
 
 
 def serve(supervise: Callable[[str], int]) -> int:
-    """Fork a supervisor for each requested folder, until the channel closes.
+    """Fork a supervisor for each requested folder, until the channel closes; return 0.
 
-    Answer each request with the identity of the supervisor, or with an errno.
+    Answer each request with the identity of the supervisor, or with an errno.  Each supervisor
+    calls ``supervise`` with the path of its folder, and ends with the returned status.
     """
     signal.signal(signal.SIGCHLD, _collect)
     gc.collect()
@@ -91,26 +92,26 @@ def _collect(*_: object) -> None:
 
 def _fork_supervisor(folder: AttemptFolder, supervise: Callable[[str], int]) -> Identity:
     """Fork a supervisor and return its identity.  Raises OSError."""
-    words = os.open(folder.words, _APPEND | os.O_CLOEXEC, _PRIVATE_FILE)
+    stderr = os.open(folder.words, _APPEND | os.O_CLOEXEC, _PRIVATE_FILE)
     # collect no child before its identity is read
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     try:
         pid = os.fork()
         if pid == 0:
-            _become(folder.path, words, supervise)
+            _become(folder.path, stderr, supervise)
         return identity.read_identity(pid)
     finally:
-        os.close(words)
+        os.close(stderr)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _become(folder: str, words: int, supervise: Callable[[str], int]) -> NoReturn:
+def _become(folder: str, stderr: int, supervise: Callable[[str], int]) -> NoReturn:
     status = _FAILED
     try:
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), _CHANNEL)
-        os.dup2(words, 1)
-        os.dup2(words, 2)
+        os.dup2(stderr, 1)
+        os.dup2(stderr, 2)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _rename()

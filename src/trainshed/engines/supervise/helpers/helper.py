@@ -19,7 +19,7 @@ _NOT_STARTED: Final = 127
 
 
 class Helper:
-    """One run of a program; reports each of its lines, and at last its exit."""
+    """One run of a program; it reports each line of the output, then the exit."""
 
     def __init__(
         self,
@@ -30,7 +30,11 @@ class Helper:
         on_line: Callable[[str, str], object],
         on_exit: Callable[[int], object],
     ) -> None:
-        """``on_line`` gets each line and its stream, ``on_exit`` the status (a signal negated)."""
+        """``on_line`` gets each line and the name of its stream.
+
+        ``on_exit`` gets the exit status, negative for a signal.  ``descriptors`` is the program's
+        limit of open files, as (soft, hard).
+        """
         self._loop = loop
         self._children = children
         self._on_line = on_line
@@ -52,9 +56,10 @@ class Helper:
         channel: int | None = None,
         enter: Callable[[], object] = lambda: None,
     ) -> None:
-        """Start the program; kill it after ``limit_s`` seconds.
+        """Start the program; kill it after ``limit_s`` seconds; None: never.
 
-        ``channel`` becomes its descriptor 3.  The child calls ``enter`` before it runs the program.
+        ``channel`` becomes the descriptor 3 of the program.  The child calls ``enter`` before it
+        runs the program.
         """
         ends: list[int] = []
         try:
@@ -139,13 +144,13 @@ class Helper:
         self._on_exit(status)
 
 
-#: Removing a container takes seconds; the program that waits for devices has its own limit.
+#: Time limits of a command that removes containers, and of the program ``AttemptSpec.after``.
 _CLEANUP_S_MAX: Final = 60.0
 _AFTER_S_MAX: Final = 300.0
 
 
 class Cleanup:
-    """Runs programs after the end of all replicas: those that remove containers, then ``after``."""
+    """Runs the programs that remove containers, then ``after``, when all replicas have ended."""
 
     def __init__(
         self,
@@ -155,7 +160,7 @@ class Cleanup:
         note: Callable[[str, str], object],
         descriptors: tuple[int, int],
     ) -> None:
-        """Run no program yet; ``note`` gets a sentence and its severity."""
+        """Store the arguments; ``note`` gets a sentence for the job's log and its severity."""
         self._loop = loop
         self._children = children
         self._cwd = cwd
@@ -165,7 +170,10 @@ class Cleanup:
         self._steps: list[Callable[[], object]] | None = None
 
     def advance(self, spec: AttemptSpec) -> bool:
-        """Start the programs; True when all have ended.  The caller repeats this until then."""
+        """Start the next programs; return whether all have ended.
+
+        The caller repeats the call until this returns True.
+        """
         if self._steps is None:
             self._steps = [lambda: self._clean_up(spec), lambda: self._run_after(spec)]
         while not self._running and self._steps:

@@ -22,7 +22,7 @@ REQUEST: Final = "TRAINSHED_PREPARER_REQUEST"
 WARNING_MARK: Final = "WARNING: "
 _READ_BYTES: Final = 1 << 16
 _DESCRIPTORS_MAX: Final = 253
-#: A preparer that ends has only to release its locks.
+#: The longest grace period, in seconds: a preparer that is stopped only releases its locks.
 _GRACE_S_MAX: Final = 5.0
 
 
@@ -56,7 +56,8 @@ class Preparer:
     ) -> None:
         """Start the preparer with the environment of this process; the child calls ``enter``.
 
-        ``request`` is the path in the variable ``REQUEST``; command lines are public.
+        ``request`` is a path; it becomes the variable ``REQUEST``, because other users can read
+        command lines.
         """
         self._channel.setblocking(False)
         self._loop.on_readable(self._channel, self._receive)
@@ -65,13 +66,13 @@ class Preparer:
         self._child_end.close()
 
     def stop(self, grace_s: float) -> None:
-        """Terminate the preparer, and kill it after ``grace_s`` or five seconds."""
+        """Terminate the preparer, and kill it after ``grace_s``, but at most five seconds."""
         if not self.has_ended:
             self._helper.terminate()
             self._loop.after(min(grace_s, _GRACE_S_MAX), self._helper.kill)
 
     def read_answer(self) -> tuple[Mapping[str, Any] | None, str]:
-        """Return the answer and an empty text; or None and why there is no answer."""
+        """Return the answer and an empty text; or None and the reason if there is no answer."""
         if self._fault:
             return None, self._fault
         if self._status == 0:
@@ -84,7 +85,7 @@ class Preparer:
 
     @property
     def is_worth_another_try(self) -> bool:
-        """Whether the cause of its failure passes, such as devices that other jobs hold."""
+        """Whether a later run may succeed, for example when other jobs have released devices."""
         return self._status == os.EX_TEMPFAIL
 
     def _take_line(self, line: str, stream: str) -> None:
@@ -116,7 +117,7 @@ class Preparer:
     def _finish(self, status: int) -> None:
         while self._channel.fileno() >= 0 and self._receive():
             pass
-        if self._channel.fileno() >= 0:  # a process that the preparer started holds its end
+        if self._channel.fileno() >= 0:  # a child of the preparer still has the other end
             self._loop.forget(self._channel)
             self._channel.close()
         self._status = status

@@ -1,6 +1,7 @@
-"""Helpers of the programs that prepare an attempt as children of its supervisor (``preparer``).
+"""Functions for programs that prepare an attempt as children of its supervisor (``preparer``).
 
-The supervisor writes their stdout to the job's log; the last line of stderr is why they failed.
+The supervisor writes their stdout to the job's log; the last line of stderr is the reason of a
+failure.
 """
 
 import json
@@ -38,7 +39,7 @@ def installing() -> Iterator[None]:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Bound the time in which packages are installed.  Raises EngineFault."""
+    """Raise EngineFault if the installation in the ``with`` block takes more than ``seconds``."""
 
     def end(signum: int, frame: FrameType | None) -> None:
         del signum, frame
@@ -60,12 +61,12 @@ def take_request() -> str:
     return sys.argv[1] if len(sys.argv) > 1 else os.environ.pop(REQUEST)
 
 
-def answer(message: Any, held: Iterable[IO[Any] | None]) -> None:
-    """Send a message of any length, and the descriptors of the locks with its first byte."""
+def answer(message: Any, locks: Iterable[IO[Any] | None]) -> None:
+    """Send a message of any length to the supervisor, with the descriptors of the lock files."""
     data = json.dumps(message).encode()
     with socket.socket(fileno=CHANNEL) as channel:
-        locks = [lock.fileno() for lock in held if lock is not None]
-        socket.send_fds(channel, [data[:1]], locks)
+        descriptors = [lock.fileno() for lock in locks if lock is not None]
+        socket.send_fds(channel, [data[:1]], descriptors)
         channel.sendall(data[1:])
 
 
@@ -81,7 +82,10 @@ def warn(text: str) -> None:
 
 
 def say(fault: EngineFault, status: int) -> int:
-    """Print a fault on one line of stderr, and to the job's log if it has several lines."""
+    """Print a fault on one line of stderr; return ``status``.
+
+    If the text of the fault has several lines, write them to the job's log too.
+    """
     lines = str(fault).splitlines()
     for line in lines if len(lines) > 1 else ():
         note(line)

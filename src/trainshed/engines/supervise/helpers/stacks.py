@@ -13,7 +13,7 @@ _LINES_MAX: Final = 400
 
 
 class Stacks:
-    """The runs of py-spy in progress; each ends by itself, or with the attempt."""
+    """Starts py-spy for replicas, and kills the runs in progress when the attempt ends."""
 
     def __init__(self, loop: Loop, children: Children, descriptors: tuple[int, int]) -> None:
         self._loop = loop
@@ -23,10 +23,10 @@ class Stacks:
         self._descriptors = descriptors
         self._running: set[Helper] = set()
 
-    def look(self, pid: int, tell: Callable[[str], object]) -> bool:
-        """Read the stacks of a process and pass them to ``tell`` later, one frame a line.
+    def read(self, pid: int, callback: Callable[[str], object]) -> bool:
+        """Read the stacks of a process and pass them to ``callback`` later, one frame a line.
 
-        False: the stacks cannot be read.
+        Return False if py-spy is not installed.
         """
         argv = stacks_argv(pid)
         if argv is None:
@@ -39,7 +39,7 @@ class Stacks:
 
         def finish(_status: int) -> None:
             self._running.discard(helper)
-            tell("\n".join(lines))
+            callback("\n".join(lines))
 
         helper = Helper(
             self._loop, self._children, self._descriptors, on_line=take_line, on_exit=finish

@@ -1,1 +1,1 @@
-"""The network of an attempt while its supervisor lives."""
+"""Creates the network of an attempt and connects it to other machines."""

@@ -1,7 +1,7 @@
-"""The network of an attempt while its supervisor lives: namespaces, and slirp4netns for their hub.
+"""Makes the network namespaces of an attempt, and runs slirp4netns for their hub.
 
-Only the descriptors in this process keep the namespaces alive, and slirp4netns ends with the
-supervisor, so neither remains after the attempt.
+Only the descriptors in this process, the supervisor, keep the namespaces alive.  slirp4netns ends
+with the supervisor.  So neither remains after the attempt.
 """
 
 import os
@@ -28,7 +28,7 @@ class AttemptNetwork:
         self.way_out: Final = WayOut(loop, children, note)
 
     def make(self) -> None:
-        """Make the namespaces and start slirp4netns.  Raises OSError with what failed."""
+        """Make the namespaces and start slirp4netns.  Raises OSError."""
         self._spaces = make_namespaces(
             self._rule, owns_user=os.geteuid() != 0, on_hub=self.way_out.start
         )
@@ -52,7 +52,7 @@ class AttemptNetwork:
     def enter_replica(self, index: int, host_name: str = "") -> None:
         """Move the calling process, a new fork, into the network of a replica.
 
-        Set its host name unless that is empty.  Raises OSError.
+        If ``host_name`` is not empty, set the host name of the process.  Raises OSError.
         """
         if self._spaces is not None:
             enter_namespace(self._spaces.user, self._spaces.of_replica(index).net)
@@ -66,7 +66,7 @@ class AttemptNetwork:
 
     def close_when_alone(self) -> None:
         """Kill slirp4netns if no other process of the attempt lives."""
-        own = self.way_out.processes
-        below = (child for _, child in tree.descendants(os.getpid()))
-        if own and not tree.living(child for child in below if child not in own):
+        forwarders = self.way_out.processes
+        children = (child for _, child in tree.descendants(os.getpid()))
+        if forwarders and not tree.living(pid for pid in children if pid not in forwarders):
             self.way_out.kill()

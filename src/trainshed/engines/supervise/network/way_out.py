@@ -25,7 +25,8 @@ _PAUSE_S_MAX: Final = 60.0
 _MESSAGE_BYTES_MAX: Final = 1 << 16
 
 _RETRY_NOTE: Final = (
-    f"Its connections are cut; the supervisor restarts {PROGRAM} within {_PAUSE_S_MAX:g} s."
+    f"The job's open connections are lost; the supervisor restarts {PROGRAM} within "
+    f"{_PAUSE_S_MAX:g} s."
 )
 
 #: Writes a sentence to the job's log, with its severity.
@@ -41,16 +42,16 @@ class WayOut:
         self._note = note
         self._hub: Hub | None = None
         self._helper: Helper | None = None
-        self._exits = self._routes = -1
+        self._exit_pipe = self._routes = -1
         self._limit: Timer | None = None
         self._pause_s = _FIRST_PAUSE_S
         self._last_words = ""
         self._last_fault = ""
         self._has_worked = False
         self.is_ready = False
-        """Whether packets pass, or wait for slirp4netns to take them."""
+        """Whether slirp4netns forwards packets, or will soon forward those that wait."""
         self.is_ending = False
-        """Whether slirp4netns must not be restarted."""
+        """Whether the attempt ends, so that slirp4netns must not be restarted."""
         self.fault = ""
         """Why the first start failed; empty if it succeeded or is in progress."""
 
@@ -60,7 +61,7 @@ class WayOut:
         return (self._helper.pid,) if self._helper is not None and self._helper.pid else ()
 
     def start(self, hub: Hub) -> None:
-        """Start slirp4netns for a hub; later, ``is_ready`` or ``fault`` tells the result."""
+        """Start slirp4netns for a hub; set ``is_ready`` or ``fault`` when the result is known."""
         self._hub = hub
         self._start(hub)
 
@@ -83,10 +84,10 @@ class WayOut:
                 self._fail(f"{PROGRAM}: {error.strerror}")
 
     def _run(self, program: str, hub: Hub) -> None:
-        """Start the program.  Raises OSError if no descriptors are left."""
+        """Start the program.  Raises OSError if this process can open no more files."""
         routes = os.dup(hub.routes)  # the caller closes its own descriptor if it gives up
         try:
-            reader, self._exits = os.pipe()
+            reader, self._exit_pipe = os.pipe()
         except OSError:
             os.close(routes)
             raise
@@ -107,7 +108,7 @@ class WayOut:
         self._limit = self._loop.after(START_S_MAX, self._kill_late)
 
     def _kill_late(self) -> None:
-        self._last_words = f"made no link within {START_S_MAX:g} s"
+        self._last_words = f"no network connection within {START_S_MAX:g} s"
         if self._helper is not None:
             self._helper.kill()
 
@@ -137,7 +138,7 @@ class WayOut:
         self._helper = None
         self._cancel_limit()
         self._loop.forget(self._routes)
-        for descriptor in (self._exits, self._routes):
+        for descriptor in (self._exit_pipe, self._routes):
             os.close(descriptor)
         if not self.is_ending:
             self._fail(_describe_end(status, self._last_words, was_ready=self.is_ready))
