@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.supervise.record.folder import AttemptFolder
-from trainshed.engines.supervise.record.sent import PLAN, keep, sent
+from trainshed.engines.supervise.record.sent import PLAN, save, sent
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_nothing_was_sent(folder):
 
 def test_the_plan_and_what_was_kept_beside_it(folder):
     Path(folder.plan).write_text('{"job": "j"}')
-    keep(folder, {"command": "sbatch 'a b'"})
+    save(folder, {"command": "sbatch 'a b'"})
     assert sent(folder) == {PLAN: '{\n  "job": "j"\n}', "command": "sbatch 'a b'"}
 
 

@@ -152,7 +152,7 @@ class Submitter:
             record = record._replace(job=taken.job, kept=taken.attempt)
         elif not job_id and not spool.is_claimed(attempt.folder):
             words = script.sbatch_words(submission)
-            sent.keep(attempt.folder, self._compose_sent_files(words))
+            sent.save(attempt.folder, self._compose_sent_files(words))
             record = record._replace(job=self._queue.submit(words, lock))
         if record != attempt.submitted:
             attempt.submitted = record

@@ -284,7 +284,7 @@ class Attempt:
             self._end = end._replace(lost=self.replicas.is_worth_another_try)
             return self._tear_down(Order(0.0, OVER))
         if self.replicas.have_started:
-            self._facts.tell(Ready(task_names(self.spec.replicas)))
+            self._facts.write(Ready(task_names(self.spec.replicas)))
             if self.watching is not None:
                 self.watching.begin()
             return self._go_to(self._await_job_end)
@@ -324,7 +324,7 @@ class Attempt:
             decided = Decided(
                 outcome.exit_code, outcome.message, outcome.last_words, outcome.interrupted
             )
-            self._facts.tell(decided, durably=True)
+            self._facts.write(decided, durably=True)
         if not self._facts.are_written and self._order is None:
             return False
         over = Order(self.spec.grace_s, OVER, "The job is over.")

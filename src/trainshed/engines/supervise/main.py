@@ -127,7 +127,7 @@ class _Supervisor:
             ended = end_with_fault(why)._replace(lost=True)  # the job is not at fault
         remove_short_name(self._folder.tmp)
         if ended is not None:
-            self._facts.tell(ended, durably=True)
+            self._facts.write(ended, durably=True)
             self._wait_until_written()
             sync_folder(self._folder.path)
         room.release(self._folder.spare)
@@ -147,7 +147,7 @@ class _Supervisor:
         places = {} if self._tree is None else self._tree.places
         if self._reaper is not None:
             places["reaper"] = [*self._reaper]
-        self._facts.tell(Began(*identity.read_own_identity(), places=places))
+        self._facts.write(Began(*identity.read_own_identity(), places=places))
         self._wait_until_written()
         room.hold(self._folder.spare, _SPARE_BYTES)
         # read it after the record: a server first writes an order, then looks for the record

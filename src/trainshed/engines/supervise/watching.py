@@ -105,7 +105,7 @@ class Watching:
         hangs = self._hangs.look(self._loop.now(), cpu_ns)
         for index in self._hangs.recovered():
             self._note(f"{self._names[index]} makes progress again", "INFO")
-            self._facts.tell(Recovered(self._names[index]))
+            self._facts.write(Recovered(self._names[index]))
         for index, seconds in hangs:
             self._report_hang(index, seconds)
         self._look_again(self._spec.hang.after_s)
@@ -117,7 +117,7 @@ class Watching:
         def report(stacks: str) -> None:
             for line in stacks.splitlines():
                 self._note(f"{name}: {line}", "WARNING")
-            self._facts.tell(Hang(name, seconds, stacks))
+            self._facts.write(Hang(name, seconds, stacks))
 
         if not self._spec.hang.stacks or not self._replicas.read_stacks(index, report):
             report("")

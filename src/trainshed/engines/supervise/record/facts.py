@@ -1,6 +1,7 @@
 """Writes the records of an attempt in order, and tries again until all are written.
 
-On a full disk the supervisor waits: the server would restart an attempt without a recorded end.
+On a full disk the supervisor waits and does not end: without a record of the end, the server would
+start the attempt again.
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ class Facts:
     """The records file of one attempt, as its supervisor writes it."""
 
     def __init__(self, loop: Loop, path: str, spare: str) -> None:
-        """``spare`` is a file to remove for room if the disk is full (``files.room``)."""
+        """``spare`` is a file to remove if the disk is full, for free space (``files.room``)."""
         self._loop = loop
         self._path = path
         self._spare = spare
@@ -30,12 +31,12 @@ class Facts:
         """Whether all records are in the file."""
         return not self._waiting
 
-    def tell(self, record: Record, *, durably: bool = False) -> None:
-        """Write a record now, or as soon as the disk has room."""
+    def write(self, record: Record, *, durably: bool = False) -> None:
+        """Write a record now, or as soon as the disk has free space."""
         self._waiting.append((record, durably))
-        self._write()
+        self._write_waiting()
 
-    def _write(self) -> None:
+    def _write_waiting(self) -> None:
         try:
             while self._waiting:
                 record, durably = self._waiting[0]
@@ -49,4 +50,4 @@ class Facts:
 
     def _retry(self) -> None:
         self._is_retrying = False
-        self._write()
+        self._write_waiting()

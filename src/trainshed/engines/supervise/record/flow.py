@@ -42,7 +42,7 @@ class LogRateLimit:
         self._is_full = False
 
     def takes(self, text: str, now_s: float) -> bool:
-        """Return whether the log keeps a line, and count it."""
+        """Return whether the log keeps a line; count it as kept or dropped."""
         length = len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
         if self._admit(length + _LINE_BYTES, now_s):
             return True
@@ -70,24 +70,27 @@ class LogRateLimit:
         return True
 
     def sentences(self, now_s: float) -> Iterator[str]:
-        """Yield sentences about lost lines, at most every ``REPORT_S`` seconds."""
+        """Yield sentences about removed and dropped lines, for the log.
+
+        Yield the one about dropped lines at most every ``REPORT_S`` seconds.
+        """
         bytes_kept = self._rule.bytes_kept
         if bytes_kept is not None and self._written > bytes_kept and not self._is_full:
             self._is_full = True
             yield (
                 f"The log has more than {bytes_kept} bytes (logs.bytes_max): its oldest lines are "
-                "removed as new ones come."
+                "removed when new lines are added."
             )
         if self._dropped and now_s - self._reported_s >= REPORT_S:
             self._reported_s = now_s
             yield from self.last_sentences()
 
     def last_sentences(self) -> Iterator[str]:
-        """Yield the sentence about lines dropped since the last one."""
+        """Yield a sentence about the lines dropped since the last such sentence, if any."""
         if self._dropped:
-            lines, were = ("lines", "were") if self._dropped > 1 else ("line", "was")
+            noun, verb = ("lines", "were") if self._dropped > 1 else ("line", "was")
             yield (
-                f"{self._dropped} {lines} with {self._dropped_bytes} bytes {were} dropped: the job "
+                f"{self._dropped} {noun} with {self._dropped_bytes} bytes {verb} dropped: the job "
                 f"wrote more than {self._rule.bytes_per_s} bytes a second "
                 "(limits.log_bytes_per_s_max)."
             )

@@ -1,10 +1,10 @@
-"""The folder of one attempt: where its files are, its lock, and the order to stop.
+"""Defines the folder of one attempt: the paths of its files, its lock, and the order to stop.
 
 The lock is an open-file-description lock: unlike ``flock``, a process can query it without taking
 it, so a query never blocks a supervisor that starts.  No replica inherits the lock, so a free lock
 proves that the supervisor has ended.
 """
-# the supervisor of an attempt imports this, and pathlib costs it a megabyte
+# no pathlib: the supervisor of each attempt imports this module, and pathlib needs a megabyte
 
 import errno
 import fcntl
@@ -25,7 +25,7 @@ _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
 _SMALL_BYTES_MAX: Final = 1 << 20
 _BYTES_MAX: Final = 1 << 26
-#: Programs that run as the server's user may have put anything in a file's place.
+#: Programs that run as the server's user may have replaced a file by a link, a FIFO or a device.
 _CAREFUL: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 #: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
@@ -33,25 +33,33 @@ _FLOCK: Final = "hhqqi4x"
 
 
 class Order(NamedTuple):
-    """The order to stop; an attempt that has not begun when it is written never begins."""
+    """The order to stop an attempt.
+
+    If the attempt has not begun when the server writes the order, it never begins.
+    """
 
     grace_s: float
     reason: str = "cancel"
     """A value of ``model.stopping.StopReason``."""
     message: str = ""
     lost: bool = False
-    """Whether the server gave the attempt up: it has no supervisor, or a later attempt began."""
+    """Whether the server gave up the attempt: it has no supervisor, or a later attempt began."""
 
-    def after(self, before: "Order | None") -> "Order | None":
-        """Return the order to obey after an earlier one; None: this one changes nothing."""
-        if before is None:
+    def after(self, earlier: "Order | None") -> "Order | None":
+        """Return the order to obey after an earlier one; None if this order changes nothing.
+
+        Only a shorter grace period changes an earlier order.
+        """
+        if earlier is None:
             return self
-        if self.grace_s >= before.grace_s:
+        if self.grace_s >= earlier.grace_s:
             return None
-        return self._replace(lost=before.lost)
+        return self._replace(lost=earlier.lost)
 
 
 class _Name:
+    """A class attribute that returns the path of a file, from the folder and the file's name."""
+
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
@@ -62,7 +70,7 @@ class _Name:
 
 
 class AttemptFolder:
-    """The paths inside ``jobs/UID/ATTEMPT``, and the lock and the order there."""
+    """The folder of an attempt, ``jobs/UID/ATTEMPT``: its paths, its lock and its order to stop."""
 
     __slots__ = ("path",)
 
@@ -76,11 +84,11 @@ class AttemptFolder:
         return os.path.dirname(self.path)
 
     plan = _Name("plan.json")
-    """The spec for the supervisor and the preparer; with this file, the attempt has to begin."""
+    """The spec for the supervisor and the preparer; if this file exists, the attempt must begin."""
     records = _Name("records.jsonl")
     """The supervisor's records of the attempt, in order."""
     lock = _Name("lock")
-    """The lock that the supervisor holds while it lives; its text identifies the supervisor."""
+    """The lock that the supervisor holds while it lives; the text identifies the supervisor."""
     order = _Name("stop")
     """The order to stop, if there is one."""
     shared = _Name("progress")
@@ -137,7 +145,10 @@ class AttemptFolder:
         os.makedirs(self.path, mode=_PRIVATE_FOLDER, exist_ok=True)
 
     def hold(self) -> int | None:
-        """Take the lock until the descriptor is closed; None when another process holds it."""
+        """Take the lock and return its descriptor; None if another process holds the lock.
+
+        Closing the descriptor releases the lock.  Raises OSError.
+        """
         descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | _CAREFUL, _PRIVATE_FILE)
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock_of(fcntl.F_WRLCK))
@@ -194,15 +205,15 @@ class AttemptFolder:
         return ""
 
     def give_order(self, order: Order) -> None:
-        """Write the order durably, unless it is milder than the present one.  Raises OSError.
+        """Write an order durably, unless the present order is as strict.  Raises OSError.
 
-        Replace a file that is not a valid order.
+        The stricter order has the shorter grace period.  Replace a file that is not a valid order.
         """
         self.make()
-        before: Order | None = None
+        present: Order | None = None
         with suppress(ValueError):
-            before = self.stop_order()
-        new = order.after(before)
+            present = self.stop_order()
+        new = order.after(present)
         if new is not None:
             write_json(self.order, new._asdict(), durably=True)
 
@@ -239,10 +250,10 @@ def read_json(path: str) -> Any:
 
 
 def read_file(place: PathBeneath, offset: int = 0, bytes_max: int = _BYTES_MAX) -> bytes:
-    """Read a file from an offset on.  Raises OSError, also if it is not a regular file.
+    """Read at most ``bytes_max`` bytes from an offset.  Raises OSError if that is not possible.
 
-    Programs of the job may have replaced the file: a link leads elsewhere, a FIFO blocks, and a
-    device never ends.
+    Raises OSError also if the file is not a regular file: programs of the job may have replaced it.
+    A link leads to another file, a FIFO blocks, and a device never ends.
     """
     with Beneath(place.root) as folder, folder.read(place.name) as file:
         file.seek(offset)
@@ -261,7 +272,7 @@ def sync_folder(path: str) -> None:
 
 @contextmanager
 def short_path(path: str) -> Iterator[str]:
-    """Yield another path of the same file, short enough for the address of a socket."""
+    """Yield a path of the same file that is short enough for the address of a socket."""
     folder, _, name = path.rpartition("/")
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -27,7 +27,7 @@ from trainshed.model.reduction_report import ReductionReport, report_of
 from trainshed.model.roles import Role
 from trainshed.model.step_times import StepTimes, step_times_of
 
-#: More than the bytes of any record or report.
+#: The bytes to read at a time; every record and every report is smaller.
 _PIECE_BYTES: Final = 1 << 24
 
 
@@ -44,7 +44,7 @@ class AttemptRecords:
     offset: int = 0
 
     def read(self, path: str) -> None:
-        """Read on from the end of the last reading.  Raises OSError."""
+        """Read the records since the last call; none if there is no file.  Raises OSError."""
         with suppress(FileNotFoundError):
             while self._has_more(os.lstat(path)) and self._read(path):
                 pass
@@ -89,7 +89,10 @@ _FILES_MAX: Final = 1000
 
 
 def recorded(key: AttemptKey, records: AttemptRecords) -> Observation:
-    """Return the state in the records, if the supervisor lives or has recorded the end."""
+    """Return the state that the records say.
+
+    Call this only if the supervisor lives or has recorded the end.
+    """
     if records.ended is not None:
         if records.ended.lost:
             return _observe_loss(key, records, records.ended.fault or "")
@@ -123,24 +126,25 @@ def _observe_loss(key: AttemptKey, records: AttemptRecords, fault: str) -> Obser
 
 
 def ran_s(folder: AttemptFolder) -> float | None:
-    """Return how long an attempt ran at most, by the newest file in its folder.
+    """Return an upper limit of the seconds that an attempt ran; None if it is unknown.
 
-    Its processes may have ended days before this call, as after a power cut.
+    The newest file in the folder is the limit: the processes may have ended days before this call,
+    for example in a power cut.
     """
     try:
         began_s = os.lstat(folder.plan).st_mtime
-        with Beneath(folder.path) as own:
-            return max(own.stat(name).st_mtime for name in _list_files(folder, own)) - began_s
+        with Beneath(folder.path) as tree:
+            return max(tree.stat(name).st_mtime for name in _list_files(folder, tree)) - began_s
     except OSError:
         return None
 
 
-def _list_files(folder: AttemptFolder, own: Beneath) -> Iterator[str]:
+def _list_files(folder: AttemptFolder, tree: Beneath) -> Iterator[str]:
     yield folder.records.rpartition("/")[2]
     for path in (folder.log, folder.shared):
         name = path.rpartition("/")[2]
         with suppress(OSError):
-            yield from (f"{name}/{entry}" for entry, _ in own.entries(name, _FILES_MAX))
+            yield from (f"{name}/{entry}" for entry, _ in tree.entries(name, _FILES_MAX))
 
 
 def _task_names(records: AttemptRecords) -> tuple[str, ...]:
@@ -200,7 +204,10 @@ _EXCHANGING: Final = frozenset({Role.PRIMARY, Role.WORKER})
 
 
 def report_env(plan: LaunchPlan, replica: ReplicaPlan, path: str) -> dict[str, str]:
-    """Return the variable that requests a report from a worker; empty in a job without reducers."""
+    """Return the variable with the file in which a worker writes its report on the reductions.
+
+    Empty for other replicas, and in a job without reducers.
+    """
     has_reducers = any(other.role is Role.REDUCER for other in plan.replicas)
     if not has_reducers or replica.role not in _EXCHANGING:
         return {}
@@ -208,7 +215,7 @@ def report_env(plan: LaunchPlan, replica: ReplicaPlan, path: str) -> dict[str, s
 
 
 def with_report(observation: Observation, folder: AttemptFolder) -> Observation:
-    """Add its reports, if there are any, to the observation of an attempt that is over."""
+    """Return an observation, with the reports of the attempt if the attempt is over."""
     if observation.phase not in _OVER:
         return observation
     reduction = report_at(PathBeneath.of_file(folder.reduction, (folder.job,)))
@@ -219,7 +226,7 @@ def with_report(observation: Observation, folder: AttemptFolder) -> Observation:
 
 
 def steps_of(folder: AttemptFolder, task_name: str) -> StepTimes | None:
-    """Read how long a replica's steps have taken so far; None if it has not reported that."""
+    """Read the step times that a replica has reported so far; None if it has reported none."""
     place = PathBeneath.of_file(folder.steps(task_name), (folder.job,))
     with suppress(OSError, ValueError, RecursionError):
         return step_times_of(json.loads(read_file(place, bytes_max=_REPORT_BYTES_MAX)))

@@ -1,8 +1,8 @@
 """Turns the bytes that replicas write into lines of the log.
 
 While the log cannot be written, the supervisor does not read the pipes: they fill up, and the
-programs block in their writes.  So no line is lost, and the supervisor needs little memory however
-long that takes.
+programs block in their writes.  So no line is lost, and the supervisor needs little memory even if
+the log cannot be written for a long time.
 """
 
 import errno
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 _READ_BYTES: Final = 1 << 15
 _CHARACTER_BYTES_MAX: Final = 4
-#: More than a pipe holds: enough for all output of an ended replica, and still an end if another
-#: process keeps writing.
+#: Limit of the reads from a pipe of an ended replica.  They read more than a pipe contains, so no
+#: output is lost; they end even if another process keeps writing.
 _DRAIN_READS: Final = 64
 _RETRY_S: Final = 1.0
-#: The pause while the log waits for its reader, such as a terminal or a pager that reads no more.
+#: The pause while the log waits for its reader, for example for a terminal or a pager.
 _RETRY_READER_S: Final = 0.05
 #: Lines of stderr to remember for the outcome: frameworks write a page after an error.
 _LAST_LINES: Final = 48
 _LAST_LINE_LENGTH_MAX: Final = 500
-#: If at least this number of lines arrives together, try to take all with one call.
+#: If at least this number of lines arrives together, try to log all of them with one call.
 _MANY: Final = 8
 
 
@@ -62,12 +62,12 @@ _NO_READER: Final = -1
 
 
 class StreamInput(NamedTuple):
-    """One stream of a replica on another machine (``Output.inlet``)."""
+    """The functions that take the output of a replica on another machine (``Output.inlet``)."""
 
     feed: Callable[[bytes], object]
     """Takes bytes that the program has written."""
     close: Callable[[], object]
-    """Ends the stream; an unfinished line counts as a line."""
+    """Ends the stream and logs an unfinished line."""
 
 
 class Output:
@@ -87,7 +87,7 @@ class Output:
         self._wrote = wrote
         self._pipes: dict[int, _Pipe] = {}
         self._inlets: set[_Pipe] = set()
-        self._valves: list[Callable[[bool], object]] = []
+        self._on_hold: list[Callable[[bool], object]] = []
         self._paused_s: float | None = None
         self.last_lines: dict[str, deque[str]] = {}
         """The last lines of stderr that are not blank, by task name; long ones are cut."""
@@ -98,7 +98,7 @@ class Output:
         return self._paused_s is not None
 
     def get_ready(self) -> None:
-        """Import what the first line will need, which takes a while."""
+        """Import the module that the first line needs, because the import takes time."""
         _create_severity_reader()
 
     def open(self, source: OutputSource, stream: str) -> int:
@@ -113,7 +113,7 @@ class Output:
     def inlet(self, source: OutputSource, stream: str) -> StreamInput:
         """Create an input for bytes that come without a pipe.
 
-        The functions of ``on_hold`` say when the caller must not feed it.
+        The caller must call ``on_hold`` to learn when it must not feed bytes.
         """
         pipe = _Pipe(_NO_READER, source, stream, self._line_bytes_max)
         self._inlets.add(pipe)
@@ -129,9 +129,12 @@ class Output:
 
         return StreamInput(feed, close)
 
-    def on_hold(self, valve: Callable[[bool], object]) -> None:
-        """Call ``valve(True)`` when inlets must not be fed, and ``valve(False)`` afterwards."""
-        self._valves.append(valve)
+    def on_hold(self, callback: Callable[[bool], object]) -> None:
+        """Call ``callback(True)`` when the log cannot be written, ``callback(False)`` when it can.
+
+        Between these calls, the caller must not feed bytes to a ``StreamInput``.
+        """
+        self._on_hold.append(callback)
 
     @property
     def _line_bytes_max(self) -> int:
@@ -153,10 +156,10 @@ class Output:
             self.deliver()
 
     def finish(self) -> bool:
-        """Read and write the rest, also of pipes that another process holds open.
+        """Read and write the remaining output, also of pipes that another process holds open.
 
-        From now on, the log may use the disk space that it leaves free otherwise.  Return False if
-        it cannot be written even so; the caller repeats the call.
+        From now on, the log may use the disk space that it otherwise leaves free.  Return False if
+        the log still cannot be written; the caller then repeats the call.
         """
         self._log.leaves_room = False
         if not self.is_held_back:
@@ -240,7 +243,10 @@ class Output:
     def _take_plain(
         self, pipe: _Pipe, lines: list[str], reader: "SeverityReader", now_s: float
     ) -> bool:
-        """Take many lines at once; False: they differ in severity, or a limit may drop some."""
+        """Log many lines at once if possible; return whether that was done.
+
+        It is not possible if the lines differ in severity, or if a limit may drop some.
+        """
         if max(map(len, lines)) > self._log.text_length_max:
             return False
         texts = "\n".join(lines)
@@ -258,12 +264,12 @@ class Output:
         self._report_full_disk()
         for reader in self._pipes:
             self._loop.forget(reader)
-        for valve in self._valves:
-            valve(True)
+        for callback in self._on_hold:
+            callback(True)
         self._retry_later()
 
     def _report_full_disk(self) -> None:
-        """Write one last line into the space that the log leaves free otherwise."""
+        """Write one last line into the disk space that the log otherwise leaves free."""
         error = self._log.broken
         if self._log.leaves_room and error and error.errno == errno.ENOSPC:
             self.note(
@@ -297,8 +303,8 @@ class Output:
             )
         for pipe in self._pipes.values():
             self._loop.on_readable(pipe.reader, partial(self._read, pipe))
-        for valve in self._valves:
-            valve(False)
+        for callback in self._on_hold:
+            callback(False)
         self.deliver()
 
 

@@ -16,14 +16,17 @@ _PRIVATE_FILE: Final = 0o600
 
 
 class Began(NamedTuple):
-    """A supervisor runs the attempt; there will be no second one."""
+    """A supervisor runs the attempt; no second supervisor will run it."""
 
     pid: int
     start_ticks: int
-    """When the process started (proc(5), field 22); a later process with its pid has another."""
+    """The start time of the process, in clock ticks after the boot (proc(5), field 22).
+
+    A later process with the same pid has another start time.
+    """
     boot_id: str
     places: Mapping[str, Any] = {}
-    """Where to find processes that remain if the supervisor is killed (``leftovers``)."""
+    """The boxes that may contain processes if the supervisor is killed (``leftovers``)."""
 
 
 class Ready(NamedTuple):
@@ -45,7 +48,7 @@ class Decided(NamedTuple):
     message: str
     last_words: str = ""
     interrupted: bool = False
-    """Whether an order to stop ended the attempt, and not the job itself."""
+    """Whether an order to stop ended the attempt; False: the program ended by itself."""
 
 
 class Ended(NamedTuple):
@@ -53,9 +56,9 @@ class Ended(NamedTuple):
 
     outcome: Outcome
     fault: Optional[str] = None
-    """Why the attempt could not start, or why its outcome is unknown."""
+    """The reason if the attempt could not start or its outcome is unknown; else None."""
     lost: bool = False
-    """Whether the fault was the machine's and not the job's: the server may try again."""
+    """Whether the machine, not the job, caused the fault: the server may start another attempt."""
 
 
 Record = Union[Began, Ready, Hang, Recovered, Decided, Ended]

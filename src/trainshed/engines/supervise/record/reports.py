@@ -15,7 +15,7 @@ from trainshed.model import codec
 from trainshed.model.attempt import Report
 
 _PRIVATE_FILE: Final = 0o600
-#: How many names a sentence lists, and how many characters of each.
+#: Limits of the names in a sentence, and of the characters of each.
 _NAMES_MAX: Final = 20
 _NAME_CHARS_MAX: Final = 80
 
@@ -43,7 +43,7 @@ class ReportLog:
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes are not written yet."""
+        """The number of bytes that are not written yet."""
         return len(self._waiting)
 
     def add(self, reports: Iterable[Report]) -> None:
@@ -52,7 +52,7 @@ class ReportLog:
             self._waiting += encode(report) + b"\n"
 
     def write(self, *, durably: bool = False) -> bool:
-        """Write what waits; False: the caller has to try again."""
+        """Write the reports not written yet; return False if the caller has to try again."""
         if not self._waiting and not durably:
             return True
         try:
@@ -74,7 +74,7 @@ class ReportLog:
 
 
 class Names:
-    """The first names that were added, for a sentence; a hostile program may write millions."""
+    """The first names of metrics, for a sentence; a hostile program may write millions."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -108,7 +108,7 @@ def open_file(place: PathBeneath) -> tuple[BinaryIO, int]:
 
 
 def why(error: OSError) -> str:
-    """Describe why a file cannot be read."""
+    """Return the reason why a file cannot be read, as a part of a sentence."""
     if error.errno == errno.ELOOP:
         return "it is a symbolic link"
     if error.errno == errno.EINVAL:

@@ -6,7 +6,7 @@ finds a line milliseconds after the program wrote it.
 Lines that cannot be written now stay in memory, and the supervisor tries again: a full disk, or a
 folder that is unavailable for a while, loses no line.  The caller adds no lines meanwhile
 (``is_blocked``), so little memory is needed, and the programs block in their writes.  They block
-before the disk is full: the output of one job must not use the space for the records of others.
+before the disk is full: the output of one job must leave space for the records of other jobs.
 """
 
 import errno
@@ -34,7 +34,7 @@ SEGMENT_BYTES_MAX: Final = 4 << 20
 
 #: Longer texts become several lines: an entry of Cloud Logging has at most 256 KiB with escapes.
 TEXT_LENGTH_MAX: Final = 1 << 15
-#: The limits if a foreground command reads the log: of a text, and of segments not read yet.
+#: If a foreground command reads the log: the limits of a text, and of segments not read yet.
 FOREGROUND_TEXT_LENGTH_MAX: Final = 1 << 20
 FOREGROUND_UNREAD_MAX: Final = 4
 
@@ -75,7 +75,7 @@ class SegmentWriter:
         self.text_length_max = text_length_max
         self._unread_max = unread_max
         self._bytes_max = bytes_max
-        self._whole: deque[tuple[int, int]] = deque()
+        self._complete: deque[tuple[int, int]] = deque()
         self._unchecked = 0
         self._clock = clock
         self._gathered = bytearray()
@@ -84,9 +84,9 @@ class SegmentWriter:
         self._written = 0
         self._is_torn = False
         self.leaves_room = leaves_room
-        """Whether writing stops when the disk is nearly full (``files.room``)."""
+        """Whether to write nothing when the disk is nearly full (``files.room``)."""
         self.broken: OSError | None = None
-        """Why the log cannot be written now; None: it can."""
+        """The error of the last write; None if the last write succeeded."""
 
     @property
     def is_blocked(self) -> bool:
@@ -147,7 +147,7 @@ class SegmentWriter:
         self._unread_max = None
 
     def sync(self) -> bool:
-        """Write the rest; True when all of it survives a power cut."""
+        """Write the gathered lines; return True when the whole log survives a power cut."""
         if not self.flush():
             return False
         try:
@@ -159,7 +159,7 @@ class SegmentWriter:
         return self.broken is None
 
     def close(self) -> None:
-        """Write what can be written, and close the file."""
+        """Write the gathered lines if possible, and close the file."""
         self.flush()
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
@@ -178,7 +178,7 @@ class SegmentWriter:
             self.flush()
 
     def _check_room(self) -> None:
-        """Raise OSError if the rest of the disk is reserved for records and other jobs."""
+        """Raise OSError if the free disk space is reserved for records and other jobs."""
         if not self.leaves_room or (self._unchecked < _UNCHECKED_BYTES_MAX and not self.broken):
             return
         if room.missing_bytes(self._descriptor):
@@ -201,14 +201,14 @@ class SegmentWriter:
         self._written = 0
 
     def _check_reader(self) -> None:
-        """Raise BlockingIOError if the reader is too far behind."""
+        """Raise BlockingIOError if the reader has not yet read enough segments."""
         if self._unread_max and self._number >= self._unread_max:
             oldest = segment_name(self._number + 1 - self._unread_max)
             if os.path.exists(f"{self._folder}/{oldest}"):
                 raise BlockingIOError(errno.EAGAIN, "the log is not read")
 
     def _drop_rest_of_line(self) -> None:
-        """Drop the rest of a line whose beginning is in a file that was removed."""
+        """Drop the second part of a line if the file with its first part was removed."""
         if self._is_torn:
             del self._gathered[: self._gathered.find(_NEWLINE) + 1]
             self._is_torn = False
@@ -228,13 +228,13 @@ class SegmentWriter:
 
     def _end_segment(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
-        self._whole.append((self._number, self._written))
+        self._complete.append((self._number, self._written))
         try:
             os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
-        while self._bytes_max and sum(size for _, size in self._whole) > self._bytes_max:
-            number, _ = self._whole.popleft()
+        while self._bytes_max and sum(size for _, size in self._complete) > self._bytes_max:
+            number, _ = self._complete.popleft()
             room.release(f"{self._folder}/{segment_name(number)}")
 
 

@@ -1,7 +1,7 @@
-"""The documents that an engine has sent to start an attempt, for people.
+"""Stores the documents that an engine sends to start an attempt, so that people can read them.
 
-The plan is one of them.  An engine that sends more, such as a batch script, saves the rest in a
-file beside the plan.
+The plan is one of the documents.  An engine that sends others, such as a batch script, saves them
+in a file beside the plan.
 """
 
 import json
@@ -14,19 +14,19 @@ from trainshed.files.beneath import PathBeneath
 
 PLAN: Final = "plan.json"
 _SENT: Final = "sent.json"
-#: More than a plan of a hundred replicas with large environments has.
+#: Limit of a file; the plan of a hundred replicas with large environments is smaller.
 _BYTES_MAX: Final = 1 << 26
 
 
-def keep(folder: AttemptFolder, parts: Mapping[str, str]) -> None:
+def save(folder: AttemptFolder, documents: Mapping[str, str]) -> None:
     """Save the documents that the engine is about to send besides the plan.  Raises OSError."""
-    write_json(f"{folder.path}/{_SENT}", dict(parts), durably=True)
+    write_json(f"{folder.path}/{_SENT}", dict(documents), durably=True)
 
 
 def sent(folder: AttemptFolder) -> dict[str, str]:
-    """Return the plan and the other documents by name; empty if the engine has sent nothing.
+    """Return the texts of the plan and of the other documents, by name.
 
-    Raises OSError if the files cannot be read now.
+    Empty if the engine has sent nothing.  Raises OSError if the files cannot be read now.
     """
     documents: dict[str, str] = {}
     with suppress(FileNotFoundError, ValueError):

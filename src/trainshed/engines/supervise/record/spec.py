@@ -1,7 +1,8 @@
-"""The spec of an attempt: all that its supervisor has to run, written by an engine or a preparer.
+"""Defines the spec of an attempt: the processes that its supervisor runs, and their limits.
 
-It contains argv, environment and limits of each replica, so that the supervisor does not depend on
-plans, packages or devices.
+An engine writes the spec, and a preparer may complete its replicas.  The spec contains argv and
+environment of each replica, so that the supervisor does not depend on launch plans, packages or
+devices.
 """
 
 import json
@@ -17,8 +18,9 @@ from trainshed.model.attempt import MetricsPlan
 from trainshed.model.codec import decode
 from trainshed.model.roles import Role
 
-#: Last arguments of a supervisor's command: a supervisor reads its folder from its environment; a
-#: fork server forks supervisors (``fork_server``).  Command lines are public: none names a folder.
+#: The last argument of the command: a supervisor reads its folder from its environment; a fork
+#: server forks supervisors (``fork_server``).  No argument names a folder, because other users can
+#: read command lines.
 SUPERVISOR: Final = "supervisor"
 FORK_SERVER: Final = "fork-server"
 #: The variable with the folder of the attempt; the supervisor removes it from its environment.
@@ -39,10 +41,10 @@ class ReplicaSpec(NamedTuple):
     hosts: tuple[tuple[str, str], ...] = ()
     """Names that the replica can resolve, as (address, name)."""
     binds: tuple[tuple[str, str], ...] = ()
-    """(folder here, folder there)."""
+    """Mounts of the container, as (folder of the machine, folder in the container)."""
     cleanup: tuple[tuple[str, ...], ...] = ()
-    """Programs that remove its containers when all replicas have ended, before the end is
-    recorded."""
+    """Programs that remove the replica's containers when all replicas have ended; the supervisor
+    records the end after that."""
     isolation: Optional[ReplicaView] = None
     """The isolation of the replica; None: it has the user and the view of its supervisor."""
     container: str = ""
@@ -55,7 +57,7 @@ class ReplicaSpec(NamedTuple):
 
 
 class HangRule(NamedTuple):
-    """When a replica counts as hung, and whether to read its stacks."""
+    """The rule that says when a replica counts as hung, and whether to read its stacks."""
 
     after_s: Optional[float] = None
     """Seconds without a sign of progress; None: never."""
@@ -64,12 +66,12 @@ class HangRule(NamedTuple):
 
 
 class LogRule(NamedTuple):
-    """How much the replicas of an attempt may write to its log; no limit if None."""
+    """The limits of an attempt's log; None: no limit."""
 
     bytes_per_s: Optional[int] = None
     """Lines beyond this rate are dropped and counted; short bursts may exceed it."""
     bytes_kept: Optional[int] = None
-    """How much of a job's log remains; the oldest lines are removed."""
+    """The largest size of a job's log; the oldest lines beyond it are removed."""
 
 
 class StepRule(NamedTuple):
@@ -77,7 +79,7 @@ class StepRule(NamedTuple):
 
     argv: tuple[str, ...]
     first: int = 0
-    """The index in the plan of the replica of its first task; the other tasks follow in order."""
+    """The index of the replica that the first task runs; the other tasks run the next replicas."""
     tasks: int = 1
 
 
@@ -86,13 +88,13 @@ class ReplicaMarks(NamedTuple):
 
     host: str
     ports: tuple[int, ...] = ()
-    """Numbers that replace neighbouring ports, in their order."""
+    """Numbers in place of the consecutive ports of the replica, in order."""
     rendezvous: int = 0
-    """The number that replaces the rendezvous port; 0: there is none."""
+    """The number in place of the rendezvous port; 0: the replica has none."""
 
 
 class RemoteRule(NamedTuple):
-    """How replicas run on other machines, each owned by a warden (``engines.warden``)."""
+    """The rules for replicas on other machines, each owned by a warden (``engines.warden``)."""
 
     steps: tuple[StepRule, ...]
     marks: tuple[ReplicaMarks, ...]
@@ -100,7 +102,7 @@ class RemoteRule(NamedTuple):
     packages: Mapping[str, Any] = {}
     """Packages to install on every node first (``model.launch_plan.Environment``), if any."""
     keeps: tuple[str, ...] = ()
-    """Names of further variables of the nodes that programs get; * matches any text."""
+    """Names of the variables of a node that its programs get too; * matches any text."""
     unset: tuple[str, ...] = ()
     """Names of variables that programs never get."""
     listen_variable: str = ""
@@ -108,27 +110,29 @@ class RemoteRule(NamedTuple):
     cache: str = ""
     """The folder for installed packages on a node; empty: the user's cache folder."""
     start_timeout_s: float = 300.0
-    """How long the wardens may take to connect."""
+    """The time, in seconds, in which the wardens have to connect."""
     ends_s: Optional[float] = None
     """Seconds after which the launcher ends the attempt; None: never."""
     package_bytes_max: Optional[int] = None
+    """The limit of a package's size when it is unpacked; None: no limit."""
     relax_pins: bool = False
+    """Whether to install the nearest version if a pinned version does not exist for this Python."""
     hold_s: float = 0.0
-    """How long the launcher keeps the nodes for a next attempt, if one may follow."""
+    """The time, in seconds, for which the launcher keeps the nodes for a possible next attempt."""
 
 
 class AttemptSpec(NamedTuple):
-    """One attempt: all replicas, or none, are started; the first is the primary."""
+    """One attempt: the supervisor starts all replicas or none; the first is the primary."""
 
     uid: int
     attempt: int
     job_id: str
     grace_s: float
-    """From SIGTERM to SIGKILL if the order to stop names no other time."""
+    """The time from SIGTERM to SIGKILL, in seconds, unless the order to stop has another."""
     settle_s: float
-    """How long workers may take to end by themselves after the primary has ended."""
+    """The time, in seconds, in which workers may end by themselves after the primary."""
     replicas: tuple[ReplicaSpec, ...]
-    """With a preparer, it completes them; their limits are valid before that."""
+    """The replicas; a preparer may still complete them, but their limits are final."""
     notes: tuple[str, ...] = ()
     """Sentences for the job's log."""
     warnings: tuple[str, ...] = ()
@@ -142,7 +146,7 @@ class AttemptSpec(NamedTuple):
     checkpoints: tuple[str, ...] = ()
     """Folders with checkpoints of earlier attempts."""
     metrics: Optional[MetricsPlan] = None
-    """Where a trial reports its metrics; None: the attempt is not a trial."""
+    """The files in which a trial reports its metrics; None: the attempt is not a trial."""
     buckets: str = ""
     """The folder of all buckets; programs of any job may write below it."""
     remote: Optional[RemoteRule] = None
@@ -167,7 +171,7 @@ class PreparerAnswer(NamedTuple):
     replicas: tuple[ReplicaSpec, ...]
     after: Optional[tuple[str, ...]] = None
     devices: tuple[str, ...] = ()
-    """Descriptions for people."""
+    """Descriptions of the assigned devices, for people."""
 
 
 def read(path: str) -> AttemptSpec:

@@ -1,8 +1,8 @@
 """Connects an attempt with the command that runs it in the foreground.
 
-The command holds the other end of a socket pair.  It sends orders, and the supervisor wakes it when
-there are new lines.  If the command ends, also by SIGKILL, the connection breaks: the supervisor
-then ends the attempt and removes its folder, which no other process reads.
+The command has the other end of a socket pair.  The command sends orders, and the supervisor wakes
+the command when there are new lines.  If the command ends, also by SIGKILL, the connection breaks:
+the supervisor then ends the attempt and removes its folder, which no other process reads.
 """
 
 import json
@@ -16,7 +16,7 @@ from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.files.trees import remove_tree
 
-#: The end of the pair; a supervisor of a server has /dev/null instead.
+#: The supervisor's end of the pair; the supervisor of a server has /dev/null as stdin.
 _STDIN: Final = 0
 _READ_BYTES: Final = 1 << 12
 _LINE_BYTES_MAX: Final = 1 << 16
@@ -40,7 +40,7 @@ class OrderChannel:
         loop.on_readable(_STDIN, self._read)
 
     def poke(self) -> None:
-        """Wake the command, to read new lines; a full socket has woken it already."""
+        """Wake the command to read new lines; ignore a full socket, which has woken it already."""
         with suppress(OSError):
             os.write(_STDIN, b".")
 
@@ -72,12 +72,12 @@ def read_message(data: bytes) -> dict[str, Any]:
 
 
 def take_order(
-    message: Mapping[str, Any], obey: Obey, look: Callable[[], object] = lambda: None
+    message: Mapping[str, Any], obey: Obey, prepare: Callable[[], object] = lambda: None
 ) -> None:
-    """If a message is an order to stop, call ``look`` and then obey the order."""
+    """If a message says "stop", call ``prepare`` and obey the order in the message, if any."""
     if message.get("do") != "stop":
         return
-    look()
+    prepare()
     with suppress(ValueError, TypeError, OverflowError):
         order = Order(**message["order"]) if message.get("order") else None
         if order is not None:
