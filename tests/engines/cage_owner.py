@@ -54,7 +54,7 @@ def start(tree, index, code):
         os.close(0)
         tree.enter(index)
         os.execv(sys.executable, [sys.executable, "-c", code])  # noqa: S606 - what a replica is
-    tree.started(index, pid)
+    tree.add_replica(index, pid)
     return pid
 
 
@@ -68,7 +68,7 @@ def obey(tree, order, numbers, limits):
     elif order == "end_of":  # a replica, by index and pid
         index, pid = numbers
         _, status, used = os.wait4(pid, 0)
-        tree.ended(index, used.ru_utime + used.ru_stime, used.ru_maxrss)
+        tree.add_usage(index, used.ru_utime + used.ru_stime, used.ru_maxrss)
         usage = tree.usage(index)
         code = os.waitstatus_to_exitcode(status)
         limit = limits[index] if limits else ReplicaLimits()

@@ -136,7 +136,7 @@ def test_a_file_that_grows_beyond_all_bounds_is_read_at_its_end(file, path):
 
 def test_what_was_there_before_is_not_the_trial_s(file, path):
     path.write_text(line(1))
-    file.pass_over()
+    file.skip_content()
     with path.open("a") as out:
         out.write(line(2))
     assert steps(file.read()) == [2]

@@ -132,7 +132,7 @@ def test_a_machine_without_any_of_it_still_gives_a_cage(monkeypatch):
     assert bare.strategies == (KILLPG,)
     assert bare.living() is None
     pid = os.posix_spawn(sys.executable, [sys.executable, "-c", SLEEPER], {}, setsid=True)
-    bare.started(0, pid)
+    bare.add_replica(0, pid)
     assert bare.enter(0)
     bare.kill()
     assert os.waitpid(pid, 0)[1] == 9
@@ -143,7 +143,7 @@ def test_a_machine_without_any_of_it_still_gives_a_cage(monkeypatch):
 def test_a_group_s_number_that_now_is_a_stranger_s_is_not_killed(mark):
     tree = open_process_tree("strangers", 1, allow=[KILLPG])
     with owned(mark, SLEEPER) as owner:
-        tree.started(0, owner.pids[0])  # leads its group, and is no child of this process
+        tree.add_replica(0, owner.pids[0])  # leads its group, and is no child of this process
         tree.kill()
         assert owner.ask("living") == {"living": True}
         assert owner.pids[0] in marked_processes(mark)

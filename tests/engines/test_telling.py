@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from trainshed.engines.supervise.record.folder import AttemptFolder
-from trainshed.engines.supervise.record.observe import AttemptRecords, ran_s, recorded
+from trainshed.engines.supervise.record.observe import AttemptRecords, compose_observation, ran_s
 from trainshed.engines.supervise.record.records import Decided, Ended
 from trainshed.model.attempt import AttemptKey, Outcome, Phase
 
@@ -37,7 +37,7 @@ def test_without_its_plan_nobody_can_say_it(tmp_path):
 def test_what_was_decided_stands_though_the_supervisor_failed_afterwards():
     end = Ended(Outcome(exit_code=1, message="ours"), fault="the local engine failed", lost=True)
     records = AttemptRecords(decided=Decided(0, "all is done", "", False), ended=end)
-    observation = recorded(AttemptKey(1, 1), records)
+    observation = compose_observation(AttemptKey(1, 1), records)
     assert (observation.phase, observation.outcome.exit_code) == (Phase.ENDED, 0)
     records.decided = None
-    assert recorded(AttemptKey(1, 1), records).phase is Phase.LOST
+    assert compose_observation(AttemptKey(1, 1), records).phase is Phase.LOST

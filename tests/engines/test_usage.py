@@ -70,9 +70,9 @@ def test_a_kill_by_the_machine_for_want_of_memory_is_known_at_the_end(monkeypatc
     """The kernel counts them since it started: those from before do not count."""
     monkeypatch.setattr(limits, "machine_oom_kills", lambda: 5)
     tree = open_process_tree("machine's", 2, allow=())
-    tree.ended(0, 1.0, 1)
+    tree.add_usage(0, 1.0, 1)
     monkeypatch.setattr(limits, "machine_oom_kills", lambda: 7)
-    tree.ended(1, 1.0, 1)
+    tree.add_usage(1, 1.0, 1)
     assert [tree.usage(index).machine_oom_kills for index in (0, 1)] == [0, 2]
 
 
@@ -94,6 +94,6 @@ def test_no_time_at_all_is_known_too(monkeypatch):
     monkeypatch.setattr(tree, "adopt_orphans", lambda _: True)
     idle = open_process_tree("idle", 1, allow=[SWEEP])
     assert idle.usage(0).cpu_ns is None
-    idle.started(0, os.getpid())
+    idle.add_replica(0, os.getpid())
     monkeypatch.setattr(limits, "sample", lambda _: limits.Sample(0, 1, 2))
     assert idle.usage(0)[:3] == (0, 1, 2)

@@ -136,7 +136,7 @@ def test_a_mistake_of_ours_ends_nobody_s_job(loop, tmp_path, monkeypatch):
     watch, attempt = watched(loop, tmp_path, files=(str(tmp_path / "x" / "output.metrics"),))
     monkeypatch.setattr(MetricFile, "read", lambda _self: 1 // 0)
     finished(loop, watch)
-    assert "reading failed: ZeroDivisionError" in measured(attempt, 0).found
+    assert "reading the reports failed: ZeroDivisionError" in measured(attempt, 0).found
 
 
 def test_an_end_does_not_wait_for_ever(loop, tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from trainshed.engines.local.devices import find, gpus
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.observe import (
     AttemptRecords,
-    recorded,
+    compose_observation,
     steps_of,
     with_report,
 )
@@ -253,7 +253,7 @@ class _Run:
         """Read the end from the records; without a record, first kill leftover processes."""
         self._records.read(self._folder.records)
         if self._records.ended is not None:
-            return with_report(recorded(self._key, self._records), self._folder)
+            return with_report(compose_observation(self._key, self._records), self._folder)
         # rarely needed, and slow to import
         from trainshed.engines.local.attempts.attempt import TrackedAttempt  # noqa: PLC0415 - see above
         from trainshed.engines.local.attempts.sweep import Sweeper  # noqa: PLC0415 - see above

@@ -221,7 +221,7 @@ class SlurmAttempt:
         if isinstance(decision, Runs):
             return self._report_running(rows)._replace(waits=decision.waits)
         if isinstance(decision, Recorded):
-            return observe.recorded(self.key, self.records)
+            return observe.compose_observation(self.key, self.records)
         if isinstance(decision, Over):
             return self._perform_end(decision)
         waits = decision.waits if isinstance(decision, Unknown) else None
@@ -237,7 +237,7 @@ class SlurmAttempt:
 
     def _report_running(self, rows: Sequence[SlurmJob]) -> Observation:
         """Return the observation from the records, but without their end, which may not count."""
-        observation = observe.recorded(self.key, replace(self.records, ended=None))
+        observation = observe.compose_observation(self.key, replace(self.records, ended=None))
         return self._add_seats(observation, [row.nodes for row in rows])
 
     def _add_seats(self, observation: Observation, nodes: list[tuple[str, ...]]) -> Observation:
@@ -258,16 +258,20 @@ class SlurmAttempt:
 
     def _report_end(self, end: EndInSlurm) -> Observation:
         if end.stands and self.records.ended is not None:
-            return observe.recorded(self.key, self.records)
+            return observe.compose_observation(self.key, self.records)
         if end.stands and self.records.decided is not None:
-            return observe.ended(self.key, self.records, decided_outcome(self.records.decided))
+            return observe.compose_ended(
+                self.key, self.records, decided_outcome(self.records.decided)
+            )
         if end.early:
-            return observe.ended(self.key, self.records, STOPPED_EARLY)
+            return observe.compose_ended(self.key, self.records, STOPPED_EARLY)
         if end.never:
             outcome = Outcome(exit_code=1, message=end.fault)
-            return observe.ended(self.key, self.records, outcome, end.fault)
+            return observe.compose_ended(self.key, self.records, outcome, end.fault)
         ran_s = observe.ran_s(self.folder)
-        return observe.lost(self.key, self.records, end.fault, ran_s)._replace(loss=end.loss)
+        return observe.compose_lost(self.key, self.records, end.fault, ran_s)._replace(
+            loss=end.loss
+        )
 
     def _is_own_row(self, row: SlurmJob) -> bool:
         kept_from = self.submitted.kept if self.submitted else 0

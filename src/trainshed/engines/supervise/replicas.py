@@ -299,7 +299,7 @@ class Replicas(Gang):
         finally:
             for descriptor in (wiring.stdout, wiring.stderr, *program.descriptors):
                 os.close(descriptor)
-        self._tree.started(index, pid)
+        self._tree.add_replica(index, pid)
         self.living[index] = pid
         self._began_s[index] = self._loop.now()
         self._children.expect(pid, partial(self._handle_exit, index))
@@ -348,7 +348,7 @@ class Replicas(Gang):
         signum = signal_in(replica.isolation, death.exit_code)
         if signum is not None:
             death = death._replace(exit_code=None, signal=signum)
-        self._tree.ended(index, death.cpu_s, death.max_rss_kib)
+        self._tree.add_usage(index, death.cpu_s, death.max_rss_kib)
         usage = self._tree.usage(index)
         was_killed = death.signal == signal.SIGKILL
         ended = self.exits[index] = ReplicaExit(

@@ -65,7 +65,7 @@ class Watching:
             self._hangs = HangWatch(self._spec.hang.after_s, self._files, now)
             for index, replica in enumerate(self._spec.replicas):
                 if replica.role is Role.REDUCER:  # idle while workers compute
-                    self._hangs.ended(index)
+                    self._hangs.ignore(index)
             self._look_again(self._spec.hang.after_s)
         if self._checkpoints is not None:
             self._loop.after(CHECKPOINT_S, self._judge_checkpoints)
@@ -73,7 +73,7 @@ class Watching:
     def wrote(self, index: int) -> None:
         """Note that a replica has written output."""
         if self._hangs is not None:
-            self._hangs.wrote(index, self._loop.now())
+            self._hangs.add_output(index, self._loop.now())
 
     def stop(self) -> None:
         """Stop the reports, because the supervisor ends the replicas."""
@@ -100,10 +100,10 @@ class Watching:
         if self._hangs is None or self._spec.hang.after_s is None or self._is_over:
             return
         for index in self._replicas.exits:
-            self._hangs.ended(index)
+            self._hangs.ignore(index)
         cpu_ns = [self._replicas.usage(index).cpu_ns for index in range(len(self._names))]
-        hangs = self._hangs.look(self._loop.now(), cpu_ns)
-        for index in self._hangs.recovered():
+        hangs = self._hangs.find_hangs(self._loop.now(), cpu_ns)
+        for index in self._hangs.take_recovered():
             self._note(f"{self._names[index]} makes progress again", "INFO")
             self._facts.write(Recovered(self._names[index]))
         for index, seconds in hangs:

@@ -198,22 +198,24 @@ class TrackedAttempt:
         if decision is LocalDecision.UNKNOWN:
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         if decision in _REPORTED:
-            return observe.recorded(self.key, self.records)
+            return observe.compose_observation(self.key, self.records)
         return self._report_end(decision)
 
     def _report_end(self, decision: LocalDecision) -> Observation:
         """Report an end that the records do not contain, and remove leftovers of the supervisor."""
         remove_short_name(self.folder.tmp)
         if decision is LocalDecision.STOPPED_EARLY:
-            return observe.ended(self.key, self.records, STOPPED_EARLY)
+            return observe.compose_ended(self.key, self.records, STOPPED_EARLY)
         if decision is LocalDecision.NEVER_BEGAN:
             why = self._read_last_words("its supervisor never began")
-            return observe.lost(self.key, self.records, why)
+            return observe.compose_lost(self.key, self.records, why)
         room.release(self.folder.spare)
         if self.records.decided is not None:
-            return observe.ended(self.key, self.records, decided_outcome(self.records.decided))
+            return observe.compose_ended(
+                self.key, self.records, decided_outcome(self.records.decided)
+            )
         why = self._read_last_words("its supervisor was killed")
-        return observe.lost(self.key, self.records, why, observe.ran_s(self.folder))
+        return observe.compose_lost(self.key, self.records, why, observe.ran_s(self.folder))
 
     def _kill(self) -> None:
         supervisor = fencing.find_suspended(self.folder, self.records.began)

@@ -12,7 +12,7 @@ from trainshed.engines.local.attempts.fence import find_suspended, has_living_su
 from trainshed.engines.processes import mark as marks
 from trainshed.engines.supervise.leftovers import list_below, reaper_of
 from trainshed.engines.supervise.record.folder import AttemptFolder
-from trainshed.engines.supervise.record.observe import AttemptRecords, recorded
+from trainshed.engines.supervise.record.observe import AttemptRecords, compose_observation
 from trainshed.engines.supervise.record.records import Began
 from trainshed.model.attempt import AttemptKey, Phase
 
@@ -49,7 +49,9 @@ def _inspect_attempt(
     is_supervised = has_living_supervisor(folder, records.began)
     stopped = find_suspended(folder, records.began) if is_supervised else None
     records.read(folder.records)  # the attempt may have ended between the two reads
-    phase = recorded(key, records).phase if is_supervised or records.ended else Phase.UNKNOWN
+    phase = (
+        compose_observation(key, records).phase if is_supervised or records.ended else Phase.UNKNOWN
+    )
     marked = {process.pid for process in living}
     unmarked = _list_inherited(records.began) - marked if records.began else set()
     more = (LivingProcess(key, pid, _read_command(pid)) for pid in unmarked)

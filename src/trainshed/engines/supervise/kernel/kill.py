@@ -116,12 +116,12 @@ class ProcessTree:
             marks.mark_self(self._mark)
         return self._cgroups.enter(index, uid)
 
-    def started(self, index: int, pid: int) -> None:
-        """Note the pid of a replica: a child of this process that leads a session."""
+    def add_replica(self, index: int, pid: int) -> None:
+        """Add the pid of a replica: a child of this process that leads a session."""
         self._pids[index] = pid
 
-    def ended(self, index: int, cpu_s: float, max_rss_kib: int) -> None:
-        """Record the usage of an ended replica, from ``os.wait4``.
+    def add_usage(self, index: int, cpu_s: float, max_rss_kib: int) -> None:
+        """Add the usage of an ended replica, from ``os.wait4``.
 
         Without this, the peak of a replica that ends before the first sample is unknown.
         """

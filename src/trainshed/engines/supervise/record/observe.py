@@ -88,41 +88,41 @@ _LAST_WORDS_LENGTH: Final = 2000
 _FILES_MAX: Final = 1000
 
 
-def recorded(key: AttemptKey, records: AttemptRecords) -> Observation:
-    """Return the state that the records say.
+def compose_observation(key: AttemptKey, records: AttemptRecords) -> Observation:
+    """Compose the observation of an attempt from its records.
 
     Call this only if the supervisor lives or has recorded the end.
     """
     if records.ended is not None:
         if records.ended.lost:
-            return _observe_loss(key, records, records.ended.fault or "")
-        return ended(key, records, records.ended.outcome, records.ended.fault)
+            return _compose_loss(key, records, records.ended.fault or "")
+        return compose_ended(key, records, records.ended.outcome, records.ended.fault)
     phase = Phase.STARTING if records.ready is None else Phase.READY
     hung = tuple(records.hung.values())
     return Observation(key=key, phase=phase, task_names=_task_names(records), hung=hung)
 
 
-def ended(
+def compose_ended(
     key: AttemptKey, records: AttemptRecords, outcome: Outcome, fault: str | None = None
 ) -> Observation:
-    """Report an attempt without living processes, and its outcome."""
+    """Compose the observation of an attempt without living processes, with its outcome."""
     names = _task_names(records)
     return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
 
 
-def lost(
+def compose_lost(
     key: AttemptKey, records: AttemptRecords, fault: str, ran_s: float | None = None
 ) -> Observation:
-    """Report an attempt without living processes and with an unknown outcome."""
+    """Compose the observation of an attempt without living processes and without an outcome."""
     names = _task_names(records)
     return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
 
 
-def _observe_loss(key: AttemptKey, records: AttemptRecords, fault: str) -> Observation:
-    """Report a fault of the engine or the machine; an outcome decided before it is valid."""
+def _compose_loss(key: AttemptKey, records: AttemptRecords, fault: str) -> Observation:
+    """Compose the observation of a lost attempt; a recorded decision remains its outcome."""
     if records.decided is not None:
-        return ended(key, records, decided_outcome(records.decided))
-    return lost(key, records, fault)
+        return compose_ended(key, records, decided_outcome(records.decided))
+    return compose_lost(key, records, fault)
 
 
 def ran_s(folder: AttemptFolder) -> float | None:

@@ -270,7 +270,7 @@ class Output:
 
     def _report_full_disk(self) -> None:
         """Write one last line into the disk space that the log otherwise leaves free."""
-        error = self._log.broken
+        error = self._log.write_error
         if self._log.leaves_room and error and error.errno == errno.ENOSPC:
             self.note(
                 f"{error.strerror}: programs block on their output until there is more disk space.",
@@ -279,14 +279,14 @@ class Output:
             self._log.leaves_room = False
             self._log.flush()
             self._log.leaves_room = True
-            self._log.broken = error
+            self._log.write_error = error
 
     def _retry_later(self) -> None:
-        waits_for_reader = isinstance(self._log.broken, BlockingIOError)
+        waits_for_reader = isinstance(self._log.write_error, BlockingIOError)
         self._loop.after(_RETRY_READER_S if waits_for_reader else _RETRY_S, self._retry)
 
     def _retry(self) -> None:
-        since_s, error = self._paused_s, self._log.broken
+        since_s, error = self._paused_s, self._log.write_error
         if since_s is None:
             return
         if not self._log.flush():

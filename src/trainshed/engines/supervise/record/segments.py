@@ -85,13 +85,13 @@ class SegmentWriter:
         self._is_torn = False
         self.leaves_room = leaves_room
         """Whether to write nothing when the disk is nearly full (``files.room``)."""
-        self.broken: OSError | None = None
+        self.write_error: OSError | None = None
         """The error of the last write; None if the last write succeeded."""
 
     @property
     def is_blocked(self) -> bool:
         """Whether the gathered lines cannot be written; the caller must not add more."""
-        return self.broken is not None
+        return self.write_error is not None
 
     def line(
         self, task_name: str, text: str, *, severity: str, stream: str, trial: str = ""
@@ -137,10 +137,10 @@ class SegmentWriter:
                 self._is_torn = self._gathered[count - 1] != _NEWLINE
                 del self._gathered[:count]
         except OSError as error:
-            self.broken = error
+            self.write_error = error
         else:
-            self.broken = None
-        return self.broken is None
+            self.write_error = None
+        return self.write_error is None
 
     def forget_reader(self) -> None:
         """Do not wait for the reader any longer, because it has ended."""
@@ -155,8 +155,8 @@ class SegmentWriter:
                 os.fdatasync(self._descriptor)
                 sync_folder(self._folder)
         except OSError as error:
-            self.broken = error
-        return self.broken is None
+            self.write_error = error
+        return self.write_error is None
 
     def close(self) -> None:
         """Write the gathered lines if possible, and close the file."""
@@ -179,7 +179,9 @@ class SegmentWriter:
 
     def _check_room(self) -> None:
         """Raise OSError if the free disk space is reserved for records and other jobs."""
-        if not self.leaves_room or (self._unchecked < _UNCHECKED_BYTES_MAX and not self.broken):
+        if not self.leaves_room or (
+            self._unchecked < _UNCHECKED_BYTES_MAX and not self.write_error
+        ):
             return
         if room.missing_bytes(self._descriptor):
             free = room.free_bytes(self._descriptor) >> 20

@@ -56,12 +56,12 @@ class EventFile:
     __slots__ = ("_offset", "_place", "_size", "damaged", "trouble")
 
     def __init__(self, place: PathBeneath, offset: int = 0) -> None:
-        """Begin at ``offset``."""
+        """Begin to read at the byte ``offset``."""
         self._place = place
         self.trouble = ""
-        """Why the file cannot be read on, for people; empty: it can."""
+        """The reason if the last reading failed, for people; else empty."""
         self.damaged = 0
-        """How many damaged records were skipped."""
+        """The number of damaged records that were skipped."""
         self._offset = offset
         self._size = offset
 
@@ -127,7 +127,7 @@ class EventFile:
 def _make_reader(descriptor: int, begin: int) -> _Get:
     """Return a function that reads parts of a record from its file.
 
-    It raises ValueError after many calls: a million fields would take too long to read.
+    The function raises ValueError after many calls: a million fields would take too long to read.
     """
     remaining = iter(range(_READS_MAX))
 

@@ -1,7 +1,7 @@
 """Follows the event files of a folder while the program of a trial makes and writes them.
 
-Files from before the start belong to another run: an earlier attempt, or another run with the same
-output folder.
+Files that are older than the attempt are of another run: an earlier attempt, or another job with
+the same output folder.
 """
 
 import errno
@@ -20,7 +20,7 @@ PART: Final = "tfevents"
 FOLDERS_MAX: Final = 1000
 FILES_MAX: Final = 1000
 ENTRIES_MAX: Final = 100_000
-#: A search may take this share of the time.
+#: The share of the time that searches for event files may take.
 _SEARCH_SHARE: Final = 0.05
 _SEARCH_S_MIN: Final = 1.0
 _TROUBLE_CHARS_MAX: Final = 200
@@ -38,7 +38,10 @@ class EventFolder:
     """One folder with all folders below it."""
 
     def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
-        """List the present files, if the folder exists; other programs may write to ``roots``."""
+        """List the present files, if the folder exists.
+
+        Other programs may write below the folders in ``roots``.
+        """
         self.path = path
         self._place = PathBeneath.of(path, roots)
         self._names = Names()
@@ -46,12 +49,12 @@ class EventFolder:
         self._is_too_much = False
         self._search_at_s = 0.0
         self._search(_size)
-        self._older = len(self._files)
+        self._old_count = len(self._files)
 
     def read(self, until_s: float, *, is_last: bool = False) -> Iterator[EventSource]:
-        """Yield new reports by record, those of evaluations first, until a time at most.
+        """Yield the new reports of each record, those of evaluations first.
 
-        The time is one of ``time.monotonic``.
+        Stop at ``until_s``, a time of ``time.monotonic``.  ``is_last``: first search for new files.
         """
         if is_last or time.monotonic() >= self._search_at_s:
             self._search(lambda _path: 0)
@@ -69,7 +72,7 @@ class EventFolder:
         """Describe what the folder contains, for people."""
         if self._names:
             text = f"event files in {self.path} have the {self._names.after('tag')}"
-        elif len(self._files) > self._older:
+        elif len(self._files) > self._old_count:
             text = f"event files in {self.path} have no scalars"
         else:
             text = f"there are no new event files in {self.path}"

@@ -38,16 +38,17 @@ class FolderEvents:
         return self._descriptor
 
     def renew(self) -> bool:
-        """Watch folders that were made, or made again, since; return whether all are watched."""
+        """Watch also folders that were made since the last call; return whether all are watched."""
         if self._descriptor < 0:
             return False
         watched = [self._add(folder) for folder in self._folders]
         return all(watched)
 
     def changed(self) -> set[str] | None:
-        """Return the names of files written since the last call; None: any file may be written.
+        """Return the names of files that were written since the last call; never blocks.
 
-        Never blocks.  One call may not return all; the next returns the rest.
+        None: the kernel has dropped events, so any file may have changed.  If there are many names,
+        the next call returns the rest.
         """
         try:
             data = os.read(self._descriptor, _READ_BYTES)

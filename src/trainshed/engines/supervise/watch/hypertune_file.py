@@ -20,7 +20,7 @@ RESERVED: Final = frozenset({"checkpoint_path", "global_step", "timestamp", "tri
 #: Only the end of a longer file is read.
 FILE_BYTES_MAX: Final = 1 << 18
 LINE_BYTES_MAX: Final = 1 << 14
-#: Number of old lines to recognise; more where the file has more.
+#: The least number of old lines to recognise; twice the lines of the file if that is more.
 _COUNTS_MIN: Final = 1 << 12
 _TAG_CHARS_MAX: Final = 1 << 10
 _SHOWN_CHARS_MAX: Final = 60
@@ -28,23 +28,23 @@ _STEP_MAX: Final = (1 << 63) - 1
 
 
 class MetricFile:
-    """One metric file, read again whenever it has changed."""
+    """One metric file; each reading returns the new reports."""
 
     def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
         """The file need not exist; other programs may write below ``roots``."""
         self.path = path
         self._place = PathBeneath.of_file(path, roots)
         self.is_torn = False
-        """Whether the file was empty or half-written at the last reading: more will follow."""
+        """Whether the file was empty or half-written at the last reading, so more will follow."""
         self._counts: dict[int, int] = {}
         self._stamp: tuple[int, ...] = ()
         self._was_written = False
         self._names = Names()
-        self._odd = 0
-        self._odd_example = ""
+        self._invalid_lines = 0
+        self._invalid_example = ""
         self._trouble = ""
 
-    def pass_over(self) -> None:
+    def skip_content(self) -> None:
         """Skip the present content of the file, which an earlier program wrote."""
         with suppress(OSError):
             self._select_new(self._read_content().split(b"\n"))
@@ -77,7 +77,7 @@ class MetricFile:
 
     @property
     def has_content(self) -> bool:
-        """Whether the file was written, or exists and cannot be read."""
+        """Whether a program wrote the file, or the file exists and cannot be read."""
         return self._was_written or bool(self._trouble)
 
     def description(self) -> str:
@@ -88,14 +88,14 @@ class MetricFile:
             return f"{self.path} was never written"
         lines = (
             "1 line that is not a report"
-            if self._odd == 1
-            else f"{self._odd} lines that are not reports"
+            if self._invalid_lines == 1
+            else f"{self._invalid_lines} lines that are not reports"
         )
-        odd = f"{lines}, such as {self._odd_example}"
+        odd = f"{lines}, such as {self._invalid_example}"
         if not self._names:
-            return f"{self.path} has {odd if self._odd else 'no metrics'}"
+            return f"{self.path} has {odd if self._invalid_lines else 'no metrics'}"
         return f"{self.path} has the {self._names.after('metric')}" + (
-            f", and {odd}" if self._odd else ""
+            f", and {odd}" if self._invalid_lines else ""
         )
 
     def _read_content(self) -> bytes:
@@ -130,8 +130,8 @@ class MetricFile:
     def _parse(self, line: bytes) -> list[Reported]:
         reports = parsed(line)
         if not reports:
-            self._odd += 1
-            self._odd_example = self._odd_example or printable(
+            self._invalid_lines += 1
+            self._invalid_example = self._invalid_example or printable(
                 repr(line[: 2 * _SHOWN_CHARS_MAX])[1:], _SHOWN_CHARS_MAX
             )
         for report in reports:
@@ -140,7 +140,7 @@ class MetricFile:
 
 
 def parsed(line: bytes) -> list[Reported]:
-    """Parse the reports in one line, mostly one; empty if the line is not a report."""
+    """Parse the reports in one line: one per metric; empty if the line is not a report."""
     if len(line) > LINE_BYTES_MAX:
         return []
     try:

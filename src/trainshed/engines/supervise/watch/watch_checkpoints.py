@@ -1,8 +1,8 @@
-"""Watches whether a restarted program opens the checkpoints that its earlier attempts have left.
+"""Watches whether a restarted program opens the checkpoints that earlier attempts have written.
 
-Otherwise users notice too late that a run began at step 0 again.  The kernel reports every opening
-of a file (inotify), for any framework and also in a container.  Access times would not do: most
-machines do not record them.
+Without this, users notice too late that a run began again at step 0.  The kernel reports every
+opening of a file (inotify), for any framework and also in a container.  Access times cannot replace
+this: most machines do not record them.
 
 Standard library only, and little of it: the supervisor imports this.
 """

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-#: A waiting process still uses a little CPU time: less than this share of a core counts as none.
+#: A waiting process uses a little CPU time too: less than this share of a core counts as none.
 IDLE_SHARE = 0.01
 
 _NS = 1_000_000_000
@@ -32,47 +32,47 @@ class _Signs:
 
 
 class HangWatch:
-    """Remembers the last sign of every replica.  Times are seconds of one monotonic clock."""
+    """Stores the time of each replica's last sign of progress, in seconds of a monotonic clock."""
 
     def __init__(self, after_s: float, progress_files: Sequence[str], now_s: float) -> None:
-        """A replica without a sign for ``after_s`` seconds hangs.
+        """A replica without a sign of progress for ``after_s`` seconds hangs.
 
-        A changed time of its progress file is a heartbeat.
+        A new modification time of its file in ``progress_files`` is a heartbeat.
         """
         self._after_s = after_s
         self._files = tuple(progress_files)
         self._signs = [_Signs(now_s) for _ in self._files]
-        self._looked_s = now_s
+        self._checked_s = now_s
         self._recovered: list[int] = []
 
-    def wrote(self, index: int, now_s: float) -> None:
-        """Note that a replica has written output."""
+    def add_output(self, index: int, now_s: float) -> None:
+        """Record the time at which a replica has written output."""
         self._sign(index, now_s)
 
-    def ended(self, index: int) -> None:
-        """Ignore a replica from now on, because it has ended."""
+    def ignore(self, index: int) -> None:
+        """Ignore a replica that has ended, from now on."""
         self._signs[index].has_ended = True
 
-    def look(self, now_s: float, cpu_ns: Sequence[int | None]) -> list[tuple[int, float]]:
-        """Return the replicas that hang since the last call, and the seconds since their last sign.
+    def find_hangs(self, now_s: float, cpu_ns: Sequence[int | None]) -> list[tuple[int, float]]:
+        """Return replicas that hang since the last call, and the seconds since their last sign.
 
         ``cpu_ns`` are their CPU times so far, by index; None: unknown.
         """
-        elapsed_s, self._looked_s = now_s - self._looked_s, now_s
+        elapsed_s, self._checked_s = now_s - self._checked_s, now_s
         hangs = []
         for index, signs in enumerate(self._signs):
             if signs.has_ended:
                 continue
             if self._has_beaten(index) or self._has_worked(signs, cpu_ns[index], elapsed_s):
                 self._sign(index, now_s)
-            silent_s = now_s - signs.last_s
-            if not signs.is_hung and silent_s >= self._after_s:
+            idle_s = now_s - signs.last_s
+            if not signs.is_hung and idle_s >= self._after_s:
                 signs.is_hung = True
-                hangs.append((index, silent_s))
+                hangs.append((index, idle_s))
         return hangs
 
-    def recovered(self) -> list[int]:
-        """Return the replicas that hung and have shown a sign since; report each once."""
+    def take_recovered(self) -> list[int]:
+        """Return the replicas that hung and now make progress; return each only once."""
         indexes, self._recovered = self._recovered, []
         return indexes
 
@@ -105,7 +105,10 @@ class HangWatch:
 
 
 def stacks_argv(pid: int) -> list[str] | None:
-    """Return the command that prints the stacks of a process and its children; None: no py-spy."""
+    """Return the command that prints the stacks of a process and its children.
+
+    None: py-spy is not installed.
+    """
     folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.dirname(sys.executable)]
     for folder in folders:
         program = os.path.join(folder, "py-spy")

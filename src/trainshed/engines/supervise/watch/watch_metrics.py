@@ -1,8 +1,9 @@
 """Collects the reports of a trial from metric files and event files, while it runs.
 
-It reads metric files as soon as the program writes them, because they contain only the last
-reports.  It reads event files every few seconds: TensorFlow itself writes to them every two
-minutes.  A fault of a file is described with the reports of the trial, and never ends an attempt.
+Metric files are read as soon as the program writes them, because they contain only the last
+reports.  Event files are read every few seconds: TensorFlow itself writes to them every two
+minutes.  If a file cannot be read, the search note of the trial says why; the attempt
+continues.
 """
 
 import os
@@ -25,8 +26,8 @@ PAUSE_S: Final = 0.01
 #: Seconds between two checks of the files: in folders without inotify, and otherwise.
 QUICK_S: Final = 0.05
 SLOW_S: Final = 2.0
-#: Seconds for which reading event files may block the supervisor at a time; the total at the end
-#: of the attempt.
+#: Limits of the seconds for which reading event files blocks the supervisor: at a time, and in
+#: total at the end of the attempt.
 _AT_A_TIME_S: Final = 0.1
 LAST_S_MAX: Final = 60.0
 #: Limit of the reports that wait in memory while the disk is full.
@@ -54,7 +55,7 @@ class MetricWatch:
         self._choice = Choice(metrics.tags)
         self._files = tuple(MetricFile(path, roots) for path in metrics.files)
         for file in self._files:
-            file.pass_over()
+            file.skip_content()
         parents = dict.fromkeys(map(os.path.dirname, metrics.files))
         for parent in parents:
             with suppress(OSError):  # the program may be able to make them
@@ -62,23 +63,23 @@ class MetricWatch:
         self._folders = tuple(EventFolder(path, roots) for path in outermost(metrics.summaries))
         self._events = FolderEvents(tuple(parents))
         self._is_listening = False
-        self._slowly_at_s = 0.0
-        self._last_s: float | None = None
+        self._next_slow_check_s = 0.0
+        self._deadline_s: float | None = None
         self._listen()
-        self._look_again()
+        self._check_files()
 
     def finish(self) -> bool:
         """Read the rest after the end of all processes.  False: call this again soon."""
-        if self._last_s is None:
-            self._last_s = self._loop.now() + LAST_S_MAX
+        if self._deadline_s is None:
+            self._deadline_s = self._loop.now() + LAST_S_MAX
             self._ignore()
             self._events.close()
             self._safely(lambda: self._read_files(self._files))
         is_read = self._safely(lambda: self._read_folders(is_last=True))
         if not self._log.write():
-            self._last_s = self._loop.now() + LAST_S_MAX
+            self._deadline_s = self._loop.now() + LAST_S_MAX
             return False
-        if not is_read and self._loop.now() < self._last_s:
+        if not is_read and self._loop.now() < self._deadline_s:
             self._loop.after(0.0, lambda: None)
             return False
         if not is_read:
@@ -96,7 +97,7 @@ class MetricWatch:
             self._loop.after(PAUSE_S, self._listen)
 
     def _listen(self) -> None:
-        if self._last_s is None and not self._is_listening and self._events.fileno() >= 0:
+        if self._deadline_s is None and not self._is_listening and self._events.fileno() >= 0:
             self._is_listening = True
             self._loop.on_readable(self._events, self._handle_writes)
 
@@ -105,18 +106,18 @@ class MetricWatch:
             self._is_listening = False
             self._loop.forget(self._events)
 
-    def _look_again(self) -> None:
-        if self._last_s is not None:
+    def _check_files(self) -> None:
+        if self._deadline_s is not None:
             return
         changed = [file for file in self._files if file.has_changed()]
         self._safely(lambda: self._read_files(changed))
         is_quick = False
-        if self._loop.now() >= self._slowly_at_s:
+        if self._loop.now() >= self._next_slow_check_s:
             is_quick = not self._safely(self._read_folders)
-            self._slowly_at_s = self._loop.now() + (0.0 if is_quick else SLOW_S)
+            self._next_slow_check_s = self._loop.now() + (0.0 if is_quick else SLOW_S)
             self._write_search_note()
         is_quick = is_quick or not (self._events.renew() or not self._files)
-        self._loop.after(QUICK_S if is_quick else SLOW_S, self._look_again)
+        self._loop.after(QUICK_S if is_quick else SLOW_S, self._check_files)
 
     def _read_files(self, files: Iterable[MetricFile]) -> bool:
         if self._log.waiting_bytes < _WAITING_BYTES_MAX:
@@ -142,18 +143,24 @@ class MetricWatch:
         )
 
     def _elapsed_s(self, at_s: float | None) -> float:
-        """Return the seconds since the start; a program's clock may be wrong, so bound them."""
+        """Return the seconds from the start to a report, between 0 and now.
+
+        The time that a program reports may be wrong.
+        """
         elapsed_s = time.time() - self._began_s
         if at_s is not None:
             elapsed_s = min(elapsed_s, at_s - self._began_s)
         return max(0.0, elapsed_s)
 
     def _safely(self, read: Callable[[], bool]) -> bool:
-        """Call ``read``; return True on an exception: an error in this code must not end a job."""
+        """Call ``read`` and return its result; True if it raises an exception.
+
+        An error in this code must not end a job.
+        """
         try:
             return read()
         except Exception as error:  # noqa: BLE001 - see above
-            self._fault = f"reading failed: {type(error).__name__}: {error}"
+            self._fault = f"reading the reports failed: {type(error).__name__}: {error}"
             return True
 
     def _write_search_note(self) -> None:
@@ -185,7 +192,7 @@ def outermost(folders: Iterable[str]) -> list[str]:
 class Choice:
     """Selects the reports of the requested metrics, and drops duplicates from event files."""
 
-    #: How many steps to remember; event files follow minutes later, not days.
+    #: The number of reports of metric files to remember: event files repeat them minutes later.
     STEPS_MAX: Final = 1 << 12
 
     def __init__(self, tags: Iterable[str]) -> None:
