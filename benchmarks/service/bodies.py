@@ -2,10 +2,11 @@
 
     python -m benchmarks bodies [--megabytes 8]
 
-Each shape is one document with as many values as are read, its texts filled up to the wanted size,
-so nothing is refused for its size alone; ``RAW`` are bodies that are refused before.  A body goes
-the way of a create: read, judged, stored, answered.  Time is the processor's, memory what Python
-has asked for, at its peak and after the answer.
+Each shape is one document with the largest number of values that the server reads.  Long texts
+give the document the size of ``--megabytes``, so that no body is refused for its size alone.
+``RAW`` are bodies that are refused before.  The service treats each body as a create: it reads,
+judges, stores and answers it.  The time is processor time.  The memory is that of Python objects,
+at the peak and after the answer.
 """
 
 import argparse
@@ -38,19 +39,19 @@ PEAK_MB_MAX: Final = 100.0
 LEFT_MB_MAX: Final = 2.0
 RATIO_MAX: Final = 2.5
 ANSWER_BYTES_MAX: Final = 64 << 10
-#: Shorter times say nothing about a ratio, in seconds.
+#: The shortest time, in seconds, for which a ratio has a meaning.
 LEAST_S: Final = 0.01
-#: What is not linear is found out in each of so many tries.
+#: The number of measurements in which a ratio must be too large, to count as too large.
 TRIES: Final = 10
 
-#: A document of so many items, each with a filler in its texts.
+#: Returns a document with a number of items, and a filler in the texts of each.
 Shape = Callable[[int, str], Json]
 
 ITEMS: Final = range
 
 
 def pool(**spec: Any) -> Json:
-    """A worker pool that can be run."""
+    """Return a valid worker pool."""
     return {
         "containerSpec": {"imageUri": "REG/p/img:1", **spec},
         "machineSpec": {"machineType": "n1-standard-4"},
@@ -59,12 +60,12 @@ def pool(**spec: Any) -> Json:
 
 
 def custom(*pools: Any, **fields: Any) -> Json:
-    """A CustomJob."""
+    """Return a CustomJob."""
     return {"displayName": "x", "jobSpec": {"workerPoolSpecs": list(pools or [pool()])}, **fields}
 
 
 def study(*parameters: Any, metrics: Any = ({"metricId": "a", "goal": "MAXIMIZE"},)) -> Json:
-    """A HyperparameterTuningJob."""
+    """Return a HyperparameterTuningJob."""
     return {
         "displayName": "x",
         "maxTrialCount": 3,
@@ -75,23 +76,23 @@ def study(*parameters: Any, metrics: Any = ({"metricId": "a", "goal": "MAXIMIZE"
 
 
 def double(name: str, least: float = 0) -> Json:
-    """A parameter with bounds."""
+    """Return a parameter with bounds."""
     return {"parameterId": name, "doubleValueSpec": {"minValue": least, "maxValue": 1}}
 
 
 def categorical(name: str, values: list[str], *conditions: Json) -> Json:
-    """A parameter with values, and parameters below it."""
+    """Return a parameter with values and conditional parameters."""
     parameter: Json = {"parameterId": name, "categoricalValueSpec": {"values": values}}
     return {**parameter, "conditionalParameterSpecs": list(conditions)} if conditions else parameter
 
 
 def under(values: list[str], parameter: Json) -> Json:
-    """A parameter that exists under values of its parent."""
+    """Return a condition: a parameter that exists only for some values of its parent."""
     return {"parentCategoricalValues": {"values": values}, "parameterSpec": parameter}
 
 
 def nested(parameter: Json, levels: int) -> Json:
-    """The same parameter so many levels below another."""
+    """Return a parameter that has ``levels`` parents, one inside the other."""
     for _ in range(levels):
         parameter = categorical("p", ["x"], under(["x"], parameter))
     return parameter
@@ -114,7 +115,7 @@ def _discrete(n: int, text: str) -> Json:
 
 
 def _same_name(levels: int) -> Shape:
-    """A name that is given anew under each value of its parent, which is allowed."""
+    """Return a shape that defines one name under each value of the parent, which is allowed."""
 
     def shape(n: int, text: str) -> Json:
         values = [f"v{i}{text}" for i in ITEMS(n)]
@@ -173,7 +174,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "one long argument with an emoji": lambda n, text: custom(pool(args=[f"\U0001f600{n}{text}"])),
 }
 
-#: Bodies of so many bytes that are refused before they are judged.
+#: Functions that return a body of a size in bytes, which is refused before it is judged.
 RAW: Final[Mapping[str, Callable[[int], bytes]]] = {
     "empty lists": lambda size: b'{"a":[' + b"[]," * (size // 3) + b"1]}",
     "empty objects": lambda size: b'{"a":[' + b"{}," * (size // 3) + b"1]}",
@@ -215,7 +216,7 @@ def body_of(shape: Shape, items: int, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Passes bodies to the service as the API does."""
+    """Passes bodies to the service, as the API does."""
 
     jobs: JobService
 
@@ -239,7 +240,7 @@ def way(folder: str) -> Iterator[Way]:
     store = open_store(f"sqlite:///{Path(folder) / 'bodies.db'}")
     try:
         service = Way(JobService(store, rules, lambda: None))
-        service.take(written(custom()))  # what is read once is no body's
+        service.take(written(custom()))  # load modules and caches before measuring
         service.take(written(study(double("a"))))
         yield service
     finally:
@@ -260,12 +261,15 @@ class Cost:
 
     @property
     def ratio(self) -> float:
-        """The time of a body over that of one with half its size and half its items."""
+        """The time of the body divided by the time of a body with half the size and items."""
         return self.whole_s / max(self.half_s, LEAST_S)
 
 
 def times(handler: Callable[[bytes], object], half: bytes, whole: bytes) -> tuple[float, float]:
-    """Measure the processor time of both; repeat if other programs may have changed the ratio."""
+    """Measure the processor time of both bodies, in seconds.
+
+    Repeat the measurement if the ratio is too large: other programs may be the reason.
+    """
     for _ in range(TRIES):
         durations = _once_s(handler, half), _once_s(handler, whole)
         if durations[1] <= RATIO_MAX * max(durations[0], LEAST_S):
@@ -280,7 +284,7 @@ def _once_s(handler: Callable[[bytes], object], body: bytes) -> float:
 
 
 def memory_mb(handler: Callable[[bytes], object], body: bytes) -> tuple[float, float]:
-    """Measure the peak memory of a body beside its own bytes, and the memory that is not freed."""
+    """Return the peak memory of a body without its own bytes, and the memory never freed, in MB."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -318,7 +322,7 @@ def measured(way: Way, name: str, half: bytes, whole: bytes) -> Cost:
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Measure every shape; each kind of cost has a goal for the worst shape."""
+    """Measure every shape; compare the highest cost of each kind with its goal."""
     size = int(args.megabytes * 1e6)
     with tempfile.TemporaryDirectory() as folder, way(folder) as service:
         costs = [measured(service, *body) for body in bodies(size, args.values)]

@@ -29,7 +29,6 @@ class Client:
         self._rest = b""
 
     def __enter__(self) -> Self:
-        """Stay connected for a block."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,7 +82,9 @@ class Client:
     def _more(self) -> bytes:
         chunk = self._socket.recv(1 << 16)
         if not chunk:
-            raise SystemExit("the server has hung up")
+            raise SystemExit(
+                "the server closed the connection; read serve.log in its data directory"
+            )
         return chunk
 
 
@@ -92,23 +93,23 @@ def _length(head: str) -> int:
         name, _, value = line.partition(":")
         if name.lower() == "content-length":
             return int(value)
-    raise SystemExit(f"an answer without a length:\n{head}")
+    raise SystemExit(f"the answer has no Content-Length:\n{head}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The seconds of many clients in all, and of each of their calls."""
+    """The total time of many clients, and the time of each of their calls, in seconds."""
 
     wall_s: float
     call_s: Sequence[float]
 
     @property
     def per_s(self) -> float:
-        """Calls a second."""
+        """The number of calls per second."""
         return len(self.call_s) / self.wall_s
 
     def quantile_ms(self, share: float) -> float:
-        """Return the time in which this share of the calls ended, in ms."""
+        """Return the quantile of the calls' times for a share between 0 and 1, in ms."""
         ranked = sorted(self.call_s)
         return 1000 * ranked[min(len(ranked) - 1, int(share * len(ranked)))]
 
@@ -116,7 +117,10 @@ class Load:
 def together(
     url: str, token: str, clients: int, calls: int, call: Callable[[Client, int], object]
 ) -> Load:
-    """Let ``clients`` threads make ``calls`` calls in all; ``call`` gets the number of each."""
+    """Make ``calls`` calls in ``clients`` threads; ``call`` gets a client and the call's number.
+
+    Raises SystemExit if a call fails.
+    """
     numbers = iter(range(calls))
     durations: list[float] = []
     faults: list[BaseException] = []
@@ -128,7 +132,7 @@ def together(
                     began = time.perf_counter()
                     call(client, number)
                     durations.append(time.perf_counter() - began)
-        except BaseException as fault:  # noqa: BLE001  # told by the main thread
+        except BaseException as fault:  # noqa: BLE001  # the main thread reports it
             faults.append(fault)
 
     threads = [threading.Thread(target=run) for _ in range(clients)]

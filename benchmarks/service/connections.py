@@ -1,11 +1,11 @@
-"""How long a caller with a token waits while strangers hold more half heads than descriptors.
+"""Measures how long a client waits while others keep more connections open than the server may.
 
     python -m benchmarks connections [--descriptors 1024] [--half-heads 1100]
 
-The server may open as many files as ``--descriptors`` says.  Measured are ``/healthz`` and a
-submit, each on a new connection: with nobody else there, with all half heads open, and while half
-heads go on coming as fast as one thread opens them.  The last is printed and not judged: the flood
-takes as much of the machine as it gets.
+A half head is a connection with an unfinished request.  The server may open ``--descriptors``
+files.  The benchmark measures ``/healthz`` and a submit, each on a new connection: without other
+clients, with all half heads open, and while one thread opens half heads as fast as it can.  The
+last phase has no goal, because that thread uses as much processor time as it gets.
 """
 
 import argparse
@@ -40,7 +40,7 @@ environment = "here"
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """The answers of one server, in each phase."""
+    """Measure the answers of one server in each phase."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory() as folder:
@@ -64,23 +64,23 @@ def measure(args: argparse.Namespace) -> Report:
 def measured(
     server: Server, half_heads: int, rounds: int, *, with_flood: bool
 ) -> dict[str, dict[str, list[float]]]:
-    """The times of both calls in each phase."""
-    place = urlsplit(server.url)
-    address = (str(place.hostname), int(place.port or 0))
+    """Return the seconds of each call, by phase and by the name of the call."""
+    url = urlsplit(server.url)
+    address = (str(url.hostname), int(url.port or 0))
     times_by_phase = {"nobody else": times(server, "alone", rounds)}
-    held = [half_head(address) for _ in range(half_heads)]
+    connections = [half_head(address) for _ in range(half_heads)]
     times_by_phase[f"{half_heads} half heads"] = times(server, "held", rounds)
     if with_flood:
         times_by_phase[FLOOD] = times_in_flood(server, address, rounds)
-    for connection in held:
+    for connection in connections:
         connection.close()
     return times_by_phase
 
 
 def times_in_flood(server: Server, address: tuple[str, int], rounds: int) -> dict[str, list[float]]:
-    """The times of both calls while half heads go on coming."""
+    """Return the seconds of each call while a thread opens half heads."""
     stop = threading.Event()
-    flood = threading.Thread(target=keep_coming, args=(address, stop))
+    flood = threading.Thread(target=open_half_heads, args=(address, stop))
     flood.start()
     flood_times = times(server, "flood", rounds)
     stop.set()
@@ -89,29 +89,29 @@ def times_in_flood(server: Server, address: tuple[str, int], rounds: int) -> dic
 
 
 def half_head(address: tuple[str, int]) -> socket.socket:
-    """A connection whose request never ends."""
+    """Open a connection and send the first part of a request."""
     connection = socket.create_connection(address, timeout=60)
     connection.sendall(HALF)
     return connection
 
 
-def keep_coming(address: tuple[str, int], stop: threading.Event) -> None:
-    """Open half heads until told to stop; the server closes them."""
-    held: list[socket.socket] = []
+def open_half_heads(address: tuple[str, int], stop: threading.Event) -> None:
+    """Open half heads until ``stop`` is set; the server may close them."""
+    connections: list[socket.socket] = []
     while not stop.is_set():
         with suppress(OSError):
-            held.append(half_head(address))
-        if len(held) > 2000:
-            held.pop(0).close()
-    for connection in held:
+            connections.append(half_head(address))
+        if len(connections) > 2000:
+            connections.pop(0).close()
+    for connection in connections:
         connection.close()
 
 
 def times(server: Server, mark: str, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call, each on a connection of its own."""
+    """Return the seconds of each call, each on a new connection."""
     numbers = iter(range(rounds))
 
-    def look() -> None:
+    def get_health() -> None:
         with server.client() as client:
             client.answer("GET", "/healthz")
 
@@ -119,21 +119,21 @@ def times(server: Server, mark: str, rounds: int) -> dict[str, list[float]]:
         with server.client() as client:
             client.call("POST", ML, job(f"{mark}_{next(numbers)}"))
 
-    calls = {"healthz": look, "submit": submit}
+    calls = {"healthz": get_health, "submit": submit}
     durations = {name: [seconds(call) for _ in range(rounds)] for name, call in calls.items()}
     wait_for_jobs(server)
     return durations
 
 
 def wait_for_jobs(server: Server) -> None:
-    """What a phase has started is no part of the next."""
+    """Wait for the end of all jobs of a phase, before the next phase begins."""
     with server.client() as client:
         while any(job["state"] not in ENDED for job in client.call("GET", ML)["jobs"]):
             time.sleep(0.2)
 
 
 def job(name: str) -> Json:
-    """A job that ends at once."""
+    """Return a job that ends at once."""
     master = {"imageUri": "here", "containerCommand": ["python", "-c", "pass"]}
     return {
         "jobId": name,
@@ -142,7 +142,7 @@ def job(name: str) -> Json:
 
 
 def seconds(call: Callable[[], None]) -> float:
-    """How long a call takes."""
+    """Return the seconds that a call takes."""
     began = time.monotonic()
     call()
     return time.monotonic() - began

@@ -1,4 +1,4 @@
-"""The jobs that the benchmark of the service submits, as Google's clients send them."""
+"""Makes the jobs that the benchmark of the service submits, as Google's clients send them."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ ML: Final = f"/v1/projects/{PROJECT}/jobs"
 
 
 def pool(count: int, *, gpus: int, args: tuple[str, ...] = ()) -> Json:
-    """One worker pool."""
+    """Return a worker pool."""
     machine: Json = {"machineType": "n1-standard-8"}
     if gpus:
         machine |= {"acceleratorType": T4, "acceleratorCount": gpus}
@@ -29,13 +29,13 @@ def pool(count: int, *, gpus: int, args: tuple[str, ...] = ()) -> Json:
 
 
 def simple(number: int) -> Json:
-    """One replica with a GPU."""
+    """Return a job of one replica with a GPU."""
     spec = {"workerPoolSpecs": [pool(1, gpus=1, args=("--epochs=3",))]}
     return {"displayName": f"simple-{number}", "jobSpec": spec}
 
 
 def three_pools(number: int) -> Json:
-    """A chief, a worker and a parameter server, with labels, limits and an output directory."""
+    """Return a job of three pools, with labels, limits and an output directory."""
     args = ("--epochs=10", "--batch-size=64", f"--seed={number}")
     return {
         "displayName": f"three-pools-{number}",
@@ -53,7 +53,7 @@ def three_pools(number: int) -> Json:
 
 
 def gang(replicas: int) -> Json:
-    """An urgent ml v1 job of CPU machines, which are free."""
+    """Return an ml v1 job of high priority on CPU machines, which are free."""
     program = {"imageUri": IMAGE, "containerCommand": ["python", "-m", "trainer.task"]}
     return {
         "jobId": f"gang_{replicas}",
@@ -71,7 +71,7 @@ def gang(replicas: int) -> Json:
 
 
 def say(number: int) -> Json:
-    """A program that says one thing and ends."""
+    """Return a job whose program prints one line and ends."""
     program = {"imageUri": CPU_IMAGE, "command": ["python", "-c", "print('here')"]}
     one = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": program}
     spec = {"workerPoolSpecs": [{**one, "replicaCount": "1"}]}
@@ -79,5 +79,5 @@ def say(number: int) -> Json:
 
 
 def bodies(number: int) -> Json:
-    """Simple jobs and three pools in turn."""
+    """Return the job with a number: three pools if it is odd, otherwise one replica."""
     return three_pools(number) if number % 2 else simple(number)

@@ -1,8 +1,9 @@
 """Measures the cost of a job beside its program: CPU of supervisor and server, and jobs per second.
 
-Jobs whose program does nothing are submitted in a burst to a real server; the time ends with the
-last of them.  Whatever the server's processes use counts, also what ended meanwhile.  The machine
-must be quiet for the jobs a second; CPU is right on any.
+The benchmark submits a burst of jobs whose programs do nothing to a real server, and waits for the
+end of the last job.  CPU time is that of the server and all its descendants, also of those that
+have ended.  The jobs per second are valid only on a machine without other work; the CPU time is
+valid on any machine.
 
     python -m benchmarks job-cost [--jobs 100] [--against SRC]
 """
@@ -22,7 +23,7 @@ from benchmarks.service.servers import Server, local
 
 CLIENTS = 4
 WAIT_S_MAX = 300.0
-LOOK_S = 0.1
+POLL_S = 0.1
 SUCCEEDED = "trainshed_jobs{"
 SUPERVISOR_MS_MAX, SERVER_MS_MAX, JOBS_PER_S_MIN = 60.0, 10.0, 20.0
 
@@ -32,13 +33,13 @@ class Cost:
     """The cost of one job in a burst of jobs."""
 
     supervisor_ms: float
-    """CPU of its supervisor, its program included, and of what starts supervisors."""
+    """CPU time of the supervisor and the program, and the job's share of the fork server."""
     server_ms: float
     jobs_per_s: float
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """One burst."""
+    """Measure one burst of jobs."""
     cost = measured(args.jobs, args.warm, args.against)
     return Report(
         goals=[
@@ -50,7 +51,7 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def measured(jobs: int, warm: int, source: Path | None) -> Cost:
-    """Run a burst of jobs on a server that has already run some."""
+    """Run a burst of jobs on a server that has already run ``warm`` jobs; return the cost."""
     with tempfile.TemporaryDirectory() as name, local(Path(name), source=source) as server:
         folder = Path(name)
         folder.chmod(0o711)
@@ -68,21 +69,21 @@ def measured(jobs: int, warm: int, source: Path | None) -> Cost:
 
 
 def burst(server: Server, folder: Path, jobs: int) -> None:
-    """Submit so many at once, and wait until none is left.
+    """Submit a number of jobs at once, and wait until all have ended.
 
-    The files say when it is worth asking: the server pays for each question.
+    Read the records of the jobs first, and ask the server last: each request costs it CPU time.
     """
     target = ended(server) + jobs
     deadline = time.monotonic() + WAIT_S_MAX
     together(server.url, server.token, CLIENTS, jobs, nothing)
     while recorded(folder) < target or ended(server) < target:
         if time.monotonic() > deadline:
-            raise SystemExit("the jobs did not end")
-        time.sleep(LOOK_S)
+            raise SystemExit(f"the jobs did not end within {WAIT_S_MAX:g} s")
+        time.sleep(POLL_S)
 
 
 def recorded(folder: Path) -> int:
-    """Return how many attempts have recorded their end."""
+    """Return the number of attempts whose end is recorded."""
     records = (folder / "jobs").glob("*/*/records.jsonl")
     return sum(b'"Ended"' in path.read_bytes() for path in records)
 
@@ -96,7 +97,7 @@ def nothing(client: Client, number: int) -> None:
 
 
 def ended(server: Server) -> int:
-    """Return how many jobs have succeeded."""
+    """Return the number of jobs that have succeeded."""
     with server.client() as client:
         metrics = client.answer("GET", "/trainshed/v1/metrics").decode()
     lines = [line for line in metrics.splitlines() if line.startswith(SUCCEEDED)]
@@ -105,15 +106,15 @@ def ended(server: Server) -> int:
 
 def tree_cpu_s(root: int) -> float:
     """Return the CPU time of a process and its descendants, also of ended ones."""
-    return sum(map(cpu_s, below(root)))
+    return sum(map(cpu_s, list_descendants(root)))
 
 
-def below(root: int) -> Iterator[int]:
+def list_descendants(root: int) -> Iterator[int]:
     """Yield a process and all its descendants."""
     yield root
     for task in Path(f"/proc/{root}/task").iterdir():
         for child in (task / "children").read_text().split():
-            yield from below(int(child))
+            yield from list_descendants(int(child))
 
 
 def cpu_s(pid: int) -> float:

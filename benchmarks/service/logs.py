@@ -1,10 +1,10 @@
-"""How fast a job's log is written and read, and what many readers cost the server and others.
+"""Measures how fast a job's log is written, read and searched, and the cost of many readers.
 
     python -m benchmarks logs [--megabytes 50] [--lines 1000000] [--search-only]
 
-A job prints lines, and one of many megabytes.  One reader and then eight stream the log of each;
-meanwhile another client asks for the job.  A filter of one word searches the lines of a third job,
-and ``grep -i`` the same files.
+One job prints short lines, a second job one line of many megabytes.  First one reader and then
+eight read the log of the second job as a stream, while another client gets the job again and
+again.  A filter of one word searches the lines of a third job, and ``grep -i`` the same files.
 """
 
 import argparse
@@ -22,37 +22,37 @@ from benchmarks.service.documents import PROJECT, VERTEX
 from benchmarks.service.recovery import await_state, job
 from benchmarks.service.servers import Server, local
 
-#: On two quiet cores; short lines cost by their number.
+#: The goals on two cores without other work; for short lines, the number of lines decides.
 WRITTEN_MB_S_MIN, READ_MB_S_MIN, SHORT_MB_S_MIN = 4.0, 20.0, 4.0
 PEAK_MB_MAX, OTHERS_S_MAX = 250.0, 0.5
-#: A word without a field, in a million lines of a project; beside ``grep -i`` over the same files.
+#: The goals of a search for a word in a million lines: seconds, and times those of ``grep -i``.
 SEARCH_S_MAX, SEARCH_TIMES_GREP_MAX = 2.0, 20.0
 WORD, WITH_WORD = "NeedleWord", 10
 LINE = 100
-#: No rate is to be measured but our own.
+#: Switch off the limit of the log's rate.
 CONFIG = "[limits]\nlog_bytes_per_s_max = 0\n"
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Writing and reading, unless left out, and searching."""
+    """Measure writing and reading, unless ``--search-only`` is given, then searching."""
     goals = [] if args.search_only else measured(int(args.megabytes * 1e6), args.readers)
     return Report(goals=[*goals, *searched(args.lines, args.searches)])
 
 
 def measured(size: int, readers: int) -> list[Goal]:
-    """What one server writes and reads."""
+    """Return the goals of writing and reading logs on one server."""
     lines = f"print(('x' * {LINE - 1} + chr(10)) * {size // LINE}, end='')"
     one = f"print('x' * {size})"
     goals = []
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.toml").write_text(CONFIG)
         with local(Path(folder)) as server:
-            name, took_s = ran(server, lines)
+            name, took_s = run_job(server, lines)
             rate = size / took_s / 1e6
             goals.append(at_least("log written by one job", rate, WRITTEN_MB_S_MIN, "MB/s"))
             rate, _ = read(server, name, 1)
             goals.append(at_least("log of short lines, read by one", rate, SHORT_MB_S_MIN, "MB/s"))
-            name, _ = ran(server, one)
+            name, _ = run_job(server, one)
             for count in (1, readers):
                 rate, others_s = read(server, name, count)
                 what = f"one line of {size / 1e6:g} MB, read by {count}"
@@ -65,7 +65,7 @@ def measured(size: int, readers: int) -> list[Goal]:
 
 
 def searched(lines: int, rounds: int) -> list[Goal]:
-    """The goals of a filter of one word, on a server of its own."""
+    """Return the goals of a filter of one word, on a new server."""
     every = lines // WITH_WORD
     code = (
         f"for n in range(1, {lines} + 1):\n"
@@ -75,7 +75,7 @@ def searched(lines: int, rounds: int) -> list[Goal]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.toml").write_text(CONFIG)
         with local(Path(folder)) as server:
-            ran(server, code)
+            run_job(server, code)
             ours_s = min(search_s(server) for _ in range(rounds))
         grep_s = min(
             seconds_of(
@@ -93,7 +93,10 @@ def searched(lines: int, rounds: int) -> list[Goal]:
 
 
 def search_s(server: Server) -> float:
-    """Seconds until the filter has given all pages; they must have every line with the word."""
+    """Return the seconds in which the filter returns all pages.
+
+    Raises SystemExit unless the pages contain every line with the word.
+    """
     document = {
         "resourceNames": [f"projects/{PROJECT}"],
         "filter": WORD.lower(),
@@ -109,12 +112,12 @@ def search_s(server: Server) -> float:
                 break
             document["pageToken"] = page["nextPageToken"]
     if count != WITH_WORD:
-        raise SystemExit(f"the filter let {count} entries through instead of {WITH_WORD}")
+        raise SystemExit(f"the filter must return {WITH_WORD} entries, got {count}")
     return time.monotonic() - began
 
 
-def ran(server: Server, code: str) -> tuple[str, float]:
-    """A job that has run, and for how long from its submit."""
+def run_job(server: Server, code: str) -> tuple[str, float]:
+    """Run a job to its end; return its name and the seconds since its submit."""
     began = time.monotonic()
     with server.client() as client:
         name = str(client.call("POST", VERTEX, job(0, code))["name"])
@@ -123,10 +126,10 @@ def ran(server: Server, code: str) -> tuple[str, float]:
 
 
 def read(server: Server, name: str, readers: int) -> tuple[float, float]:
-    """Megabytes a second of all readers together, and the longest wait of another client."""
+    """Return the MB per second of all readers, and the longest wait of another client in s."""
     sizes: list[int] = []
     threads = [
-        threading.Thread(target=lambda: sizes.append(streamed(server, name)))
+        threading.Thread(target=lambda: sizes.append(read_stream(server, name)))
         for _ in range(readers)
     ]
     began, longest_s = time.monotonic(), 0.0
@@ -139,8 +142,8 @@ def read(server: Server, name: str, readers: int) -> tuple[float, float]:
     return sum(sizes) / (time.monotonic() - began) / 1e6, longest_s
 
 
-def streamed(server: Server, name: str) -> int:
-    """How many bytes the log has as it is streamed; they are not kept."""
+def read_stream(server: Server, name: str) -> int:
+    """Read the log of a job as a stream; return the number of bytes."""
     path = f"/trainshed/v1/projects/{PROJECT}/jobs/{name.rpartition('/')[2]}/logs"
     headers = {"Authorization": f"Bearer {server.token}"}
     request = Request(server.url + path, headers=headers)  # noqa: S310  # our own
@@ -149,14 +152,14 @@ def streamed(server: Server, name: str) -> int:
 
 
 def seconds_of(call: Callable[[], object]) -> float:
-    """How long a call takes."""
+    """Return the seconds that a call takes."""
     began = time.monotonic()
     call()
     return time.monotonic() - began
 
 
 def peak_mb(server: Server) -> float:
-    """The most memory that the server's process ever had."""
+    """Return the peak memory of the server's process, in MB."""
     status = Path(f"/proc/{server.pid}/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
 

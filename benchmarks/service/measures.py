@@ -1,4 +1,4 @@
-"""Measures submits, reads and first lines on a server that the caller has started."""
+"""Measures submits, reads and first lines of a server."""
 
 import os
 import statistics
@@ -18,7 +18,7 @@ from benchmarks.service.servers import Server, local
 
 CLIENTS = 8
 REST_S = 0.5
-#: By then the server has made all that it makes beside its first answers.
+#: Seconds after the start in which the server finishes the work of its start.
 SETTLED_S = 3.0
 WAIT_S_MAX = 180.0
 NATIVE = f"/trainshed/v1/projects/{PROJECT}/jobs"
@@ -61,7 +61,7 @@ def submits(server: Server, count: int) -> Load:
 
 
 def rate(server: Server, count: int, warm: int, rounds: int) -> Rate:
-    """Submit jobs that have room, until all are placed; return the median round."""
+    """Submit jobs to a fleet with free nodes until all are placed; return the median round."""
     submits(server, warm)
     settle(server)
     rates = [_rate(server, count) for _ in range(rounds)]
@@ -99,12 +99,12 @@ def _process_s(command: Sequence[str], token: str, jobs: int) -> float:
     took_s = time.monotonic() - began
     lines = len(done.stdout.splitlines()) - 2
     if lines != jobs:
-        raise SystemExit(f"jobs list printed {lines} of {jobs} jobs")
+        raise SystemExit(f"jobs list must print {jobs} jobs, got {lines}")
     return took_s
 
 
 def settle(server: Server) -> None:
-    """Wait until no job waits any more."""
+    """Wait until no job is queued."""
     wait_for(lambda: not server.states().get("QUEUED"), "the jobs were not placed")
 
 
@@ -131,7 +131,7 @@ def cost(server: Server, queued: int, count: int, rounds: int) -> Cost:
 
 
 def _rests(server: Server) -> bool:
-    """Return whether the server has finished earlier work: every job has a reason why it waits."""
+    """Return whether the server uses little processor time, because earlier work is finished."""
     cpu_s = server.cpu_s()
     time.sleep(REST_S)
     return server.cpu_s() - cpu_s < REST_S / 4
@@ -163,12 +163,12 @@ def reads(server: Server, count: int) -> Mapping[str, Load]:
     }
     over = threading.Event()
 
-    def go_on(client: Client, number: int) -> None:
+    def submit_until_over(client: Client, number: int) -> None:
         if not over.is_set():
             press(client, number)
 
     writers = threading.Thread(
-        target=lambda: together(server.url, server.token, 2, 1_000_000, go_on)
+        target=lambda: together(server.url, server.token, 2, 1_000_000, submit_until_over)
     )
     writers.start()
     try:
@@ -193,7 +193,7 @@ def gang_s(server: Server, replicas: int) -> float:
             story = client.call("GET", events)["events"]
             placed = [seconds(event["time"]) for event in story if event["kind"] == "PLACED"]
     if not placed:
-        raise SystemExit("the gang was not placed")
+        raise SystemExit(f"the gang was not placed within {WAIT_S_MAX:g} s")
     return placed[0] - began
 
 
@@ -214,7 +214,7 @@ class Local:
 
 
 def on_this_machine(jobs: int, rounds: int) -> Local:
-    """Time some starts of the real server, then the first lines of tiny jobs."""
+    """Measure starts of the real server, then the first lines of small jobs."""
     with tempfile.TemporaryDirectory() as folder:
         starts_s = []
         for _ in range(rounds):

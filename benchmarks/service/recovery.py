@@ -2,9 +2,9 @@
 
     python -m benchmarks recovery [--kills 5]
 
-There is no peer that does the same.  A server over 1,000 running simulated jobs, and one with 20
-real ones, are killed (SIGKILL) and started again; the memory of supervisors is read; trainers that
-fork, and daemons that ignore SIGTERM, are cancelled.
+The benchmark kills (SIGKILL) and restarts a server with 1,000 simulated jobs that run, and a server
+with 20 real jobs.  It reads the memory of the supervisors.  It cancels trainers that have forked
+daemons and ignore SIGTERM.  No other project has a comparable benchmark.
 """
 
 import argparse
@@ -26,7 +26,7 @@ READY_S, GONE_S_MAX, RSS_MB_MAX = 5.0, 5.0, 15.0
 GRACE_S = 1.0
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(3600)"
-#: A daemon that has left its session, and a child; neither hears SIGTERM.
+#: Starts a daemon in another session, with a child; all three processes ignore SIGTERM.
 CLINGS = """\
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -39,7 +39,7 @@ time.sleep(3600)
 
 
 def job(number: int, code: str) -> Json:
-    """A custom job that runs a line of Python."""
+    """Return a custom job that runs Python code."""
     image = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.2-4.py310:latest"
     program = {"imageUri": image, "command": ["python", "-c", code]}
     one = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": program}
@@ -48,7 +48,7 @@ def job(number: int, code: str) -> Json:
 
 
 def submit(server: Server, count: int, code: str) -> list[str]:
-    """Submit real jobs and wait until each has begun; their names."""
+    """Submit real jobs, wait until each runs, and return their names."""
     with server.client() as client:
         names = [str(client.call("POST", VERTEX, job(n, code))["name"]) for n in range(count)]
         for name in names:
@@ -59,11 +59,11 @@ def submit(server: Server, count: int, code: str) -> list[str]:
 def await_state(server: Server, name: str, state: str) -> None:
     """Wait until a job is in a state."""
 
-    def is_there() -> bool:
+    def is_in_state() -> bool:
         with server.client() as client:
             return bool(client.call("GET", f"/v1/{name}")["state"] == state)
 
-    wait_for(is_there, f"{name} does not come to {state}")
+    wait_for(is_in_state, f"{name} did not become {state}")
 
 
 def simulated_ready_s(kills: int, jobs: int) -> list[float]:
@@ -73,7 +73,10 @@ def simulated_ready_s(kills: int, jobs: int) -> list[float]:
         with simulated_at(Path(folder), gpus=8) as server:
             with server.client() as client:
                 client.answer("POST", f"/simulated/jobs?count={jobs}", {})
-            wait_for(lambda: server.states().get("RUNNING", 0) == jobs, "they do not run")
+            wait_for(
+                lambda: server.states().get("RUNNING", 0) == jobs,
+                "the simulated jobs did not start",
+            )
             os.kill(server.pid, signal.SIGKILL)
         for _ in range(kills):
             with simulated_at(Path(folder), gpus=8) as server:
@@ -83,7 +86,11 @@ def simulated_ready_s(kills: int, jobs: int) -> list[float]:
 
 
 def on_this_machine(kills: int, jobs: int, cancels: int) -> tuple[list[float], float, list[float]]:
-    """Seconds of each start with real jobs, MB of the largest supervisor, seconds of each end."""
+    """Measure a server with real jobs, on this machine.
+
+    Return the seconds of each restart, the MB of the largest supervisor, and the seconds of each
+    cancel.
+    """
     starts_s = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
@@ -110,8 +117,8 @@ def end_s(folder: Path, server: Server, name: str) -> float:
     began = time.monotonic()
     with server.client() as client:
         client.answer("POST", f"/v1/{name}:cancel", {})
-    wait_for(lambda: not marked(f"TRAINSHED_JOB={uid}/1"), f"something of {name} lives")
-    wait_for(lambda: not supervisors(folder, uid), f"the supervisor of {name} lives")
+    wait_for(lambda: not marked(f"TRAINSHED_JOB={uid}/1"), f"a process of {name} still runs")
+    wait_for(lambda: not supervisors(folder, uid), f"the supervisor of {name} still runs")
     return time.monotonic() - began
 
 
@@ -127,14 +134,17 @@ def end_all(server: Server) -> None:
 
 
 def supervisors(folder: Path, uid: str = "") -> list[int]:
-    """Return the supervisors of a job, or of all jobs without ``uid``: they lock their attempts."""
+    """Return the pids of the supervisors of a job, by the locks of its attempts.
+
+    Without ``uid``, return those of all jobs.
+    """
     attempts = map(AttemptFolder, (folder / "jobs").glob(f"{uid or '*'}/*"))
     holders = (attempt.holder() for attempt in attempts if attempt.is_held())
     return [holder.pid for holder in holders if holder is not None]
 
 
 def marked(mark: str) -> list[int]:
-    """Return the processes of an attempt, also those with another parent."""
+    """Return the pids of all processes that have an attempt's mark in their environment."""
     return [pid for pid in processes() if mark in read(Path(f"/proc/{pid}/environ")).split("\0")]
 
 
@@ -152,7 +162,7 @@ def read(path: Path) -> str:
 
 
 def memory_mb(pid: int) -> float:
-    """Return the resident memory of a process."""
+    """Return the resident memory of a process, in MB."""
     return int(re.findall(r"VmRSS:\s+(\d+) kB", read(Path(f"/proc/{pid}/status")))[0]) / 1024
 
 

@@ -25,7 +25,7 @@ READY_S_MAX = 180.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server that answers."""
+    """A server that has answered its first request."""
 
     url: str
     token: str
@@ -43,7 +43,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_mb(self) -> float:
-        """Return the current resident memory of the process."""
+        """Return the current resident memory of the process, in MB."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
 
@@ -60,7 +60,7 @@ class Server:
 
 @contextlib.contextmanager
 def simulated(*, gpus: int, nodes: int = 1000, database: str | None = None) -> Iterator[Server]:
-    """Start a server over simulated nodes, each with ``gpus`` GPUs."""
+    """Start a server with simulated nodes, each with ``gpus`` GPUs."""
     with (
         tempfile.TemporaryDirectory() as folder,
         simulated_at(Path(folder), gpus=gpus, nodes=nodes, database=database) as server,
@@ -72,7 +72,7 @@ def simulated(*, gpus: int, nodes: int = 1000, database: str | None = None) -> I
 def simulated_at(
     folder: Path, *, gpus: int, nodes: int = 1000, database: str | None = None
 ) -> Iterator[Server]:
-    """Start one on an existing data directory, so that the caller can restart it."""
+    """Start a simulated server on an existing data directory, so that the caller can restart it."""
     flags = [
         "--gpus",
         str(gpus),
@@ -96,9 +96,9 @@ def local(
     descriptors: int | None = None,
     source: Path | None = None,
 ) -> Iterator[Server]:
-    """Start the real server on this machine, with a limit of open files.
+    """Start the real server on this machine; ``descriptors`` is its limit of open files, if any.
 
-    ``source`` is the ``src`` of another version, to be measured beside this one.
+    ``source`` is the ``src`` folder of another version of the server to start instead.
     """
     command = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "0", *flags]
     if descriptors:
@@ -140,11 +140,11 @@ def _ready(child: subprocess.Popen[bytes], folder: Path, deadline: float) -> str
             with urllib.request.urlopen(f"{url}/healthz", timeout=5):  # noqa: S310  # our own
                 return url
         time.sleep(0.01)
-    raise SystemExit(f"the server did not start:\n{(folder / 'serve.log').read_text()}")
+    raise SystemExit(f"the server did not start; its log:\n{(folder / 'serve.log').read_text()}")
 
 
 def postgres_programs() -> Path | None:
-    """Return the folder of the newest installed PostgreSQL; None without one."""
+    """Return the programs' folder of the newest PostgreSQL; None if none is installed."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     return programs[-1].parent if programs else None
 
@@ -177,15 +177,18 @@ def postgres(programs: Path) -> Iterator[str]:
 
 
 def _accepting(programs: Path, folder: Path, deadline: float) -> None:
-    ask = [str(programs / "pg_isready"), "-q", "-h", str(folder)]
-    while subprocess.run(ask, check=False).returncode:
+    command = [str(programs / "pg_isready"), "-q", "-h", str(folder)]
+    while subprocess.run(command, check=False).returncode:
         if time.monotonic() > deadline:
-            raise SystemExit(f"PostgreSQL did not start:\n{(folder / 'log').read_text()}")
+            raise SystemExit(f"PostgreSQL did not start; its log:\n{(folder / 'log').read_text()}")
         time.sleep(0.05)
 
 
 def _other_user(folder: Path) -> list[str]:
-    """Return the words before a command of PostgreSQL, which refuses to run as root."""
+    """Return a prefix for commands of PostgreSQL, which refuses to run as root.
+
+    The prefix changes the user; it is empty for a user other than root.
+    """
     if os.geteuid() != 0:
         return []
     user = pwd.getpwnam("postgres")

@@ -1,10 +1,10 @@
-"""The server with simulated nodes: its engine starts no process.
+"""Serves with simulated nodes: the engine starts no process.
 
     python -m benchmarks.service.simulated_server --data-dir DIR [--nodes N] [--gpus N]
 
-It serves as `trainshed serve` does, and tells its URL in server.json.  With
-`POST /simulated/jobs?count=N` it queues N jobs without HTTP, which takes a while for many;
-`GET /simulated/jobs` counts those of the one project by state.
+The server has the API of `trainshed serve`, and writes its URL to server.json.  It has two more
+methods: `POST /simulated/jobs?count=N` queues N jobs without one HTTP request for each, and
+`GET /simulated/jobs` returns the number of jobs in each state.
 """
 
 import argparse
@@ -44,12 +44,12 @@ from trainshed.testing.fake_engine import FakeEngine, Script
 from trainshed.wire.aiplatform_v1 import parse
 
 SLOTS = 16
-#: More threads write larger batches.
+#: The number of threads that add jobs: with more threads, the store writes larger batches.
 THREADS = 64
 
 
 def nodes(count: int, gpus: int) -> list[Node]:
-    """A fleet of machines, each with so many GPUs."""
+    """Return a fleet of machines, each with ``gpus`` GPUs."""
     return [
         Node(
             name=f"node-{number:04}",
@@ -64,7 +64,7 @@ def nodes(count: int, gpus: int) -> list[Node]:
 
 
 def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
-    """Make a plan with only the names of replicas: the engine reads nothing else."""
+    """Return a plan that only names the replicas: the simulated engine reads nothing else."""
     dialect = Dialect.ML_V1 if record.kind is JobKind.ML_JOB else Dialect.AIPLATFORM_V1
     return LaunchPlan(
         job_id=record.job.job_id,
@@ -83,12 +83,12 @@ def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
 
 
 def runs_on(_key: AttemptKey, _plan: LaunchPlan) -> Script:
-    """Every job runs until the benchmark ends."""
+    """Return a script with which a job runs until the benchmark ends."""
     return Script(runs_s=None)
 
 
 def queue_jobs(application: Application, count: int) -> None:
-    """Queue simple jobs as the API would after it has read and judged each."""
+    """Queue simple jobs, as the API does after it has read and judged a request."""
     rules = SubmitRules(images=Images((), (), sys.executable))
     admitted = admit(simple(0), LOCATION, rules, parse.custom_job, lambda _: True)
     new = NewJob(
@@ -109,7 +109,7 @@ def queue_jobs(application: Application, count: int) -> None:
 
 
 def add_preparation(application: Application) -> None:
-    """Add the routes that a real server does not have."""
+    """Add the methods that a real server does not have."""
 
     def queue(request: Request) -> JSONResponse:
         queue_jobs(application, int(request.query_params["count"]))
@@ -125,7 +125,7 @@ def add_preparation(application: Application) -> None:
     ]
 
 
-def obeyed(_signum: int, _frame: FrameType | None) -> None:
+def ignore_signal(_signum: int, _frame: FrameType | None) -> None:
     """Ignore the signal that uvicorn raises again after it has ended."""
 
 
@@ -148,7 +148,7 @@ def main() -> None:
     application.start()
     address = {"url": f"http://127.0.0.1:{listener.getsockname()[1]}"}
     (settings.data_dir / "server.json").write_text(json.dumps(address))
-    signal.signal(signal.SIGTERM, obeyed)
+    signal.signal(signal.SIGTERM, ignore_signal)
     config = uvicorn.Config(
         application.http,
         log_config=None,

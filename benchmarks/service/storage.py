@@ -1,12 +1,13 @@
-"""What it takes to store an object and to get it, beside ``open`` of the same bytes.
+"""Measures storing and reading an object, compared with ``open`` of the same bytes.
 
     python -m benchmarks storage [--rounds 400] [--against SRC]
     python -m benchmarks storage --gs [--megabytes 1000] [--objects 10000]
 
-Names below buckets are resolved against descriptors; this shows what that costs.  Each row is the
-median of so many calls over one connection, in turns with the same by ``open``, ``fsync`` and
-``rename``.  ``--against`` names the ``src`` of another version: a server of it takes turns too, and
-the ratio is of both.  ``--gs`` measures what a job reads through its gateway instead.
+The server resolves names below buckets against descriptors; the benchmark shows the cost of that.
+Each row is the median of ``--rounds`` calls over one connection.  The calls take turns with
+``open``, ``fsync`` and ``rename`` of the same bytes.  ``--against`` is the ``src`` folder of
+another version: its server is measured in turns too, and the goal is the ratio of both.  ``--gs``
+measures instead how fast a job reads through its gateway.
 """
 
 import argparse
@@ -30,15 +31,15 @@ from benchmarks.service.servers import Server, local
 BUCKET = "bench"
 NAME = "jobs/a/model/weights.bin"
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
-#: Of the time of the version before.
+#: The largest ratio of this version's time to that of the version of ``--against``.
 SHARE_MAX = 1.05
 
-#: Seconds, by who does it.
+#: The median seconds, by side: this version, the other version, or ``open``.
 Row = dict[str, float]
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Objects of each size, or what jobs read through a gateway."""
+    """Measure objects of each size, or with ``--gs`` the gateway of a job."""
     if args.gs:
         return storage_gs.compare(args.megabytes, args.objects, args.readings)
     rows = measured(args.rounds, args.warm, args.against)
@@ -57,13 +58,13 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def measured(rounds: int, warm: int, against: Path | None) -> dict[str, Row]:
-    """The medians in seconds, by what is done."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as held:
+    """Return the rows of the table, by the call and the size of the object."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         sides: dict[str, Client | Plain] = {
-            "today": held.enter_context(storing(Path(folder, "today"), None))
+            "today": stack.enter_context(storing(Path(folder, "today"), None))
         }
         if against:
-            sides["before"] = held.enter_context(storing(Path(folder, "before"), against))
+            sides["before"] = stack.enter_context(storing(Path(folder, "before"), against))
         sides["open"] = Plain(Path(folder, "plain", NAME))
         rows = {}
         for size, count in SIZES.items():
@@ -77,19 +78,19 @@ class Client:
     """One connection to a server with a bucket."""
 
     def __init__(self, server: Server) -> None:
-        """Make the bucket."""
+        """Connect, and create the bucket."""
         self._connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
         self._headers = {"Authorization": f"Bearer {server.token}"}
         self._call("POST", "/storage/v1/b", json.dumps({"name": BUCKET}).encode())
 
     def put(self, content: bytes) -> None:
-        """Store the object."""
+        """Store an object."""
         self._call("POST", f"/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={NAME}", content)
 
     def get(self, content: bytes) -> None:
-        """Read it again."""
+        """Read the object; raise SystemExit if it differs from ``content``."""
         if self._call("GET", f"/storage/v1/b/{BUCKET}/o/{quote(NAME, '')}?alt=media") != content:
-            raise SystemExit("other bytes came back")
+            raise SystemExit("the bytes that were read differ from those that were written")
 
     def _call(self, verb: str, path: str, body: bytes | None = None) -> bytes:
         self._connection.request(verb, path, body, self._headers)
@@ -101,15 +102,15 @@ class Client:
 
 
 class Plain:
-    """The same without us."""
+    """Writes and reads a file without a server."""
 
     def __init__(self, path: Path) -> None:
-        """Make the folder."""
+        """Make the folder of the file."""
         self._path = path
         path.parent.mkdir(parents=True)
 
     def put(self, content: bytes) -> None:
-        """Write it whole and for good, as a careful program does."""
+        """Write the file completely and durably: sync it, then rename it."""
         half = self._path.with_suffix(".half")
         with half.open("wb") as file:
             file.write(content)
@@ -118,14 +119,14 @@ class Plain:
         half.replace(self._path)
 
     def get(self, content: bytes) -> None:
-        """Read it again."""
+        """Read the file; raise SystemExit if it differs from ``content``."""
         if self._path.read_bytes() != content:
-            raise SystemExit("other bytes came back")
+            raise SystemExit("the bytes that were read differ from those that were written")
 
 
 @contextlib.contextmanager
 def storing(folder: Path, source: Path | None) -> Iterator[Client]:
-    """A client of a server of its own, of another version's source where one is named."""
+    """Start a server, from ``source`` if it is given; yield a client with a bucket."""
     folder.mkdir(mode=0o700)
     with local(folder, source=source) as server:
         yield Client(server)
@@ -134,7 +135,10 @@ def storing(folder: Path, source: Path | None) -> Iterator[Client]:
 def _medians(
     sides: dict[str, Client | Plain], what: str, content: bytes, rounds: int, warm: int
 ) -> Row:
-    """One call each, in an order that is drawn; the first ones are not counted."""
+    """Let all sides make a call in each round, in random order; return the median seconds.
+
+    The first ``warm`` rounds do not count.
+    """
     took: dict[str, list[float]] = {name: [] for name in sides}
     turns, order = [*sides.items()], random.Random(1)  # noqa: S311
     for _ in range(rounds):
@@ -147,9 +151,9 @@ def _medians(
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """An older version beside this one, or the gateway instead."""
-    parser.add_argument("--against", type=Path, metavar="SRC")
-    parser.add_argument("--gs", action="store_true")
+    """Add the options that say what to measure."""
+    parser.add_argument("--against", type=Path, metavar="SRC", help="compare with another version")
+    parser.add_argument("--gs", action="store_true", help="measure the gateway of a job instead")
 
 
 BENCHMARK = Benchmark(

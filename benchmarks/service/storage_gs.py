@@ -1,7 +1,7 @@
-"""How fast a job reads gs:// through its gateway, beside the same files by their path.
+"""Measures how fast a job reads gs:// through its gateway, compared with the same files by path.
 
-Called by ``storage --gs``.  The readers run in a job of a server of its own, in an environment
-that has TensorFlow and Google's clients (``make .venv-gs/.done``).
+``storage --gs`` calls this.  The readers run in a job of a new server, in an environment with
+TensorFlow and Google's clients (``make .venv-gs/.done``).
 """
 
 import json
@@ -16,7 +16,7 @@ from benchmarks.service.servers import Server, local
 
 PYTHON = ROOT / ".venv-gs" / "bin" / "python"
 BUCKET = "bench-gs"
-#: The rate of TFRecords by gs:// over that by path, and small objects a second.
+#: The least rate of TFRecords by gs:// divided by that by path, and of small objects per second.
 RECORDS_SHARE_MIN = 0.5
 OBJECTS_PER_S_MIN = 300.0
 OVER = frozenset({"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"})
@@ -34,7 +34,7 @@ image = "registry.test/*"
 environment = "gs"
 """
 
-#: Each prints one line of JSON: what was measured, its unit, and the figures of all rounds.
+#: These programs print lines of JSON: the measured quantity, its unit, and the rate of each round.
 RECORDS = """
 import json, os, sys, time
 import tensorflow as tf
@@ -103,9 +103,9 @@ for who in (by_tensorflow, by_gcsfs, by_google):
 
 
 def compare(megabytes: int, objects: int, rounds: int) -> Report:
-    """Records and small objects, by ``gs://`` and by path."""
+    """Measure records by ``gs://`` and by path, and small objects by ``gs://``."""
     if not PYTHON.exists():
-        return Report(left_out={"gs://": "make .venv-gs/.done makes its environment"})
+        return Report(left_out={"gs://": "its environment is missing; run make .venv-gs/.done"})
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "config.toml").write_text(CONFIG)
         with local(Path(folder)) as server:
@@ -126,7 +126,7 @@ def compare(megabytes: int, objects: int, rounds: int) -> Report:
 
 
 def _measured(server: Server, code: str, *words: int) -> dict[str, tuple[float, str]]:
-    """The medians that a job printed, by what they are of."""
+    """Run a job that measures; return the medians and units, by the measured quantity."""
     arguments = [BUCKET, *map(str, words)]
     container = {"imageUri": "registry.test/gs:1", "command": ["python", "-c", code]}
     pool = {

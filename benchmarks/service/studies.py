@@ -1,9 +1,9 @@
-"""How fast the service takes a large study further: a thousand trials, fifty at once.
+"""Measures a large study to its end: a thousand trials, fifty at once.
 
     python -m benchmarks studies [--trials 1000] [--parallel 50]
 
-All of it but the engine, which runs nothing: the database, the queue, the study's loop, the default
-algorithm.  There is no peer that does the same.
+The benchmark includes the database, the queue, the loop of the study and the default algorithm.
+Only the engine is simulated, and runs no program.  No other project has a comparable benchmark.
 """
 
 import argparse
@@ -37,7 +37,7 @@ LINEAR, LOG = "UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE"
 
 
 def study(trials: int, parallel: int) -> Json:
-    """A small network's usual four parameters."""
+    """Return a study with four usual parameters of a small network."""
     return {
         "displayName": "thousand",
         "maxTrialCount": trials,
@@ -68,14 +68,14 @@ def study(trials: int, parallel: int) -> Json:
 
 
 def score(values: dict[str, str]) -> float:
-    """The best is adam with lr 0.01, 128 units and no dropout."""
+    """Return the accuracy of a trial; the best is adam with lr 0.01, 128 units and no dropout."""
     lr, units = float(values["lr"]), int(values["units"])
     worse = (math.log10(lr) + 2) ** 2 / 9 + (math.log2(units) - 7) ** 2 / 16
     return 1.0 - worse - float(values["dropout"]) / 4 - 0.1 * (values["optimizer"] == "sgd")
 
 
 def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
-    """A plan that names its replicas and has the trial's values as words."""
+    """Return a plan that names the replicas and has the trial's values as arguments."""
     trial = record.job.spec.trial
     words = [word for pair in trial.parameters for word in pair] if trial else []
     return LaunchPlan(
@@ -95,14 +95,14 @@ def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
 
 
 def reports_once(_key: AttemptKey, plan: LaunchPlan) -> Script:
-    """A program that reports its score and ends at once."""
+    """Return a script with which a trial reports its score and ends at once."""
     words = plan.primary.argv[1:]
     value = score(dict(zip(words[::2], words[1::2], strict=True)))
     return Script(reports=((0.0, Report(tag="accuracy", value=value, step=1)),))
 
 
 def run_study(trials: int, parallel: int) -> Json:
-    """Run one study to its end."""
+    """Run one study to its end; return its figures."""
     with tempfile.TemporaryDirectory() as folder:
         engine = FakeEngine(nodes(parallel, 0), script=reports_once)
         app = build(Settings(data_dir=Path(folder)), engine=engine, compose=compose)
@@ -143,7 +143,7 @@ def _progress(done: int, trials: int) -> None:
 
 
 def measure(args: argparse.Namespace) -> harness.Report:
-    """One study of many trials."""
+    """Measure one study of many trials."""
     outcome = run_study(args.trials, args.parallel)
     name = f"a study of {args.trials} trials, to its end"
     twice = outcome["trials"] - outcome["different"]

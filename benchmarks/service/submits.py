@@ -1,7 +1,7 @@
-"""What the service bears: submits a second, reads beside a long queue, the way to a first line.
+"""Measures the service: submits per second, reads while a long queue waits, and first lines.
 
-The load comes from this process over keep-alive HTTP, the servers are processes of their own.  The
-figures of other projects are those that they document; nothing of theirs is measured here.
+This process sends the load over keep-alive HTTP to servers in other processes.  The figures of
+other projects are those of their documentation; the benchmark does not run their programs.
 
     python -m benchmarks service [--quick] [--skip postgres]
 """
@@ -17,9 +17,9 @@ from benchmarks.service import measures
 from benchmarks.service.measures import Cost, Rate
 from benchmarks.service.servers import postgres, postgres_programs, simulated
 
-#: GPUs of each of the 1,000 nodes: room for every job of a rate; none but for 5,000 jobs.
+#: GPUs of each of the 1,000 nodes: enough for all jobs of a rate; enough for exactly 5,000 jobs.
 ROOMY, FULL = 8, 5
-#: Jobs a second that others document: a batch system's simple jobs, and two schedulers' own tests.
+#: Jobs per second in the documentation of a batch system and of the tests of two schedulers.
 PEERS = {
     "Slurm's documented 500/s": 500,
     "Kueue's own test, 43/s": 43,
@@ -29,7 +29,7 @@ PEERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The amounts to measure."""
 
     nodes: int = 1000
     rate_jobs: int = 1500
@@ -63,7 +63,7 @@ DRY = Size(
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """What the parts of the benchmark have measured."""
+    """The results of the parts of the benchmark."""
 
     rates: dict[str, Rate] = field(default_factory=dict)
     costs: list[Cost] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Measured:
 
 
 def add_rate(measured: Measured, database: str, rate: Rate, least: float) -> None:
-    """The promises of a database."""
+    """Add the rates of a database, and their goals; ``least`` is the goal in jobs per second."""
     tell(f"{database}: {rate.accepted:.0f} accepted and {rate.placed:.0f} placed a second")
     measured.rates[database] = rate
     name = f"{database}, {measures.CLIENTS} clients"
@@ -83,7 +83,7 @@ def add_rate(measured: Measured, database: str, rate: Rate, least: float) -> Non
 
 
 def measure_rates(measured: Measured, size: Size, skip: Sequence[str]) -> None:
-    """Submits that are accepted and placed, on each database."""
+    """Measure submits that are accepted and placed, on each database."""
     amounts = size.rate_jobs, size.warm_jobs, size.rounds
     with simulated(gpus=ROOMY, nodes=size.nodes) as server:
         add_rate(measured, "SQLite", measures.rate(server, *amounts), 300)
@@ -100,7 +100,7 @@ def measure_rates(measured: Measured, size: Size, skip: Sequence[str]) -> None:
 
 
 def measure_scale(measured: Measured, size: Size) -> None:
-    """A full fleet and a long queue."""
+    """Measure a server with a full fleet and a long queue."""
     with simulated(gpus=FULL, nodes=size.nodes) as server:
         measures.fill(server, size.running)
         tell(f"{size.running} jobs run")
@@ -138,7 +138,7 @@ def measure_scale(measured: Measured, size: Size) -> None:
 
 
 def measure_local(measured: Measured, size: Size) -> None:
-    """The real server, on this machine."""
+    """Measure the real server on this machine."""
     times = measures.on_this_machine(size.local_jobs, size.rounds)
     middle = measures.median(times.first_line_s)
     measured.goals += [
@@ -150,7 +150,7 @@ def measure_local(measured: Measured, size: Size) -> None:
 
 
 def lines(measured: Measured) -> Iterator[str]:
-    """Rates beside those of others, and the cost of a submit by the length of the queue."""
+    """Yield the rates beside those of other projects, and the cost of a submit by queue length."""
     yield "submits over HTTP, and the share of what others document"
     for database, rate in measured.rates.items():
         rates = f"accepted {rate.accepted:5.0f}/s   placed {rate.placed:5.0f}/s"
@@ -167,7 +167,7 @@ def lines(measured: Measured) -> Iterator[str]:
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Rates on each database, reads beside a long queue, and the real server."""
+    """Measure rates on each database, reads while a long queue waits, and the real server."""
     size = DRY if args.dry else QUICK if args.quick else WHOLE
     measured = Measured()
     measure_rates(measured, size, [*args.skip, *(["postgres"] if args.dry else [])])
@@ -187,10 +187,10 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """How much is measured, and the picture."""
-    parser.add_argument("--quick", action="store_true", help="less of everything")
+    """Add the options for the amounts to measure and for the picture."""
+    parser.add_argument("--quick", action="store_true", help="use smaller amounts")
     parser.add_argument("--skip", action="append", default=[], help="leave a database out")
-    parser.add_argument("--image", type=Path, help="draw the cost of a submit here")
+    parser.add_argument("--image", type=Path, help="the file in which to draw the cost of a submit")
 
 
 BENCHMARK = Benchmark(description=__doc__, measure=measure, add_options=add_options)
