@@ -1,12 +1,13 @@
-"""What walls and networks cost: the start of a job, its supervisor's memory and a submit.
+"""Measures the cost of isolation modes and networks: starts, memory of supervisors, submits.
 
     python -m benchmarks isolation [--rounds 30] [--submits 800] [--against SRC]
 
-A start lasts from the engine's order to the first line of the program, a shell, as the supervisor
-stamps it; of several replicas, to the last of these lines.  All modes take turns in one run, so
-that whatever else the machine does meets all of them.  It needs root, since *users* does; modes and
-networks that do not work here are left out by name.  ``--submits 0`` measures starts alone.
-``--against`` names the ``src`` of a version before there were modes: its submits take turns too.
+A start lasts from the call of the engine to the time of the first line in the log; for several
+replicas, to the last of their first lines.  The program is a shell.  All modes take turns in one
+run, so that other work on the machine slows all of them.  The benchmark needs root, because the
+mode *users* does.  It leaves out modes and networks that do not work on this machine, and names
+them.  ``--submits 0`` measures only starts.  ``--against`` is the ``src`` folder of a version
+without modes; its submits are measured in turns too.
 """
 
 import argparse
@@ -51,9 +52,9 @@ from trainshed.model.stopping import StopOrder, StopReason
 
 MODES: Final = (NONE, USERS, LANDLOCK, SANDBOX)
 NETWORK_MODES: Final = (USERS, SANDBOX)
-#: The promises; the sandbox starts two processes more, and none is made for it.
+#: The goals for the modes in PROMISED; the sandbox has none, because it starts two more processes.
 START_MS_MAX: Final = 10.0
-#: By how many replicas the job has: what a network of its own may add to its start.
+#: The time in ms that a separate network may add to a start, by the number of replicas.
 NETWORK_MS_MAX: Final = {1: 15.0, 4: 25.0}
 MEMORY_MB_MAX: Final = 0.5
 SUBMIT_SHARE_MAX: Final = 1.03
@@ -65,17 +66,17 @@ _WAIT_S_MAX: Final = 60.0
 
 
 class Setup(NamedTuple):
-    """How a job is started."""
+    """A way to start a job."""
 
     mode: str
     replicas: int = 1
     layout: NetworkLayout | None = None
-    """How replicas share a network of their own; None: they have the machine's."""
+    """The layout of the job's separate network; None: replicas use the network of the machine."""
     is_filtered: bool = True
     """Whether system calls that no trainer needs are refused."""
 
     def __str__(self) -> str:
-        """For people."""
+        """Return a description for people."""
         count = f" x {self.replicas}" if self.replicas > 1 else ""
         network = f", network a {self.layout.value}" if self.layout else ""
         return f"{self.mode}{count}{network}{'' if self.is_filtered else ', no seccomp'}"
@@ -86,11 +87,11 @@ class Start(NamedTuple):
 
     ms: float
     memory_mb: float
-    """What its supervisor has in memory while it runs."""
+    """The memory of the supervisor while the job runs."""
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Starts of all modes in turns, then submits."""
+    """Measure starts in all modes in turns, then submits."""
     if os.geteuid() != 0:
         return Report(left_out={"all modes": "the mode users needs root"})
     absent = {
@@ -119,7 +120,7 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def setups(modes: list[str], absent: Mapping[str, str]) -> Iterator[Setup]:
-    """Each mode, also without its filter of system calls, and with networks of one and four."""
+    """Yield each mode, with and without its system call filter, and with separate networks."""
     yield from map(Setup, modes)
     yield from (Setup(mode, is_filtered=False) for mode in modes if mode in FILTERED)
     for mode in (mode for mode in NETWORK_MODES if mode in modes):
@@ -130,14 +131,14 @@ def setups(modes: list[str], absent: Mapping[str, str]) -> Iterator[Setup]:
 
 
 def all_starts(all_setups: list[Setup], rounds: int) -> dict[Setup, list[Start]]:
-    """So many of each, in turns of another order each; the first round is not counted."""
+    """Start each setup once in each round, in random order; the first round does not count."""
     starts: dict[Setup, list[Start]] = {setup: [] for setup in all_setups}
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         Path(folder).chmod(0o755)
         order = random.Random(1)  # noqa: S311
         engines = {
-            setup: engine_of(Path(folder) / str(place), setup)
-            for place, setup in enumerate(all_setups)
+            setup: engine_of(Path(folder) / str(index), setup)
+            for index, setup in enumerate(all_setups)
         }
         turns = list(all_setups)
         for number in range(rounds + 1):
@@ -151,7 +152,7 @@ def all_starts(all_setups: list[Setup], rounds: int) -> dict[Setup, list[Start]]
 
 
 def engine_of(root: Path, setup: Setup) -> tuple[Path, LocalEngine]:
-    """The folder of its attempts, and an engine whose fork server is warm after the first start."""
+    """Return the folder of the jobs and a new engine, which starts a fork server when needed."""
     hides = () if setup.mode == NONE else (str(root),)
     refused = CALL_FAMILIES if setup.is_filtered else ()
     isolation = Isolation(setup.mode, uids=UIDS, hides=hides, refused_calls=refused)
@@ -163,7 +164,7 @@ def engine_of(root: Path, setup: Setup) -> tuple[Path, LocalEngine]:
 
 
 def one_start(root: Path, engine: LocalEngine, setup: Setup, number: int) -> Start:
-    """Launch a job, wait for its lines, look at its supervisor, end it."""
+    """Launch a job, wait for its lines, measure its supervisor, and stop the job."""
     key = AttemptKey(number, 1)
     began_ns = time.time_ns()
     engine.launch(key, plan(setup), ())
@@ -176,7 +177,7 @@ def one_start(root: Path, engine: LocalEngine, setup: Setup, number: int) -> Sta
 
 
 def plan(setup: Setup) -> LaunchPlan:
-    """Shells that say that they are there."""
+    """Return a launch plan of shells that print one line each."""
     replicas = tuple(
         ReplicaPlan(
             role=Role.WORKER if index else Role.PRIMARY,
@@ -198,10 +199,10 @@ def plan(setup: Setup) -> LaunchPlan:
 
 
 def last_line_ns(folder: AttemptFolder, count: int) -> int:
-    """When the last of so many lines was read, one a program."""
+    """Wait for one line from each of ``count`` programs; return the last line's time in ns."""
     stamps: list[int] = []
 
-    def look() -> bool:
+    def has_all_lines() -> bool:
         stamps.clear()
         for path in sorted(Path(folder.log).glob(SEGMENT_PATTERN)):
             lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
@@ -210,26 +211,26 @@ def last_line_ns(folder: AttemptFolder, count: int) -> int:
             )
         return len(stamps) == count
 
-    wait_for(look)
+    wait_for(has_all_lines)
     return max(stamps)
 
 
 def memory_mb(folder: AttemptFolder) -> float:
-    """What the supervisor of an attempt has in memory, its share of what others have too."""
+    """Return the resident memory of the supervisor of an attempt, in MB."""
     records = AttemptRecords()
     records.read(folder.records)
     if records.began is None:
-        raise SystemExit("the supervisor has not begun")
+        raise SystemExit(f"the supervisor has not begun; read {folder.words}")
     text = Path(f"/proc/{records.began.pid}/smaps_rollup").read_text()
     return sum(int(line.split()[1]) for line in text.splitlines() if line[:4] == "Rss:") / 1024
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    """Poll, so that the machine is left to what is measured."""
+    """Poll until ``is_so`` is true, with pauses that leave the CPU to the measured processes."""
     deadline = time.monotonic() + _WAIT_S_MAX
     while not is_so():
         if time.monotonic() > deadline:
-            raise SystemExit("waited too long")
+            raise SystemExit(f"the job did not get there within {_WAIT_S_MAX:g} s")
         time.sleep(0.005)
 
 
@@ -237,13 +238,13 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def all_submits(count: int, warm: int, before: Path | None) -> dict[str, list[float]]:
-    """Each submit's ms, to a server without walls, one with users, and one of another version."""
-    with contextlib.ExitStack() as held:
+    """Return the ms of each submit, by the mode of the server: none, users, or another version."""
+    with contextlib.ExitStack() as stack:
         servers = {mode: running(mode) for mode in (NONE, USERS)}
         servers |= {BEFORE: running(BEFORE, before)} if before else {}
-        ready = {name: held.enter_context(server) for name, server in servers.items()}
-        # connections last: a server ends one that is silent while the others start
-        turns = [(name, held.enter_context(server.client())) for name, server in ready.items()]
+        ready = {name: stack.enter_context(server) for name, server in servers.items()}
+        # connect after all servers have started: a server closes idle connections
+        turns = [(name, stack.enter_context(server.client())) for name, server in ready.items()]
         times: dict[str, list[float]] = {name: [] for name, _ in turns}
         order = random.Random(1)  # noqa: S311
         for number in range(warm + count):
@@ -256,7 +257,7 @@ def all_submits(count: int, warm: int, before: Path | None) -> dict[str, list[fl
 
 @contextlib.contextmanager
 def running(mode: str, source: Path | None = None) -> Iterator[Server]:
-    """A server with room for no job, so that submits alone are measured."""
+    """Start a server without free slots, so that no job starts during the submits."""
     isolation = f'[isolation]\nmode = "{mode}"\nallow_root_jobs = true\n'
     with tempfile.TemporaryDirectory() as folder:
         text = f"{'' if source else isolation}[fleet]\nslots = 1\n{_IMAGE}"
@@ -277,7 +278,7 @@ environment = "own"
 
 
 def job(script: str) -> dict[str, object]:
-    """A job of one replica that runs a shell."""
+    """Return a job of one replica that runs a shell script."""
     container = {"imageUri": "registry.test/x", "command": ["sh", "-c"], "args": [script]}
     pool = {
         "machineSpec": {"machineType": "n1-standard-4"},
@@ -288,17 +289,17 @@ def job(script: str) -> dict[str, object]:
 
 
 def submit_ms(client: Client) -> float:
-    """One that is queued."""
+    """Submit a job that stays in the queue; return the ms."""
     began = time.perf_counter()
     client.answer("POST", VERTEX, job("true"))
     return (time.perf_counter() - began) * 1000
 
 
-# ---- what is said ----
+# ---- results ----
 
 
 def goals(starts: dict[Setup, list[Start]], submits: dict[str, list[float]]) -> Iterator[Goal]:
-    """What modes, system call filters and networks may add to a start, and modes to a submit."""
+    """Yield the goals: what modes, filters and networks add to a start, and modes to a submit."""
     for mode in (mode for mode in PROMISED if Setup(mode) in starts):
         walled, none = starts[Setup(mode)], starts[Setup(NONE)]
         yield at_most(f"start, {mode}, over none", added_ms(walled, none), START_MS_MAX, "ms")
@@ -318,14 +319,14 @@ def goals(starts: dict[Setup, list[Start]], submits: dict[str, list[float]]) -> 
 
 
 def added_ms(starts: list[Start], others: list[Start]) -> float:
-    """By how much one is slower than another, pair by pair: the median."""
+    """Return the median of the differences in ms, pair by pair."""
     return statistics.median(
         ours.ms - theirs.ms for ours, theirs in zip(starts, others, strict=True)
     )
 
 
 def lines(starts: dict[Setup, list[Start]], submits: dict[str, list[float]]) -> Iterator[str]:
-    """A line for each setup."""
+    """Yield a line for each setup and for the submits of each mode."""
     base = statistics.median(start.ms for start in starts[Setup(NONE)])
     yield f"  {'mode':<30} {'first line':>12} {'of none':>8} {'supervisor':>12}"
     for setup, samples in starts.items():

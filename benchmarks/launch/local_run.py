@@ -1,8 +1,9 @@
-"""How long it takes from a command to the first line of the last replica, beside the peers.
+"""Measures the time from a command to the first line of the last replica, beside other launchers.
 
-Ours, bare Python, torchrun and gcloud's local train run in turn, round by round, so that a busy
-moment hits them all; the table prints medians.  Also: what a warm package job adds, the launcher's
-memory at 13 replicas, and the speed of `trainshed validate`.
+Trainshed, bare Python, torchrun and gcloud's local train run in turn in each round, so that other
+work on the machine slows all of them; the table prints medians.  The benchmark also measures the
+time that an installed package adds, the launcher's memory at 13 replicas, and the speed of
+`trainshed validate`.
 
     python -m benchmarks launch [--rounds 5] [--skip gcloud]
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from benchmarks.harness import BIN, TRAINSHED, Benchmark, Goal, Report, at_least, at_most, tell
 
-# it stays a moment: a job ends with its primary, and the others must have had their say
+# the trainer waits after its line: a job ends with its primary, and all replicas must print first
 SAY = "import sys, time\nsys.stdout.write(f'UL {time.time()}\\n')\nsys.stdout.flush()\n"
 TRAINER = SAY + "time.sleep(1)\n"
 WAITER = SAY + "time.sleep(600)\n"
@@ -42,7 +43,7 @@ SETUP = "from setuptools import setup\nsetup(name='warm', version='1.0', package
 
 
 def first_line_s(command: Sequence[str], lines: int, cwd: Path, env: Mapping[str, str]) -> float:
-    """Seconds from starting a command to the last of ``lines`` first lines."""
+    """Return the seconds from the start of a command to the last of ``lines`` first lines."""
     started = time.time()
     done = subprocess.run(
         command,
@@ -55,12 +56,14 @@ def first_line_s(command: Sequence[str], lines: int, cwd: Path, env: Mapping[str
     )
     stamps = [float(stamp) for stamp in LINE.findall(done.stdout)]
     if done.returncode or len(stamps) != lines:
-        raise SystemExit(f"{' '.join(command)} gave {len(stamps)} of {lines} lines:\n{done.stdout}")
+        raise SystemExit(
+            f"{' '.join(command)} must print {lines} lines, got {len(stamps)}:\n{done.stdout}"
+        )
     return max(stamps) - started
 
 
 def bare(count: int, cwd: Path, env: Mapping[str, str]) -> float:
-    """The floor: ``count`` plain interpreters started at once."""
+    """Return the seconds of ``count`` plain interpreters that start at once: the lower limit."""
     started = time.time()
     children = [
         subprocess.Popen(
@@ -73,7 +76,7 @@ def bare(count: int, cwd: Path, env: Mapping[str, str]) -> float:
 
 
 def launchers(cwd: Path, env: Mapping[str, str]) -> dict[str, Callable[[], float]]:
-    """Every row of the table: a name and how to measure it once."""
+    """Return the rows of the table: a name, and the function that measures it once."""
     local = ["ai-platform", "local", "train", "--module-name", "pkg.task", "--package-path", "pkg"]
     four = ["--distributed", "--parameter-server-count", "1", "--worker-count", "2"]
     torchrun = str(BIN / "torchrun")
@@ -98,7 +101,7 @@ def launchers(cwd: Path, env: Mapping[str, str]) -> dict[str, Callable[[], float
 
 
 def medians(rows: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Every row once a round, after one round that warms up; the median of each."""
+    """Measure every row once in each round, after one warm-up round; return the medians."""
     samples: dict[str, list[float]] = {name: [] for name in rows}
     for turn in range(rounds + 1):
         for name, measure in rows.items():
@@ -110,14 +113,14 @@ def medians(rows: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, f
 
 
 def memory_mb_at_13(cwd: Path, env: Mapping[str, str]) -> float:
-    """The launcher's peak resident memory while 13 replicas run, MB."""
+    """Return the peak resident memory of the launcher with 13 replicas, in MB."""
     (cwd / "pkg" / "wait.py").write_text(WAITER)
     command = [TRAINSHED, "ai-platform", "local", "train", "--config", "config.yaml",
                "--module-name", "pkg.wait", "--package-path", "pkg"]  # fmt: skip
     child = subprocess.Popen(
         command, cwd=cwd, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    assert child.stdout  # noqa: S101  # a pipe was asked for
+    assert child.stdout  # noqa: S101  # Popen has opened a pipe
     count = 0
     while count < 13:
         line = child.stdout.readline()
@@ -131,7 +134,7 @@ def memory_mb_at_13(cwd: Path, env: Mapping[str, str]) -> float:
 
 
 def process_s(command: Sequence[str], cwd: Path, env: Mapping[str, str], rounds: int) -> float:
-    """Median seconds of a whole command."""
+    """Return the median seconds of a command, from its start to its end."""
     times = []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -141,7 +144,7 @@ def process_s(command: Sequence[str], cwd: Path, env: Mapping[str, str], rounds:
 
 
 def specs_per_s(cwd: Path, env: Mapping[str, str], count: int) -> float:
-    """Files a second when ``count`` are validated in one call, start-up included."""
+    """Validate ``count`` files with one command; return the files per second."""
     many = cwd / "specs"
     many.mkdir(exist_ok=True)
     files = [f"specs/{index:04}.yaml" for index in range(count)]
@@ -153,7 +156,7 @@ def specs_per_s(cwd: Path, env: Mapping[str, str], count: int) -> float:
 def goals(
     table: Mapping[str, float], cwd: Path, env: Mapping[str, str], args: argparse.Namespace
 ) -> list[Goal]:
-    """The goals of the launcher."""
+    """Measure the other figures, and return all goals of the launcher."""
     over_python = table["trainshed x1"] - table["bare python x1"]
     over_cold = table["trainshed warm package x1"] - table["trainshed x1"]
     validate_s = process_s([TRAINSHED, "validate", "config.yaml"], cwd, env, args.rounds)
@@ -176,7 +179,7 @@ def goals(
 
 
 def prepare(cwd: Path) -> None:
-    """A trivial trainer, the same as a package, and a config of 13 replicas."""
+    """Write a trivial trainer, a package with the same trainer, and a config of 13 replicas."""
     for name in ("pkg", "warm"):
         (cwd / name).mkdir()
         (cwd / name / "__init__.py").touch()
@@ -190,7 +193,7 @@ def prepare(cwd: Path) -> None:
 
 
 def bars(table: Mapping[str, float]) -> list[str]:
-    """A bar for each row of the table."""
+    """Return a line with a bar for each row of the table."""
     widest = max(table.values())
     lines = ["command to first line of the last replica, median seconds", ""]
     for name, seconds in table.items():
@@ -199,7 +202,7 @@ def bars(table: Mapping[str, float]) -> list[str]:
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """All rows, then the goals."""
+    """Measure all rows, then the goals."""
     skip = [*args.skip, *(("torchrun", "gcloud") if args.dry else ())]
     with tempfile.TemporaryDirectory() as folder:
         cwd = Path(folder)
@@ -232,6 +235,6 @@ BENCHMARK = Benchmark(
     measure=measure,
     sizes={"rounds": (5, 1), "specs": (1000, 20)},
     add_options=lambda parser: parser.add_argument(
-        "--skip", action="append", default=[], help="leave a peer out"
+        "--skip", action="append", default=[], help="a launcher to leave out"
     ),
 )

@@ -2,10 +2,10 @@
 
     python -m benchmarks startup [--rounds 7]
 
-A start is what every restart costs: from the process to the first answer of ``/healthz``.  It is
-compared with ``import fastapi, sqlalchemy, uvicorn, grpc`` on the same machine, the two in turns.
-``trainshed serve --run -- true`` is a throw-away server from its start to its end.
-Both read compiled modules; the first start, which may compile them, is not counted.
+A start lasts from the start of the process to the first answer of ``/healthz``.  Starts take turns
+with ``import fastapi, sqlalchemy, uvicorn, grpc`` on the same machine.  The benchmark also measures
+``trainshed serve --run -- true`` from its start to its end.  All of them read compiled modules; the
+first start, which may compile modules, does not count.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def measure(args: argparse.Namespace) -> Report:
     """Measure the server's start in turns with the imports, then throw-away servers."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        if not args.dry:  # there what is compiled already will do
+        if not args.dry:  # the dry form may read modules that are compiled already
             os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
         bare, serve = measured(Path(folder) / "data", args.rounds, args.warm)
         throw_away = [throw_away_s() for _ in range(args.warm + args.rounds)][args.warm :]

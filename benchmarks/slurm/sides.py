@@ -1,6 +1,7 @@
-"""The sides of the benchmark of Slurm: a small cluster, a server on it, and other submitters.
+"""Starts a small Slurm cluster and a server on it, and submits jobs to it by other programs.
 
-Programs write the moment of their first line into a file that all see, one a task.
+A side of the benchmark is a way to submit: the server, sbatch, srun, submitit or TorchX.  Each task
+of a job writes its start time to a file in a folder that all nodes share.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ os.rename(name + ".new", name)
 while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
     time.sleep(0.05)
 """
-#: The line of sdiag for squeue, which requests a user's jobs by its own type of message.
+#: The lines of sdiag that count requests for jobs; squeue of one user sends another type of them.
 _JOB_REQUESTS = re.compile(
     r"^\s*REQUEST_JOB_(?:USER_)?INFO\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MULTILINE
 )
@@ -74,17 +75,17 @@ class Cluster:
         return done.stdout
 
     def make_folder(self) -> Path:
-        """Make a new folder for the reports of tasks."""
+        """Make a new folder for the start times of tasks."""
         return Path(tempfile.mkdtemp(dir=self.folder / "shared"))
 
     def script(self, steps: str) -> str:
-        """The path of a batch script."""
+        """Write a batch script and return its path."""
         path = self.make_folder() / "batch.sh"
         path.write_text(f"#!/bin/sh\n{steps}\n")
         return str(path)
 
     def idle(self) -> None:
-        """Wait until nothing runs, so that the next starts at once."""
+        """Wait until the cluster is idle, so that the next job starts at once."""
         wait_until(lambda: not self.command("squeue", "-h"), "the queue is empty")
         wait_until(
             lambda: set(self.command("sinfo", "-h", "-N", "-o", "%T").split()) == {"idle"},
@@ -94,27 +95,27 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A connection a request: between two of them the server would end it as idle."""
+    """Opens a connection for each request, because the server closes idle connections."""
 
     server: Server
 
     def call(self, verb: str, path: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer's document."""
+        """Send a request and return the JSON document of the answer."""
         with self.server.client() as client:
             return client.call(verb, path, document)
 
 
 def wait_until(is_so: Callable[[], object], what: str, seconds: float = WAIT_S_MAX) -> None:
-    """Look again and again.  Raises SystemExit when it takes too long."""
+    """Poll until ``is_so`` is true.  Raises SystemExit after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
-            raise SystemExit(f"waited too long until {what}")
+            raise SystemExit(f"waited {seconds:g} s, but not true yet: {what}")
         time.sleep(0.02)
 
 
 def moments(folder: Path, count: int) -> list[float]:
-    """When so many tasks have begun, once they have."""
+    """Wait until ``count`` tasks have begun; return their start times in order."""
 
     def list_marks() -> list[Path]:
         return [path for path in folder.iterdir() if path.suffix != ".new"]
@@ -125,14 +126,14 @@ def moments(folder: Path, count: int) -> list[float]:
 
 @contextlib.contextmanager
 def cluster(*flags: str) -> Iterator[Cluster]:
-    """One of the tests' own, as long as the block."""
+    """Start a cluster of the tests, and stop it at the end of the ``with`` block."""
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder, "where")
         child = subprocess.Popen([sys.executable, str(CLUSTER), str(where), *flags])
         try:
             wait_until(lambda: where.exists() or child.poll() is not None, "the cluster is up")
             if not where.exists():
-                raise SystemExit("the cluster did not start")
+                raise SystemExit("the cluster did not start; see its messages above")
             at = Path(where.read_text().strip())
             program = at / "shared" / "program.py"
             program.write_text(PROGRAM)
@@ -144,7 +145,7 @@ def cluster(*flags: str) -> Iterator[Cluster]:
 
 
 def configuration(at: Cluster) -> str:
-    """The file of a server whose only engine is the cluster."""
+    """Return the config.toml of a server whose only engine is the cluster."""
     return f"""\
 [[engine]]
 name = "cluster"
@@ -168,7 +169,7 @@ environment = "bench"
 
 @contextlib.contextmanager
 def server_on(at: Cluster) -> Iterator[Server]:
-    """Ours."""
+    """Start a Trainshed server whose engine is the cluster."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "config.toml").write_text(configuration(at))
         with local(Path(folder)) as server:
@@ -176,7 +177,7 @@ def server_on(at: Cluster) -> Iterator[Server]:
 
 
 def a_job(at: Cluster, folder: Path, count: int, *more: str) -> dict[str, object]:
-    """A job of so many replicas that each tell when they begin."""
+    """Return a job of ``count`` replicas, each of which writes its start time."""
     argv = [sys.executable, str(at.program), str(folder), *more]
     spec = {"imageUri": IMAGE, "command": argv}
     machine = {"machineType": "n1-standard-4"}
@@ -189,17 +190,17 @@ def a_job(at: Cluster, folder: Path, count: int, *more: str) -> dict[str, object
 
 
 def submit(client: Caller, document: dict[str, object]) -> str:
-    """Submit a job; its name."""
+    """Submit a job and return its name."""
     return str(client.call("POST", JOBS, document)["name"])
 
 
 def state(client: Caller, name: str) -> str:
-    """Return a job's state as clients get it."""
+    """Return the state of a job without its prefix JOB_STATE_."""
     return str(client.call("GET", f"/v1/{name}")["state"]).removeprefix("JOB_STATE_")
 
 
 def await_state(client: Caller, name: str, *states: str) -> float:
-    """Return the time at which a job has one of these states."""
+    """Wait until a job has one of the states; return the time."""
     wait_until(lambda: state(client, name) in states, f"{name} is {states}")
     return time.time()
 
@@ -213,12 +214,12 @@ def plain_sbatch(at: Cluster, folder: Path, count: int) -> None:
 
 
 def plain_srun(at: Cluster, folder: Path, count: int) -> None:
-    """The same from a terminal."""
+    """Run the program with srun, as a user does in a terminal."""
     at.command("srun", f"-N{count}", f"-n{count}", sys.executable, str(at.program), str(folder))
 
 
 def installed(folder: Path, package: str) -> Path | None:
-    """The Python of an environment with a package; None where that cannot be had."""
+    """Install a package into an environment and return its Python; None if that fails."""
     python = folder / package / "bin" / "python"
     if not python.exists():
         venv.create(folder / package, with_pip=True)
@@ -228,13 +229,16 @@ def installed(folder: Path, package: str) -> Path | None:
 
 
 def by_submitit(python: Path, at: Cluster, folder: Path) -> None:
-    """A function that starts the program."""
+    """Submit a function that starts the program, with submitit."""
     argv = [sys.executable, str(at.program), str(folder)]
     _run_in(at, [str(python), "-c", SUBMITIT, str(at.folder / "shared" / "submitit"), *argv])
 
 
 def by_torchx(python: Path, at: Cluster, folder: Path) -> None:
-    """Its Slurm scheduler; the end of its command is not waited for, it needs an accounting."""
+    """Submit the program with TorchX; ignore its exit status.
+
+    The status comes from Slurm's accounting, which the cluster does not have.
+    """
     argv = [sys.executable, str(at.program), str(folder)]
     flags = ["--workspace", "", "--scheduler", "slurm", "-cfg", f"job_dir={at.make_folder()}"]
     words = ["utils.sh", "--cpu", "1", "--memMB", "1000", *argv]
@@ -250,5 +254,5 @@ def _run_in(at: Cluster, argv: Sequence[str], *, may_fail: bool = False) -> None
 
 
 def count_queries(at: Cluster) -> int:
-    """Return how many requests for jobs the controller got since its reset."""
+    """Return the number of requests for jobs that the controller got since its last reset."""
     return sum(map(int, _JOB_REQUESTS.findall(at.command("sdiag"))))

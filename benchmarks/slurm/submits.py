@@ -3,10 +3,10 @@
     python -m benchmarks slurm [--rounds 15] [--jobs 300] [--queued 1000]
         [--skip torchx submitit large queue log]
 
-Needs root and Debian's packages of Slurm: it starts clusters of its own on this machine, of 6 and
-of 100 nodes.  All sides run in turn, round by round, so that a busy moment hits them all.  submitit
-and TorchX are installed into ``build/slurm`` where that can be done; slurm.png is drawn there.
-The dry form is one job beside sbatch, on a cluster of a node of the tests'.
+The benchmark needs root and Debian's packages of Slurm: it starts clusters of 6 and of 100 nodes on
+this machine.  All sides run in turn in each round, so that other work on the machine slows all of
+them.  submitit and TorchX are installed into ``build/slurm`` if possible; slurm.png is drawn there.
+The dry form compares one job with sbatch.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from benchmarks.slurm.sides import Caller, Cluster, moments, submit
 OUT = ROOT / "build" / "slurm"
 PARTS = ("torchx", "submitit", "large", "queue", "log")
 GANG = 64
-#: So many of its jobs run on the small cluster beside those that wait.
+#: The number of jobs that run on the small cluster while the others wait.
 RUNNING = 24
 WATCH_S = 20.0
 LOG_MB = 200
@@ -56,7 +56,7 @@ class Measured:
 
 
 def by_us(client: Caller, at: Cluster, folder: Path, count: int) -> None:
-    """Submit by the API."""
+    """Submit a job by the API of the server."""
     submit(client, sides.a_job(at, folder, count))
 
 
@@ -83,7 +83,7 @@ def first_lines(
 def starts_of(
     measured: Measured, client: Caller, at: Cluster, skip: Sequence[str]
 ) -> dict[str, tuple[int, Callable[[Path], None]]]:
-    """Return all sides that can run on this machine."""
+    """Return the sides that can run on this machine: the number of tasks, and how to start them."""
     starts: dict[str, tuple[int, Callable[[Path], None]]] = {
         "ours": (1, lambda folder: by_us(client, at, folder, 1)),
         "sbatch": (1, lambda folder: sides.plain_sbatch(at, folder, 1)),
@@ -112,7 +112,7 @@ def compare(measured: Measured) -> None:
 
 
 def measure_ends(measured: Measured, client: Caller, at: Cluster, rounds: int) -> None:
-    """Measure from the last exit to the final state, and from a cancel to it."""
+    """Measure the time from the last exit to the final state, and from a cancel to it."""
     ends, cancels = [], []
     for _ in range(rounds):
         at.idle()
@@ -134,7 +134,7 @@ def measure_ends(measured: Measured, client: Caller, at: Cluster, rounds: int) -
 
 
 def measure_rates(measured: Measured, client: Caller, at: Cluster, jobs: int) -> None:
-    """Measure how fast the server hands many small jobs to Slurm, and how fast they all end."""
+    """Measure how fast the server submits many small jobs to Slurm, and how fast all begin."""
     at.idle()
     folder, began = at.make_folder(), time.time()
     for _ in range(jobs):
@@ -178,7 +178,7 @@ def measure_queue(
     for _ in range(RUNNING + queued):
         submit(client, sides.a_job(at, folder, 1, str(go)))
     sides.wait_until(lambda: len(at.command("squeue", "-h").splitlines()) >= queued, "all wait")
-    time.sleep(15.0)  # what is under way comes to rest
+    time.sleep(15.0)  # until the server and Slurm have finished their work
     before, cpu_s = sides.count_queries(at), server.cpu_s()
     time.sleep(WATCH_S)
     polls = (sides.count_queries(at) - before) / WATCH_S
@@ -192,7 +192,7 @@ def measure_queue(
 
 
 def measure_log(measured: Measured, client: Caller, at: Cluster) -> None:
-    """Measure many lines through the warden, compared with a plain file."""
+    """Measure the output of many lines through the warden, compared with a plain file."""
     at.idle()
     program = at.folder / "shared" / "writes.py"
     program.write_text(WRITES)
@@ -222,9 +222,9 @@ def _plain_write_s(at: Cluster, program: Path) -> float:
     steps = f"{sys.executable} {program} | cat > {folder}/plain; touch {folder}/done"
     script = at.script(f"touch {folder}/began; {steps}")
     at.command("sbatch", "--output=/dev/null", script)
-    sides.wait_until((folder / "began").exists, "it writes")
+    sides.wait_until((folder / "began").exists, "the program writes")
     began = time.time()
-    sides.wait_until((folder / "done").exists, "it has written")
+    sides.wait_until((folder / "done").exists, "the program has written all lines")
     return time.time() - began
 
 
@@ -235,8 +235,8 @@ def measure_large(measured: Measured) -> None:
         plain, ours = [], []
         for _ in range(2):
             folder, began = at.make_folder(), time.time()
-            with ThreadPoolExecutor(1) as beside:
-                running = beside.submit(sides.plain_srun, at, folder, GANG)
+            with ThreadPoolExecutor(1) as threads:
+                running = threads.submit(sides.plain_srun, at, folder, GANG)
                 plain.append(moments(folder, GANG)[-1] - began)
                 running.result()
             at.idle()
@@ -285,9 +285,9 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def why_not() -> str:
-    """Return why a cluster cannot run here; empty if it can."""
+    """Return the reason why this machine cannot run a cluster; empty if it can."""
     if os.geteuid() != 0:
-        return "a cluster of its own needs root"
+        return "the benchmark needs root to start a cluster"
     return "" if shutil.which("slurmctld") else "Slurm is not installed"
 
 
