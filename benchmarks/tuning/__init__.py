@@ -1,1 +1,1 @@
-"""Benchmarks of studies: regret beside Optuna, and the savings of early stopping."""
+"""Benchmarks of studies: regret compared with Optuna, and the savings of early stopping."""

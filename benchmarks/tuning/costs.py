@@ -1,4 +1,4 @@
-"""Measures the time of a suggestion of the default algorithm, and its growth."""
+"""Measures the time of a suggestion by the default algorithm, for growing numbers of trials."""
 
 import time
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.tuning import gaussian, suggest
 
 SIZES: Sequence[int] = (50, 100, 200, 500, 1000)
-_AGAIN = 10
+_LATER_COUNT = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """Processor time of a suggestion: of a server that just started, and of one that goes on."""
+    """The processor time of a suggestion: the first after a server's start, and later ones."""
 
     trials: int
     first_ms: float
@@ -26,21 +26,23 @@ class Growth:
 
 
 def growth(dimensions: int = 20, sizes: Sequence[int] = SIZES) -> list[Growth]:
-    """After so many trials of a bowl."""
+    """Measure a suggestion after each number of trials in ``sizes``, for a quadratic function."""
     warm = _trials(sizes[0], dimensions)
-    suggest.suggest(_study(dimensions), warm, 1, 0)  # loads what is loaded once
+    suggest.suggest(_study(dimensions), warm, 1, 0)  # load modules before measuring
     return [_at(size, dimensions) for size in sizes]
 
 
 def _at(size: int, dimensions: int) -> Growth:
     study, trials = _study(dimensions), _trials(size, dimensions)
     gaussian.forget()
-    first = _spent(study, trials)
-    later = [_spent(study, _trials(size + more, dimensions)) for more in range(1, _AGAIN + 1)]
+    first = _suggest_ms(study, trials)
+    later = [
+        _suggest_ms(study, _trials(size + more, dimensions)) for more in range(1, _LATER_COUNT + 1)
+    ]
     return Growth(trials=size, first_ms=first, next_ms=float(np.mean(later)))
 
 
-def _spent(study: StudySpec, trials: Sequence[TrialRecord]) -> float:
+def _suggest_ms(study: StudySpec, trials: Sequence[TrialRecord]) -> float:
     began = time.process_time()
     suggest.suggest(study, trials, 1, 0)
     return 1000 * (time.process_time() - began)
@@ -68,7 +70,7 @@ def _trials(count: int, dimensions: int) -> list[TrialRecord]:
 
 
 def crowd_s(trials: int = 1000, parallel: int = 50, dimensions: int = 3) -> float:
-    """Wall time of a study's suggestions when many trials run at once."""
+    """Return the seconds of all suggestions of a study with many trials at once."""
     began = time.perf_counter()
     search: Peer = peer(OURS, _study(dimensions), 0)
     running: list[tuple[int, float]] = []

@@ -1,17 +1,17 @@
-"""What early stopping saves on the example, and what it costs: whole studies, real trainings.
+"""Measures the savings of early stopping and its loss of accuracy, with real trainings.
 
 Each study is that of examples/tuning (hpt.yaml and its trainer): 24 trials, 2 in parallel, a
-network on handwritten digits, 50 epochs a trial, a step an epoch; but the images are taken as they
-are, without the moved copies that make an epoch five times as long.  It is replayed in this process
-with the service's own suggestions and its own stopping rules.  The study without stopping is held
-against the same study with each rule, for every seed; a seed draws the images to validate with, the
-first weights and the suggestions.  A study that is stopped early learns other things, and so tries
-other points.
+network on handwritten digits, 50 epochs a trial, one step per epoch.  Only the shifted copies of
+the images, which make an epoch five times as long, are left out.  The study runs in this process,
+with the suggestions and the stopping rules of the service.  For every seed, the benchmark compares the
+study without stopping with the same study under each rule.  The seed determines the validation
+images, the first weights and the suggestions.  With early stopping, a study has other results and
+so tries other points.
 
 The rule of the example, or each of ``--rules``, passes if it saves at least 35 % of the trial-steps
-at no loss in the best value: the median of the differences over the seeds is not below zero, and
-their mean is not below zero by more than half a validation image.  A predicted value is never
-counted as the best: the table takes what was measured at the end of a trial (LAST).
+without a loss in the best value: the median of the differences over the seeds is not below zero,
+and their mean is at most half a validation image below zero.  A predicted value never counts as the
+best value: the table has values that were measured at the end of a trial (LAST).
 
     python -m benchmarks early-stopping [--seeds 20] [--rules median,convex]
 """
@@ -59,14 +59,14 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def study_with(rule: StoppingRule | None, trials: int) -> StudySpec:
-    """The study of the example, with one rule or none."""
+    """Return the study of the example, with a stopping rule or without one."""
     job = yaml.safe_load((EXAMPLE / "hpt.yaml").read_text())
     return replace(study_of(job), stopping=rule, trial_count_max=trials)
 
 
 @dataclass(kw_only=True)
 class Trainer:
-    """Real learning curves of one seed; a point is trained once, and no further than asked."""
+    """Real learning curves of one seed; each point is trained once, up to the requested step."""
 
     seed: int
     steps: int
@@ -74,7 +74,7 @@ class Trainer:
     learning: dict[Values, Iterator[float]] = field(default_factory=dict)
 
     def value(self, values: Values, step: int) -> float:
-        """The accuracy on the validation images after a step, counted from 1."""
+        """Return the accuracy on the validation images after a step, counted from 1."""
         if values not in self.curves:
             self.curves[values], self.learning[values] = [], self._begun(dict(values))
         curve = self.curves[values]
@@ -84,7 +84,7 @@ class Trainer:
 
     def _begun(self, values: dict[str, Any]) -> Iterator[float]:
         data: Any = import_module("trainer.data")
-        network: Any = import_module("trainer.network")  # late: threads are set before
+        network: Any = import_module("trainer.network")  # after ONE_THREAD is set
         data.SPLIT_SEED, data.NUDGES = self.seed, ((0, 0),)
         built = network.build(
             **values | {key: int(values[key]) for key in ("hidden_units", "batch_size")},
@@ -96,7 +96,7 @@ class Trainer:
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """What one study came to."""
+    """The result of one study."""
 
     steps: int
     stopped: int
@@ -104,16 +104,16 @@ class Replay:
 
 
 class Study:
-    """One study under way: trials take their steps in turn, and rules are asked after each turn."""
+    """A study that runs: all trials make one step, then the rule stops some of them, and so on."""
 
     def __init__(self, study: StudySpec, trainer: Trainer) -> None:
-        """Nothing has been tried."""
+        """Begin without trials."""
         self.study = study
         self.trainer = trainer
         self.trials: dict[int, TrialRecord] = {}
 
     def replay(self) -> Replay:
-        """Run it to its end."""
+        """Run the study to its end."""
         while self._begin():
             for number in self._active():
                 self._step(number)
@@ -121,7 +121,7 @@ class Study:
                 self._stop(number)
         leader = best(self.study, list(self.trials.values()))
         if leader is None or leader.final is None:
-            raise SystemExit("a study without a successful trial")
+            raise SystemExit("no trial of a study has succeeded, so there is no best value")
         return Replay(
             steps=sum(len(trial.measurements) for trial in self.trials.values()),
             stopped=sum(trial.stopped_early for trial in self.trials.values()),
@@ -132,7 +132,7 @@ class Study:
         return [n for n, trial in self.trials.items() if trial.state is TrialState.ACTIVE]
 
     def _begin(self) -> bool:
-        """Fill the free places; whether any trial is under way."""
+        """Begin trials up to the parallel limit; return whether any trial is active."""
         while (
             len(self._active()) < self.study.trial_count_parallel
             and len(self.trials) < self.study.trial_count_max
@@ -142,7 +142,7 @@ class Study:
         return bool(self._active())
 
     def _next(self) -> Values:
-        """The one place that knows where points come from."""
+        """Return the point for the next trial."""
         return suggest(self.study, list(self.trials.values()), 1, self.trainer.seed).values[0]
 
     def _step(self, number: int) -> None:
@@ -156,7 +156,7 @@ class Study:
         self.trials[number] = trial
 
     def _stop(self, number: int) -> None:
-        """End a trial early, with what is predicted of it where the rule predicts."""
+        """End a trial early, with the predicted value if the rule predicts one."""
         self.trials[number] = replace(
             self.trials[number], state=TrialState.STOPPING, stopped_early=True
         )
@@ -169,7 +169,7 @@ class Study:
 
 
 def replays(rules: Sequence[str], steps: int, trials: int, seed: int) -> Mapping[str, Replay]:
-    """One seed without a rule and under each; the curves are shared."""
+    """Run the study of a seed without a rule and with each rule, with the same learning curves."""
     trainer = Trainer(seed=seed, steps=steps)
     return {
         name: Study(study_with(RULES[name], trials), trainer).replay() for name in ("none", *rules)
@@ -178,7 +178,7 @@ def replays(rules: Sequence[str], steps: int, trials: int, seed: int) -> Mapping
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One rule over all seeds, beside no rule."""
+    """The figures of one rule over all seeds, compared with no rule."""
 
     rule: str
     saved: float
@@ -193,7 +193,7 @@ class Line:
 
 
 def line(rule: str, seeds: Sequence[Mapping[str, Replay]]) -> Line:
-    """Hold one rule against none."""
+    """Compare one rule with no rule."""
     pairs = [(replays_by_rule[rule], replays_by_rule["none"]) for replays_by_rule in seeds]
     saved = [1.0 - ours.steps / without.steps for ours, without in pairs]
     differences = [ours.best - without.best for ours, without in pairs]
@@ -213,7 +213,7 @@ def line(rule: str, seeds: Sequence[Mapping[str, Replay]]) -> Line:
 
 
 def lines_of(rules: Sequence[Line]) -> Iterator[str]:
-    """A table."""
+    """Yield the lines of the table."""
     yield (
         f"{'rule':12} {'saved':>6} {'least':>6} {'stopped':>8} {'best':>7} {'without':>8} "
         f"{'median':>8} {'mean':>8}  won lost"
@@ -227,7 +227,7 @@ def lines_of(rules: Sequence[Line]) -> Iterator[str]:
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Run all seeds."""
+    """Run the studies of all seeds."""
     os.environ.update(ONE_THREAD)
     seeds = []
     with ProcessPoolExecutor(args.processes) as pool:
@@ -252,10 +252,13 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def rule_names(text: str) -> list[str]:
-    """Rules by name, with commas between them."""
+    """Parse names of rules, separated by commas."""
     names = text.split(",")
     if unknown := set(names) - (RULES.keys() - {"none"}):
-        raise argparse.ArgumentTypeError(f"there is no rule {', '.join(unknown)}")
+        accepted = ", ".join(name for name in RULES if name != "none")
+        raise argparse.ArgumentTypeError(
+            f"a rule must be one of {accepted}, got {', '.join(sorted(unknown))}"
+        )
     return names
 
 

@@ -1,6 +1,7 @@
-"""Who searches in the tuning benchmark: we, random points, Optuna's samplers, and Vizier.
+"""Wraps the searches of the tuning benchmark: Trainshed, random points, Optuna and Vizier.
 
-Everyone is asked for a point, and told of values in the order in which trials end.
+Each search suggests a point when a trial begins, and gets the values in the order in which trials
+end.
 """
 
 import json
@@ -20,32 +21,32 @@ Chosen = Mapping[str, Value]
 
 
 class Peer(Protocol):
-    """One search; trials have numbers from 1."""
+    """A search that suggests points; the trials are numbered."""
 
     def ask(self) -> tuple[int, Chosen]:
-        """Begin the next trial."""
+        """Begin the next trial; return its number and its point."""
 
     def tell(self, number: int, value: float) -> None:
-        """The trial is over; NaN: it has failed."""
+        """Take the value of a trial that has ended; NaN if the trial has failed."""
 
 
 class Ours:
-    """The service's own suggestions."""
+    """The suggestions of the service."""
 
     def __init__(self, study: StudySpec, seed: int, algorithm: Algorithm) -> None:
-        """No trial yet."""
+        """Begin a search without trials."""
         self._study, self._seed = replace(study, algorithm=algorithm), seed
         self._trials: dict[int, TrialRecord] = {}
 
     def ask(self) -> tuple[int, Chosen]:
-        """As the study loop does."""
+        """Suggest a point as the loop of a study does."""
         suggestion = suggest(self._study, tuple(self._trials.values()), 1, self._seed)
         number = len(self._trials) + 1
         self._trials[number] = TrialRecord(number=number, values=suggestion.values[0])
         return number, dict(suggestion.values[0])
 
     def tell(self, number: int, value: float) -> None:
-        """A final measurement, or none."""
+        """Store the value as the final measurement; if it is not finite, the trial is infeasible."""
         final = Measurement(metrics=((METRIC, value),))
         state, reason = TrialState.SUCCEEDED, None
         if not math.isfinite(value):
@@ -63,7 +64,7 @@ class Optuna:
     """One of Optuna's samplers, used as its documentation shows."""
 
     def __init__(self, study: StudySpec, seed: int, kind: str) -> None:
-        """No trial yet."""
+        """Begin a search without trials."""
         import optuna  # noqa: PLC0415  # slow to load
 
         optuna.logging.set_verbosity(optuna.logging.CRITICAL)
@@ -72,13 +73,13 @@ class Optuna:
         self._live: dict[int, Any] = {}
 
     def ask(self) -> tuple[int, Chosen]:
-        """Parameters one by one, conditional ones where they apply."""
+        """Request each parameter in turn, and conditional parameters if their condition is met."""
         trial = self._study.ask()
         self._live[trial.number] = trial
         return trial.number, dict(_suggested(trial, self._spec.parameters))
 
     def tell(self, number: int, value: float) -> None:
-        """Its value, or that it failed."""
+        """Pass the value to Optuna; a value that is not finite means that the trial has failed."""
         from optuna.trial import TrialState as State  # noqa: PLC0415  # slow to load
 
         if math.isfinite(value):
@@ -88,10 +89,10 @@ class Optuna:
 
 
 class Vizier:
-    """google-vizier's default algorithm, in a Python of its own (``tuning_vizier.py``)."""
+    """google-vizier's default algorithm, in a process with another Python (``vizier.py``)."""
 
     def __init__(self, study: StudySpec, seed: int, python: str) -> None:
-        """Only DOUBLEs are carried over."""
+        """Start the process; only DOUBLE parameters are supported."""
         program = Path(__file__).with_name("vizier.py")
         self._process = subprocess.Popen(
             [python, str(program)],
@@ -101,25 +102,25 @@ class Vizier:
             text=True,
         )
         bounds = {parameter.parameter_id: parameter.bounds for parameter in study.parameters}
-        self._say({"seed": seed, "bounds": bounds})
+        self._send({"seed": seed, "bounds": bounds})
 
     def ask(self) -> tuple[int, Chosen]:
-        """One trial."""
-        self._say({"ask": 1})
-        assert self._process.stdout is not None  # noqa: S101  # it was asked for above
+        """Request a point from the process."""
+        self._send({"ask": 1})
+        assert self._process.stdout is not None  # noqa: S101  # Popen has opened a pipe
         answer = json.loads(self._process.stdout.readline())
         return int(answer["number"]), answer["values"]
 
     def tell(self, number: int, value: float) -> None:
-        """Its value."""
-        self._say({"tell": number, "value": value})
+        """Send the value to the process."""
+        self._send({"tell": number, "value": value})
 
     def close(self) -> None:
-        """End the program."""
+        """Close the pipe to the process, and wait for its end."""
         self._process.communicate()
 
-    def _say(self, message: object) -> None:
-        assert self._process.stdin is not None  # noqa: S101  # it was asked for above
+    def _send(self, message: object) -> None:
+        assert self._process.stdin is not None  # noqa: S101  # Popen has opened a pipe
         self._process.stdin.write(json.dumps(message) + "\n")
         self._process.stdin.flush()
 
@@ -155,7 +156,7 @@ def _value(trial: Any, spec: ParameterSpec) -> Value:
         return int(trial.suggest_int(spec.parameter_id, int(low), int(high), log=is_log))
     if spec.kind is ParameterKind.CATEGORICAL:
         return str(trial.suggest_categorical(spec.parameter_id, spec.values))
-    # a list keeps its order this way, which is to the samplers' advantage
+    # an index tells the samplers the order of the values, which helps them
     index: int = trial.suggest_int(spec.parameter_id, 0, len(spec.values) - 1)
     return spec.values[index]
 
@@ -166,7 +167,7 @@ OURS: Final = "ours"
 
 
 def peer(name: str, study: StudySpec, seed: int) -> Peer:
-    """By name; "vizier:PYTHON" names the Python that has it."""
+    """Create a search by name; "vizier:PYTHON" names the Python with google-vizier."""
     if name.startswith("vizier:"):
         return Vizier(study, seed, name.removeprefix("vizier:"))
     if name in OPTUNAS:

@@ -1,7 +1,7 @@
-"""What the tuning benchmark searches: functions, a mixed and a conditional space, two trainings.
+"""Defines the problems of the tuning benchmark: functions, two other spaces, two trainings.
 
-Each problem is a study as the service knows it, and a function of the chosen values that is to be
-minimised.  ``floor`` is the least value there is; None where nobody knows it.
+Each problem is a study of the service, and a function of the chosen values to minimise.  ``floor``
+is the least value of the function; None if it is unknown.
 """
 
 import math
@@ -16,7 +16,7 @@ from trainshed.model.study import ParameterKind, ParameterSpec, Scale
 
 
 def problem(name: str, dimensions: int, seed: int) -> Problem:
-    """By name: a function of ``dimensions``, or one of ``OTHERS`` (which have their own)."""
+    """Create a problem: a function, or one of ``OTHERS``, which ignores ``dimensions``."""
     if name in OTHERS:
         return OTHERS[name](seed)
     names = [f"x{i:02}" for i in range(dimensions)]
@@ -29,7 +29,7 @@ def problem(name: str, dimensions: int, seed: int) -> Problem:
 
 
 def _mixed(seed: int) -> Problem:
-    """Ranges, integers, words and a list, which matter differently and partly together."""
+    """Return a problem with parameters of all kinds, of different importance; some interact."""
     rng = np.random.default_rng([1, seed])
     words = ("relu", "tanh", "gelu", "elu")
     sizes = (16.0, 32.0, 64.0, 128.0, 256.0)
@@ -65,7 +65,7 @@ def _mixed(seed: int) -> Problem:
 
 
 def _conditional(seed: int) -> Problem:
-    """Three models with parameters of their own, of which one is the best by a little."""
+    """Return a problem with three models, each with its parameters; one is slightly better."""
     rng = np.random.default_rng([2, seed])
     goal = rng.uniform(0.2, 0.8, 9)
     handicap = dict(

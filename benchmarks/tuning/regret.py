@@ -1,13 +1,13 @@
-"""How good suggestions are: regret beside Optuna's samplers, and what a suggestion costs.
+"""Measures suggestions: the regret compared with Optuna's samplers, and the processor time.
 
     python -m benchmarks tuning [--quick] [--keep FILE] [--vizier PYTHON] [--out PNG]
 
-Functions in the manner of BBOB in 4 and 20 dimensions, two of them drawn at run time; a mixed and
-a conditional space; two small trainings.  100 trials, 5 seeds, one at a time and 4 in parallel.
-Optuna's GP searches with fewer seeds, and is compared where it has searched.
-Regret is normalised as ``runs.Regrets`` says.  The goals: in the aggregate (the median over
-all searches) never more than 5 % behind the best single sampler of Optuna, and ahead of it with 4
-in parallel; a suggestion under 150 ms at 500 trials of 20 dimensions.
+The problems are functions similar to BBOB's in 4 and 20 dimensions, two of them drawn at run time,
+a mixed and a conditional space, and two small trainings.  A search has 100 trials, one at a time or
+4 in parallel; there are 5 seeds.  Optuna's GP searches only with some seeds, and is compared on
+those.  ``runs.Regrets`` defines the normalised regret.  The goals for its median over all searches:
+at most 5 % more than the best sampler of Optuna one at a time, and no more than it with 4 in
+parallel.  The goal for a suggestion: less than 150 ms at 500 trials of 20 dimensions.
 """
 
 import argparse
@@ -27,24 +27,24 @@ from benchmarks.tuning.costs import Growth, crowd_s, growth
 from benchmarks.tuning.functions import DRAWN, FIXED
 from benchmarks.tuning.peers import OPTUNAS, OURS
 from benchmarks.tuning.problems import OTHERS
-from benchmarks.tuning.runs import Cell, Regrets, Run, regrets, searched
+from benchmarks.tuning.runs import Cell, Regrets, Run, regrets, run_search
 from benchmarks.tuning.searches_file import Todo, keep, split
 
 BEHIND_MAX, AHEAD_MAX = 1.05, 1.0
 COST_MAX_MS = 150.0
-#: Trials of a crowd, and how many run at once.
+#: The trials of a large study, and the number that run at once.
 CROWD, CROWD_PARALLEL = 1000, 50
 CROWD_S_MAX = 60.0
 QUICK = ("sphere", "rosenbrock", "rastrigin", "different-powers")
 VIZIER = ("rosenbrock", "rastrigin")
 VIZIER_TRIALS = 40
 MODES = {1: "one at a time", 4: "4 in parallel"}
-#: Of the dry form, which searches in this process.
+#: The sizes of the dry form, which searches in this process.
 DRY_TRIALS, DRY_SIZES = 6, (20,)
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Search, compare, draw."""
+    """Run all searches, compare them, and draw the picture."""
     if args.dry:
         return measure_dry(args)
     for library in ("OPENBLAS", "OMP", "MKL"):  # the workers load them: one thread in each
@@ -70,11 +70,11 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def measure_dry(args: argparse.Namespace) -> Report:
-    """A few trials of the cheapest problem, by us and by random points."""
+    """Run a few trials of the cheapest problem, with our suggestions and with random points."""
     del args
     cells = [Cell(dimensions=4, name="sphere", parallel=parallel, seed=0) for parallel in MODES]
     names = (OURS, "random")
-    table = regrets([searched(name, cell, DRY_TRIALS) for name in names for cell in cells])
+    table = regrets([run_search(name, cell, DRY_TRIALS) for name in names for cell in cells])
     costs = growth(dimensions=4, sizes=DRY_SIZES)
     return Report(
         goals=[_cost(costs, DRY_SIZES[0]), _crowd(DRY_TRIALS)],
@@ -84,25 +84,34 @@ def measure_dry(args: argparse.Namespace) -> Report:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """How much is searched, by which peers, and where it goes."""
+    """Add the options for the amount of search, the peers and the files."""
     parser.add_argument("--quick", action="store_true", help="4 functions, 1 seed, 50 trials")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--gp-seeds", type=int, default=1, help="of optuna-gp")
-    parser.add_argument("--draw", type=int, help="draws the two functions; by default: random")
-    parser.add_argument("--keep", type=Path, help="a file of searches, for the next run with it")
+    parser.add_argument("--gp-seeds", type=int, default=1, help="the number of seeds for optuna-gp")
+    parser.add_argument(
+        "--draw", type=int, help="the seed that draws the two functions; default: random"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="a file to which to add the searches, so that the next run skips them",
+    )
     parser.add_argument("--vizier", help="a Python that has google-vizier")
     parser.add_argument("--out", type=Path, default=Path("docs/images/tuning-regret.png"))
 
 
 def _peers() -> list[str]:
-    """Optuna's CMA-ES needs a package of its own."""
+    """List the peers; Optuna's CMA-ES is one of them only if its package is installed."""
     able = [name for name in OPTUNAS if name != "optuna-cmaes" or find_spec("cmaes")]
     return [OURS, "random", *able]
 
 
 def _is_due(name: str, cell: Cell, args: argparse.Namespace) -> bool:
-    """Optuna's GP takes up to a second a trial: the first seeds only."""
+    """Return whether a peer searches in a cell.
+
+    Optuna's GP searches only with the first seeds, because a trial takes up to a second.
+    """
     if name != "optuna-gp":
         return True
     own = cell.seed - (int(args.draw) if cell.name in DRAWN else 0)
@@ -110,7 +119,7 @@ def _is_due(name: str, cell: Cell, args: argparse.Namespace) -> bool:
 
 
 def _cells(args: argparse.Namespace) -> Iterator[Cell]:
-    """What is searched; the drawn functions have other optima in each run."""
+    """Yield all cells; the drawn functions have other optima in each run."""
     drawn = random.Random(args.draw).sample(sorted(DRAWN), 2)  # noqa: S311  # to be repeated
     print(f"drawn by seed {args.draw}: {', '.join(drawn)}")
     fixed = QUICK if args.quick else tuple(FIXED)
@@ -127,11 +136,11 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
 
 
 def _progress(todo: list[Todo], args: argparse.Namespace) -> Iterator[Run]:
-    """Every search that is not kept already, in processes of their own."""
+    """Yield all searches: those in the file first, then the others, which run in new processes."""
     runs, left = split(todo, args.keep)
     yield from runs
     with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(searched, *search) for search in left]
+        waiting = [pool.submit(run_search, *search) for search in left]
         for done, future in enumerate(as_completed(waiting), start=len(runs) + 1):
             print(f"\r{done} of {len(todo)} searches", end="", file=sys.stderr, flush=True)
             keep(args.keep, future.result())
@@ -140,7 +149,7 @@ def _progress(todo: list[Todo], args: argparse.Namespace) -> Iterator[Run]:
 
 
 def _table(table: Regrets, parallel: int) -> Iterator[str]:
-    """A line for each problem, and the aggregate."""
+    """Yield a line for each problem, and lines for all problems together."""
     peers = list(table.by_peer)
     yield f"\nnormalised regret, {MODES[parallel]}: median over the seeds"
     yield _row("", peers)
@@ -159,7 +168,7 @@ def _row(label: str, values: Sequence[str]) -> str:
 
 
 def _behind(table: Regrets, parallel: int) -> Goal:
-    """Ours beside the best single sampler of Optuna, where both have searched."""
+    """Compare our regret with that of Optuna's best sampler, in cells that both have searched."""
     ratios = {}
     for name in set(OPTUNAS) & set(table.by_peer):
         cells = table.cells(lambda cell: cell.parallel == parallel, (OURS, name))
@@ -187,7 +196,7 @@ def _crowd(trials: int) -> Goal:
 
 
 def _tables_by_step(runs: Sequence[Run]) -> dict[str, dict[int, Regrets]]:
-    """By mode, the regrets after every fifth trial."""
+    """Return the regrets after every fifth trial, by mode and by the number of trials."""
     steps = range(5, len(runs[0].best) + 1, 5)
     by_mode = {
         mode: [run for run in runs if run.cell.parallel == parallel]
@@ -197,10 +206,10 @@ def _tables_by_step(runs: Sequence[Run]) -> dict[str, dict[int, Regrets]]:
 
 
 def _beside_vizier(runs: Sequence[Run], args: argparse.Namespace) -> Iterator[str]:
-    """A stated small part, since each of its suggestions costs seconds."""
+    """Yield the comparison with Vizier on few cells, because its suggestions take seconds."""
     cells = [Cell(dimensions=4, name=name, parallel=1, seed=0) for name in VIZIER]
     same = [run for run in runs if run.cell in cells]
-    search = partial(searched, f"vizier:{args.vizier}", trials=VIZIER_TRIALS)
+    search = partial(run_search, f"vizier:{args.vizier}", trials=VIZIER_TRIALS)
     table = regrets([*same, *map(search, cells)], VIZIER_TRIALS)
     yield f"\nbeside google-vizier's default, after {VIZIER_TRIALS} trials, 4 dimensions, seed 0"
     for name in table.by_peer:

@@ -1,4 +1,4 @@
-"""One search of the tuning benchmark, and what many of them come to."""
+"""Runs a search of the tuning benchmark, and computes the regrets of many searches."""
 
 import math
 import time
@@ -13,16 +13,16 @@ import numpy as np
 from benchmarks.tuning.peers import Peer, Vizier, peer
 from benchmarks.tuning.problems import problem
 
-#: So many random points say what a problem's usual value is.
+#: The number of random points whose median is the usual value of a problem.
 _USUAL = 300
 
-#: Below this a regret is nothing.
+#: Smaller regrets count as this one.
 _LEAST = 1e-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Cell:
-    """What was searched; ``dimensions`` 0: the problem has its own."""
+    """The problem and the mode of a search; ``dimensions`` 0: the problem has a fixed number."""
 
     dimensions: int
     name: str
@@ -32,7 +32,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One search: the best value after each trial, infinite before the first that worked."""
+    """The result of one search.
+
+    ``best`` are the best values after each trial, infinite before the first successful trial.
+    ``usual`` is the median of random points, and ``floor`` the least value; None: unknown.
+    """
 
     cell: Cell
     peer: str
@@ -40,11 +44,11 @@ class Run:
     usual: float
     floor: float | None
     thought_s: float
-    """Processor time of this process, for all suggestions."""
+    """The processor time of this process for all suggestions, in seconds."""
 
 
-def searched(name: str, cell: Cell, trials: int) -> Run:
-    """Search once; with several in parallel the oldest ends first, and then one more begins."""
+def run_search(name: str, cell: Cell, trials: int) -> Run:
+    """Run one search; if trials run in parallel, the oldest ends first, then the next begins."""
     target = problem(cell.name, cell.dimensions, cell.seed)
     search = peer(name, target.study, cell.seed)
     began = time.process_time()
@@ -74,7 +78,7 @@ def searched(name: str, cell: Cell, trials: int) -> Run:
 def _values(
     search: Peer, loss: Callable[[object], float], trials: int, parallel: int
 ) -> list[float]:
-    """In the order in which trials ended."""
+    """Run the trials; return their values in the order in which they ended."""
     running: list[tuple[int, float]] = []
     values: list[float] = []
     for begun in range(trials + parallel):
@@ -92,7 +96,7 @@ def _values(
 
 @lru_cache(maxsize=8)
 def _usual(name: str, dimensions: int, seed: int) -> float:
-    """The median of random points (few where points cost time)."""
+    """Return the median of random points; of fewer points if each is a training."""
     target = problem(name, dimensions, seed)
     search = peer("random", target.study, seed + 1000)
     count = _USUAL if target.floor is not None else 30
@@ -104,23 +108,23 @@ def _usual(name: str, dimensions: int, seed: int) -> float:
 class Regrets:
     """Normalised regrets by peer and cell.
 
-    (best found - floor) / (median of random points - floor): 0 is the optimum, 1 a usual random
-    point.  Where nobody knows the floor, it is the best value that any peer found, in any mode.
+    A regret is (best value - floor) / (median of random points - floor): 0 is the optimum, 1 is a
+    usual random point.  If the floor is unknown, the best value of all peers and modes replaces it.
     """
 
     by_peer: dict[str, dict[Cell, float]]
 
     def median(self, name: str, cells: Iterable[Cell]) -> float:
-        """Of some cells."""
+        """Return the median regret of a peer in some cells."""
         return median(self.by_peer[name][cell] for cell in cells)
 
     def magnitude(self, name: str, cells: Iterable[Cell]) -> float:
-        """The mean of the decimal logarithm."""
+        """Return the mean of the decimal logarithms of a peer's regrets."""
         values = [self.by_peer[name][cell] for cell in cells]
         return float(np.mean(np.log10(np.maximum(values, _LEAST))))
 
     def rank(self, name: str, cells: Sequence[Cell]) -> float:
-        """The mean place among all peers, from 1; a tie shares its places."""
+        """Return the mean rank of a peer among all peers, from 1; equal peers share their ranks."""
         places = []
         for cell in cells:
             own = self.by_peer[name][cell]
@@ -131,13 +135,13 @@ class Regrets:
         return float(np.mean(places))
 
     def cells(self, keep: Callable[[Cell], bool], names: Iterable[str] = ()) -> list[Cell]:
-        """Those in which each of the peers (none named: all) has searched."""
+        """Return the cells that all named peers have searched; without names, all peers."""
         common = set.intersection(*(set(self.by_peer[name]) for name in names or self.by_peer))
         return sorted(cell for cell in common if keep(cell))
 
 
 def regrets(runs: Sequence[Run], after: int | None = None) -> Regrets:
-    """After all trials, or after so many."""
+    """Compute the regrets after all trials, or after ``after`` trials."""
     floors: dict[tuple[str, int], float] = defaultdict(lambda: math.inf)
     for run in runs:
         key = (run.cell.name, run.cell.seed)

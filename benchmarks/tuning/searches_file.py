@@ -1,4 +1,4 @@
-"""Searches of the tuning benchmark that are kept in a file, so that an hour's work can be split."""
+"""Stores searches of the tuning benchmark in a file, so that a long run can be continued."""
 
 import json
 import math
@@ -12,7 +12,7 @@ Todo = tuple[str, Cell, int]
 
 
 def read_runs(path: Path | None) -> Iterator[Run]:
-    """What the file has."""
+    """Yield the searches in the file; none if there is no file."""
     if path is None or not path.exists():
         return
     for line in path.read_text().splitlines():
@@ -22,7 +22,7 @@ def read_runs(path: Path | None) -> Iterator[Run]:
 
 
 def keep(path: Path | None, run: Run) -> None:
-    """Add one."""
+    """Add a search to the file, if there is a path."""
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def keep(path: Path | None, run: Run) -> None:
 
 
 def split(todo: list[Todo], path: Path | None) -> tuple[list[Run], list[Todo]]:
-    """What was searched before, and what is left to search."""
+    """Return the results that the file already has, and the searches that are still to run."""
     searches = set(todo)
     runs = [run for run in read_runs(path) if (run.peer, run.cell, len(run.best)) in searches]
     done = {(run.peer, run.cell, len(run.best)) for run in runs}

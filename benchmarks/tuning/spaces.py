@@ -1,4 +1,4 @@
-"""The problems of the tuning benchmark: a study, and the function that its trials measure."""
+"""Builds the studies of the tuning benchmark's problems from parameters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,25 +28,25 @@ class Problem:
 
 
 def double(name: str, low: float, high: float, scale: Scale = Scale.LINEAR) -> ParameterSpec:
-    """A DOUBLE."""
+    """Return a parameter of the kind DOUBLE."""
     return ParameterSpec(
         parameter_id=name, kind=ParameterKind.DOUBLE, bounds=(low, high), scale=scale
     )
 
 
 def integer(name: str, low: int, high: int, scale: Scale = Scale.LINEAR) -> ParameterSpec:
-    """An INTEGER."""
+    """Return a parameter of the kind INTEGER."""
     return ParameterSpec(
         parameter_id=name, kind=ParameterKind.INTEGER, bounds=(low, high), scale=scale
     )
 
 
 def category(name: str, *words: str, **children: tuple[ParameterSpec, ...]) -> ParameterSpec:
-    """A CATEGORICAL, and the parameters that exist beside one of its words only."""
+    """Return a parameter of the kind CATEGORICAL, with conditional parameters by its values."""
     conditions = tuple(
         Condition(parent_values=(word,), parameter=child)
-        for word, below in children.items()
-        for child in below
+        for word, parameters in children.items()
+        for child in parameters
     )
     return ParameterSpec(
         parameter_id=name, kind=ParameterKind.CATEGORICAL, values=words, conditions=conditions
@@ -54,6 +54,6 @@ def category(name: str, *words: str, **children: tuple[ParameterSpec, ...]) -> P
 
 
 def study_of(*parameters: ParameterSpec) -> StudySpec:
-    """A study with one loss."""
+    """Return a study that minimises one metric, the loss."""
     metric = Metric(metric_id=METRIC, goal=Goal.MINIMIZE)
     return StudySpec(metrics=(metric,), parameters=parameters, trial_count_max=1000)

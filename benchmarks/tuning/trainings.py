@@ -1,4 +1,4 @@
-"""Two small trainings on scikit-learn's digits for the tuning benchmark."""
+"""Defines two problems of the tuning benchmark: small trainings on scikit-learn's digits."""
 
 import math
 import warnings
@@ -12,7 +12,7 @@ from trainshed.model.study import Scale
 
 
 def network(seed: int) -> Problem:
-    """A small network on digits: the cross entropy on digits that it has not seen."""
+    """Return the problem of a small network; the loss is the cross entropy on test digits."""
     study = study_of(
         double("rate", 1e-5, 1e-1, Scale.LOG),
         double("decay", 1e-7, 1e1, Scale.LOG),
@@ -42,7 +42,7 @@ def _network_loss(seed: int, chosen: Chosen) -> float:
 
 
 def kernels(seed: int) -> Problem:
-    """A support vector machine on digits, whose kernels have parameters of their own."""
+    """Return the problem of a support vector machine, with parameters for each kernel."""
     gamma = double("gamma", 1e-5, 1e1, Scale.LOG)
     study = study_of(
         double("c", 1e-3, 1e3, Scale.LOG),
@@ -79,7 +79,7 @@ def _cross_entropy(model: Any, seed: int) -> float:
 
     train, test, train_is, test_is = _digits(seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # six epochs do not converge, and are not meant to
+        warnings.simplefilter("ignore")  # six epochs do not converge, as intended
         try:
             guess = model.fit(train, train_is).predict_proba(test)
         except ValueError:
@@ -88,7 +88,7 @@ def _cross_entropy(model: Any, seed: int) -> float:
 
 
 def _margin_loss(model: Any, seed: int) -> float:
-    """Errors, and how near the others came: smoother than the errors alone."""
+    """Return the error rate plus a penalty for small margins, which makes the loss smoother."""
     train, test, train_is, test_is = _digits(seed)
     scores = model.fit(train, train_is).decision_function(test)
     own = scores[np.arange(len(test)), test_is]

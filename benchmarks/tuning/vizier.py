@@ -1,7 +1,8 @@
-"""google-vizier's default algorithm behind a pipe; runs with a Python that has it, and not ours.
+"""Runs google-vizier's default algorithm behind a pipe, with a Python that has google-vizier.
 
-A line of JSON in: ``{"bounds": {name: [low, high]}, "seed": n}`` once, and then ``{"ask": 1}``
-(answered by a line with ``number`` and ``values``) or ``{"tell": number, "value": x}``.
+The input is lines of JSON: first ``{"bounds": {name: [low, high]}, "seed": n}``, then
+``{"ask": 1}`` or ``{"tell": number, "value": x}``.  The answer to ``ask`` is a line with
+``number`` and ``values``.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Answer until there is no more input."""
+    """Answer requests until the input ends."""
     algorithms = import_module("vizier.algorithms")  # only that Python has it
     pyvizier = import_module("vizier.pyvizier")
     gp_ucb_pe = import_module("vizier._src.algorithms.designers.gp_ucb_pe")  # the default
