@@ -3,8 +3,8 @@
 Each study is that of examples/tuning (hpt.yaml and its trainer): 24 trials, 2 in parallel, a
 network on handwritten digits, 50 epochs a trial, one step per epoch.  Only the shifted copies of
 the images, which make an epoch five times as long, are left out.  The study runs in this process,
-with the suggestions and the stopping rules of the service.  For every seed, the benchmark compares the
-study without stopping with the same study under each rule.  The seed determines the validation
+with the suggestions and the stopping rules of the service.  For every seed, the benchmark compares
+the study without stopping with the same study under each rule.  The seed determines the validation
 images, the first weights and the suggestions.  With early stopping, a study has other results and
 so tries other points.
 

@@ -46,7 +46,7 @@ class Ours:
         return number, dict(suggestion.values[0])
 
     def tell(self, number: int, value: float) -> None:
-        """Store the value as the final measurement; if it is not finite, the trial is infeasible."""
+        """Store the final value of a trial; the trial is infeasible if the value is not finite."""
         final = Measurement(metrics=((METRIC, value),))
         state, reason = TrialState.SUCCEEDED, None
         if not math.isfinite(value):
