@@ -109,7 +109,7 @@ ALLOWED: Final = {
         "engines/processes/*",
         "engines/supervise/kernel/cgroups.py::_Maker._make",
         "engines/supervise/helpers/fork_server.py::_become",
-        "engines/supervise/leftovers.py::marked",
+        "engines/supervise/leftovers.py::list_marked",
         "engines/supervise/kernel/limits.py::_count_threads",
         "engines/isolation/mount_steps.py::perform",
         "engines/isolation/mounts.py::_group_steps",

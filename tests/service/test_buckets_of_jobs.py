@@ -147,7 +147,7 @@ def test_a_path_of_the_server_s_machine_is_no_place_for_results(desk, place):
     for call, document in ((desk.ml, ml_job(jobDir=place)), (desk.custom, custom_job(**base))):
         error = refusal(call, document)
         assert error.code is Code.INVALID_ARGUMENT
-        assert "a path of the server's machine" in error.message
+        assert "paths of the server's machine" in error.message
         assert "gs://BUCKET/PATH" in error.message
     desk.ml(ml_job(jobDir="out"))  # below the folder in which the job starts
 

@@ -188,7 +188,7 @@ def test_a_refusal_for_an_unknown_entry_point_says_which_lines_of_settings_give_
 
 def mapped_by(text):
     """The table whose lines a refusal tells in one line."""
-    row = re.search(r"\[\[image\]\] / .*?(?=, or what|;)", text)[0]
+    row = re.search(r"\[\[image\]\] / .*?(?=, or the command|;)", text)[0]
     (table,) = tomllib.loads(row.replace(" / ", "\n"))["image"]
     return table
 
