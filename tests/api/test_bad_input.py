@@ -71,7 +71,7 @@ WRONG = {
         "has no verb PUT; it has GET, POST",
     ),
     "an id with a slash": (get("/v1/projects/demo/jobs/a/b"), 404, MISSING, "no method at"),
-    "an id with %2F": (get("/v1/projects/demo/jobs/a%2Fb"), 400, INVALID, "holds a slash"),
+    "an id with %2F": (get("/v1/projects/demo/jobs/a%2Fb"), 400, INVALID, "an id has no slash"),
     "an id with %00": (get("/v1/projects/demo/jobs/a%00"), 400, INVALID, "control character"),
     "an id that is no UTF-8": (get("/v1/projects/demo/jobs/%FF"), 400, INVALID, "is not UTF-8"),
     "an empty id": (get("/v1/projects/demo/jobs/"), 404, MISSING, "no method at"),
