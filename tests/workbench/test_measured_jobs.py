@@ -63,7 +63,7 @@ def test_a_job_of_ai_platform_has_workers_as_its_master_is(make_job):
 def test_a_scale_tier_is_one_host_or_refused(make_job):
     basic = {"trainingInput": {"scaleTier": "BASIC", "pythonModule": "trainer.task"}}
     assert "workerCount" not in make_job(basic, 1).document["trainingInput"]
-    with pytest.raises(UsageFault, match="several hosts need scaleTier CUSTOM and a masterType"):
+    with pytest.raises(UsageFault, match="masterType is missing; set it, and scaleTier CUSTOM"):
         make_job(basic, 2)
 
 

@@ -106,7 +106,10 @@ def no_managed_folder(call: StorageCall, _: dict[str, Any]) -> Response:
     """Refuse a managed folder: access is by project, not by folder."""
     call.access.need(call.caller, call.bucket, _role_of(call))
     if call.request.method == "POST":
-        return refusal(400, "There are no managed folders here: access is by the bucket's project")
+        return refusal(
+            400,
+            "This server has no managed folders: a role is for a whole project, not for a folder",
+        )
     return refusal(404, "The specified managed folder does not exist.")
 
 

@@ -137,9 +137,10 @@ class BucketAccess:
             project = "" if caller.project == ALL_PROJECTS else caller.project
         project_id = self.store.project(project)[0] if project else ""
         if not caller.may(role, project_id or None):
+            scope = f"in the project {project}" if project else "on this server"
             raise Forbidden(
-                f"{caller.name} may not do this in the project {project}; the role "
-                f"{role.name.lower()} in this project is needed."
+                f"{caller.name} does not have the role {role.name.lower()} {scope}; use a token "
+                "with this role, which an administrator makes (trainshed tokens create)."
             )
         return project_id
 

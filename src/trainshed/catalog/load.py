@@ -1,8 +1,9 @@
 """Builds a catalog from one edition, a zone snapshot, and a user's overlays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from typing import TypeVar
 
 from trainshed.catalog.accelerators import AcceleratorType, accelerator_from_row, known_accelerators
 from trainshed.catalog.catalog import Catalog
@@ -12,6 +13,8 @@ from trainshed.catalog.quotas import quotas_of
 from trainshed.catalog.regions import Region, regions_of, snapshot_named
 from trainshed.catalog.rows import Row
 from trainshed.model.faults import UsageFault
+
+_Value = TypeVar("_Value")
 
 OVERLAY_KEYS = frozenset({"machine_type", "accelerator", "region"})
 
@@ -74,14 +77,12 @@ def overlay(catalog: Catalog, rows: Row) -> Catalog:
             f"a catalog overlay has no table {', '.join(sorted(unknown))}; "
             f"it may have {', '.join(sorted(OVERLAY_KEYS))}"
         )
-    try:
-        machines = {row["name"]: machine_from_row(row) for row in rows.get("machine_type", ())}
-        devices = [_own_accelerator(row, catalog.product) for row in rows.get("accelerator", ())]
-        regions = {row["name"]: _own_region(row) for row in rows.get("region", ())}
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageFault(
-            f"a row of the catalog overlay is invalid: {error} is missing or malformed"
-        ) from error
+    machines = {
+        machine.name: machine for machine in _read_rows(rows, "machine_type", machine_from_row)
+    }
+    read_accelerator = partial(_own_accelerator, product=catalog.product)
+    devices = list(_read_rows(rows, "accelerator", read_accelerator))
+    regions = {region.name: region for region in _read_rows(rows, "region", _own_region)}
     replaced = {device.name for device in devices}
     unchanged = tuple(a for a in catalog.accelerators if a.name not in replaced)
     return replace(
@@ -91,6 +92,18 @@ def overlay(catalog: Catalog, rows: Row) -> Catalog:
         accelerators=(*unchanged, *devices),
         regions={**catalog.regions, **regions},
     )
+
+
+def _read_rows(rows: Row, table: str, read: Callable[[Row], _Value]) -> Iterator[_Value]:
+    """Read the rows of a table of the overlay.  Raises UsageFault with the row's number."""
+    for number, row in enumerate(rows.get(table, ()), 1):
+        field = f"{table} {number} of the catalog overlay"
+        try:
+            yield read(row)
+        except KeyError as error:
+            raise UsageFault(f"{field} must have the key {error}") from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UsageFault(f"{field} is malformed: {error}") from error
 
 
 def _own_accelerator(row: Row, product: Product) -> AcceleratorType:

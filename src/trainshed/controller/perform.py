@@ -93,7 +93,7 @@ class Performer:
         done: list[StoredCommand] = []
         confirmed, confirmed_at = 0, self.monotonic()
         for key, record in self._due(by_key):
-            if _is_enqueued(record) and self._begins_in_thread(
+            if _is_enqueued(record) and self._begin_in_thread(
                 key, self.holdings.of(key), by_key[key]
             ):
                 continue
@@ -105,7 +105,10 @@ class Performer:
         return confirmed + self._confirm(done)
 
     def _due(self, by_key: _ByKey) -> Iterator[tuple[AttemptKey, JobRecord | None]]:
-        """Yield due attempts, stops first; each launch with its job, read just before."""
+        """Yield due attempts, stops first; each launch with its job, read just before.
+
+        Begin the launches that other threads perform; these are not yielded.
+        """
         keys = [key for key in by_key if not self._is_delayed(key)]
         yield from ((key, None) for key in keys if _stops(by_key[key]))
         launches = iter(
@@ -113,15 +116,15 @@ class Performer:
                 key
                 for key in keys
                 if not _stops(by_key[key])
-                and not self._begins_in_thread(key, self.holdings.get_cached(key), by_key[key])
+                and not self._begin_in_thread(key, self.holdings.get_cached(key), by_key[key])
             ]
         )
         while part := list(islice(launches, _RECORDS_AT_ONCE)):
             records = self.store.jobs_by_uid([key.uid for key in part])
             yield from ((key, records.get(key.uid)) for key in part)
 
-    def _begins_in_thread(self, key: AttemptKey, held: Holding | None, commands: _Commands) -> bool:
-        """Return whether another thread performs the launch, now or when it is free."""
+    def _begin_in_thread(self, key: AttemptKey, held: Holding | None, commands: _Commands) -> bool:
+        """Let another thread perform the launch, if the engine has such threads; return whether."""
         if held is None or held.claim is None or not self.launches.are_of(held.engine):
             return False
         launch = partial(self._launch_in_thread, key, commands, self.leases.name)

@@ -172,7 +172,11 @@ REMOVED: Final[tuple[KnownError, ...]] = (
         "{0} is gone since pandas 2.0: see on_bad_lines, or use an older pandas",
     ),
     KnownError(
-        rf"{_NO}'(scipy\.misc|sklearn\.utils\.linear_assignment_)|"
+        rf"{_NO}'sklearn\.utils\.linear_assignment_",
+        "this module is gone since scikit-learn 0.23: use scipy.optimize.linear_sum_assignment",
+    ),
+    KnownError(
+        rf"{_NO}'(scipy\.misc)|"
         r"cannot import name '(?:imread|imresize|imsave|logsumexp)' from 'scipy\.misc'",
         "this name is gone since SciPy 1.3: use imageio or scipy.special",
     ),

@@ -88,7 +88,8 @@ def _pairs(document: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
 def _pair(name: str, entry: object) -> tuple[float, float]:
     if not isinstance(entry, list) or len(entry) != 2:  # noqa: PLR2004 - a step and its wait
         raise ValueError(f"each entry of {name} must be a step time and its wait")
-    step, wait_s = (_number({name: seconds}, name) for seconds in entry)
+    field = f"each time in {name}"
+    step, wait_s = (_number({field: seconds}, field) for seconds in entry)
     return step, min(step, wait_s)
 
 

@@ -172,7 +172,11 @@ class Topology:
         return [(i, request) for request, nodes in requests if request is not None for i in nodes]
 
     def shape(self, demand: JobDemand) -> DemandShape:
-        """Return the demand without resources that no node of this fleet counts."""
+        """Return the demand as this fleet can distinguish it.
+
+        Replicas of equal size are one batch.  A region, an engine, or a resource that no node of
+        this fleet limits is left out.
+        """
         shape = self._shapes.get(demand)
         if shape is None:
             shape = self._shapes[demand] = self._shape(demand)

@@ -221,7 +221,8 @@ def _wait(endings: Endings, pids: set[int], index: int) -> int:
             if reason:
                 return reason.status
             if status:
-                say(f"reducer {index}: process {pid} has ended with {status}; ending the others")
+                ended = f"process {pid} has ended with the exit status {status}"
+                say(f"{ended}; the other processes from reducer {index} on end too")
             return status
 
 

@@ -76,7 +76,7 @@ def meaning(written: Restriction, words: FilterWords) -> Filter:
     if written.key is not None:
         raise Unfit(f"{name} without a dot")
     if written.operator not in words.operators[name]:
-        raise Unfit(f"{name} with one of {_operators(words.operators[name])}")
+        raise Unfit(f"{name} with one of the operators {_operators(words.operators[name])}")
     if name == STATE:
         return _state(written, words)
     value: str | datetime = _time(written.value) if name == CREATE_TIME else written.value

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from trainshed.model.faults import UsageFault, Violation
 from trainshed.model.labels import MEASURE, PLAN_LABEL
+from trainshed.model.texts import count_noun
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import find_spelling, merge_any, put
@@ -66,7 +67,10 @@ def _count_workers(path: str, document: Json, hosts: int) -> None:
         return
     master = training_input.get(find_spelling(training_input, "masterType"))
     if master is None:
-        raise UsageFault(f"{path}: several hosts need scaleTier CUSTOM and a masterType")
+        raise UsageFault(
+            f"{path}: masterType is missing; set it, and scaleTier CUSTOM, to measure on "
+            f"{count_noun(hosts, 'host')}"
+        )
     put(training_input, ("workerCount",), str(hosts - 1))
     if hosts > 1:
         _copy_master(training_input, ("masterType", "workerType"), ("masterConfig", "workerConfig"))

@@ -56,6 +56,7 @@ class Bridge(RelayEnd):
         super().connection_made(transport)
         transport.pause_reading()
         self._connection.waits, self._connection.due = ConnectionWait.ANSWER, float("inf")
+        # both end the connection: the server needs its place, or the client is too slow
         self._connection.cut = self._connection.late = transport.abort
         self._joining = asyncio.get_running_loop().create_task(self._join())
 

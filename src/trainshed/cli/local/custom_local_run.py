@@ -93,6 +93,7 @@ def run(request: flags.Request) -> int:
 
 
 def _job(custom: "CustomRun", gpu_count: int) -> "LocalJob":
+    """Compose the job of a local run; ``gpu_count``: GPUs of any type for each replica (--gpu)."""
     from trainshed.planning.reduction_forecast import one_machine_advice
     from trainshed.workbench.local_run import LocalJob
 
@@ -105,7 +106,7 @@ def _job(custom: "CustomRun", gpu_count: int) -> "LocalJob":
         folder=source.folder,
         say=accepted.say,
         advice=(*accepted.advice, *one_machine_advice(spec, accepted.reduction)),
-        is_local_program=bool(custom.program.command),
+        is_local_program=bool(custom.program.command),  # --script or --python-module: no image
         any_gpu_count=gpu_count,
     )
 

@@ -70,11 +70,12 @@ def parser(prog: str) -> flags.Parser:
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
-    flag = "--update" if args.update else "--gpus" if args.gpus is not None else ""
-    if flag and not args.calibration:
-        parser.error(
-            f"{flag} needs --calibration FILE; the server updates its own calibrations itself"
-        )
+    if args.calibration:
+        return
+    if args.update:
+        parser.error("--update needs --calibration FILE; the server updates its own calibrations")
+    if args.gpus is not None:
+        parser.error("--gpus needs --calibration FILE; the server knows the GPUs of each job")
 
 
 def run(request: flags.Request) -> int:

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.resource_texts import date_of
+from trainshed.cli.plan.plan_achieved import HOW_TO_REPORT
 from trainshed.cli.terminal import note, out, print_result, table
 from trainshed.client.collections import path_of
 from trainshed.client.faults import Json, ServerRefusal
@@ -44,7 +45,9 @@ def run(request: flags.Request) -> int:
         return 0
     calibrations = context.server.call("GET", _path(context))["calibrations"]
     if not calibrations:
-        note("no job of this project has reported its steps yet")
+        note(
+            f"no calibrations: no job has reported its steps; a job reports them if {HOW_TO_REPORT}"
+        )
     rows = [
         (
             row["key"], row["jobs"], date_of(row["updateTime"]), row["model"] or "-",

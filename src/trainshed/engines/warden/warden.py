@@ -238,7 +238,10 @@ class _Warden:
         return replica._replace(argv=command.argv, env={**command.env, **files})
 
     def _stop(self, order: Order) -> None:
-        """Obey a stop order; a warden without a replica and without a launcher exits at once."""
+        """Obey a stop order, unless an earlier order has the same or a shorter grace period.
+
+        A warden without a replica and without a launcher exits at once.
+        """
         new_order = order.after(self._order)
         if new_order is None:
             return

@@ -100,7 +100,7 @@ class HostTraining:
             case "alone":
                 return math.log(parts.compute + parts.sync)
             case "fed":
-                return math.log(parts.fed(rates.overlap))
+                return math.log(parts.without_input(rates.overlap))
             case _:
                 return math.log(parts.seconds(rates.overlap))
 

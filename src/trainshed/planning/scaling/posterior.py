@@ -51,11 +51,14 @@ class Posterior:
     """The Cholesky triangle of the measurements' covariance, with the part of the unknowns."""
 
     def step(self, cluster: Cluster, batch: float) -> float:
-        """Return the expected seconds of a step, corrected by the errors at measurements."""
+        """Return the expected seconds of a step, corrected by the errors at measurements.
+
+        ``batch``: samples of one accelerator in one step.
+        """
         parts, rates = self.job.parts(cluster, self.values, batch)
         correction = math.exp(dot(self._shared(cluster), self.carried))
-        fed = parts.fed(rates.overlap) * correction
-        return smooth_maximum(fed, parts.input, INPUT_OVERLAP)
+        without_input = parts.without_input(rates.overlap) * correction
+        return smooth_maximum(without_input, parts.input, INPUT_OVERLAP)
 
     def spread(self, cluster: Cluster, batch: float) -> float:
         """Return the standard deviation of the logarithm of a step."""

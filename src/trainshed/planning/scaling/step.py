@@ -64,9 +64,9 @@ class StepParts:
 
     def seconds(self, overlap: float) -> float:
         """Return the seconds of a step, by smooth maxima of compute, exchange and input."""
-        return smooth_maximum(self.fed(overlap), self.input, INPUT_OVERLAP)
+        return smooth_maximum(self.without_input(overlap), self.input, INPUT_OVERLAP)
 
-    def fed(self, overlap: float) -> float:
+    def without_input(self, overlap: float) -> float:
         """Return the seconds of a step that does not wait for input."""
         return smooth_maximum(self.compute + self.sync, self.inside + self.network, overlap)
 

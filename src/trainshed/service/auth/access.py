@@ -82,7 +82,7 @@ class Access:
         self._tokens = BoundedDict[str, tuple[float, Caller]](REMEMBERED_MAX)
         self._keys = BoundedDict[str, tuple[float, Sequence[SigningKey]]](REMEMBERED_MAX)
         self._used: dict[str, float] = {}
-        self._forgotten = 0
+        self._revocations = 0
 
     def caller(self, authorization: str | None, *, loopback: bool, address: str = "") -> Caller:
         """Return the caller of a request by its Authorization header.
@@ -105,7 +105,7 @@ class Access:
     def forget(self) -> None:
         """Drop the remembered callers, because a token or a key was just revoked."""
         with self._lock:
-            self._forgotten += 1
+            self._revocations += 1
             self._tokens.clear()
             self._keys.clear()
 
@@ -159,7 +159,7 @@ class Access:
         return caller
 
     def _look_up(self, digest: str, now: float) -> Caller:
-        forgotten = self._forgotten
+        revocations = self._revocations
         token = self._store.token(digest)
         if token is None or token.revoked:
             with self._lock:
@@ -173,7 +173,7 @@ class Access:
             credential=token.token_id,
             ends_at_s=token.expire_time.timestamp() if token.expire_time else None,
         )
-        self._remember(self._tokens, digest, caller, now, forgotten)
+        self._remember(self._tokens, digest, caller, now, revocations)
         return caller
 
     def _signer(self, text: str) -> tuple[Caller, float]:
@@ -191,25 +191,28 @@ class Access:
         cached_keys = _fresh(self._keys.get(email), now)
         if cached_keys is not None:
             return cached_keys
-        forgotten = self._forgotten
+        revocations = self._revocations
         keys = self._store.keys(email)
         if keys:  # callers without a registered key are not remembered
-            self._remember(self._keys, email, keys, now, forgotten)
+            self._remember(self._keys, email, keys, now, revocations)
         return keys
 
     def _remember(
         self,
         memory: dict[str, tuple[float, _Value]],
-        name: str,
+        key: str,
         value: _Value,
         now: float,
-        forgotten: int,
+        revocations: int,
     ) -> None:
-        """Remember a value, unless a token or a key was revoked since it was read."""
+        """Remember a value, unless a token or a key was revoked since it was read.
+
+        ``revocations``: their count before the value was read.
+        """
         with self._lock:
-            if forgotten != self._forgotten:
+            if revocations != self._revocations:
                 return
-            memory[name] = (now + REMEMBERED_S, value)
+            memory[key] = (now + REMEMBERED_S, value)
 
 
 def looks_signed(text: str) -> bool:

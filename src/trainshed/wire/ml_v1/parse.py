@@ -300,7 +300,13 @@ def _etag(value: Any) -> bytes | None:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError):
         raise Fault(
-            (_wrong("etag", "etag must be the base64 string of a Job that was read", value),)
+            (
+                _wrong(
+                    "etag",
+                    "etag must be a base64 text, copied from the Job that the server returned",
+                    value,
+                ),
+            )
         ) from None
 
 

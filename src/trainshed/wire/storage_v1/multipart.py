@@ -59,7 +59,8 @@ class MultipartReader:
         if not self._line_end and not self._read_head():
             if len(self._held) > HEAD_BYTES_MAX:
                 raise BadStorageRequest(
-                    f"the document and the headers must have at most {HEAD_BYTES_MAX} bytes"
+                    f"the JSON document and the headers of both parts must have at most "
+                    f"{HEAD_BYTES_MAX} bytes together"
                 )
             return b""
         certain = max(0, len(self._held) - len(self._end) - _BLANK_MAX)

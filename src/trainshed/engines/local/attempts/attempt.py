@@ -187,7 +187,7 @@ class TrackedAttempt:
         began = fencing.find_supervisor(self.folder, self.records)
         if self.records.began is None:
             self._prevent_start()
-        return sweeper.is_clean(self.key, began, self.folder)
+        return sweeper.ensure_clean(self.key, began, self.folder)
 
     def _perform_decision(self, decision: LocalDecision) -> Observation:
         """Perform a decision; return the state to report."""

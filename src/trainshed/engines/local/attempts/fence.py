@@ -51,7 +51,7 @@ class Fence:
         _kill(key, folder, records)
         records.read(folder.records)
         began = find_supervisor(folder, records)
-        if records.ended is None and not self._sweeper.is_clean(
+        if records.ended is None and not self._sweeper.ensure_clean(
             key, began, folder, wait_s=_GONE_S_MAX
         ):
             raise OlderAttemptLives(f"processes of attempt {key} still live")

@@ -40,13 +40,13 @@ class Sweeper:
         self._clean: set[AttemptKey] = set()
         self._thread: threading.Thread | None = None
 
-    def is_clean(
+    def ensure_clean(
         self, key: AttemptKey, began: Began | None, folder: AttemptFolder, wait_s: float = 0.0
     ) -> bool:
-        """Return whether no process runs of an attempt without a supervisor; False: not known yet.
+        """End the processes of an attempt without a supervisor; return whether none runs.
 
-        After False, the caller calls again later.  ``wait_s``: how long this call may wait, in
-        seconds.
+        False: the thread has not finished, or processes remain; the caller calls again later.
+        ``wait_s``: how long this call may wait, in seconds.
         """
         if began is None or began.boot_id != identity.boot_id():
             return True
