@@ -48,7 +48,7 @@ def test_limits_are_those_of_machine_types_and_never_more_than_there_is(
     ("words", "note"),
     [
         ((), "No limit applies: no replica names a machine type of the catalog."),
-        (("--executor-image-uri", "img"), "No limit is kept"),
+        (("--executor-image-uri", "img"), "No limit applies"),
     ],
 )
 def test_a_program_without_a_machine_type_has_no_limits_and_is_told(

@@ -135,7 +135,7 @@ def test_the_price_is_the_region_s(trainshed):
             ("--worker-count", "2", "--worker-gbps", "1", "--reducer-machine-type", "n9"),
             "--reducer-machine-type: edition 2026-08 knows no machine type n9",
         ),
-        ((*FLAGS[:-1], "count=8,type=nvidia-v9"), "there is no NVIDIA_V9; there are NVIDIA_TESLA"),
+        ((*FLAGS[:-1], "count=8,type=nvidia-v9"), "--worker-accelerator must be one of NVIDIA_TESLA"),
         (("--worker-machine-type", "cloud-tpu", "--worker-count", "2"), "give --worker-gbps"),
         ((*FLAGS[:-1], "count=0,type=nvidia-tesla-v100"), "count must be 1 or more"),
         (("--config", "none.yaml"), "cannot read none.yaml"),
@@ -151,7 +151,7 @@ def test_what_cannot_be_planned_is_one_clear_line(trainshed, words, text):
 def test_a_number_of_workers_alone_does_not_change_a_file_s(trainshed, written):
     run = trainshed(*PLAN, "--config", written("job.json", reducing(8)), "--worker-count", "8")
     assert (run.code, run.out) == (2, "")
-    assert "--worker-count and --worker-accelerator go with --worker-machine-type" in run.err
+    assert "--worker-count and --worker-accelerator need --worker-machine-type" in run.err
 
 
 def test_links_of_no_whole_number_of_gbits_make_no_reducer_too_many(trainshed):

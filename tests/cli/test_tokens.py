@@ -94,7 +94,7 @@ def test_a_database_in_use_is_told_and_not_touched(trainshed, data):
         (["create", "--role", "owner"], "--role"),
         (["create", "--project", "12345"], "project"),
         (["create", "--project", "demo", "--all-projects"], "not allowed with"),
-        (["create", "--expires", "3"], "expires must have a unit, got '3'; accepted: a life such"),
+        (["create", "--expires", "3"], "expires must have a unit, got '3'; accepted: a duration such"),
         (["create", "--expires", "1h30"], "expires must have a unit"),
         (["create", "--expires", "soon"], "expires must be a duration such as 30d"),
         (["revoke"], "revoke needs the ID"),
@@ -267,7 +267,7 @@ def test_a_key_goes_to_a_running_server_without_its_private_half(
     [
         (["add"], "--key-file FILE, or --email"),
         (["add", "--email", "a@b.example"], "--public-key"),
-        (["add", "--key-file", "sa.json", "--email", "a@b"], "--key-file has"),
+        (["add", "--key-file", "sa.json", "--email", "a@b"], "--key-file contains"),
         (["add", "--key-file", "none.json"], "cannot read the key file"),
         (["add", "--key-file", "ci.pem"], "cannot read the key file"),
         (["add", "--email", "a@b.example", "--public-key", "sa.pem"], "is a private key"),

@@ -81,7 +81,7 @@ def test_there_are_no_managed_folders_and_none_are_made(gcloud, storage, uri):
     assert storage("managed-folders", "list", bucket) == ""
     refused = gcloud("storage", "managed-folders", "create", f"{bucket}/mine", **ALONE)
     assert refused.code == 1
-    assert "no managed folders here" in refused.stderr
+    assert "has no managed folders" in refused.stderr
 
 
 @pytest.mark.full

@@ -227,7 +227,7 @@ REFUSED = {
         {"maxTrials": 2, "maxParallelTrials": 3},
         f"{P}.maxParallelTrials", "maxParallelTrials is 3, which is more than maxTrials, 2",
     ),
-    "no type": ({"params": [{"parameterName": "x"}]}, f"{P}.params[0].type", "needs a type"),
+    "no type": ({"params": [{"parameterName": "x"}]}, f"{P}.params[0].type", "must have a type"),
     "a word that is misspelt": ({"goal": "MAXIMISE"}, f"{P}.goal", "MAXIMISE"),
     "a field that is not there": ({"maxTrialsX": 3}, f"{P}.maxTrialsX", "maxTrialsX"),
 }  # fmt: skip

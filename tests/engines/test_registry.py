@@ -131,7 +131,7 @@ def test_the_local_engine_is_the_default_and_takes_no_options(tmp_path):
     assert engine.fleet()[0].gpu_alias["NVIDIA_TESLA_T4"] == "any"
     assert not engine.traits.containers.runtime
     assert engine.traits.python == sys.executable
-    with pytest.raises(UsageFault, match=r"\[fleet\] and \[hangs\]"):
+    with pytest.raises(UsageFault, match=r"\[fleet\], \[isolation\] and \[hangs\]"):
         engines_of(Settings(data_dir=tmp_path, engine_options={"slots": 1}))
 
 

@@ -37,10 +37,10 @@ def test_a_program_that_dies_of_its_age_is_told_what_helps(root, mark):
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, code), ())
     outcome = ended(engine).outcome
-    hint = "module 'collections' has no attribute 'Mapping' (the abstract classes have left"
+    hint = "module 'collections' has no attribute 'Mapping' (collections has no abstract"
     assert hint in outcome.message
     assert hint in outcome.last_words
-    assert any("import them of collections.abc" in text for text in texts(root, "service"))
+    assert any("import them from collections.abc" in text for text in texts(root, "service"))
 
 
 def test_a_signal_is_named_with_the_last_words(root, mark):

@@ -236,10 +236,10 @@ def test_an_object_cannot_be_a_file_and_a_folder(objects):
     with pytest.raises(NameRefused, match="the name of one of its folders"):
         put(objects, "a/b", b"y")
     put(objects, "c/d", b"y")
-    with pytest.raises(NameRefused, match="it is a folder"):
+    with pytest.raises(NameRefused, match="a folder with objects has this name"):
         put(objects, "c", b"x")
     put(objects, "e/f/")
-    with pytest.raises(NameRefused, match="it is a folder"):
+    with pytest.raises(NameRefused, match="a folder with objects has this name"):
         put(objects, "e", b"x")
     assert (content(objects, "a"), content(objects, "c/d")) == (b"x", b"y")
     assert objects.get("bkt", "e/f/").size == 0
