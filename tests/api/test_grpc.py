@@ -252,7 +252,7 @@ def test_a_message_of_very_many_fields_is_refused_before_it_is_made():
 
 def test_a_name_that_no_head_would_hold_is_refused(edge):
     name = NAME.replace("demo", "d" * 3000)
-    assert "is not a valid name" in refused(edge, "GetCustomJob", {"name": name}).details()
+    assert "is not a valid resource name" in refused(edge, "GetCustomJob", {"name": name}).details()
 
 
 def test_two_authorizations_are_refused(edge):

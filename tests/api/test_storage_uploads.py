@@ -292,7 +292,7 @@ def test_a_cancelled_session_is_answered_as_google_does(server):
         ("uploadType=media", {}, b"x", "Required parameter: name"),
         ("uploadType=odd&name=x", {}, b"x", "uploadType"),
         ("name=x", {}, b"x", "uploadType"),
-        ("uploadType=resumable&name=x", {}, b"{]", "not JSON"),
+        ("uploadType=resumable&name=x", {}, b"{]", "must be a JSON object"),
         ("uploadType=resumable&name=a//b", {}, b"", "empty"),
         ("uploadType=media&name=../x", {}, b"x", "'..'"),
         ("uploadType=media&name=x&ifGenerationMatch=x", {}, b"x", "ifGenerationMatch"),

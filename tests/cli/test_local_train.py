@@ -207,7 +207,7 @@ def test_counts_without_distributed_and_idle_flags_are_said_to_be_ignored(trains
     ("place", "message"),
     [
         ("gs://B/out", "'B' is not a bucket name"),
-        ("gs://bucket/../out", "no '.' or '..'"),
+        ("gs://bucket/../out", "not have '.' or '..'"),
         ("s3://bucket/out", "neither in a bucket nor on this machine"),
         ("", "the directory is empty"),
     ],

@@ -199,7 +199,7 @@ def test_a_machine_type_that_nobody_knows_is_refused_as_by_validate(plan, writte
         (("--budget", "0"), "must be a number above 0, got '0'"),
         (("--spot", "0.1"), "needs --checkpoint-every TIME"),
         (("--machine-types", "n1-standart-32"), "(accepted: n1-standard-32, "),
-        (("--measured", "calibration.toml"), "a calibration: use --calibration calibration.toml"),
+        (("--measured", "calibration.toml"), "the calibration calibration.toml: use --calibration"),
         (("--series", "a"), "--series needs --measured TABLE"),
         (("--checkpoint-every", "30m"), "--checkpoint-every needs --spot RATE"),
         (("--machine-types", ","), "must be machine types, separated by commas, got ','"),

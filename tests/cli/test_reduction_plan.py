@@ -135,7 +135,10 @@ def test_the_price_is_the_region_s(trainshed):
             ("--worker-count", "2", "--worker-gbps", "1", "--reducer-machine-type", "n9"),
             "--reducer-machine-type: edition 2026-08 knows no machine type n9",
         ),
-        ((*FLAGS[:-1], "count=8,type=nvidia-v9"), "--worker-accelerator must be one of NVIDIA_TESLA"),
+        (
+            (*FLAGS[:-1], "count=8,type=nvidia-v9"),
+            "--worker-accelerator must be one of NVIDIA_TESLA",
+        ),
         (("--worker-machine-type", "cloud-tpu", "--worker-count", "2"), "give --worker-gbps"),
         ((*FLAGS[:-1], "count=0,type=nvidia-tesla-v100"), "count must be 1 or more"),
         (("--config", "none.yaml"), "cannot read none.yaml"),

@@ -94,7 +94,10 @@ def test_a_database_in_use_is_told_and_not_touched(trainshed, data):
         (["create", "--role", "owner"], "--role"),
         (["create", "--project", "12345"], "project"),
         (["create", "--project", "demo", "--all-projects"], "not allowed with"),
-        (["create", "--expires", "3"], "expires must have a unit, got '3'; accepted: a duration such"),
+        (
+            ["create", "--expires", "3"],
+            "expires must have a unit, got '3'; accepted: a duration such",
+        ),
         (["create", "--expires", "1h30"], "expires must have a unit"),
         (["create", "--expires", "soon"], "expires must be a duration such as 30d"),
         (["revoke"], "revoke needs the ID"),

@@ -42,7 +42,7 @@ WRONG = {
         INVALID,
         "larger than 8388608 bytes",
     ),
-    "an id with a slash": ("GET", f"{JOBS}/a%2Fb", None, "", 400, INVALID, "a slash"),
+    "an id with a slash": ("GET", f"{JOBS}/a%2Fb", None, "", 400, INVALID, "an id has no slash"),
     "a display name that clears the screen": (
         "POST",
         CUSTOM_JOBS,

@@ -454,7 +454,7 @@ def test_a_package_of_a_bucket_is_not_read_over_a_link(cache, tmp_path, name):
     (bucket / "link").symlink_to(tmp_path / "p.whl")
     (bucket / "folder").symlink_to(tmp_path)
     bucket_environment = replace(environment(bucket / name), buckets=str(bucket.parent))
-    with pytest.raises(EngineFault, match=rf"the package .*/{name} is behind a link"):
+    with pytest.raises(EngineFault, match=rf"the package .*/{name} lies behind a link"):
         prepare(bucket_environment, cache_dir=cache, note=lambda _: None)
 
 

@@ -202,4 +202,4 @@ def test_an_attempt_whose_number_was_never_read_is_lost_once_slurm_has_forgotten
     path = Path(world.attempt().path, "slurm.json")
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "job": "", "since_s": 0}))
     world.slurm.forget("1")
-    assert "does not know" in until(world.engine(), Phase.LOST).fault
+    assert "no longer knows" in until(world.engine(), Phase.LOST).fault

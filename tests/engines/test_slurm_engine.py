@@ -121,7 +121,7 @@ def test_a_claim_that_was_planted_is_refused_with_its_path(world):
     folder = world.attempt()
     folder.make()
     Path(folder.path, "claim").touch()
-    with pytest.raises(EngineFault, match=f"{folder.path}/claim for the attempt"):
+    with pytest.raises(EngineFault, match=f"{folder.path}/claim exists already"):
         engine.launch(KEY, plan_of(), claim())
     assert not world.slurm.rows
 

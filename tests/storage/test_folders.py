@@ -43,7 +43,9 @@ def test_a_file_system_that_takes_no_more_data_is_a_fault_before_the_job_starts(
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, old[1]))
     try:
-        with pytest.raises(EngineFault, match="the file is too large for its file system or its limit"):
+        with pytest.raises(
+            EngineFault, match="the file is too large for its file system or its limit"
+        ):
             make(PathBeneath(tmp_path / "out"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)

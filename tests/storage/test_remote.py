@@ -316,7 +316,10 @@ def test_the_user_of_the_project_reaches_the_folder_and_not_the_server(owned, fa
     with file:
         assert file.read() == b"bytes"
     _, file = owned.open(FAR, "of-root")
-    with file, pytest.raises(RemoteRefused, match=f"user {USER}, the system user of the bucket's project"):
+    with (
+        file,
+        pytest.raises(RemoteRefused, match=f"user {USER}, the system user of the bucket's project"),
+    ):
         file.read()
     with pytest.raises(RemoteRefused):
         put(owned, "closed/a")

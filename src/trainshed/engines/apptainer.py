@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Bind(NamedTuple):
-    """A folder or file of the machine (``here``) and its path in the container (``there``)."""
+    """A folder or file of the machine (``source``) and its path in the container (``target``)."""
 
     source: str
     target: str

@@ -32,8 +32,8 @@ class AttemptTable(Generic[T]):
     ) -> None:
         """Start without entries.
 
-        ``make`` makes an entry, ``look`` observes its attempt, and ``is_over`` returns whether
-        the attempt is over.  ``look`` may raise any error of reading a folder.
+        ``make`` makes an entry, ``read_state`` observes its attempt, and ``is_over`` says whether
+        the attempt is over.  ``read_state`` may raise any error of reading a folder.
         """
         self.lock: Final = threading.RLock()
         self._make = make

@@ -63,8 +63,7 @@ class RuntimeChoice(NamedTuple):
     """Text such as ``docker is installed but its daemon does not answer``; empty if there is a
     runtime."""
     remedy: str = (
-        "a container runtime on the server (docker, podman or apptainer); then a restart of the "
-        "server"
+        "docker, podman or apptainer on the server's machine; then a restart of the server"
     )
     """The software to install or the setting to change to get a runtime, as text for messages."""
 

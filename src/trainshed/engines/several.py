@@ -111,7 +111,7 @@ class Engines:
 
     def name_of(self, key: AttemptKey) -> str:
         """Return the name of the engine of an attempt."""
-        return self._find_names([key])[key]
+        return self._names_of([key])[key]
 
     def name_at(self, place: SeatsOrClaim) -> str:
         """Return the name of the engine that has these seats or gets this claim."""
@@ -198,7 +198,7 @@ class Engines:
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """Observe attempts by their engines; attempts of an engine that fails are UNKNOWN."""
         by_engine: defaultdict[str, list[AttemptKey]] = defaultdict(list)
-        for key, name in self._find_names(keys).items():
+        for key, name in self._names_of(keys).items():
             by_engine[name].append(key)
         return [
             observation
