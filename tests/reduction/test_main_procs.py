@@ -50,7 +50,7 @@ def test_one_that_is_killed_ends_the_others_and_its_code_is_theirs(victim):
         children = reducer.children()
         os.kill(children[victim].pid, signal.SIGKILL)
         assert reducer.end() == 128 + signal.SIGKILL
-        assert any("has ended with 137" in line for line in reducer.lines)
+        assert any("has ended with the exit status 137" in line for line in reducer.lines)
         assert not psutil.wait_procs(children, DEADLINE_S)[1]
 
 
