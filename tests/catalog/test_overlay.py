@@ -42,6 +42,9 @@ def test_an_overlay_adds_what_the_edition_lacks():
     [
         ("[[machine]]\nname = 'x'\n", "machine_type"),
         ("[[machine_type]]\nvcpus = 1\n", "name"),
+        ("machine_type = 5\n", "machine_type .* must be a list of tables"),
+        ("accelerator = [3]\n", "accelerator 1 .* must have a name"),
+        ("[[region]]\nname = []\n", "region 1 .* must have a name"),
         ("not toml", "cannot read"),
     ],
 )

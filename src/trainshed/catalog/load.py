@@ -96,8 +96,13 @@ def overlay(catalog: Catalog, rows: Row) -> Catalog:
 
 def _read_rows(rows: Row, table: str, read: Callable[[Row], _Value]) -> Iterator[_Value]:
     """Read the rows of a table of the overlay.  Raises UsageFault with the row's number."""
-    for number, row in enumerate(rows.get(table, ()), 1):
+    table_rows = rows.get(table, ())
+    if not isinstance(table_rows, (list, tuple)):
+        raise UsageFault(f"{table} of the catalog overlay must be a list of tables")
+    for number, row in enumerate(table_rows, 1):
         field = f"{table} {number} of the catalog overlay"
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+            raise UsageFault(f"{field} must have a name, which is a text")
         try:
             yield read(row)
         except KeyError as error:

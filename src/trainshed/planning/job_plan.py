@@ -82,11 +82,12 @@ class JobPlan:
                 message="; ".join(self.unpriced),
                 accepted="--prices FILE, with their prices per hour",
             )
-        field = "deadline" if limits.deadline_s < float("inf") else "budget"
+        bounds = {"deadline": limits.deadline_s, "budget": limits.budget}
+        fields = [field for field, bound in bounds.items() if bound < float("inf")]
+        words = " and the ".join(fields)
         return NoPrediction(
-            field=field,
-            message=f"no cluster surely meets the {field}: "
-            f"the pessimistic end of each interval exceeds the {field}",
+            field=fields[0],
+            message=f"no cluster surely meets the {words} at the pessimistic end of its interval",
             accepted="a later deadline, a larger budget, or other what-ifs",
         )
 

@@ -124,7 +124,7 @@ def buckets_have_projects(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             )
 
 
-@check("uploads-are-finished", "No unfinished upload is left.", CheckPart.DISK)
+@check("uploads-are-finished", "No old unfinished upload is left.", CheckPart.DISK)
 def uploads_are_finished(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Find unfinished uploads, which the next upload removes."""
     old = snapshot.disk.old_uploads if snapshot.disk else ()
