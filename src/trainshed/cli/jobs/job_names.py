@@ -150,7 +150,8 @@ def _raise_missing(context: ServerContext, name: str, refusal: ServerRefusal) ->
     hint = f"did you mean {', '.join(names_near)}? " if names_near else ""
     if other_project := _find_in_other_projects(context, name):
         hint = f"{other_project}. "
-    message = f"{refusal.message}; {hint}List the jobs with: trainshed jobs list"
+    verb = "List" if hint else "list"
+    message = f"{refusal.message}; {hint}{verb} the jobs with: trainshed jobs list"
     raise ServerRefusal(refusal.http_status, refusal.status, message, refusal.details)
 
 
