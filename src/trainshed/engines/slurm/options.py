@@ -1,12 +1,13 @@
 """Reads the table of a Slurm cluster in the configuration; refuses unknown settings."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from trainshed.engines.container_runtime import APPTAINER, SINGULARITY, Runtime, RuntimeChoice
+from trainshed.engines.setting_readers import Reader, SettingReaders
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
@@ -22,6 +23,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,@%+-]*")
 NO_CONTAINERS: Final = "none"
 #: Names of the programs on the nodes that can run an image for a warden.
 _PROGRAMS: Final = (APPTAINER, SINGULARITY)
+_READERS: Final = SettingReaders("a Slurm engine")
 _REMEDY: Final = (
     'apptainer on the nodes, and `containers = "apptainer"` in the [[engine]] table of the '
     "cluster; then a restart of the server"
@@ -106,13 +108,8 @@ class SlurmOptions:
 def read(table: Mapping[str, Any]) -> SlurmOptions:
     """Read the options of a table.  Raises UsageFault."""
     names = [setting.name for setting in fields(SlurmOptions)]
-    unknown = sorted(set(table) - set(names))
-    if unknown:
-        raise UsageFault(
-            f"a Slurm engine has no setting {unknown[0]!r}; accepted are: {', '.join(names)}"
-        )
-    if not table.get("spool"):
-        raise UsageFault("a Slurm engine needs `spool`: a folder that server and nodes share")
+    _READERS.check_names(table, names)
+    _READERS.require(table, "spool", "a folder that server and nodes share")
     return SlurmOptions(**{name: _check_setting(name, value) for name, value in table.items()})
 
 
@@ -133,32 +130,14 @@ def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]
     return wishes
 
 
-def _refuse(name: str, accepted: str, value: Any) -> UsageFault:
-    return UsageFault(f"{name} of a Slurm engine must be {accepted}, got {value!r}")
-
-
 def _check_setting(name: str, value: Any) -> Any:
-    check: Callable[[str, Any], Any] = _CHECKS.get(name, _check_text)
-    return check(name, value)
-
-
-def _check_text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _refuse(name, "a text", value)
-    return value
+    return _CHECKS.get(name, _READERS.read_text)(name, value)
 
 
 def _check_name(name: str, value: Any) -> str:
-    text = _check_text(name, value)
+    text = _READERS.read_text(name, value)
     if text and not NAME.fullmatch(text):
-        raise _refuse(name, "a name of Slurm's", text)
-    return text
-
-
-def _check_folder(name: str, value: Any) -> str:
-    text = _check_text(name, value).rstrip("/")
-    if text and not text.startswith("/"):
-        raise _refuse(name, "an absolute path", value)
+        raise _READERS.refuse(name, "a name of Slurm's", text)
     return text
 
 
@@ -166,31 +145,23 @@ def _check_account(name: str, value: Any) -> str | dict[str, str]:
     return _check_names(name, value) if isinstance(value, Mapping) else _check_name(name, value)
 
 
-def _check_table(name: str, value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        raise _refuse(name, "a table of texts", value)
-    return {str(key): _check_text(f"{name}.{key}", text) for key, text in value.items()}
-
-
 def _check_names(name: str, value: Any) -> dict[str, str]:
-    return {
-        key: _check_name(f"{name}.{key}", text) for key, text in _check_table(name, value).items()
-    }
+    return _READERS.read_table(name, value, _check_name)
 
 
 def _check_host(name: str, value: Any) -> str:
-    text = _check_text(name, value)
+    text = _READERS.read_text(name, value)
     if text.startswith("-"):
-        raise _refuse(name, "HOST or USER@HOST", text)
+        raise _READERS.refuse(name, "HOST or USER@HOST", text)
     return text
 
 
 def _check_containers(name: str, value: Any) -> str:
-    text = _check_text(name, value)
+    text = _READERS.read_text(name, value)
     if not is_container_choice(text):
         words = ", ".join(_PROGRAMS)
         accepted = f"{NO_CONTAINERS}, {words} or the absolute path of one of these"
-        raise _refuse(name, accepted, text)
+        raise _READERS.refuse(name, accepted, text)
     return text
 
 
@@ -198,60 +169,33 @@ def _check_wishes(name: str, value: Any) -> tuple[str, ...]:
     is_list = isinstance(value, list | tuple)
     refused = [wish for wish in value if wish not in WISHES] if is_list else [value]
     if refused:
-        raise _refuse(name, f"a list of {', '.join(WISHES)}", refused[0])
+        raise _READERS.refuse(name, f"a list of {', '.join(WISHES)}", refused[0])
     return tuple(value)
 
 
-def _check_switch(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _refuse(name, "true or false", value)
-    return value
-
-
-def _check_seconds(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise _refuse(name, "a number from 0", value)
-    return float(value)
-
-
 def _check_hold(name: str, value: Any) -> float:
-    seconds = _check_seconds(name, value)
+    seconds = _READERS.read_seconds(name, value)
     if seconds > HOLD_S_MAX:
-        raise _refuse(name, f"a number from 0 to {HOLD_S_MAX:g}", value)
+        raise _READERS.refuse(name, f"a number from 0 to {HOLD_S_MAX:g}", value)
     return seconds
 
 
-def _check_count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _refuse(name, "a whole number from 0", value)
-    return value
-
-
-def _check_policy(name: str, value: Any) -> FleetPolicy:
-    accepted = (FleetPolicy.EXACT, FleetPolicy.BEST_EFFORT)
-    for policy in accepted:
-        if value in {policy, policy.value}:
-            return policy
-    words = " or ".join(policy.value for policy in accepted)
-    raise _refuse(name, words, value)
-
-
-_CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    **dict.fromkeys(("spool", "spool_there", "commands", "buckets", "cache"), _check_folder),
+_CHECKS: Final[Mapping[str, Reader]] = {
+    **dict.fromkeys(("spool", "spool_there", "commands", "buckets", "cache"), _READERS.read_folder),
     "ssh": _check_host,
     "containers": _check_containers,
     **dict.fromkeys(("partition", "qos", "reservation"), _check_name),
     "account": _check_account,
     "wishes": _check_wishes,
     **dict.fromkeys(("partitions", "gres"), _check_names),
-    "policy": _check_policy,
-    "environments": _check_table,
-    **dict.fromkeys(("packing", "hang_stacks", "relax_pins"), _check_switch),
-    **dict.fromkeys(("nice", "enqueued_max"), _check_count),
-    **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max", "package_bytes_max"), _check_count),
+    "policy": _READERS.read_policy,
+    "environments": _READERS.read_table,
+    **dict.fromkeys(("packing", "hang_stacks", "relax_pins"), _READERS.read_switch),
+    **dict.fromkeys(("nice", "enqueued_max", "package_bytes_max"), _READERS.read_count),
+    **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max"), _READERS.read_count),
     "hold_s": _check_hold,
     **dict.fromkeys(
-        ("lost_after_s", "poll_s", "grace_s", "hang_s", "start_timeout_s"), _check_seconds
+        ("lost_after_s", "poll_s", "grace_s", "hang_s", "start_timeout_s"), _READERS.read_seconds
     ),
 }
 
