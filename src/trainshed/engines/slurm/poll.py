@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from trainshed.engines.reachability import Reachability
 from trainshed.engines.slurm.commands import SlurmRefuses
 from trainshed.engines.slurm.nodes import ClusterState
 from trainshed.engines.slurm.parse import SlurmJob
@@ -69,14 +70,11 @@ class Poller:
         self._follow_until_s = 0.0
         self._polled_s = float("-inf")
         self._nodes_s = float("-inf")
-        self._away_since_s: float | None = None
-        self._reason = ""
+        self._reachability = Reachability("Slurm")
         self._expected = frozenset[str]()
         self._version_fault = ""
         self.last_answer = LastAnswer()
         self.cluster = ClusterState(gres=gres)
-        self.answered_s: float | None = None
-        """Time of Slurm's last answer, by the system clock."""
 
     def start(self) -> None:
         """Start the polling thread, unless it runs."""
@@ -84,6 +82,11 @@ class Poller:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="slurm-poll", daemon=True)
                 self._thread.start()
+
+    @property
+    def answered_s(self) -> float | None:
+        """Time of Slurm's last answer, by the system clock; None: no answer yet."""
+        return self._reachability.answered_s
 
     @property
     def is_started(self) -> bool:
@@ -103,14 +106,7 @@ class Poller:
         """Explain why Slurm does not answer, and since when; None: Slurm answers."""
         if self._version_fault:
             return Explanation(reason=Reason.ENGINE_AWAY, message=self._version_fault)
-        since_s = self._away_since_s
-        if since_s is None:
-            return None
-        since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(since_s))
-        return Explanation(
-            reason=Reason.ENGINE_AWAY,
-            message=f"Slurm has not answered since {since}: {self._reason}",
-        )
+        return self._reachability.explain()
 
     def close(self) -> None:
         """End the thread, without waiting long for a command that runs."""
@@ -153,16 +149,16 @@ class Poller:
         try:
             self._read_jobs()
         except (OSError, SlurmRefuses) as error:
-            self._fail(str(error))
+            self.last_answer = self.last_answer._replace(is_away=True)
+            if self._reachability.note_failure(str(error)):
+                with suppress(Exception):
+                    self._news()
             return
-        if self._away_since_s is not None:
-            _LOG.warning("Slurm answers again")
-            self._away_since_s = None
+        if self._reachability.note_answer():
             self._news()
-        self.answered_s = time.time()
 
     def _read_jobs(self) -> None:
-        if time.monotonic() - self._nodes_s >= NODES_S or self._away_since_s is not None:
+        if time.monotonic() - self._nodes_s >= NODES_S or self._reachability.away_since_s:
             self._read_nodes()
         rows_by_job: defaultdict[str, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
@@ -181,18 +177,6 @@ class Poller:
         self._version_fault = _explain_version(self._queue.version())
         self.cluster = self._queue.cluster(self._gres)
         self._nodes_s = time.monotonic()
-
-    def _fail(self, why: str) -> None:
-        is_new = self._away_since_s is None
-        self._reason = (
-            why if is_new else self._reason
-        )  # a message that changes would be stored often
-        self._away_since_s = self._away_since_s or time.time()
-        self.last_answer = self.last_answer._replace(is_away=True)
-        if is_new:
-            _LOG.warning("Slurm does not answer: %s; retrying", why)
-            with suppress(Exception):
-                self._news()
 
 
 def _explain_version(version: tuple[int, int] | None) -> str:
