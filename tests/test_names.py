@@ -14,7 +14,7 @@ VAGUE = frozenset({"found", "each", "seen", "known", "asked", "kept", "told"})
 #: Fields that a codec or the native API writes by their names: files, databases, clients have them.
 WRITTEN = {
     "src/trainshed/engines/base.py": {"found"},
-    "src/trainshed/engines/slurm/spool.py": {"kept"},
+    "src/trainshed/engines/slurm/attempt_files.py": {"kept"},
     "src/trainshed/model/attempt.py": {"found"},
     "src/trainshed/model/explanation.py": {"asked"},
     "src/trainshed/model/resources.py": {"each"},

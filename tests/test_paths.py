@@ -126,7 +126,9 @@ ALLOWED: Final = {
         "service/starts/programs.py::is_project",
     ),
     "a cluster, where jobs are programs of the server's own user and can do all that it can": (
+        "engines/node_files.py::*",
         "engines/slurm/*",
+        "engines/spool.py::*",
         "engines/warden/*",
     ),
     "links of the server's user in /tmp, which programs of jobs cannot remove, and no other user": (

@@ -23,11 +23,12 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from trainshed.app import application as app
 from trainshed.cli.main import main
+from trainshed.engines import spool
 from trainshed.engines.base import PlacedBy
 from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.slurm import spool
+from trainshed.engines.slurm import attempt_files
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.warden import compose as warden_compose
@@ -71,8 +72,8 @@ SLURM = (
     (spool.Spool, "make"),
     (spool.Spool, "remove"),
     (warden_compose, "write"),
-    (spool, "keep_submitted"),
-    (spool, "keep_end"),
+    (attempt_files, "keep_submitted"),
+    (attempt_files, "keep_end"),
     (spool, "take_claim"),
     (Queue, "submit"),
     (Queue, "cancel"),

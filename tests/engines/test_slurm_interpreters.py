@@ -4,7 +4,7 @@ import pytest
 
 from trainshed.engines.slurm import interpreters, options
 from trainshed.engines.slurm.interpreters import Interpreters
-from trainshed.engines.slurm.spool import Spool
+from trainshed.engines.spool import Spool
 
 TORCH = "/opt/torch/bin/python"
 HELD = {"python": "3.11.2", "torch": "2.3.1+cpu", "six": "1.0"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from trainshed.engines.cluster_end import EndByCluster
 from trainshed.engines.slurm import states
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.proof import (
@@ -19,7 +20,6 @@ from trainshed.engines.slurm.proof import (
     follow,
     give_up,
 )
-from trainshed.engines.slurm.spool import EndInSlurm
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
@@ -73,15 +73,15 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts(is_submitted=False, job="", order=ORDER),
             Memory(),
-            Over(EndInSlurm(early=True), is_written=True),
+            Over(EndByCluster(early=True), is_written=True),
         ),
         # ordered to end before it began: who has the claim decides
         (facts("PENDING", order=ORDER), Memory(), TakeClaim()),
-        (facts("PENDING", order=ORDER, claim=True), Memory(), Over(EndInSlurm(early=True))),
+        (facts("PENDING", order=ORDER, claim=True), Memory(), Over(EndByCluster(early=True))),
         (
             facts("PENDING", order=ORDER._replace(lost=True), claim=True),
             Memory(),
-            Over(EndInSlurm("the attempt was given up before it began", Loss.INFRA)),
+            Over(EndByCluster("the attempt was given up before it began", Loss.INFRA)),
         ),
         (facts("RUNNING", order=ORDER, claim=False), Memory(), Runs()),
         (facts("RUNNING", order=ORDER, **BEGUN), Memory(), Runs()),
@@ -102,13 +102,15 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts("FAILED", **INTERRUPTED),
             Memory(),
-            Over(EndInSlurm("the launcher was stopped from outside Trainshed", Loss.INFRA)),
+            Over(EndByCluster("the launcher was stopped from outside Trainshed", Loss.INFRA)),
         ),
         (
             facts("FAILED", **LEFT),
             Memory(),
             Over(
-                EndInSlurm(f"the cluster reclaims its nodes: n1 {ENDS_PROCESSES}", Loss.MAINTENANCE)
+                EndByCluster(
+                    f"the cluster reclaims its nodes: n1 {ENDS_PROCESSES}", Loss.MAINTENANCE
+                )
             ),
         ),
         # its launcher keeps the nodes: believed once an answer shows its job after that
@@ -123,7 +125,7 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts(**NEVER, claim=True),
             Memory(),
-            Over(EndInSlurm(fault=states.explain_never(NEVER["rows"]), never=True)),
+            Over(EndByCluster(fault=states.explain_never(NEVER["rows"]), never=True)),
         ),
         (facts("PENDING", **BEGUN), Memory(queued_at=8), Runs()),
         (facts("PENDING", **BEGUN), REQUEUED, Unknown()),
@@ -166,31 +168,33 @@ def test_the_decision_follows_from_the_facts(given, memory, decision):
         (
             "PREEMPTED",
             Memory(),
-            EndInSlurm("Slurm has preempted the job 7 of the attempt", Loss.MAINTENANCE),
+            EndByCluster("Slurm has preempted the job 7 of the attempt", Loss.MAINTENANCE),
         ),
         (
             "TIMEOUT",
             Memory(),
-            EndInSlurm("the Slurm job 7 has reached its time limit", Loss.LIMIT),
+            EndByCluster("the Slurm job 7 has reached its time limit", Loss.LIMIT),
         ),
         (
             "NODE_FAIL",
             Memory(),
-            EndInSlurm(
+            EndByCluster(
                 "Slurm reports NODE_FAIL for the job 7 of the attempt on n1", Loss.INFRA, ("n1",)
             ),
         ),
         (
             "CANCELLED",
             Memory(),
-            EndInSlurm(
+            EndByCluster(
                 "another user or Slurm has cancelled the job 7 of the attempt (scancel)", Loss.INFRA
             ),
         ),
         (
             "CANCELLED",
             REQUEUED,
-            EndInSlurm("the Slurm job 7 was requeued, and an attempt starts only once", Loss.INFRA),
+            EndByCluster(
+                "the Slurm job 7 was requeued, and an attempt starts only once", Loss.INFRA
+            ),
         ),
     ],
 )
@@ -235,12 +239,12 @@ def test_every_state_has_a_decision_and_only_what_is_over_ends(state, recorded):
     [
         (True, True, "", Recorded()),
         (False, True, "", Over(STANDS)),
-        (False, False, "", Over(EndInSlurm(fault="why", loss=Loss.INFRA), takes_claim=True)),
+        (False, False, "", Over(EndByCluster(fault="why", loss=Loss.INFRA), takes_claim=True)),
         (
             False,
             False,
             "no space",
-            Over(EndInSlurm(fault="why: no space", loss=Loss.INFRA), takes_claim=True),
+            Over(EndByCluster(fault="why: no space", loss=Loss.INFRA), takes_claim=True),
         ),
     ],
 )

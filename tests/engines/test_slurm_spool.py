@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.slurm import spool
-from trainshed.engines.slurm.spool import EndInSlurm, SpoolRecord
+from trainshed.engines import spool
+from trainshed.engines.cluster_end import EndByCluster
+from trainshed.engines.slurm import attempt_files
+from trainshed.engines.slurm.attempt_files import SpoolRecord
 from trainshed.engines.supervise.record.folder import AttemptFolder
 
 
@@ -34,8 +36,11 @@ def synced(monkeypatch):
 @pytest.mark.parametrize(
     ("keep", "name"),
     [
-        (lambda folder: spool.keep_submitted(folder, SpoolRecord(1.0)), "slurm.json"),
-        (lambda folder: spool.keep_end(folder, EndInSlurm(stands=True)), "slurm-end.json"),
+        (lambda folder: attempt_files.keep_submitted(folder, SpoolRecord(1.0)), "slurm.json"),
+        (
+            lambda folder: attempt_files.keep_end(folder, EndByCluster(stands=True)),
+            "slurm-end.json",
+        ),
         (spool.take_claim, "claim"),
     ],
 )

@@ -4,11 +4,12 @@ import time
 
 import pytest
 
-from trainshed.engines.slurm import spool
+from trainshed.engines.cluster_end import EndByCluster
+from trainshed.engines.slurm import attempt_files
 from trainshed.engines.slurm.attempt import SlurmAttempt
+from trainshed.engines.slurm.attempt_files import SpoolRecord
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer
-from trainshed.engines.slurm.spool import EndInSlurm, SpoolRecord
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
@@ -25,7 +26,7 @@ def last_answer(state, *nodes):
 def attempt(tmp_path):
     folder = AttemptFolder(str(tmp_path / "jobs" / str(KEY.uid) / str(KEY.attempt)))
     folder.make()
-    spool.keep_submitted(folder, SpoolRecord(time.time(), "7"))
+    attempt_files.keep_submitted(folder, SpoolRecord(time.time(), "7"))
     return SlurmAttempt(KEY, folder, "cluster", 90.0)
 
 
@@ -48,7 +49,7 @@ def test_a_node_that_answers_again_heals_it(attempt):
 
 def test_an_administrators_word_makes_it_lost_for_good(attempt):
     attempt.observation(last_answer("RUNNING", "n3"), lambda: frozenset({"n3"}))
-    spool.keep_end(attempt.folder, EndInSlurm("somebody said so", Loss.INFRA, ("n3",)))
+    attempt_files.keep_end(attempt.folder, EndByCluster("somebody said so", Loss.INFRA, ("n3",)))
     observation = attempt.observation(last_answer("RUNNING", "n3"), lambda: frozenset({"n3"}))
     assert (observation.phase, observation.loss) == (Phase.LOST, Loss.INFRA)
     assert attempt.observation(last_answer("RUNNING", "n3"), frozenset).phase is Phase.LOST

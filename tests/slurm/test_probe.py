@@ -10,7 +10,7 @@ from trainshed.engines.slurm.commands import Commands
 from trainshed.engines.slurm.interpreters import Interpreters
 from trainshed.engines.slurm.options import read
 from trainshed.engines.slurm.queue import Queue
-from trainshed.engines.slurm.spool import Spool
+from trainshed.engines.spool import Spool
 
 
 @pytest.fixture

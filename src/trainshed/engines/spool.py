@@ -6,111 +6,89 @@ no link in the folder, refuses folders of other users, and runs no program from 
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
-from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
-from trainshed.engines.slurm import parse
-from trainshed.engines.supervise.record.folder import (
-    AttemptFolder,
-    read_json,
-    sync_folder,
-    write_json,
-)
+from trainshed.engines import node_files
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_json, sync_folder
 from trainshed.engines.warden.hold import CLAIM, create_claim
-from trainshed.files.beneath import Beneath, FileKind
+from trainshed.files.beneath import Beneath, FileKind, give_mode
 from trainshed.files.trees import remove_tree
-from trainshed.model.attempt import AttemptKey, Loss
-from trainshed.model.codec import decode, encode
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault, UsageFault
-from trainshed.model.roles import Role
 
-_PRIVATE: Final = 0o700
+#: Mode of folders that only the server's user may enter.
+PRIVATE: Final = 0o700
+#: Mode of folders that other users may pass but not list.  A kubelet resolves the path of a mount
+#: as root, which a file server may treat as a user without rights.
+PASSABLE: Final = 0o711
+_PERMISSIONS: Final = 0o777
 _JOBS: Final = "jobs"
 _LIBRARY: Final = "lib"
-_SUBMITTED: Final = "slurm.json"
-_ENDED: Final = "slurm-end.json"
-_NUMBER_MAX: Final = 32
+#: Content of a claim of the server, in place of the identity of a job.
+_SERVER_CLAIM: Final = b"server"
+_CLAIM_BYTES_MAX: Final = 1 << 20
 
 T = TypeVar("T")
-
-
-class Placing(NamedTuple):
-    """The replicas of one part of an attempt; ``spread`` derives their nodes."""
-
-    replicas: tuple[tuple[Role, int], ...]
-    per_node: int | None = None
-
-
-class SpoolRecord(NamedTuple):
-    """The record of a submission, written before sbatch runs and again with the job's number."""
-
-    since_s: float
-    job: str = ""
-    """Slurm's number; empty: not known yet."""
-    parts: tuple[Placing, ...] = ()
-    shape: str = ""
-    """A hash of the request to Slurm."""
-    kept: int = 0
-    """Number of the attempt whose allocation was kept for this attempt; 0: a new allocation."""
-
-
-class EndInSlurm(NamedTuple):
-    """The end of an attempt as Slurm reported it, stored because Slurm forgets it."""
-
-    fault: str = ""
-    loss: Loss | None = None
-    """Set for an attempt that was lost."""
-    nodes: tuple[str, ...] = ()
-    """Nodes that the next attempt should avoid."""
-    stands: bool = False
-    """Whether the end in the attempt's records is the end of the attempt."""
-    early: bool = False
-    """Whether an order ended the attempt before the attempt began."""
-    never: bool = False
-    """Whether the attempt could never be started."""
 
 
 class Spool:
     """One installation's part of the shared folder."""
 
-    def __init__(self, server_root: str, node_root: str, installation: str) -> None:
-        """``server_root`` is the path of the folder on the server, ``node_root`` on the nodes."""
+    def __init__(
+        self, server_root: str, node_root: str, installation: str, *, mode: int = PRIVATE
+    ) -> None:
+        """``server_root`` is the path of the folder on the server, ``node_root`` on the nodes.
+
+        ``mode`` is that of the folders above the folders of attempts: PRIVATE or PASSABLE.
+        """
         self.server_path = f"{server_root}/{installation}"
         self.node_path = f"{node_root}/{installation}"
         self._root = server_root
+        self._mode = mode
 
     @property
     def jobs(self) -> str:
         """The folder of all jobs, as the server sees it."""
         return f"{self.server_path}/{_JOBS}"
 
+    @property
+    def library(self) -> str:
+        """The folder of the files for nodes, as the server sees it."""
+        return f"{self.server_path}/{_LIBRARY}"
+
     def open(self) -> None:
-        """Create the folders.  Raises OSError, or UsageFault for a folder that is not usable."""
+        """Create the folders, and give older folders their mode.
+
+        Raises OSError, or UsageFault for a folder that is not usable.
+        """
         if not os.path.isdir(self._root):
             raise UsageFault(
                 f"the spool {self._root} must be a folder that server and nodes share; create the "
                 "folder, or correct `spool` in [[engine]]"
             )
-        for path in (self.server_path, self.jobs, f"{self.server_path}/{_LIBRARY}"):
+        for path in (self.server_path, self.jobs, self.library):
             with suppress(FileExistsError):
-                os.mkdir(path, _PRIVATE)
+                os.mkdir(path, self._mode)
             if reason := _explain_unusable(path):
                 raise UsageFault(f"{path} must be a folder of the server's user, but it {reason}")
+            self._let_others_pass(path)
 
     def to_node_path(self, path: str) -> str:
         """Translate a path in the spool on the server to its path on the nodes."""
-        if not path.startswith(f"{self.server_path}/"):
-            raise AssertionError(f"{path} is not below {self.server_path}")
-        return self.node_path + path[len(self.server_path) :]
+        return self.node_path + _cut_start(path, self.server_path)
 
     def to_server_path(self, path: str) -> str:
         """Translate a path in the spool on the nodes to its path on the server."""
-        if not path.startswith(f"{self.node_path}/"):
-            raise AssertionError(f"{path} is not below {self.node_path}")
-        return self.server_path + path[len(self.node_path) :]
+        return self.server_path + _cut_start(path, self.node_path)
+
+    def to_sub_path(self, path: str) -> str:
+        """Translate a path in the spool on the server to a path relative to the shared folder.
+
+        Mounts of a volume name their folder by such a path.
+        """
+        return _cut_start(path, self._root)[1:]
 
     def folder(self, key: AttemptKey) -> AttemptFolder:
         """Return the folder of an attempt, with its path on the server."""
@@ -127,41 +105,51 @@ class Spool:
             if os.path.lexists(path) and (reason := _explain_unusable(path)):
                 raise EngineFault(f"cannot use the folder {path}: it {reason}")
 
-    def has(self, name: str) -> bool:
-        """Return whether a file for nodes exists; False without the shared file system."""
-        return os.path.isfile(f"{self.server_path}/{_LIBRARY}/{name}")
-
     def make(self, key: AttemptKey) -> AttemptFolder:
-        """Create the folder of an attempt.  Raises OSError or EngineFault."""
+        """Create the folder of an attempt, which is always private.
+
+        Raises OSError or EngineFault.
+        """
         folder = self.folder(key)
         for path in (folder.job, folder.path, folder.work):
             with suppress(FileExistsError):
-                os.mkdir(path, _PRIVATE)
+                os.mkdir(path, PRIVATE)
         self.check(key)
+        self._let_others_pass(folder.job)
         sync_folder(folder.job)
         return folder
 
+    def _let_others_pass(self, path: str) -> None:
+        """Set the mode of a folder, if others may pass it.  Raises OSError."""
+        if self._mode == PRIVATE:
+            return
+        with Beneath(self._root) as root:
+            descriptor = root.open(self.to_sub_path(path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if os.fstat(descriptor).st_mode & _PERMISSIONS != self._mode:
+                give_mode(descriptor, self._mode)
+        finally:
+            os.close(descriptor)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file for nodes exists; False without the shared file system."""
+        return os.path.isfile(f"{self.library}/{name}")
+
     def keep(self, name: str, data: bytes, mode: int = 0o600) -> str:
         """Store a file for the nodes and return its path on the nodes.  Raises OSError."""
-        path = f"{self.server_path}/{_LIBRARY}/{name}"
-        if not _is_stored(path, data):
-            draft = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with open(os.open(draft, flags, mode), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, path)
-            sync_folder(os.path.dirname(path))
+        path = f"{self.library}/{name}"
+        node_files.keep_file(path, data, mode)
         return self.to_node_path(path)
 
-    def keep_script(self, name: str, text: str, *, is_remote: bool) -> str:
-        """Store a script and return its path for sbatch, which reads it.  Raises OSError.
+    def keep_folder(self, name: str, files: Mapping[str, bytes]) -> str:
+        """Store a folder for the nodes and return its path on the nodes.  Raises OSError.
 
-        ``is_remote``: sbatch runs on a login node, where the spool has the same path as on nodes.
+        ``files`` has the content of each file by its path in the folder.  All users can read and
+        execute the files.  Replaces a stored folder that differs.
         """
-        node_path = self.keep(name, text.encode(), 0o700)
-        return node_path if is_remote else f"{self.server_path}/{_LIBRARY}/{name}"
+        path = f"{self.library}/{name}"
+        node_files.keep_folder(path, files)
+        return self.to_node_path(path)
 
     def list_keys(self) -> Iterator[AttemptKey]:
         """Yield all attempts that have a folder.  Raises OSError."""
@@ -189,37 +177,16 @@ class Spool:
         )
 
 
-def read_submission(folder: AttemptFolder) -> SpoolRecord | None:
-    """Read the record of a submission; None: there is none.  Raises OSError or ValueError."""
-    return _read(folder, _SUBMITTED, _parse_submission)
-
-
-def keep_submitted(folder: AttemptFolder, record: SpoolRecord) -> None:
-    """Store the record of a submission durably.  Raises OSError."""
-    parts = [
-        ([(role.value, index) for role, index in part.replicas], part.per_node)
-        for part in record.parts
-    ]
-    value = {**record._asdict(), "parts": parts}
-    write_json(f"{folder.path}/{_SUBMITTED}", value, durably=True)
-
-
-def read_end(folder: AttemptFolder) -> EndInSlurm | None:
-    """Read the stored end of an attempt; None: there is none.  Raises OSError or ValueError."""
-    return _read(folder, _ENDED, partial(decode, EndInSlurm))
-
-
-def keep_end(folder: AttemptFolder, end: EndInSlurm) -> None:
-    """Store the end of an attempt durably.  Raises OSError."""
-    write_json(f"{folder.path}/{_ENDED}", encode(end), durably=True)
-
-
 def take_claim(folder: AttemptFolder) -> bool:
     """Create the server's claim, so that no job begins the attempt.  Raises OSError.
 
     Returns False if a job has the claim already.
     """
     return create_claim(folder, _SERVER_CLAIM) or _is_claimed_by_server(folder)
+
+
+def _is_claimed_by_server(folder: AttemptFolder) -> bool:
+    return read_claim(folder, len(_SERVER_CLAIM)) == _SERVER_CLAIM
 
 
 def is_claimed(folder: AttemptFolder) -> bool:
@@ -231,43 +198,20 @@ def is_claimed(folder: AttemptFolder) -> bool:
         return False
 
 
-def read_nodes(folder: AttemptFolder) -> list[tuple[str, ...]]:
-    """Read the nodes of each part from the claim of a job; empty if no job has the claim."""
+def read_claim(folder: AttemptFolder, bytes_max: int = _CLAIM_BYTES_MAX) -> bytes:
+    """Read the beginning of the claim; empty: no claim, or one that cannot be read."""
     try:
         with Beneath(folder.path) as own, own.read(CLAIM) as file:
-            words = file.read(_CLAIM_BYTES_MAX).decode(errors="replace").split()
-        return [tuple(islice(parse.host_names(word), _NODES_MAX)) for word in words[1:]]
-    except (OSError, ValueError):
-        return []
-
-
-#: Limits for reading a claim: the number of nodes, and of bytes.
-_NODES_MAX: Final = 100_000
-_CLAIM_BYTES_MAX: Final = 1 << 20
-#: Content of a claim of the server, in place of a job's number.
-_SERVER_CLAIM: Final = b"server"
-
-
-def _is_claimed_by_server(folder: AttemptFolder) -> bool:
-    try:
-        with Beneath(folder.path) as own, own.read(CLAIM) as file:
-            return file.read(len(_SERVER_CLAIM)) == _SERVER_CLAIM
+            return file.read(bytes_max)
     except OSError:
-        return False
+        return b""
 
 
-def read_claimant(folder: AttemptFolder) -> str:
-    """Return the number of the job that has the claim; empty: no job, or a damaged claim."""
-    try:
-        with Beneath(folder.path) as own, own.read(CLAIM) as file:
-            number = file.read(_NUMBER_MAX).partition(b" ")[0].strip()
-    except OSError:
-        return ""
-    return number.decode() if number.isdigit() else ""
+def read_document(folder: AttemptFolder, name: str, parse_document: Callable[[Any], T]) -> T | None:
+    """Read a JSON file of an attempt; None: there is none.
 
-
-def _read(folder: AttemptFolder, name: str, parse_document: Callable[[Any], T]) -> T | None:
-    """Read a file of an attempt; raise ValueError if a program of the job has damaged the file."""
+    Raises OSError, or ValueError if a program of the job has damaged the file.
+    """
     path = f"{folder.path}/{name}"
     try:
         return parse_document(read_json(path))
@@ -277,26 +221,11 @@ def _read(folder: AttemptFolder, name: str, parse_document: Callable[[Any], T]) 
         raise ValueError(f"cannot read {path}: malformed content: {error!r:.200}") from error
 
 
-def _parse_submission(document: Any) -> SpoolRecord:
-    parts = tuple(
-        Placing(tuple((Role(role), int(index)) for role, index in replicas), per_node)
-        for replicas, per_node in document["parts"]
-    )
-    job = document["job"]
-    if job and not (job.isascii() and job.isdecimal()):
-        raise ValueError(f"job must be a number, got {job!r:.100}")
-    shape, kept_from = str(document.get("shape", "")), int(document.get("kept", 0))
-    return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from)
-
-
-def _is_stored(path: str, data: bytes) -> bool:
-    try:
-        if stat.S_ISREG(os.lstat(path).st_mode):
-            with open(path, "rb") as file:
-                return file.read(len(data) + 1) == data
-    except FileNotFoundError:
-        pass
-    return False
+def _cut_start(path: str, root: str) -> str:
+    """Return the part of a path after a folder above it, with the slash between them."""
+    if not path.startswith(f"{root}/"):
+        raise AssertionError(f"{path} is not below {root}")
+    return path[len(root) :]
 
 
 def _explain_unusable(path: str) -> str:
@@ -307,14 +236,3 @@ def _explain_unusable(path: str) -> str:
     if not stat.S_ISDIR(status.st_mode):
         return "is not a folder"
     return "" if status.st_uid == os.geteuid() else f"belongs to the user {status.st_uid}"
-
-
-def spread(
-    parts: Sequence[Placing], nodes: Sequence[Sequence[str]]
-) -> Iterator[tuple[Role, int, str]]:
-    """Yield the role, index and node of each replica: Slurm fills one node after the other."""
-    for part, names in zip(parts, nodes, strict=False):
-        per_node = part.per_node or -(-len(part.replicas) // max(1, len(names)))
-        for position, (role, index) in enumerate(part.replicas):
-            if position // per_node < len(names):
-                yield role, index, names[position // per_node]

@@ -11,8 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from trainshed.engines import spool
+from trainshed.engines.cluster_end import compose_end
 from trainshed.engines.processes.moments import Moments
-from trainshed.engines.slurm import holding, proof, spool
+from trainshed.engines.slurm import attempt_files, holding, proof
+from trainshed.engines.slurm.attempt_files import SpoolRecord
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer
 from trainshed.engines.slurm.proof import (
@@ -27,12 +30,10 @@ from trainshed.engines.slurm.proof import (
     Unknown,
     Waits,
 )
-from trainshed.engines.slurm.spool import EndInSlurm, SpoolRecord
-from trainshed.engines.supervise.judging import STOPPED_EARLY
 from trainshed.engines.supervise.record import observe
 from trainshed.engines.supervise.record.folder import AttemptFolder
-from trainshed.engines.supervise.record.observe import AttemptRecords, decided_outcome
-from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
+from trainshed.engines.supervise.record.observe import AttemptRecords
+from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.resources import Seat
 
 #: Seconds in which Slurm must list a submitted job, and a job must end after its launcher.
@@ -130,13 +131,13 @@ class SlurmAttempt:
                 self._last = observation
                 return observation
             # a short attempt may end before the first answer that lists its nodes
-            observation = self._add_seats(observation, spool.read_nodes(self.folder))
+            observation = self._add_seats(observation, attempt_files.read_nodes(self.folder))
             self.final = observe.with_report(observation, self.folder)
         return self.final
 
     def _read(self) -> None:
         if self.submitted is None or not self.submitted.job:
-            self.submitted = spool.read_submission(self.folder) or self.submitted
+            self.submitted = attempt_files.read_submission(self.folder) or self.submitted
         self.records.read(self.folder.records)
         self._follow_claim()
 
@@ -149,7 +150,7 @@ class SlurmAttempt:
             return
         if self.job and self.records.began is None:
             return
-        job = spool.read_claimant(self.folder)
+        job = attempt_files.read_claimant(self.folder)
         if job and job != self.job:
             self._adopt_job(self.submitted, job)
         self._knows_claimant = bool(job)
@@ -157,7 +158,7 @@ class SlurmAttempt:
     def _adopt_job(self, submitted: SpoolRecord, job: str) -> None:
         self.submitted = submitted._replace(job=job)
         if not self.is_read_only:
-            spool.keep_submitted(self.folder, self.submitted)
+            attempt_files.keep_submitted(self.folder, self.submitted)
 
     def _decide(
         self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]
@@ -175,7 +176,7 @@ class SlurmAttempt:
     def _read_facts(
         self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]
     ) -> SlurmFacts:
-        end = spool.read_end(self.folder)
+        end = attempt_files.read_end(self.folder)
         order = None if end else self.folder.stop_order()
         rows = () if end else self.rows(answer)
         nodes = proof.nodes_of(rows)
@@ -232,8 +233,8 @@ class SlurmAttempt:
         if decision.takes_claim:
             spool.take_claim(self.folder)
         if not decision.is_written:
-            spool.keep_end(self.folder, decision.end)
-        return self._report_end(decision.end)
+            attempt_files.keep_end(self.folder, decision.end)
+        return compose_end(self.key, self.folder, self.records, decision.end)
 
     def _report_running(self, rows: Sequence[SlurmJob]) -> Observation:
         """Return the observation from the records, but without their end, which may not count."""
@@ -250,27 +251,10 @@ class SlurmAttempt:
         parts = self.submitted.parts if self.submitted else ()
         # parts of a packed allocation share its nodes
         nodes *= len(parts) if len(nodes) == 1 else 1
-        placements = spool.spread(parts, nodes)
+        placements = attempt_files.spread(parts, nodes)
         return tuple(
             Seat(role=role, index=index, node=node, engine=self.engine)
             for role, index, node in placements
-        )
-
-    def _report_end(self, end: EndInSlurm) -> Observation:
-        if end.stands and self.records.ended is not None:
-            return observe.compose_observation(self.key, self.records)
-        if end.stands and self.records.decided is not None:
-            return observe.compose_ended(
-                self.key, self.records, decided_outcome(self.records.decided)
-            )
-        if end.early:
-            return observe.compose_ended(self.key, self.records, STOPPED_EARLY)
-        if end.never:
-            outcome = Outcome(exit_code=1, message=end.fault)
-            return observe.compose_ended(self.key, self.records, outcome, end.fault)
-        ran_s = observe.ran_s(self.folder)
-        return observe.compose_lost(self.key, self.records, end.fault, ran_s)._replace(
-            loss=end.loss
         )
 
     def _is_own_row(self, row: SlurmJob) -> bool:

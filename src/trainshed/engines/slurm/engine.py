@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from trainshed.engines import spool
 from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.base import (
     EngineFinding,
@@ -22,7 +23,8 @@ from trainshed.engines.base import (
     ReplicaShape,
     Traits,
 )
-from trainshed.engines.slurm import holding, nodes, script, spool, states
+from trainshed.engines.cluster_end import EndByCluster
+from trainshed.engines.slurm import attempt_files, holding, nodes, script, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.holding import KeptAllocations
 from trainshed.engines.slurm.interpreters import Interpreters
@@ -33,9 +35,9 @@ from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import Poller
 from trainshed.engines.slurm.probe import probe
 from trainshed.engines.slurm.queue import Queue
-from trainshed.engines.slurm.spool import EndInSlurm, Spool
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.slurm.submit import Submitter
+from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.warden import archive, marks
@@ -263,7 +265,7 @@ class SlurmEngine:
             attempt.folder.make()
             spool.take_claim(attempt.folder)
             why = "an administrator confirmed that no process of the attempt runs"
-            spool.keep_end(attempt.folder, EndInSlurm(why, Loss.INFRA, node_names))
+            attempt_files.keep_end(attempt.folder, EndByCluster(why, Loss.INFRA, node_names))
 
     def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
         return self._submitter.read_sent(key)

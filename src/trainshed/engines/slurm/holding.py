@@ -32,13 +32,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from trainshed.engines.slurm.attempt_files import read_submission
 from trainshed.engines.slurm.commands import SlurmAway
 from trainshed.engines.slurm.nodes import ClusterState, is_open
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission, job_name, sbatch_words
-from trainshed.engines.slurm.spool import Spool, read_submission
 from trainshed.engines.slurm.states import SlurmState, state_of
+from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import AttemptFolder, read_json, write_json
 from trainshed.engines.warden import hold
 from trainshed.files.beneath import Beneath

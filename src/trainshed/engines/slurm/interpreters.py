@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from trainshed.engines.base import EngineFinding
 from trainshed.engines.slurm.options import SlurmOptions
-from trainshed.engines.slurm.spool import Spool
+from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import read_file, write_json
 from trainshed.files.beneath import PathBeneath
 

@@ -14,14 +14,14 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.attempt_table import AttemptTable
-from trainshed.engines.slurm import holding, spool, states
+from trainshed.engines.slurm import attempt_files, holding, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.holding import KeptAllocations
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer, Poller
 from trainshed.engines.slurm.queue import Queue
-from trainshed.engines.slurm.spool import Spool
 from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
+from trainshed.engines.spool import Spool
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 
@@ -95,7 +95,7 @@ class Orders:
     def __init__(
         self,
         attempts: AttemptTable[SlurmAttempt],
-        spool_: Spool,
+        spool: Spool,
         queue: Queue,
         kept_allocations: KeptAllocations,
         *,
@@ -103,7 +103,7 @@ class Orders:
     ) -> None:
         """Call ``refresh`` about once a second."""
         self._attempts = attempts
-        self._spool = spool_
+        self._spool = spool
         self._queue = queue
         self._holding = kept_allocations
         self._refresh = refresh
@@ -169,8 +169,8 @@ class Orders:
         if attempt.final is not None and self._holding.show_use(attempt.key, parts[0]):
             return False
         if attempt.submitted is None:
-            attempt.submitted = spool.read_submission(attempt.folder)
-        has_end = spool.read_end(attempt.folder) is not None
+            attempt.submitted = attempt_files.read_submission(attempt.folder)
+        has_end = attempt_files.read_end(attempt.folder) is not None
         has_order = attempt.folder.stop_order() is not None
         # if the number is unknown, the comment has identified the job
         is_own_job = attempt.job in {job, ""} and attempt.submitted is not None
@@ -208,7 +208,7 @@ class Orders:
         state = states.state_of(rows) if rows else None
         is_final = attempt.final is not None
         is_open = bool(attempt.job) and not is_final and state not in OVER
-        has_end = is_final or (is_open and spool.read_end(attempt.folder) is not None)
+        has_end = is_final or (is_open and attempt_files.read_end(attempt.folder) is not None)
         has_begun = attempt.records.began is not None
         is_kept = is_final and self._holding.goes_on(attempt.folder)
         # after the nodes are released, the launcher has some time to exit

@@ -17,8 +17,9 @@ from trainshed.engines.base import EngineFinding
 from trainshed.engines.slurm import interpreters, states
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.engines.slurm.queue import Queue
-from trainshed.engines.slurm.spool import Spool
+from trainshed.engines.slurm.script import store_script
 from trainshed.engines.slurm.states import SlurmState
+from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import read_file
 from trainshed.files.beneath import PathBeneath
 from trainshed.files.trees import remove_tree
@@ -101,7 +102,7 @@ def probe(
     try:
         folder.joinpath(_QUESTION).write_text(word)
         node_folder = f"{spool.node_path}/{name}"
-        script = spool.keep_script(SCRIPT_NAME, SCRIPT, is_remote=bool(options.ssh))
+        script = store_script(spool, SCRIPT_NAME, SCRIPT, is_remote=bool(options.ssh))
         submitted_s = time.time()
         pythons = interpreters.list_pythons(options)
         job = queue.submit([*_compose_words(queue, options), script, node_folder, *pythons])

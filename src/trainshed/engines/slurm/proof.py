@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from trainshed.engines.cluster_end import EndByCluster
 from trainshed.engines.slurm import states
 from trainshed.engines.slurm.parse import SlurmJob
-from trainshed.engines.slurm.spool import EndInSlurm
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
@@ -30,7 +30,7 @@ _MISSES: Final = 2
 _ENDS_PROCESSES_EARLIER: Final = "is to be left"
 QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
 #: The end in the records is the attempt's end.
-STANDS: Final = EndInSlurm(stands=True)
+STANDS: Final = EndByCluster(stands=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class SlurmFacts:
     lost_after_s: float = 0.0
     """Seconds to wait for the records of a job that is over or unknown to Slurm."""
 
-    end: EndInSlurm | None = None
+    end: EndByCluster | None = None
     """The end that an earlier observation has stored; if set, no other fact counts."""
     is_submitted: bool = True
     job: str = ""
@@ -118,7 +118,7 @@ class Recorded(NamedTuple):
 class Over(NamedTuple):
     """The attempt has ended."""
 
-    end: EndInSlurm
+    end: EndByCluster
     takes_claim: bool = False
     """Whether to take the claim first, so that no job begins the attempt later."""
     is_written: bool = False
@@ -197,7 +197,7 @@ def give_up(why: str, last_words: str, *, has_ended: bool, has_decided: bool) ->
     if has_decided:
         return Over(STANDS)
     fault = f"{why}: {last_words}" if last_words else why
-    return Over(EndInSlurm(fault=fault, loss=Loss.INFRA), takes_claim=True)
+    return Over(EndByCluster(fault=fault, loss=Loss.INFRA), takes_claim=True)
 
 
 def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> Decision:
@@ -272,7 +272,7 @@ def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
     why = states.explain_never(facts.rows)
     if why is None or facts.claim is False:
         return Waits(states.explain_waiting(facts.rows))
-    return TakeClaim() if facts.claim is None else Over(EndInSlurm(fault=why, never=True))
+    return TakeClaim() if facts.claim is None else Over(EndByCluster(fault=why, never=True))
 
 
 def _is_gone(facts: SlurmFacts, memory: Memory) -> bool:
@@ -294,27 +294,27 @@ def _is_kept(facts: SlurmFacts, memory: Memory) -> bool:
     return facts.number > memory.held_at + 1  # the first query may have begun before the end
 
 
-def _end_by(facts: SlurmFacts, memory: Memory) -> EndInSlurm:
+def _end_by(facts: SlurmFacts, memory: Memory) -> EndByCluster:
     """Explain the end of a job that Slurm or another user has ended."""
     job, nodes = facts.rows[0].id, nodes_of(facts.rows)
     if facts.state is SlurmState.PREEMPTED:
-        return EndInSlurm(f"Slurm has preempted the job {job} of the attempt", Loss.MAINTENANCE)
+        return EndByCluster(f"Slurm has preempted the job {job} of the attempt", Loss.MAINTENANCE)
     if facts.state is SlurmState.LIMIT:
-        return EndInSlurm(f"the Slurm job {job} has reached its time limit", Loss.LIMIT)
+        return EndByCluster(f"the Slurm job {job} has reached its time limit", Loss.LIMIT)
     if facts.state is SlurmState.NODE_LOST:
         words = sorted({row.state for row in facts.rows})
         why = f"Slurm reports {', '.join(words)} for the job {job} of the attempt"
-        return EndInSlurm(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)
+        return EndByCluster(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)
     why = f"another user or Slurm has cancelled the job {job} of the attempt (scancel)"
     if memory.is_requeued:
         why = f"the Slurm job {job} was requeued, and an attempt starts only once"
-    return EndInSlurm(why, Loss.INFRA)
+    return EndByCluster(why, Loss.INFRA)
 
 
-def _early(order: Order) -> EndInSlurm:
+def _early(order: Order) -> EndByCluster:
     if order.lost:
-        return EndInSlurm("the attempt was given up before it began", Loss.INFRA)
-    return EndInSlurm(early=True)
+        return EndByCluster("the attempt was given up before it began", Loss.INFRA)
+    return EndByCluster(early=True)
 
 
 def _is_doubtful(outcome: Outcome) -> bool:
@@ -327,11 +327,11 @@ def _is_doubtful(outcome: Outcome) -> bool:
     )
 
 
-def _interrupted(outcome: Outcome) -> EndInSlurm:
+def _interrupted(outcome: Outcome) -> EndByCluster:
     """Explain an attempt that was signalled and ended in time; Slurm reports no reason for it."""
     if outcome.message.endswith((ENDS_PROCESSES, _ENDS_PROCESSES_EARLIER)):
-        return EndInSlurm(f"the cluster reclaims its nodes: {outcome.message}", Loss.MAINTENANCE)
-    return EndInSlurm("the launcher was stopped from outside Trainshed", Loss.INFRA)
+        return EndByCluster(f"the cluster reclaims its nodes: {outcome.message}", Loss.MAINTENANCE)
+    return EndByCluster("the launcher was stopped from outside Trainshed", Loss.INFRA)
 
 
 def nodes_of(rows: Sequence[SlurmJob]) -> tuple[str, ...]:

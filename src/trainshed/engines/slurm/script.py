@@ -1,4 +1,4 @@
-"""Composes the static batch script, the arguments of sbatch and the steps of wardens."""
+"""Composes and stores the static batch script, the arguments of sbatch and wardens' steps."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed.engines.slurm.shape import JobShape, ShapePart
+from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.model.attempt import AttemptKey
 
@@ -49,6 +50,15 @@ class Submission:
     qos: str = ""
     reservation: str = ""
     nice: str = ""
+
+
+def store_script(spool: Spool, name: str, text: str, *, is_remote: bool) -> str:
+    """Store a script and return its path for sbatch, which reads it.  Raises OSError.
+
+    ``is_remote``: sbatch runs on a login node, where the spool has the same path as on nodes.
+    """
+    node_path = spool.keep(name, text.encode(), 0o700)
+    return node_path if is_remote else f"{spool.library}/{name}"
 
 
 def job_name(installation: str, uid: int) -> str:

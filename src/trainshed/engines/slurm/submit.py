@@ -15,9 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from trainshed.engines import spool
 from trainshed.engines.container_runtime import Runtime
-from trainshed.engines.slurm import holding, judge, script, spool
+from trainshed.engines.slurm import attempt_files, holding, judge, script
 from trainshed.engines.slurm.attempt import SlurmAttempt
+from trainshed.engines.slurm.attempt_files import Placing, SpoolRecord
 from trainshed.engines.slurm.commands import SlurmAway
 from trainshed.engines.slurm.holding import KeptAllocations
 from trainshed.engines.slurm.judge import fitting, partition_of
@@ -26,7 +28,7 @@ from trainshed.engines.slurm.poll import Poller
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission
 from trainshed.engines.slurm.shape import JobShape, ShapePart, shape_of
-from trainshed.engines.slurm.spool import Placing, Spool, SpoolRecord
+from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record import sent
 from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule
 from trainshed.engines.warden import archive, compose
@@ -70,8 +72,8 @@ class Submitter:
         self._name = name
         self._locks = locks
         os.makedirs(locks, mode=0o700, exist_ok=True)
-        self._script = spool_.keep_script(
-            script.BATCH_NAME, script.BATCH, is_remote=bool(options.ssh)
+        self._script = script.store_script(
+            spool_, script.BATCH_NAME, script.BATCH, is_remote=bool(options.ssh)
         )
         warden = archive.build()
         self.archive: Final = spool_.keep(warden.name, warden.data)
@@ -91,7 +93,7 @@ class Submitter:
         Raises the errors of ``Queue.submit``.
         """
         self._spool.check(attempt.key)
-        attempt.submitted = earlier = spool.read_submission(attempt.folder)
+        attempt.submitted = earlier = attempt_files.read_submission(attempt.folder)
         if earlier is not None and earlier.job:
             return
         if attempt.folder.stop_order() is not None or attempt.final is not None:
@@ -112,7 +114,7 @@ class Submitter:
     ) -> None:
         """Submit under the lock, unless another server has submitted the attempt."""
         key = attempt.key
-        attempt.submitted = earlier = spool.read_submission(attempt.folder)
+        attempt.submitted = earlier = attempt_files.read_submission(attempt.folder)
         if earlier is not None and earlier.job:
             return
         if self._poller.last_answer.is_away and (why := self._poller.health()) is not None:
@@ -146,7 +148,7 @@ class Submitter:
         job_id = self._find_job(attempt.key) if attempt.submitted is not None else ""
         shape = holding.hash_request(submission)
         record = SpoolRecord(time.time(), job_id, _list_placings(submission.shape, plan), shape)
-        spool.keep_submitted(attempt.folder, record)
+        attempt_files.keep_submitted(attempt.folder, record)
         attempt.submitted = record
         if not job_id and (taken := self._holding.take(submission, ends_s, self._poller.cluster)):
             record = record._replace(job=taken.job, kept=taken.attempt)
@@ -156,7 +158,7 @@ class Submitter:
             record = record._replace(job=self._queue.submit(words, lock))
         if record != attempt.submitted:
             attempt.submitted = record
-            spool.keep_submitted(attempt.folder, record)
+            attempt_files.keep_submitted(attempt.folder, record)
 
     def _compose_sent_files(self, words: Sequence[str]) -> dict[str, str]:
         command = shlex.join(self._queue.compose_submission(words))
@@ -235,7 +237,7 @@ class Submitter:
         lost_nodes: set[str] = set()
         for attempt_key in key.earlier:
             with suppress(OSError, ValueError):
-                end = spool.read_end(self._spool.folder(attempt_key))
+                end = attempt_files.read_end(self._spool.folder(attempt_key))
                 lost_nodes.update(end.nodes if end else ())
         return tuple(sorted(lost_nodes))
 

@@ -1,0 +1,104 @@
+"""Reads and writes what this engine keeps in the folder of an attempt, besides the usual records.
+
+These are the submission, the end as Slurm reported it, and the claim of the job that runs the
+attempt.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from trainshed.engines import cluster_end
+from trainshed.engines.cluster_end import EndByCluster
+from trainshed.engines.slurm import parse
+from trainshed.engines.spool import read_claim, read_document
+from trainshed.engines.supervise.record.folder import AttemptFolder, write_json
+from trainshed.model.roles import Role
+
+_SUBMITTED: Final = "slurm.json"
+_ENDED: Final = "slurm-end.json"
+_NUMBER_MAX: Final = 32
+_NODES_MAX: Final = 100_000
+
+
+class Placing(NamedTuple):
+    """The replicas of one part of an attempt; ``spread`` derives their nodes."""
+
+    replicas: tuple[tuple[Role, int], ...]
+    per_node: int | None = None
+
+
+class SpoolRecord(NamedTuple):
+    """The record of a submission, written before sbatch runs and again with the job's number."""
+
+    since_s: float
+    job: str = ""
+    """Slurm's number; empty: not known yet."""
+    parts: tuple[Placing, ...] = ()
+    shape: str = ""
+    """A hash of the request to Slurm."""
+    kept: int = 0
+    """Number of the attempt whose allocation was kept for this attempt; 0: a new allocation."""
+
+
+def read_submission(folder: AttemptFolder) -> SpoolRecord | None:
+    """Read the record of a submission; None: there is none.  Raises OSError or ValueError."""
+    return read_document(folder, _SUBMITTED, _parse_submission)
+
+
+def keep_submitted(folder: AttemptFolder, record: SpoolRecord) -> None:
+    """Store the record of a submission durably.  Raises OSError."""
+    parts = [
+        ([(role.value, index) for role, index in part.replicas], part.per_node)
+        for part in record.parts
+    ]
+    value = {**record._asdict(), "parts": parts}
+    write_json(f"{folder.path}/{_SUBMITTED}", value, durably=True)
+
+
+def _parse_submission(document: Any) -> SpoolRecord:
+    parts = tuple(
+        Placing(tuple((Role(role), int(index)) for role, index in replicas), per_node)
+        for replicas, per_node in document["parts"]
+    )
+    job = document["job"]
+    if job and not (job.isascii() and job.isdecimal()):
+        raise ValueError(f"job must be a number, got {job!r:.100}")
+    shape, kept_from = str(document.get("shape", "")), int(document.get("kept", 0))
+    return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from)
+
+
+def read_end(folder: AttemptFolder) -> EndByCluster | None:
+    """Read the stored end of an attempt; None: there is none.  Raises OSError or ValueError."""
+    return cluster_end.read_end(folder, _ENDED)
+
+
+def keep_end(folder: AttemptFolder, end: EndByCluster) -> None:
+    """Store the end of an attempt durably.  Raises OSError."""
+    cluster_end.keep_end(folder, _ENDED, end)
+
+
+def read_claimant(folder: AttemptFolder) -> str:
+    """Return the number of the job that has the claim; empty: no job, or a damaged claim."""
+    number = read_claim(folder, _NUMBER_MAX).partition(b" ")[0].strip()
+    return number.decode() if number.isdigit() else ""
+
+
+def read_nodes(folder: AttemptFolder) -> list[tuple[str, ...]]:
+    """Read the nodes of each part from the claim of a job; empty if no job has the claim."""
+    words = read_claim(folder).decode(errors="replace").split()
+    try:
+        return [tuple(islice(parse.host_names(word), _NODES_MAX)) for word in words[1:]]
+    except ValueError:
+        return []
+
+
+def spread(
+    parts: Sequence[Placing], nodes: Sequence[Sequence[str]]
+) -> Iterator[tuple[Role, int, str]]:
+    """Yield the role, index and node of each replica: Slurm fills one node after the other."""
+    for part, names in zip(parts, nodes, strict=False):
+        per_node = part.per_node or -(-len(part.replicas) // max(1, len(names)))
+        for position, (role, index) in enumerate(part.replicas):
+            if position // per_node < len(names):
+                yield role, index, names[position // per_node]
