@@ -131,7 +131,8 @@ def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]
 
 
 def _check_setting(name: str, value: Any) -> Any:
-    return _CHECKS.get(name, _READERS.read_text)(name, value)
+    read_setting: Reader = _CHECKS.get(name, _READERS.read_text)
+    return read_setting(name, value)
 
 
 def _check_name(name: str, value: Any) -> str:
