@@ -4,6 +4,7 @@ import pytest
 
 from trainshed.engines.supervise.leftovers import list_marked
 from warden.attempts import KEY, Launchers, eventually
+from warden.pods import Pods
 
 
 @pytest.fixture
@@ -12,3 +13,10 @@ def launchers(tmp_path, tmp_path_factory):
     yield started
     started.close()
     eventually(lambda: not list_marked(str(KEY)), "no program is left")
+
+
+@pytest.fixture
+def pods(launchers, tmp_path):
+    started = Pods(launchers, tmp_path)
+    yield started
+    started.close()

@@ -14,6 +14,7 @@ from contextlib import suppress
 # from linux/prctl.h
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
+_SET_DUMPABLE = 4
 
 
 @functools.cache
@@ -46,6 +47,15 @@ def adopt_orphans(on: bool) -> bool:  # noqa: FBT001 - the kernel's own switch
     Return whether the kernel supports that.
     """
     return _prctl(_SET_CHILD_SUBREAPER, int(on))
+
+
+def hide_memory() -> bool:
+    """Hide the memory and the environment of this process, and of its forks until they exec.
+
+    Then only processes with CAP_SYS_PTRACE can read them in /proc.  Return whether the kernel
+    supports that.
+    """
+    return _prctl(_SET_DUMPABLE, 0)
 
 
 _PASSES_MAX = 200

@@ -78,6 +78,10 @@ class Ending(Protocol):
     def has_begun(self) -> bool:
         """Whether the replicas have received a request to end."""
 
+    @property
+    def may_close(self) -> bool:
+        """Whether no process is left that only a warden can list."""
+
     def begin(self, order: Order) -> None:
         """Begin to end the replicas; a later order can only shorten the remaining time."""
 
@@ -335,7 +339,7 @@ class Attempt:
         self.children.reap()
         if self._network is not None:
             self._network.close_when_alone()
-        if self.children.any_left or self._tree.living():
+        if self.children.any_left or self._tree.living() or not self._ending.may_close:
             self._loop.after(_LOOK_S, _do_nothing)
             return False
         self._ending.close()

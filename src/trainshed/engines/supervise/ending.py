@@ -59,6 +59,11 @@ class Teardown:
         """Whether the replicas have received a request to end."""
         return self._kill_timer is not None
 
+    @property
+    def may_close(self) -> bool:
+        """Always True: the caller lists all processes of the replicas itself."""
+        return True
+
     def begin(self, order: Order) -> None:
         """Begin to end the replicas; a later order can only shorten the remaining time."""
         if self.is_over:

@@ -32,7 +32,13 @@ from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record import spec as specs
 from trainshed.engines.supervise.record.facts import Facts
-from trainshed.engines.supervise.record.folder import AttemptFolder, Order, read_file, sync_folder
+from trainshed.engines.supervise.record.folder import (
+    ENDS_PROCESSES,
+    AttemptFolder,
+    Order,
+    read_file,
+    sync_folder,
+)
 from trainshed.engines.supervise.record.records import Began, Ended, Record, decode
 from trainshed.engines.supervise.record.segments import (
     FOREGROUND_TEXT_LENGTH_MAX,
@@ -239,15 +245,12 @@ class _Supervisor:
         """
         if self._attempt is None:
             return
-        try:
-            order = self._folder.stop_order()
-        except (OSError, ValueError):
-            order = None
+        order = self._folder.find_order(is_expected=signum is not None)
         if order is not None:
             self._attempt.obey(order)
         elif signum is not None and self._tether is None:
             # in the foreground, the user's command handles signals instead
-            order = Order(self._attempt.spec.grace_s, _MAINTENANCE)
+            order = _order_by_signal(self._attempt.spec)
             self._attempt.obey(order, f"{signum.name}: stopping all replicas")
         elif self._is_removed():
             why = "the attempt's folder was removed"
@@ -316,6 +319,16 @@ def _open_tree(spec: AttemptSpec) -> ProcessTree:
     if spec.remote is not None:  # the replicas run on other nodes, and the cluster makes the boxes
         return open_process_tree(name, 1, mark=spec.mark, allow=kill.WITHOUT_BOXES)
     return open_process_tree(name, len(limits), limits, mark=spec.mark)
+
+
+def _order_by_signal(spec: AttemptSpec) -> Order:
+    """Return the order that a signal to end means if the folder has no order.
+
+    In a container, the signal comes from the cluster, as the signals to wardens do.
+    """
+    is_in_container = spec.remote is not None and not spec.remote.steps
+    message = f"{os.uname().nodename} {ENDS_PROCESSES}" if is_in_container else ""
+    return Order(spec.grace_s, _MAINTENANCE, message)
 
 
 def _make_folders(folder: AttemptFolder) -> None:

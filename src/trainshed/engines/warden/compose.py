@@ -1,4 +1,8 @@
-"""Composes the spec of an attempt whose replicas run on other machines, for its launcher."""
+"""Composes the spec of an attempt whose replicas run on other machines, for its launcher.
+
+Either commands of the plan start a warden for every replica, or the cluster starts every warden, as
+the first process of its replica's container.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -10,6 +14,8 @@ from trainshed.engines.supervise.compose import GRACE_S, attempt_of, needs_packa
 from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.engines.supervise.record.folder import AttemptFolder, write_json
 from trainshed.engines.supervise.record.spec import (
+    OWN_CONTAINER,
+    SLURM_VARIABLES,
     AttemptSpec,
     HangRule,
     LogRule,
@@ -21,7 +27,7 @@ from trainshed.engines.warden import images, marks
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import PYTHON_WORD, LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import PYTHON_WORD, ContainerPlan, LaunchPlan, ReplicaPlan
 
 #: Further variables of a node that programs get: the usable GPUs, and the temporary folder.
 KEEPS: Final = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
@@ -33,7 +39,10 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     key: AttemptKey,
     folder: AttemptFolder,
     *,
-    steps: Sequence[StepRule],
+    steps: Sequence[StepRule] = (),
+    port: int = 0,
+    has_shared_folder: bool = True,
+    drops: Sequence[str] = SLURM_VARIABLES,
     keeps: Sequence[str] = KEEPS,
     grace_s: float = GRACE_S,
     hang: HangRule = HangRule(),  # noqa: B008 - a constant
@@ -52,10 +61,15 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     """Compose the spec of a plan; its paths are valid on the nodes.
 
     ``steps`` are the commands that start wardens, ``ends_s`` the seconds after which the attempt
-    ends by itself, ``runtime`` is the runtime for images on the nodes.  Raises ValueError if the
-    steps and the replicas do not match, EngineFault if there is no runtime for an image.
+    ends by itself, ``runtime`` is the runtime for images on the nodes.
+
+    Without steps, ``port`` is the port of the launcher, and every replica runs in its warden's own
+    container, which has the mounts of the plan; its image must be one with a command.
+
+    Raises ValueError if the steps and the replicas do not match, EngineFault if there is no runtime
+    or no command for an image.
     """
-    _check_steps(steps, len(plan.replicas))
+    _check_steps(steps, port, len(plan.replicas))
     remote = RemoteRule(
         steps=tuple(steps),
         marks=marks.list_used(
@@ -71,13 +85,14 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         package_bytes_max=package_bytes_max,
         relax_pins=relax_pins,
         hold_s=hold_s,
+        port=port,
+        drops=tuple(drops),
+        has_shared_folder=has_shared_folder,
     )
-    replicas = tuple(
-        _compose_replica(plan, key, folder, replica)
-        if replica.container is None
-        else _compose_in_image(plan, key, folder, replica, runtime)
-        for replica in plan.replicas
-    )
+    if steps:
+        replicas = _compose_beside_wardens(plan, key, folder, runtime)
+    else:
+        replicas = _compose_in_containers(plan, key, folder)
     return attempt_of(
         key,
         plan,
@@ -97,7 +112,11 @@ def write(folder: AttemptFolder, spec: AttemptSpec) -> None:
     write_json(folder.plan, encode(spec), durably=True)
 
 
-def _check_steps(steps: Sequence[StepRule], replicas: int) -> None:
+def _check_steps(steps: Sequence[StepRule], port: int, replicas: int) -> None:
+    if not steps:
+        if not port:
+            raise ValueError("the port must be given if no step starts wardens, got 0")
+        return
     indexes = sorted(
         index for step in steps for index in range(step.first, step.first + step.tasks)
     )
@@ -105,6 +124,31 @@ def _check_steps(steps: Sequence[StepRule], replicas: int) -> None:
         raise ValueError(
             f"the steps must start the replicas 0 to {replicas - 1} once each, got {indexes}"
         )
+
+
+def _compose_beside_wardens(
+    plan: LaunchPlan, key: AttemptKey, folder: AttemptFolder, runtime: Runtime | None
+) -> tuple[ReplicaSpec, ...]:
+    """Compose the replicas of wardens that steps start on nodes."""
+    return tuple(
+        _compose_replica(plan, key, folder, replica)
+        if replica.container is None
+        else _compose_in_image(plan, key, folder, replica, runtime)
+        for replica in plan.replicas
+    )
+
+
+def _compose_in_containers(
+    plan: LaunchPlan, key: AttemptKey, folder: AttemptFolder
+) -> tuple[ReplicaSpec, ...]:
+    """Compose the replicas of wardens that a cluster starts in the replicas' containers."""
+    replicas = (
+        _compose_replica(plan, key, folder, replica)._replace(cwd=plan.cwd or "")
+        if replica.container is None
+        else _compose_in_own_image(plan, key, folder, replica, replica.container)
+        for replica in plan.replicas
+    )
+    return tuple(replica._replace(binds=()) for replica in replicas)
 
 
 def _compose_replica(
@@ -136,9 +180,29 @@ def _compose_in_image(
     return spec._replace(cwd=folder.work, limits=ReplicaLimits(), container=runtime.name)
 
 
+def _compose_in_own_image(
+    plan: LaunchPlan,
+    key: AttemptKey,
+    folder: AttemptFolder,
+    replica: ReplicaPlan,
+    container: ContainerPlan,
+) -> ReplicaSpec:
+    """Compose a replica whose program its warden starts in the image's own working folder."""
+    argv = (*(container.command or ()), *(container.args or ()))
+    if container.command is None or not argv:
+        raise EngineFault(
+            f"cannot start {replica.task_name}: the job gives no command for {container.image}, "
+            "and the image's own is unknown; give the job a command"
+        )
+    spec = process_of(key, folder, plan, replica, argv, compose_command(replica).env)
+    return spec._replace(cwd="", limits=ReplicaLimits(), container=OWN_CONTAINER)
+
+
 def _list_texts(plan: LaunchPlan) -> Iterator[str]:
     """Yield the texts of a plan that may contain marks."""
     for replica in plan.replicas:
         yield from replica.argv
+        if replica.container is not None:
+            yield from (*(replica.container.command or ()), *(replica.container.args or ()))
         yield from replica.env.values()
     yield from (address for address, _ in plan.hosts)

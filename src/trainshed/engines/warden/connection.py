@@ -37,6 +37,11 @@ class WardenConnection:
             self.channel.say({"do": do, **more_fields})
 
     @property
+    def is_taken(self) -> bool:
+        """Whether the replica has its warden, or needs none any more."""
+        return self.channel is not None or self.is_gone
+
+    @property
     def is_over(self) -> bool:
         """Whether the warden has no process left, or is gone."""
         return self.is_empty or self.is_gone

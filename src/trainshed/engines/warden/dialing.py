@@ -1,10 +1,13 @@
-"""Connects a warden to its launcher: tries each known address until one connection works."""
+"""Connects a warden to its launcher: tries each known address until one connection works.
+
+An address may be a name that has no address yet: a cluster may start a warden before its launcher.
+"""
 
 import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from trainshed.engines.processes.secret import is_same
@@ -12,28 +15,38 @@ from trainshed.engines.warden import proof
 from trainshed.engines.warden.protocol import LAUNCHER, PROVE_S, SECRET
 
 _PAUSE_S: Final = 0.2
-_PAUSE_S_MAX: Final = 5.0
+_PAUSE_S_MAX: Final = 1.0
 #: Seconds until a warden gives up.  The launcher gives up earlier, with a message that names the
 #: wardens that have not connected.
-_DIAL_S_MAX: Final = 1200.0
+DIAL_S: Final = 1200.0
 
 
-def dial(env: Mapping[str, str]) -> socket.socket:
+def dial(
+    env: Mapping[str, str],
+    within_s: float = DIAL_S,
+    pause: Callable[[float], object] = time.sleep,
+) -> socket.socket:
     """Connect to the launcher; both ends prove that they know the secret.
 
-    Raises OSError if no address of the launcher answers within 20 minutes, KeyError or ValueError
-    if the variables for wardens are missing or malformed.
+    ``pause`` waits for some seconds; its errors end the attempts to connect.  Raises OSError if no
+    address of the launcher answers within ``within_s``, KeyError or ValueError if the variables for
+    wardens are missing or malformed.
     """
     name, port, addresses, variable = env[LAUNCHER].split(";")
     hosts = [env.get(variable, ""), *addresses.split(",")]
     if name == socket.gethostname():
         hosts.insert(0, "127.0.0.1")
     endpoints = [(host, int(port)) for host in dict.fromkeys(filter(None, hosts))]
-    return _dial_any(endpoints, env[SECRET])
+    return _dial_any(endpoints, env[SECRET], within_s, pause)
 
 
-def _dial_any(endpoints: list[tuple[str, int]], secret: str) -> socket.socket:
-    until_s, pause_s = time.monotonic() + _DIAL_S_MAX, _PAUSE_S
+def _dial_any(
+    endpoints: list[tuple[str, int]],
+    secret: str,
+    within_s: float,
+    pause: Callable[[float], object],
+) -> socket.socket:
+    until_s, pause_s, written_reason = time.monotonic() + within_s, _PAUSE_S, ""
     while True:
         for endpoint in endpoints:
             try:
@@ -41,12 +54,14 @@ def _dial_any(endpoints: list[tuple[str, int]], secret: str) -> socket.socket:
             except OSError as error:
                 reason = f"{endpoint[0]}:{endpoint[1]}: {error.strerror or error}"
         if time.monotonic() > until_s:
-            raise OSError(f"cannot connect to the launcher within {_DIAL_S_MAX:g} s: {reason}")
-        sys.stderr.write(
-            f"{socket.gethostname()}: cannot connect to the launcher: {reason}; retrying in "
-            f"{pause_s:g} s\n"
-        )
-        time.sleep(pause_s)
+            raise OSError(f"cannot connect to the launcher within {within_s:g} s: {reason}")
+        if reason != written_reason:
+            written_reason = reason
+            sys.stderr.write(
+                f"{socket.gethostname()}: cannot connect to the launcher: {reason}; retrying for "
+                f"{within_s:g} s\n"
+            )
+        pause(pause_s)
         pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
 
 

@@ -1,4 +1,4 @@
-"""Forwards the output of a program to its launcher at once.
+"""Forwards the output of a program to its launcher at once, and may repeat it.
 
 While the launcher reads nothing, because its log cannot be written, the warden does not read the
 pipes: the program blocks in its writes, and no line is lost.
@@ -13,6 +13,7 @@ from typing import Final
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record.output import OutputSource
 from trainshed.engines.warden.protocol import BYTES_MAX, STDERR, STDOUT, Channel
+from trainshed.engines.warden.repeat import OutputRepeater
 
 #: F_SETPIPE_SZ of fcntl.h: a larger pipe needs fewer reads.
 _SET_PIPE_SIZE: Final = 1031
@@ -31,8 +32,20 @@ class Forward:
         self._loop = loop
         self._channel = channel
         self._pipes: dict[int, int] = {}
+        self._repeaters: dict[int, OutputRepeater] = {}
         self._is_paused = False
         channel.drained = self._resume
+
+    def repeat(self) -> None:
+        """Repeat all output from now on, on stdout and stderr of this process."""
+        self._repeaters = {
+            STDOUT: OutputRepeater(self._loop, 1), STDERR: OutputRepeater(self._loop, 2)
+        }  # fmt: skip
+
+    def finish_repeating(self, within_s: float) -> None:
+        """Write the rest of the repeated output that its reader takes within some seconds."""
+        for repeater in self._repeaters.values():
+            repeater.finish(within_s)
 
     def open(self, source: OutputSource, stream: str) -> int:
         """Make a pipe; return its writing end, which the caller closes after the fork."""
@@ -72,6 +85,8 @@ class Forward:
             self._close(reader)
             return False
         self._channel.send(self._pipes[reader], data)
+        if self._repeaters:
+            self._repeaters[self._pipes[reader]].repeat(data)
         if self._channel.unsent_bytes > _WAITING_BYTES_MAX and not self._is_paused:
             self._is_paused = True
             for pipe in self._pipes:

@@ -1,8 +1,9 @@
 """Controls the replicas of an attempt for its launcher, each through the warden of the replica.
 
-The commands of the plan start the wardens.  When all wardens have connected and have installed the
-packages of their replicas, the launcher replaces the marks by the wardens' addresses and orders all
-wardens to start: all replicas start, or none does.  ``launcher_steps`` decides the next step.
+The commands of the plan start the wardens, or the cluster does.  When all wardens have connected
+and have installed the packages of their replicas, the launcher replaces the marks by the wardens'
+addresses and orders all wardens to start: all replicas start, or none does.  ``launcher_steps``
+decides the next step.
 """
 
 import os
@@ -20,7 +21,7 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, Order, read
 from trainshed.engines.supervise.record.output import OutputSource
 from trainshed.engines.supervise.record.spec import RemoteRule, ReplicaSpec, StepRule
 from trainshed.engines.supervise.replicas import Gang
-from trainshed.engines.warden import protocol
+from trainshed.engines.warden import proof, protocol
 from trainshed.engines.warden.arrivals import LOOPBACK, Arrival, fill_marks, resolve_marks
 from trainshed.engines.warden.connection import WardenConnection
 from trainshed.engines.warden.launcher_steps import (
@@ -33,12 +34,14 @@ from trainshed.engines.warden.launcher_steps import (
     judge_event,
 )
 from trainshed.engines.warden.listening import WardenListener, own_addresses
+from trainshed.engines.warden.program_files import touch, write_texts
 from trainshed.engines.warden.protocol import Channel
 from trainshed.engines.warden.steps import SrunSteps
+from trainshed.engines.warden.task import compose_task
+from trainshed.model import success
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.codec import decode, encode
 
-_PRIVATE_FILE: Final = 0o600
 _PING_S_MAX: Final = 5.0
 #: The number of pings in the time after which a replica without progress counts as hung.
 _PINGS_PER_HANG: Final = 20
@@ -65,6 +68,9 @@ class RemoteGang(Gang):
         self._loop = context.loop
         self._replicas: Sequence[ReplicaSpec] = context.spec.replicas
         self._names = tuple(replica.task_name for replica in self._replicas)
+        self._secret = os.environ.pop(protocol.SECRET, "") if rule.port else new_secret()
+        self.has_commands = bool(rule.steps)
+        """Whether commands of the plan start the wardens, not the cluster."""
         self.wardens = [WardenConnection(index) for index in range(len(self._replicas))]
         self.steps = SrunSteps(
             self._loop, context.children, context.descriptors, self._handle_step_end
@@ -95,8 +101,13 @@ class RemoteGang(Gang):
     def gather(self) -> bool:
         """Start the wardens once; return whether all are ready to start their replicas."""
         if self._decide_step() is LauncherStep.RUN_COMMANDS:
-            self._run_commands()
+            self._listen()
         return self._decide_step() is LauncherStep.START_REPLICAS
+
+    @property
+    def are_gone(self) -> bool:
+        """Whether every warden has closed its connection, or never connected."""
+        return all(warden.is_gone for warden in self.wardens)
 
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
         """Order every warden to start its replica, with the addresses of all replicas."""
@@ -147,9 +158,28 @@ class RemoteGang(Gang):
         """Order all wardens to exit; return False if a warden may still have a process."""
         if self._decide_step() is not LauncherStep.DISMISS:
             return False
+        job_end = success.job_end(self._names[0], tuple(self.exits.values()))
+        is_success = job_end is not None and job_end.exit_code == 0
         for warden in self.wardens:
-            warden.say("leave")
+            warden.say("leave", is_success=is_success)
         return True
+
+    def refuse_missing(self) -> None:
+        """Count the wardens that have not connected as gone, unless commands still start them."""
+        for warden in self.wardens:
+            if warden.channel is None and not self.has_commands:
+                warden.is_gone = True
+
+    def hang_up(self) -> None:
+        """Close the connections that are still open, so that their wardens kill what is left.
+
+        While the log cannot be written, the output of replicas waits in open connections.
+        """
+        for warden in self.wardens:
+            may_close = warden.is_over or not self._is_held
+            if warden.channel is not None and not warden.is_gone and may_close:
+                warden.channel.close()
+                self._handle_end(warden, "did not exit in time")
 
     def close(self) -> None:
         """Close the connections to all wardens."""
@@ -182,16 +212,22 @@ class RemoteGang(Gang):
         )
         return judge_event(event, state)
 
-    def _run_commands(self) -> None:
-        secret = new_secret()
-        try:
-            self._listener = WardenListener(self._loop, secret, self._await_index)
-            addresses = self._listener.list_addresses(self._rule.listen_variable)
-        except OSError as error:
-            self._fail(f"cannot listen for wardens on the first node: {error.strerror}")
+    def _listen(self) -> None:
+        """Listen for wardens, and run the commands that start them, if any."""
+        port = self._rule.port
+        if not proof.is_secret(self._secret):
+            self._fail(f"cannot listen for wardens: {protocol.SECRET} must have 1 to 64 bytes")
             return
-        env = {protocol.LAUNCHER: addresses, protocol.SECRET: secret}
-        self.steps.start(self._rule.steps, env, self._context.folder.path)
+        try:
+            self._listener = WardenListener(self._loop, self._secret, self._await_index, port)
+        except OSError as error:
+            where = f"on port {port}" if port else "on the first node"
+            self._fail(f"cannot listen for wardens {where}: {error.strerror}")
+            return
+        if self.has_commands:
+            addresses = self._listener.list_addresses(self._rule.listen_variable)
+            env = {protocol.LAUNCHER: addresses, protocol.SECRET: self._secret}
+            self.steps.start(self._rule.steps, env, self._context.folder.path)
         self._loop.after(self._rule.start_timeout_s, self._end_start_time)
         self._loop.after(self._ping_s, self._ping)
 
@@ -224,7 +260,7 @@ class RemoteGang(Gang):
     ) -> None:
         """Accept a warden; a second warden for the same replica is ordered to exit."""
         index = int(message["index"])
-        if not 0 <= index < len(self.wardens) or self.wardens[index].channel is not None:
+        if not 0 <= index < len(self.wardens) or self.wardens[index].is_taken:
             channel.say({"do": "leave"})
             self._loop.after(protocol.PROVE_S, channel.close)
             return
@@ -238,27 +274,10 @@ class RemoteGang(Gang):
             partial(self._handle_frame, warden), partial(self._handle_end, warden)
         )
         channel.pause(self._is_held)
-        warden.say("take", **self._compose_take(index))
+        folder = self._context.folder.path
+        warden.say("take", **compose_task(self._context.spec, self._rule, index, folder))
         if self._order is not None:
             warden.say("stop", order=self._order._asdict())
-
-    def _compose_take(self, index: int) -> dict[str, Any]:
-        """Compose the first message to a warden."""
-        spec, marks = self._context.spec, self._rule.marks[index]
-        return {
-            "uid": spec.uid,
-            "attempt": spec.attempt,
-            "task_name": self._names[index],
-            "grace_s": spec.grace_s,
-            "folder": self._context.folder.path,
-            "ports": [len(marks.ports), int(marks.rendezvous > 0)],
-            "keeps": list(self._rule.keeps),
-            "unset": list(self._rule.unset),
-            "packages": self._rule.packages,
-            "cache": self._rule.cache,
-            "package_bytes_max": self._rule.package_bytes_max,
-            "relax_pins": self._rule.relax_pins,
-        }
 
     def _handle_frame(self, warden: WardenConnection, kind: int, data: bytes) -> None:
         warden.unanswered = 0
@@ -287,7 +306,7 @@ class RemoteGang(Gang):
         beat_ns = message["progress_ns"]
         if beat_ns is not None and beat_ns != warden.beat_ns:
             warden.beat_ns = int(beat_ns)
-            _touch(self._context.folder.progress(self._names[warden.index]), warden.beat_ns)
+            touch(self._context.folder.progress(self._names[warden.index]), warden.beat_ns)
 
     def _take_stacks(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         on_stacks, warden.on_stacks = warden.on_stacks, None
@@ -295,7 +314,11 @@ class RemoteGang(Gang):
             on_stacks(str(message["text"]))
 
     def _take_ending(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
-        """Stop all replicas: the cluster reclaims a warden's node, or the time limit is over."""
+        """Stop all replicas: the server has given an order, or the cluster ends a warden's node."""
+        order = self._context.folder.find_order(is_expected=True)
+        if order is not None:  # the server has given it, and then has told the cluster
+            self._context.obey(order, "")
+            return
         text = f"{message['signal']} on {warden.host}: stopping all replicas"
         order = Order(
             self._context.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.ENDS_PROCESSES}"
@@ -324,6 +347,7 @@ class RemoteGang(Gang):
         )
         self._end_words[replica.task_name] = str(message["how"])
         self.living.pop(warden.index, None)
+        write_texts(self._context.folder, replica.task_name, message.get("files", {}))
 
     def _handle_end(self, warden: WardenConnection, why: str) -> None:
         """Handle a closed connection; read the exit of the replica from the attempt's folder."""
@@ -425,14 +449,3 @@ def _choose_ping_s(hang_s: float | None) -> float:
     if hang_s is None:
         return _PING_S_MAX
     return max(_PING_S_MIN, min(_PING_S_MAX, hang_s / _PINGS_PER_HANG))
-
-
-def _touch(path: str, beat_ns: int) -> None:
-    """Set the time of a heartbeat file in the attempt's folder, which is created if missing."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(OSError):
-        descriptor = os.open(path, flags, _PRIVATE_FILE)
-        try:
-            os.utime(descriptor, ns=(beat_ns, beat_ns))
-        finally:
-            os.close(descriptor)

@@ -152,12 +152,17 @@ def create_claim(folder: AttemptFolder, content: bytes) -> bool:
     return True
 
 
-def _exec_launcher(folder: AttemptFolder, run: Callable[..., object] = os.execv) -> None:
-    """Replace this process by the launcher of another attempt, which writes to its own folder."""
-    os.chdir(folder.path)
+def write_output_to(folder: AttemptFolder) -> None:
+    """Let this launcher write its output to the folder of its attempt.  Raises OSError."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     output = os.open(folder.words, flags, _PRIVATE_FILE)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
+
+
+def _exec_launcher(folder: AttemptFolder, run: Callable[..., object] = os.execv) -> None:
+    """Replace this process by the launcher of another attempt, which writes to its own folder."""
+    os.chdir(folder.path)
+    write_output_to(folder)
     archive = os.path.abspath(sys.argv[0])
     run(sys.executable, [sys.executable, "-I", "-S", archive, "attempt", folder.path])

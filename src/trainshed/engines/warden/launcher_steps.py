@@ -15,7 +15,7 @@ class GangFacts(NamedTuple):
     """The state of an attempt, as its launcher knows it."""
 
     is_listening: bool = False
-    """Whether the launcher listens for wardens and has run the commands that start them."""
+    """Whether the launcher listens for wardens and has run the commands that start them, if any."""
     are_connected: bool = False
     """Whether every warden has connected."""
     is_late: bool = False
@@ -49,7 +49,7 @@ class WardenState(NamedTuple):
 class LauncherStep(enum.Enum):
     """The next step of a launcher."""
 
-    RUN_COMMANDS = "listen for wardens and run the commands that start them"
+    RUN_COMMANDS = "listen for wardens and run the commands that start them, if any"
     WAIT_FOR_WARDENS = "wait until every warden has connected"
     GIVE_UP = "report the wardens that have not connected in time"
     WAIT_FOR_PREPARATION = "wait until every warden has prepared its node"
@@ -85,7 +85,7 @@ class Pressure(enum.Enum):
 
     KILL_REPLICAS = "order the wardens to kill their replicas"
     TERMINATE_COMMANDS = "send SIGTERM to the commands"
-    KILL_COMMANDS = "send SIGKILL to the commands"
+    KILL_COMMANDS = "send SIGKILL to the commands; without commands, leave the wardens"
 
 
 #: The first step whose condition holds is the next one.

@@ -37,15 +37,24 @@ class WardenListener:
     """The launcher's socket, and the connected programs without a proof yet."""
 
     def __init__(
-        self, loop: Loop, secret: str, on_proven: Callable[[socket.socket], object]
+        self,
+        loop: Loop,
+        secret: str,
+        on_proven: Callable[[socket.socket], object],
+        port: int = 0,
     ) -> None:
-        """Call ``on_proven`` with each connection of a warden after its proof.  Raises OSError."""
+        """Call ``on_proven`` with each connection of a warden after its proof.
+
+        ``port`` is the TCP port; 0: any free port.  Raises OSError.
+        """
         self._loop = loop
         self._secret = secret
         self._on_proven = on_proven
         self._callers: dict[socket.socket, _Caller] = {}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self._socket.bind(("", 0))
+        # connections of an earlier launcher, which have ended, do not keep a given port in use
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(port > 0))
+        self._socket.bind(("", port))
         self._socket.listen(_BACKLOG)
         loop.on_readable(self._socket, self._accept)
 

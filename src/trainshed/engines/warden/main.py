@@ -1,7 +1,7 @@
 """Runs the archive as a launcher, as a warden, or as the preparer of a node's packages.
 
-warden.pyz attempt FOLDER
-warden.pyz task --first N --rank-variable NAME
+warden.pyz attempt FOLDER [CLAIM]
+warden.pyz task --first N --rank-variable NAME [--dial-s SECONDS]
 warden.pyz prepare
 """
 
@@ -11,12 +11,16 @@ from collections.abc import Sequence
 from typing import Final
 
 _USAGE: Final = 2
+#: Lengths of the arguments that run an attempt: the word, a folder, and perhaps a claim.
+_ATTEMPT_LENGTHS: Final = (2, 3)
+#: The umask of a launcher: only its user can read its files.
+_PRIVATE: Final = 0o077
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the program that the first argument names; return its exit status."""
-    if len(argv) == 2 and argv[0] == "attempt":  # noqa: PLR2004 - the name and a folder
-        return _run_attempt(argv[1])
+    if len(argv) in _ATTEMPT_LENGTHS and argv[0] == "attempt":
+        return _run_attempt(*argv[1:])
     if argv and argv[0] == "task":
         return _run_task(argv[1:])
     if list(argv) == ["prepare"]:
@@ -27,7 +31,14 @@ def main(argv: Sequence[str]) -> int:
     return _refuse(f"the first argument must be attempt, task or prepare, got {program}")
 
 
-def _run_attempt(folder: str) -> int:
+def _run_attempt(folder: str, claim: str | None = None) -> int:
+    """Run the attempt of a folder as its launcher.
+
+    ``claim``: create the claim of the attempt with this text first, and start nothing if the claim
+    exists.  None: the caller has the claim.
+    """
+    if claim is not None and not _claim(folder, claim):
+        return 0
     from trainshed.engines.supervise import main as supervisor  # noqa: PLC0415 - for a launcher
     from trainshed.engines.warden import teardown  # noqa: PLC0415 - for a launcher
 
@@ -40,18 +51,36 @@ def _run_attempt(folder: str) -> int:
     return status
 
 
+def _claim(folder: str, text: str) -> bool:
+    """Create the claim of an attempt, and write all output to the attempt's folder from now on.
+
+    Returns False if another launcher has the claim.  Raises OSError.
+    """
+    from trainshed.engines.supervise.record.folder import AttemptFolder  # noqa: PLC0415 - for a launcher
+    from trainshed.engines.warden import hold  # noqa: PLC0415 - for a launcher
+
+    os.umask(_PRIVATE)
+    if not hold.create_claim(AttemptFolder(folder), text.encode()):
+        sys.stderr.write(f"{folder} has a claim already: starting nothing\n")
+        return False
+    hold.write_output_to(AttemptFolder(folder))
+    return True
+
+
 def _run_task(arguments: Sequence[str]) -> int:
-    from trainshed.engines.warden import warden  # noqa: PLC0415 - for a warden
+    from trainshed.engines.warden import dialing, warden  # noqa: PLC0415 - for a warden
 
     options = dict(zip(arguments[::2], arguments[1::2]))
     try:
         first = int(options.get("--first", "0"))
         rank = int(os.environ[options["--rank-variable"]])
+        dial_s = float(options.get("--dial-s", dialing.DIAL_S))
     except (KeyError, ValueError) as error:
         return _refuse(
-            f"--first and the variable of --rank-variable must be whole numbers, got {error!r}"
+            "--first and the variable of --rank-variable must be whole numbers, and --dial-s must "
+            f"be a number, got {error!r}"
         )
-    return warden.main(first + rank)
+    return warden.main(first + rank, dial_s)
 
 
 def _refuse(message: str) -> int:

@@ -21,6 +21,11 @@ _INNER = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER = bytes(byte ^ 0x5C for byte in range(256))
 
 
+def is_secret(text: str) -> bool:
+    """Return whether a text can be the secret of an attempt."""
+    return 1 <= len(text.encode()) <= _BLOCK
+
+
 def new_nonce() -> bytes:
     """Return a random nonce, which one end of one connection uses."""
     return os.urandom(NONCE)

@@ -20,19 +20,18 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.record.folder import ENDS_PROCESSES as ENDS_PROCESSES
 
 #: Kinds of frames.
 JSON, STDOUT, STDERR = 0, 1, 2
-#: Follows a node's name in the message of a stop order, if the cluster has signalled the wardens of
-#: this node to end.
-ENDS_PROCESSES: Final = "is ending its processes"
 #: Limits in bytes: the output in one frame, any frame of a warden, any frame of the launcher.  The
 #: launcher sends environments, which may be large because they name all replicas.
 BYTES_MAX: Final = 1 << 18
 WARDEN_FRAME_MAX: Final = 1 << 20
 LAUNCHER_FRAME_MAX: Final = 1 << 26
 #: The variable with the launcher's addresses for wardens: ``HOSTNAME;PORT;ADDRESS,...;VARIABLE``,
-#: where VARIABLE names a variable of a node that may contain an address of the first node.
+#: where VARIABLE names a variable of a node that may contain an address of the first node.  An
+#: address may be a name; wardens whose own host name is HOSTNAME also try the loopback address.
 LAUNCHER: Final = "TRAINSHED_LAUNCHER"
 SECRET: Final = "TRAINSHED_LAUNCHER_SECRET"  # noqa: S105 - a name, no secret
 #: Seconds within which the other end must send its proof.

@@ -1,5 +1,7 @@
 """Ends a launcher's replicas: first by orders to their wardens, then by ending the commands.
 
+If the cluster has started the wardens, there are no commands.  The end of a connection then shows
+that its warden has exited, and a launcher that ends a connection makes the warden exit.
 ``launcher_steps`` decides when wardens may exit, and how late wardens are forced to end.
 """
 
@@ -15,13 +17,15 @@ from trainshed.engines.warden.launcher_steps import COMMAND_LEAVE_S, Pressure, l
 #: Seconds after the grace period in which a warden may kill its replica before the launcher orders
 #: the kill.  Later, seconds between two further attempts to end late wardens.
 _SLACK_S: Final = 5.0
+#: Seconds in which a warden without a command must exit after the order to do so.
+_EXIT_S: Final = 5.0
 
 
 def make(context: RemoteContext) -> tuple[Gang, Ending]:
     """Make the gang and the teardown of an attempt on other machines (``RemoteFactory``)."""
     rule = context.spec.remote
     if rule is None:
-        raise ValueError("the plan names no commands that start wardens")
+        raise ValueError("the plan has no rules for replicas on other machines")
     gang = RemoteGang(context, rule)
     return gang, RemoteTeardown(context, gang)
 
@@ -42,8 +46,16 @@ class RemoteTeardown:
         self._pressure_actions = {
             Pressure.KILL_REPLICAS: gang.kill,
             Pressure.TERMINATE_COMMANDS: gang.steps.terminate,
-            Pressure.KILL_COMMANDS: gang.steps.kill,
+            Pressure.KILL_COMMANDS: self._leave_late_wardens,
         }
+
+    @property
+    def may_close(self) -> bool:
+        """Whether every warden has exited.
+
+        With commands this is True: the caller waits for the commands, which wait for the wardens.
+        """
+        return self._gang.has_commands or (self._has_dismissed and self._gang.are_gone)
 
     def begin(self, order: Order) -> None:
         """Obey a stop order; a later order counts only if it ends the replicas earlier."""
@@ -58,6 +70,7 @@ class RemoteTeardown:
         self._timer = self._loop.at(kill_s + _SLACK_S, self._end_late_wardens)
         if any(warden.channel is None for warden in self._gang.wardens):
             self._gang.steps.terminate()  # wardens that have not connected need not start
+            self._gang.refuse_missing()
         self._dismiss()
 
     def close(self) -> None:
@@ -73,6 +86,15 @@ class RemoteTeardown:
             self._has_dismissed = True
             self._loop.after(COMMAND_LEAVE_S, self._gang.steps.terminate)
             self._loop.after(2 * COMMAND_LEAVE_S, self._gang.steps.kill)
+            if not self._gang.has_commands:
+                self._loop.after(_EXIT_S, self._gang.hang_up)
+
+    def _leave_late_wardens(self) -> None:
+        """Kill the commands of late wardens, or end their connections if there are no commands."""
+        if self._gang.has_commands:
+            self._gang.steps.kill()
+        else:
+            self._gang.hang_up()
 
     def _end_late_wardens(self) -> None:
         """Force late wardens to end; repeat this until all have ended."""

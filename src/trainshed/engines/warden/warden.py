@@ -5,37 +5,45 @@ the warden kills its processes and exits, so that no program runs without a laun
 """
 
 import os
+import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.processes.variables import select_for_programs
-from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.kernel.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
-from trainshed.engines.supervise.kernel.reaper import fork_below_reaper
+from trainshed.engines.supervise.kernel.reaper import StatusSwitch, fork_below_reaper
 from trainshed.engines.supervise.kernel.signals import ENDING, close_inherited, wake_on_signals
 from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order, write_json
 from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.engines.supervise.replicas import Replicas
-from trainshed.engines.warden import images, protocol
-from trainshed.engines.warden.dialing import dial, remove_secret
+from trainshed.engines.warden import protocol
+from trainshed.engines.warden.completion import (
+    NodePython,
+    complete_replica,
+    compose_interpreter,
+    read_own_environment,
+)
+from trainshed.engines.warden.dialing import DIAL_S, dial, remove_secret
 from trainshed.engines.warden.duties import Duty, WardenFacts, list_due
+from trainshed.engines.warden.exit_status import FAILED, WardenEnd, choose_status
 from trainshed.engines.warden.forward import Forward
 from trainshed.engines.warden.ports import PortReservation
+from trainshed.engines.warden.program_files import read_texts
 from trainshed.engines.warden.protocol import Channel
+from trainshed.engines.warden.repeat import write_error
 from trainshed.files.trees import remove_tree
-from trainshed.model import trainer_contract
+from trainshed.model.attempt import SIGNAL_BASE
 from trainshed.model.codec import decode, encode
-from trainshed.model.launch_plan import PYTHON_WORD
 
 _LOOK_S: Final = 0.1
 _LOOK_FOR_PARENT_S: Final = 2.0
@@ -48,30 +56,55 @@ _RETRY_S: Final = 1.0
 _WAKE_BYTES: Final = 4096
 _PRIVATE_FOLDER: Final = 0o700
 _MAINTENANCE, _OVER = "maintenance", "end"
-#: Prefixes of variables that only programs of the cluster need.
-_OF_CLUSTER: Final = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMI2_", "PMIX_", "PALS_",
-                      "OMPI_", "TRAINSHED_LAUNCHER")  # fmt: skip
-#: Variables that name the devices of a program; values of the cluster override values of the plan.
-_DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-                   "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")  # fmt: skip
+#: The pid of the first process of a container.
+_FIRST: Final = 1
+#: Seconds in which the reader of repeated output may read its end.
+_LAST_OUTPUT_S: Final = 0.5
 
 
-def main(index: int) -> int:
-    """Run the replica with this index in the plan; return the exit status."""
+def main(index: int, dial_s: float = DIAL_S) -> int:
+    """Run the replica with this index in the plan; return the exit status.
+
+    ``dial_s`` is the time, in seconds, within which the launcher must answer.
+    """
     close_inherited()
     devnull = os.open(os.devnull, os.O_RDONLY)
     os.dup2(devnull, 0)
+    own_env = read_own_environment()
+    if os.getpid() == _FIRST:
+        tree.hide_memory()  # programs in the container could read the secret in /proc/1/environ
     parent = os.getppid()
-    reaper = fork_below_reaper(forwards_signals=True)
+    switch = StatusSwitch()
+    reaper = fork_below_reaper(forwards_signals=True, switch=switch)
     tree.adopt_orphans(True)
     wake = wake_on_signals()
     try:
-        connection = dial(os.environ)
+        connection = dial(os.environ, dial_s, partial(_pause, wake))
+    except _Terminated as end:
+        return SIGNAL_BASE + end.signum
     except (OSError, KeyError, ValueError) as error:
-        sys.stderr.write(f"{socket.gethostname()}: {error}\n")
-        return 1
+        write_error(f"{socket.gethostname()}: {error}")
+        return FAILED
     remove_secret(os.environ)
-    return _Warden(index, connection, wake, _Parent(reaper, parent)).run()
+    return _Warden(index, connection, wake, _Parent(reaper, parent), own_env, switch).run()
+
+
+class _Terminated(Exception):  # noqa: N818 - no error: the cluster ends this process
+    """This process has received a signal to end before it has a launcher."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+def _pause(wake: int, seconds: float) -> None:
+    """Wait for some seconds.  Raises _Terminated after a signal to end this process."""
+    until_s = time.monotonic() + seconds
+    while (remaining_s := until_s - time.monotonic()) > 0:
+        if select.select([wake], [], [], remaining_s)[0]:
+            signals = set(os.read(wake, _WAKE_BYTES)).intersection(ENDING)
+            if signals:
+                raise _Terminated(min(signals))
 
 
 class _Parent:
@@ -94,10 +127,20 @@ class _Parent:
 
 
 class _Warden:
-    def __init__(self, index: int, connection: socket.socket, wake: int, parent: _Parent) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - the objects that a warden uses
+        self,
+        index: int,
+        connection: socket.socket,
+        wake: int,
+        parent: _Parent,
+        own_env: Mapping[str, str],
+        switch: StatusSwitch,
+    ) -> None:
         self._index = index
         self._wake = wake
         self._parent = parent
+        self._own_env = own_env
+        self._switch = switch
         self._loop = Loop()
         self._children = Children()
         self._channel = Channel(
@@ -116,12 +159,13 @@ class _Warden:
         self._replicas: Replicas | None = None
         self._teardown: Teardown | None = None
         self._preparer: Any = None
-        self._python = PYTHON_WORD
-        self._path_entries: list[str] = []
+        self._node_python = NodePython()
         self._locks: list[int] = []
         self._order: Order | None = None
         self._done_duties: set[Duty] = set()
         self._is_over = False
+        self._is_dismissed = False
+        self._is_success = False
         self._checks_without_message = 0
         self._handlers: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "take": self._take,
@@ -130,7 +174,7 @@ class _Warden:
             "kill": lambda _: self._kill(),
             "look": lambda _: self._look(),
             "ping": lambda _: self._beat(),
-            "leave": lambda _: self._leave(),
+            "leave": self._leave_when_dismissed,
         }
         self._duties: Mapping[Duty, Callable[[Replicas], bool]] = {
             Duty.TELL_FAULT: self._tell_replica_fault,
@@ -153,11 +197,20 @@ class _Warden:
                 self._advance()
         except Exception:  # noqa: BLE001 - after any error, no process may live on
             sys.excepthook(*sys.exc_info())
-            return 1  # the reaper kills the remaining processes
+            return FAILED  # the reaper kills the remaining processes
         finally:
             with suppress(OSError):
                 remove_tree(self._folder.path)
-        return 0
+        return self._end()
+
+    def _end(self) -> int:
+        """Close the connection, write the last repeated output, and return the exit status."""
+        self._channel.close()
+        if self._task and not self._task["in_container"]:
+            return 0  # the cluster would count the status of a step, not that of the launcher
+        self._forward.finish_repeating(_LAST_OUTPUT_S)
+        exits = {} if self._replicas is None else self._replicas.exits
+        return choose_status(WardenEnd(exits.get(0), self._is_dismissed, self._is_success))
 
     def _handle_frame(self, kind: int, data: bytes) -> None:
         self._checks_without_message = 0
@@ -167,6 +220,10 @@ class _Warden:
     def _take(self, message: Mapping[str, Any]) -> None:
         """Prepare this node for the replica: open its process tree and install its packages."""
         self._task = message
+        if message["in_container"]:
+            self._forward.repeat()
+        else:
+            self._switch.turn_off()
         os.mkdir(self._folder.shared, _PRIVATE_FOLDER)
         name = f"{message['uid']}-{message['attempt']}"
         mark = f"{message['uid']}/{message['attempt']}"
@@ -187,7 +244,7 @@ class _Warden:
         names = ("packages", "cache", "package_bytes_max", "relax_pins")
         write_json(request, {name: message[name] for name in names})
         self._preparer = Preparer(self._loop, self._children, self._forward.note, self._descriptors)
-        argv = (sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), "prepare")
+        argv = (*compose_interpreter(), "-I", "-S", os.path.abspath(sys.argv[0]), "prepare")
         self._preparer.start(argv, request, mark, self._folder.path, lambda: None)
 
     def _finish_prepare(self) -> None:
@@ -197,7 +254,7 @@ class _Warden:
         if answer is None:
             self._tell_fault(fault, passes=preparer.is_worth_another_try)
             return
-        self._python, self._path_entries = str(answer["python"]), list(answer["entries"])
+        self._node_python = NodePython(str(answer["python"]), tuple(answer["entries"]))
         self._tell_prepared()
 
     def _tell_prepared(self) -> None:
@@ -220,22 +277,8 @@ class _Warden:
 
     def _complete(self, replica: ReplicaSpec) -> ReplicaSpec:
         """Add the variables, the interpreter and the packages of this node."""
-        files = {
-            trainer_contract.NOTICE_FILE: self._folder.notice,
-            trainer_contract.PROGRESS_FILE: self._folder.progress(replica.task_name),
-        }
-        if replica.container:
-            local_env = {**select_devices(os.environ), **files}
-            return images.complete(replica, os.environ, local_env, self._folder.path)
-        inherited = select_inherited(os.environ, self._task["keeps"], self._task["unset"])
-        command = compose_command(
-            replica,
-            python=self._python,
-            packages=self._path_entries,
-            base=inherited,
-            devices=select_devices(inherited),
-        )
-        return replica._replace(argv=command.argv, env={**command.env, **files})
+        node = self._own_env if self._task["in_container"] else os.environ
+        return complete_replica(replica, self._task, node, self._folder, self._node_python)
 
     def _stop(self, order: Order) -> None:
         """Obey a stop order, unless an earlier order has the same or a shorter grace period.
@@ -287,13 +330,18 @@ class _Warden:
         except OSError:
             return None
 
+    def _leave_when_dismissed(self, message: Mapping[str, Any]) -> None:
+        self._is_dismissed = True
+        self._is_success = bool(message.get("is_success"))
+        self._leave()
+
     def _leave(self) -> bool:
         self._is_over = True
         return True
 
     def _kill_unattended(self, why: str) -> None:
         """Kill the replica and exit, because the launcher or the step of this warden has ended."""
-        sys.stderr.write(f"{socket.gethostname()}: killing all processes of the replica: {why}\n")
+        write_error(f"{socket.gethostname()}: killing all processes of the replica: {why}")
         self._kill()
 
     def _handle_signals(self) -> None:
@@ -349,11 +397,17 @@ class _Warden:
         return True
 
     def _tell_exit(self, replicas: Replicas) -> bool:
-        """Report the exit, and write it to a file in case the launcher gets no message."""
+        """Report the exit, and write it to a file in case the launcher gets no message.
+
+        A warden that cannot write to the attempt's folder sends the files of the program instead.
+        """
         self._forward.drain()
         task_name = self._task["task_name"]
         record = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
-        self._write_exit(record)
+        if self._task["folder"]:
+            self._write_exit(record)
+        else:
+            record["files"] = read_texts(self._folder, task_name)
         self._channel.say({"is": "exit", **record})
         return True
 
@@ -376,25 +430,6 @@ class _Warden:
         self._forward.finish()
         self._channel.say({"is": "empty"})
         return True
-
-
-def select_inherited(
-    node: Mapping[str, str], keeps: Sequence[str], unset: Sequence[str]
-) -> dict[str, str]:
-    """Select the variables of a node that its programs get.
-
-    ``keeps`` are further names to include, ``unset`` are names to leave out.
-    """
-    return {
-        name: text
-        for name, text in select_for_programs(node, keeps).items()
-        if not name.startswith(_OF_CLUSTER) and name not in unset
-    }
-
-
-def select_devices(node: Mapping[str, str]) -> dict[str, str]:
-    """Select the variables of a node that name the devices of a program."""
-    return {name: node[name] for name in _DEVICES if name in node}
 
 
 def _make_private_folder() -> str:

@@ -16,19 +16,44 @@ from typing import Final, NoReturn
 
 from trainshed.engines.processes import identity, tree
 from trainshed.engines.processes.identity import Identity
+from trainshed.model.attempt import SIGNAL_BASE
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FIRST_PAUSE_S: Final = 0.005
 _PAUSE_S_MAX: Final = 1.0
 
 
-def fork_below_reaper(*, forwards_signals: bool = False) -> Identity | None:
+class StatusSwitch:
+    """A switch that a process and its reaper share: whether the reaper passes on the exit status."""
+
+    def __init__(self) -> None:
+        """Switch it on.  Raises OSError if no descriptors are left."""
+        self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def turn_off(self) -> None:
+        """Let the reaper exit with status 0, however this process ends."""
+        os.write(self._writer, b"-")
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is still on; only the reaper may ask, and only once."""
+        try:
+            return not os.read(self._reader, 1)
+        except BlockingIOError:
+            return True
+
+
+def fork_below_reaper(
+    *, forwards_signals: bool = False, switch: StatusSwitch | None = None
+) -> Identity | None:
     """Continue in a child process; this process kills the processes that the child leaves behind.
 
     Return, in the child, the identity of this process, the reaper.  None: there is no reaper, and
     the caller continues in its own process.
 
-    ``forwards_signals``: send each signal on to the child, because Slurm signals only this process.
+    ``forwards_signals``: send each signal on to the child, because Slurm signals only this process,
+    and a cluster of containers only their first process.  ``switch``: if it is on at the end of the
+    child, this process exits with the child's status, 128 + N after signal N; otherwise with 0.
     """
     if not tree.can_list() or not tree.adopt_orphans(True):
         return None
@@ -39,25 +64,42 @@ def fork_below_reaper(*, forwards_signals: bool = False) -> Identity | None:
         tree.adopt_orphans(False)
         return None
     if child:
-        _reap_after(child, forwards_signals=forwards_signals)
+        _reap_after(child, forwards_signals=forwards_signals, switch=switch)
     os.setsid()
     return reaper
 
 
-def _reap_after(supervisor: int, *, forwards_signals: bool) -> NoReturn:
+def _reap_after(
+    supervisor: int, *, forwards_signals: bool, switch: StatusSwitch | None
+) -> NoReturn:
     """Wait for the supervisor's end, then kill until no process is left.  Never returns."""
+    status = 0
     try:
         # the supervisor handles these signals, and gives its replicas their grace period
         _handle_ending(partial(_forward, supervisor) if forwards_signals else signal.SIG_IGN)
-        while os.wait()[0] != supervisor:
-            pass
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # the start of an archive blocks them
+        wait_status = _wait_for(supervisor)
+        if switch is not None and switch.is_on:
+            status = _shell_status(os.waitstatus_to_exitcode(wait_status))
         _handle_ending(signal.SIG_IGN)
         pause_s = _FIRST_PAUSE_S
         while _kill_descendants():
             time.sleep(pause_s)
             pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
     finally:
-        os._exit(0)
+        os._exit(status)
+
+
+def _wait_for(pid: int) -> int:
+    """Collect children, orphans of other processes included, until one; return its wait status."""
+    while True:
+        child, wait_status = os.wait()
+        if child == pid:
+            return wait_status
+
+
+def _shell_status(code: int) -> int:
+    return code if code >= 0 else SIGNAL_BASE - code
 
 
 def _handle_ending(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:

@@ -29,4 +29,5 @@ def wake_on_signals() -> int:
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     for signum in (*ENDING, LOOK, signal.SIGCHLD):
         signal.signal(signum, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # the start of an archive blocks them
     return reader

@@ -28,6 +28,9 @@ _BYTES_MAX: Final = 1 << 26
 #: Programs that run as the server's user may have replaced a file by a link, a FIFO or a device.
 _CAREFUL: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
+#: Follows a node's name in the message of a stop order, if the cluster has signalled the processes
+#: on this node to end.
+ENDS_PROCESSES: Final = "is ending its processes"
 #: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
 _FLOCK: Final = "hhqqi4x"
 
@@ -189,6 +192,18 @@ class AttemptFolder:
         except FileNotFoundError:
             return None
         return decode(Order, document)
+
+    def find_order(self, *, is_expected: bool = False) -> Order | None:
+        """Return the order to stop; None if there is no valid order.
+
+        ``is_expected``: list the folder first, because NFS may not find a name that another machine
+        has just created.
+        """
+        with suppress(OSError, ValueError):
+            if is_expected:
+                os.listdir(self.path)
+            return self.stop_order()
+        return None
 
     def make_key(self) -> None:
         """Write a secret for messages to the supervisor, unless it exists.  Raises OSError."""

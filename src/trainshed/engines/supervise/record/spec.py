@@ -25,6 +25,11 @@ SUPERVISOR: Final = "supervisor"
 FORK_SERVER: Final = "fork-server"
 #: The variable with the folder of the attempt; the supervisor removes it from its environment.
 FOLDER: Final = "TRAINSHED_ATTEMPT_FOLDER"
+#: The value of ``ReplicaSpec.container`` for a replica whose warden runs in the replica's container.
+OWN_CONTAINER: Final = "own"
+#: Prefixes of variables that only programs of Slurm and launchers of MPI need.
+SLURM_VARIABLES: Final = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMI2_", "PMIX_",
+                          "PALS_", "OMPI_")  # fmt: skip
 
 
 class ReplicaSpec(NamedTuple):
@@ -36,6 +41,7 @@ class ReplicaSpec(NamedTuple):
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
+    """The working folder; empty: that of the warden, which is the image's own in a container."""
     trial: str = ""
     limits: ReplicaLimits = ReplicaLimits()
     hosts: tuple[tuple[str, str], ...] = ()
@@ -49,7 +55,8 @@ class ReplicaSpec(NamedTuple):
     """The isolation of the replica; None: it has the user and the view of its supervisor."""
     container: str = ""
     """The runtime (apptainer or singularity) whose command the warden has to complete; ``env`` is
-    then the container's (``engines.warden.images``).  Empty: the command starts the program."""
+    then the container's (``engines.warden.images``).  ``OWN_CONTAINER``: the command starts the
+    program, which gets all variables of its image.  Empty: the command starts the program."""
     python: str = ""
     """The interpreter that runs the program; empty for the interpreter of an image."""
     host_name: str = ""
@@ -97,6 +104,8 @@ class RemoteRule(NamedTuple):
     """The rules for replicas on other machines, each owned by a warden (``engines.warden``)."""
 
     steps: tuple[StepRule, ...]
+    """The commands that start the wardens; empty: the cluster starts every warden, as the first
+    process of its replica's container."""
     marks: tuple[ReplicaMarks, ...]
     """One for each replica, in the order of the plan."""
     packages: Mapping[str, Any] = {}
@@ -119,6 +128,13 @@ class RemoteRule(NamedTuple):
     """Whether to install the nearest version if a pinned version does not exist for this Python."""
     hold_s: float = 0.0
     """The time, in seconds, for which the launcher keeps the nodes for a possible next attempt."""
+    port: int = 0
+    """The TCP port on which the launcher listens; its environment then has the secret of the
+    attempt.  0: any free port, and a new secret."""
+    drops: tuple[str, ...] = SLURM_VARIABLES
+    """Prefixes of the variables of a node that its programs never get."""
+    has_shared_folder: bool = True
+    """Whether wardens can write to the attempt's folder; otherwise only the launcher can."""
 
 
 class AttemptSpec(NamedTuple):

@@ -1,0 +1,59 @@
+"""Copies small files that a program writes, from its warden's folder to the attempt's folder.
+
+Every warden sends the time of its program's heartbeat.  A warden that cannot write to the attempt's
+folder also sends the other files, with the exit of its replica.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_file
+from trainshed.files.beneath import PathBeneath
+from trainshed.model import trainer_contract
+
+#: Limit of one file.  A message may have four times as many bytes.
+_BYTES_MAX: Final = 1 << 18
+_PRIVATE_FILE: Final = 0o600
+
+
+def list_paths(folder: AttemptFolder, task_name: str) -> dict[str, str]:
+    """Map each variable that names such a file to the file's path in a folder."""
+    return {
+        trainer_contract.STEPS_FILE: folder.steps(task_name),
+        trainer_contract.REDUCTION_REPORT: folder.reduction,
+    }
+
+
+def read_texts(folder: AttemptFolder, task_name: str) -> dict[str, str]:
+    """Read the files of a program from its warden's folder, by variable; skip missing ones."""
+    texts = {}
+    for variable, path in list_paths(folder, task_name).items():
+        with suppress(OSError, ValueError):
+            place = PathBeneath.of_file(path, (folder.path,))
+            texts[variable] = read_file(place, bytes_max=_BYTES_MAX).decode("ascii")
+    return texts
+
+
+def write_texts(folder: AttemptFolder, task_name: str, texts: Mapping[str, Any]) -> None:
+    """Write the files of a program to the attempt's folder; ignore errors and existing files."""
+    for variable, path in list_paths(folder, task_name).items():
+        if variable in texts:
+            with suppress(OSError), open(path, "x", opener=_open_private) as file:
+                file.write(str(texts[variable]))
+
+
+def touch(path: str, beat_ns: int) -> None:
+    """Set the time of a heartbeat file in the attempt's folder, which is created if missing."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):
+        descriptor = os.open(path, flags, _PRIVATE_FILE)
+        try:
+            os.utime(descriptor, ns=(beat_ns, beat_ns))
+        finally:
+            os.close(descriptor)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, _PRIVATE_FILE)
