@@ -45,7 +45,7 @@ class Pods:
         self.port = free_port()
         self._processes: list[subprocess.Popen] = []
 
-    def begin(  # noqa: PLR0913 - the parts of a cluster's attempt
+    def begin(
         self,
         plan: LaunchPlan,
         *,
@@ -82,7 +82,9 @@ class Pods:
                 stderr=output,
             )
 
-    def start_warden(self, index, attempt, *, env={}, before=(), stdout=None) -> subprocess.Popen:
+    def start_warden(
+        self, index, attempt, *, env: Mapping[str, str] = {}, before=(), stdout=None
+    ) -> subprocess.Popen:
         work = self.root / f"container-{index}"
         work.mkdir()
         with (attempt.outputs / f"{index}.out").open("ab") as output:

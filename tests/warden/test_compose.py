@@ -68,7 +68,8 @@ def test_the_command_of_a_replica_in_its_own_container(command, args, argv):
 
 
 @pytest.mark.parametrize(
-    "container", [ContainerPlan("i:1"), ContainerPlan("i:1", None, ("-x",)), ContainerPlan("i:1", ())]
+    "container",
+    [ContainerPlan("i:1"), ContainerPlan("i:1", None, ("-x",)), ContainerPlan("i:1", ())],
 )
 def test_an_image_whose_command_is_unknown_is_refused(container):
     with pytest.raises(EngineFault, match="the job gives no command for i:1"):

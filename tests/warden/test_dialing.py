@@ -69,5 +69,5 @@ def test_a_name_that_does_not_resolve_yet_is_tried_again(monkeypatch, capfd):
 def test_a_warden_gives_up_after_its_time(monkeypatch):
     launcher = Launcher(NAME, [NOT_YET] * 100)
     variables = env(f"primary-pod;61100;{NAME};")
-    with pytest.raises(OSError, match="within 0 s: .*Name or service not known"):
+    with pytest.raises(OSError, match=r"within 0 s: .*Name or service not known"):
         dial(monkeypatch, launcher, variables, within_s=0.0)

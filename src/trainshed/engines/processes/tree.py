@@ -52,8 +52,9 @@ def adopt_orphans(on: bool) -> bool:  # noqa: FBT001 - the kernel's own switch
 def hide_memory() -> bool:
     """Hide the memory and the environment of this process, and of its forks until they exec.
 
-    Then only processes with CAP_SYS_PTRACE can read them in /proc.  Return whether the kernel
-    supports that.
+    Then only processes with a capability that containers lack by default (CAP_SYS_PTRACE; for
+    newer kernels, CAP_PERFMON and CAP_SYS_ADMIN too) can read them in /proc.  Return whether the
+    kernel supports that.
     """
     return _prctl(_SET_DUMPABLE, 0)
 

@@ -20,10 +20,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.record.folder import ENDS_PROCESSES as ENDS_PROCESSES
+from trainshed.engines.supervise.record import folder
 
 #: Kinds of frames.
 JSON, STDOUT, STDERR = 0, 1, 2
+ENDS_PROCESSES: Final = folder.ENDS_PROCESSES
 #: Limits in bytes: the output in one frame, any frame of a warden, any frame of the launcher.  The
 #: launcher sends environments, which may be large because they name all replicas.
 BYTES_MAX: Final = 1 << 18
@@ -52,9 +53,9 @@ def parse_message(kind: int, data: bytes) -> Mapping[str, Any]:
     return message
 
 
-def exit_path(folder: str, task_name: str) -> str:
-    """Return the file in the attempt's folder to which a warden writes its replica's exit."""
-    return f"{folder}/exit-{task_name}.json"
+def exit_path(path: str, task_name: str) -> str:
+    """Return the file in an attempt's folder to which a warden writes its replica's exit."""
+    return f"{path}/exit-{task_name}.json"
 
 
 class Channel:

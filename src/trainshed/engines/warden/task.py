@@ -5,9 +5,7 @@ from typing import Any
 from trainshed.engines.supervise.record.spec import AttemptSpec, RemoteRule
 
 
-def compose_task(
-    spec: AttemptSpec, rule: RemoteRule, index: int, folder: str
-) -> dict[str, Any]:
+def compose_task(spec: AttemptSpec, rule: RemoteRule, index: int, folder: str) -> dict[str, Any]:
     """Compose the task of the warden of a replica; ``folder`` is the attempt's folder."""
     marks = rule.marks[index]
     return {

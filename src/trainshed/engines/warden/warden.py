@@ -89,8 +89,8 @@ def main(index: int, dial_s: float = DIAL_S) -> int:
     return _Warden(index, connection, wake, _Parent(reaper, parent), own_env, switch).run()
 
 
-class _Terminated(Exception):  # noqa: N818 - no error: the cluster ends this process
-    """This process has received a signal to end before it has a launcher."""
+class _Terminated(Exception):
+    """The cluster ends this process by a signal, before it has a launcher."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)

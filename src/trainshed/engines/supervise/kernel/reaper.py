@@ -24,7 +24,7 @@ _PAUSE_S_MAX: Final = 1.0
 
 
 class StatusSwitch:
-    """A switch that a process and its reaper share: whether the reaper passes on the exit status."""
+    """A switch that a process and its reaper share: whether the reaper passes the status on."""
 
     def __init__(self) -> None:
         """Switch it on.  Raises OSError if no descriptors are left."""

@@ -25,7 +25,7 @@ SUPERVISOR: Final = "supervisor"
 FORK_SERVER: Final = "fork-server"
 #: The variable with the folder of the attempt; the supervisor removes it from its environment.
 FOLDER: Final = "TRAINSHED_ATTEMPT_FOLDER"
-#: The value of ``ReplicaSpec.container`` for a replica whose warden runs in the replica's container.
+#: The value of ``ReplicaSpec.container`` for a replica whose warden runs in its container.
 OWN_CONTAINER: Final = "own"
 #: Prefixes of variables that only programs of Slurm and launchers of MPI need.
 SLURM_VARIABLES: Final = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMI2_", "PMIX_",
