@@ -24,6 +24,8 @@ from trainshed.model.roles import Role
 
 KEY = AttemptKey(7, 2)
 FOLDER = AttemptFolder("/trainshed/attempt")
+#: The folder that a warden shares with its program.
+PRIVATE = "/private"
 #: Written by the commit before, for two workers of a job with packages.
 EARLIER_PLAN = Path(__file__).parent / "earlier_plan.json"
 
@@ -44,8 +46,8 @@ def plan_of(*containers, **more):
     return LaunchPlan(job_id="j", attempt=2, replicas=replicas, environment=environment, **more)
 
 
-def spec_of(*containers, port=61100, plan={}, **more):
-    return compose.spec_of(plan_of(*containers, **plan), KEY, FOLDER, port=port, **more)
+def spec_of(*containers, port=61100, plan=None, **more):
+    return compose.spec_of(plan_of(*containers, **(plan or {})), KEY, FOLDER, port=port, **more)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_wardens_need_either_steps_or_a_port():
 
 def complete(spec, node, **changes):
     task = json.loads(json.dumps(compose_task(spec, spec.remote, 0, FOLDER.path)))
-    folder = AttemptFolder("/tmp/private")
+    folder = AttemptFolder(PRIVATE)
     return complete_replica(spec.replicas[0], {**task, **changes}, node, folder, NodePython())
 
 
@@ -107,14 +109,14 @@ def test_an_image_s_own_variables_stay_and_those_of_the_job_win():
     assert own == {
         **node, "A": "of the job", "KUBERNETES_PORT": None, "TRAINSHED_LAUNCHER_SECRET": None,
     }  # fmt: skip
-    assert env["TRAINSHED_NOTICE_FILE"] == "/tmp/private/progress/notice"
+    assert env["TRAINSHED_NOTICE_FILE"] == f"{PRIVATE}/progress/notice"
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_files_of_a_program_are_where_its_warden_can_read_them(is_shared):
     spec = spec_of(ContainerPlan("i:1", ("train",)), has_shared_folder=is_shared)
     path = complete(spec, {}).env["TRAINSHED_STEPS_FILE"]
-    assert path.startswith(FOLDER.path if is_shared else "/tmp/private/")
+    assert path.startswith(FOLDER.path if is_shared else f"{PRIVATE}/")
 
 
 def test_variables_of_a_cluster_are_dropped_by_the_prefixes_of_the_plan():

@@ -259,7 +259,7 @@ class RemoteGang(Gang):
         self, channel: Channel, connection: socket.socket, message: Mapping[str, Any]
     ) -> None:
         """Accept a warden; a second warden for the same replica is ordered to exit."""
-        index = int(message["index"])
+        index, folder = int(message["index"]), self._context.folder
         if not 0 <= index < len(self.wardens) or self.wardens[index].is_taken:
             channel.say({"do": "leave"})
             self._loop.after(protocol.PROVE_S, channel.close)
@@ -274,8 +274,7 @@ class RemoteGang(Gang):
             partial(self._handle_frame, warden), partial(self._handle_end, warden)
         )
         channel.pause(self._is_held)
-        folder = self._context.folder.path
-        warden.say("take", **compose_task(self._context.spec, self._rule, index, folder))
+        warden.say("take", **compose_task(self._context.spec, self._rule, index, folder.path))
         if self._order is not None:
             warden.say("stop", order=self._order._asdict())
 
