@@ -54,7 +54,11 @@ class WardenListener:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         # connections of an earlier launcher, which have ended, do not keep a given port in use
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(port > 0))
-        self._socket.bind(("", port))
+        try:
+            self._socket.bind(("", port))
+        except OSError:
+            self._socket.close()
+            raise
         self._socket.listen(_BACKLOG)
         loop.on_readable(self._socket, self._accept)
 
