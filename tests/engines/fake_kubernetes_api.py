@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qsl, urlsplit
 
 PODS = "/api/v1/namespaces/ml/pods"
@@ -77,7 +77,7 @@ class FakeApi:
             target=self._server.serve_forever, args=(0.05,), daemon=True
         )
 
-    def __enter__(self) -> "FakeApi":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.write(200, body or b'{"kind": "Status", "status": "Success"}')
 
-    do_GET = do_POST = do_PATCH = do_DELETE = _answer
+    do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
 
     def write(self, code: int, body: bytes, **headers: str) -> None:
         self.send_response(code)
@@ -189,9 +189,10 @@ class _Handler(BaseHTTPRequestHandler):
                 events = [event for event in api.history if event[0] > version]
                 if not events and not api.ends_watches:
                     api.changed.wait(WAIT_S_MAX)
-            for version, kind, value in events:  # noqa: B020, PLW2901
+            for _, kind, value in events:
                 line = json.dumps({"type": kind, "object": value}) + "\n"
                 self.write_chunk(line.encode())
+            version = max((event[0] for event in events), default=version)
             if api.after_events:
                 return api.after_events.popleft()(self)
             if api.ends_watches:

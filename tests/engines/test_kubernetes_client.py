@@ -1,6 +1,6 @@
 """Requests to the API server, against a small one with faults on order."""
 
-import datetime
+import datetime as dt
 import ipaddress
 import json
 import logging
@@ -18,19 +18,21 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from engines.fake_kubernetes_api import EXPIRED, PODS, FakeApi, error, pod, status
+from engines.fake_kubernetes_api import PODS, FakeApi, error, pod, status
 from engines.kubernetes_clients import LIMITS, client_to, session_to
 from engines.support import DEADLINE_S, wait_until
 from trainshed.engines.kubernetes.api import access as access_module
 from trainshed.engines.kubernetes.api.access import ClusterAccess
 from trainshed.engines.kubernetes.api.client import JSON_PATCH, MERGE_PATCH, Client, connect
 from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused, read_error
+from trainshed.engines.kubernetes.api.requests import ApiRequest
 from trainshed.engines.kubernetes.api.retries import (
     PAUSE_S_MAX,
     RETRIES_MAX,
     parse_retry_after,
     plan_retry,
 )
+from trainshed.engines.kubernetes.api.stream import WatchStream
 from trainshed.engines.kubernetes.api.transport import Transport
 from trainshed.model.faults import UsageFault
 
@@ -120,7 +122,7 @@ def test_an_error_says_whether_repeating_may_help():
 
 
 @pytest.mark.parametrize(
-    ("code", "headers", "expected"),
+    "answer",
     [
         (429, {}, [0.5, 1.0, 2.0, 4.0]),
         (429, {"Retry_After": "3"}, [3.0] * 4),
@@ -130,7 +132,8 @@ def test_an_error_says_whether_repeating_may_help():
         (500, {"Retry_After": "1"}, []),
     ],
 )
-def test_a_busy_api_server_is_asked_again_some_times(api, client, pauses, code, headers, expected):
+def test_a_busy_api_server_is_asked_again_some_times(api, client, pauses, answer):
+    code, headers, expected = answer
     api.faults.extend([error(code, b"busy", **headers)] * 20)
     with pytest.raises(ApiAway, match=str(code)):
         client.post(JOBSETS, {})
@@ -208,9 +211,11 @@ def test_an_api_server_that_is_not_there_is_named():
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     client = client_to(f"http://127.0.0.1:{port}")
-    with pytest.raises(ApiAway, match=f"^cannot connect to 127.0.0.1:{port}: Connection refused$"):
+    with pytest.raises(
+        ApiAway, match=rf"^cannot connect to 127\.0\.0\.1:{port}: Connection refused$"
+    ):
         client.get(PODS)
-    with pytest.raises(ApiAway, match="cannot resolve the host name of no-such.invalid:6443"):
+    with pytest.raises(ApiAway, match=r"cannot resolve the host name of no-such\.invalid:6443"):
         client_to("https://no-such.invalid:6443").get(PODS)
 
 
@@ -218,7 +223,7 @@ def make_certificate(name, issuer=None, *, is_ca=False):
     """A key and its certificate, as PEM texts and as objects."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     issuer_key, issuer_name = (key, subject) if issuer is None else (issuer[0], issuer[1].subject)
     certificate = (
         x509.CertificateBuilder()
@@ -226,8 +231,8 @@ def make_certificate(name, issuer=None, *, is_ca=False):
         .issuer_name(issuer_name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
@@ -284,15 +289,13 @@ def test_the_api_servers_certificate_is_checked_against_the_clusters_ca(secure_a
     with client.stream(PODS, {"resourceVersion": "100"}, 10.0) as stream:
         assert next(stream)["type"] == "ADDED"
     client.close()
-    with pytest.raises(ApiAway, match="TLS with .* failed: .*certificate verify failed"):
+    with pytest.raises(ApiAway, match=r"TLS with .* failed: .*certificate verify failed"):
         client_with(load("other")).get(PODS)
 
 
 def test_a_silent_watch_over_tls_ends_when_it_is_closed(secure_api, authority):
     secure_api.ends_watches = False
-    client = client_with(
-        lambda: session_to(secure_api.url, ca_certs=str(authority / "ca.crt"))
-    )
+    client = client_with(lambda: session_to(secure_api.url, ca_certs=str(authority / "ca.crt")))
     assert_close_ends_a_silent_stream(client, secure_api)
 
 
@@ -363,8 +366,6 @@ def test_a_closed_client_waits_for_no_pause(api):
 def test_a_stream_ends_at_its_time_limit_whatever_the_api_server_sends(api):
     client = client_to(api.url)
     source = client._carrier.open(_request_of_watch(), 0.2)
-    from trainshed.engines.kubernetes.api.stream import WatchStream
-
     api.ends_watches = False
     started_s = time.monotonic()
     stream = WatchStream(source, 0.2, lambda _: None)
@@ -374,8 +375,6 @@ def test_a_stream_ends_at_its_time_limit_whatever_the_api_server_sends(api):
 
 
 def _request_of_watch():
-    from trainshed.engines.kubernetes.api.requests import ApiRequest
-
     return ApiRequest("GET", PODS, {"watch": "1", "resourceVersion": "100"})
 
 
@@ -390,7 +389,6 @@ def test_a_watch_that_is_refused_raises_the_apis_error(api, client):
     with pytest.raises(ApiRefused) as caught:
         list(client.stream(PODS, {"resourceVersion": "1"}, 10.0))
     assert caught.value.is_expired
-    assert EXPIRED
 
 
 def test_credentials_that_are_refused_are_loaded_again_once(api):
@@ -413,11 +411,6 @@ def test_credentials_that_are_refused_are_loaded_again_once(api):
     with client.stream(PODS, {"resourceVersion": "100"}, 10.0) as stream:
         assert list(stream) == []
     assert len(loads) == 3
-    api.tokens = ["x", "y"]
-    api.tokens.clear()
-    api.tokens.extend(["nobody has this"])
-    clock.now_s += access_module.RENEW_S_MIN
-    client.get(PODS)
     client.close()
 
 
@@ -495,9 +488,7 @@ def _answers(client):
 def test_no_error_and_no_log_has_the_token_or_a_secret(api, caplog):
     caplog.set_level(logging.DEBUG)
     texts = []
-    client = client_with(
-        lambda: session_to(api.url, TOKEN), now_s=Clock()
-    )
+    client = client_with(lambda: session_to(api.url, TOKEN), now_s=Clock())
     faults = [
         error(500, b"oops"),
         error(401, status(401, "Unauthorized")),
@@ -518,7 +509,7 @@ def test_no_error_and_no_log_has_the_token_or_a_secret(api, caplog):
     def fail():
         raise ValueError(f"users: [token: {TOKEN}]")
 
-    with pytest.raises(ApiAway, match="^cannot get credentials: ValueError$"):
+    with pytest.raises(ApiAway, match=r"^cannot get credentials: ValueError$"):
         client_with(fail).get(PODS)
 
 

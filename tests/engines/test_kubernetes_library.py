@@ -1,6 +1,7 @@
 """The configuration of a cluster, read by the official client, and how credentials are renewed."""
 
 import base64
+import importlib
 import json
 import logging
 import stat
@@ -21,7 +22,7 @@ from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
 from trainshed.engines.kubernetes.api.transport import Transport
 
 pytest.importorskip("kubernetes", reason="the extra `kubernetes` is not installed")
-from trainshed.engines.kubernetes.api.library import ConfigurationSource  # noqa: E402
+from trainshed.engines.kubernetes.api.library import ConfigurationSource
 
 TOKEN = "eyJhbGciOiJSUzI1NiIsImtpZCI6InNlY3JldCJ9.secret"
 
@@ -97,9 +98,9 @@ def _clients_close(cluster):
 def printing(folder):
     """A plug-in that prints the token in a file; its token has no end that it names."""
     return (
-        "import json; token = open(%r).read();"
+        f"import json; token = open({str(folder / 'current')!r}).read();"
         "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1',"
-        "'kind': 'ExecCredential', 'status': {'token': token}}))" % str(folder / "current")
+        "'kind': 'ExecCredential', 'status': {'token': token}}))"
     )
 
 
@@ -133,8 +134,7 @@ def test_a_service_account_has_its_files_read_again(cluster, monkeypatch):
 
 
 def _let_a_minute_pass(monkeypatch):
-    from kubernetes.config import incluster_config
-
+    incluster_config = importlib.import_module("kubernetes.config.incluster_config")
     real = incluster_config.datetime
     later = real.datetime.now() + real.timedelta(minutes=2)
     clock = SimpleNamespace(now=lambda: later)
@@ -193,8 +193,10 @@ BAD_PLUG_INS = {
     ),
     "prints no JSON": (f"print('{TOKEN}')", "failed to decode process output"),
     "prints no token": (
-        "import json; print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1',"
-        "'kind': 'ExecCredential', 'status': {}}))",
+        (
+            "import json; print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1',"
+            "'kind': 'ExecCredential', 'status': {}}))"
+        ),
         "missing token",
     ),
 }
@@ -207,7 +209,9 @@ def test_a_plug_in_that_fails_is_an_error_and_no_request_without_credentials(
     caplog.set_level(logging.DEBUG)
     cluster.write(cluster.plug_in(code))
     client = cluster.client()
-    with pytest.raises(ApiAway, match=f"cannot get credentials from kubeconfig .*{words}") as caught:
+    with pytest.raises(
+        ApiAway, match=f"cannot get credentials from kubeconfig .*{words}"
+    ) as caught:
         client.get(PODS)
     assert not cluster.api.requests
     assert TOKEN not in str(caught.value) + caplog.text
@@ -217,7 +221,7 @@ def test_a_plug_in_that_fails_is_an_error_and_no_request_without_credentials(
 
 def test_a_plug_in_that_hangs_stops_no_caller(cluster):
     release = cluster.folder / "release"
-    code = "import os, time\nwhile not os.path.exists(%r): time.sleep(0.02)" % str(release)
+    code = f"import os, time\nwhile not os.path.exists({str(release)!r}): time.sleep(0.02)"
     cluster.write(cluster.plug_in(code))
     client = cluster.client(load_s_max=0.2)
     with pytest.raises(ApiAway, match="no answer within"):

@@ -42,7 +42,7 @@ def connect(
     not installed.
     """
     try:
-        from trainshed.engines.kubernetes.api import library, transport  # noqa: PLC0415, I001  # costs 40 MB
+        from trainshed.engines.kubernetes.api import library, transport  # noqa: PLC0415  # costs 37 MB
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _PACKAGES:
             raise

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -56,7 +57,7 @@ class ConfigurationSource:
         self._environ = environ
         self._service_account = service_account
         self._is_pod = not kubeconfig and bool(environ.get(_HOST))
-        self._path = kubeconfig or environ.get("KUBECONFIG") or os.path.expanduser(_KUBECONFIG)
+        self._path = kubeconfig or environ.get("KUBECONFIG") or str(Path(_KUBECONFIG).expanduser())
 
     def load(self) -> ClusterSession:
         """Read files, run a plug-in if the kubeconfig names one.  Raises ApiAway."""
@@ -80,11 +81,10 @@ class ConfigurationSource:
         """Read the service account and return its namespace; empty: this is no pod."""
         if not self._is_pod:
             return ""
-        folder = self._service_account
-        names = [os.path.join(folder, name) for name in ("token", "ca.crt", "namespace")]
-        InClusterConfigLoader(names[0], names[1], environ=self._environ).load_and_set(configuration)
-        with open(names[2], encoding="utf-8") as file:
-            return file.read(256).strip() or "default"
+        folder = Path(self._service_account)
+        token, authority = str(folder / "token"), str(folder / "ca.crt")
+        InClusterConfigLoader(token, authority, environ=self._environ).load_and_set(configuration)
+        return (folder / "namespace").read_text("utf-8").strip() or "default"
 
     def _read_file(self, configuration: Any) -> str:
         """Read the kubeconfig and return the namespace of the context; empty: it has none."""

@@ -42,7 +42,7 @@ OnChange = Callable[[Sequence[ObjectChange]], None]
 class Watcher:
     """The current objects of one path, for all threads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what to watch, and how
         self,
         client: Client,
         path: str,
@@ -51,7 +51,6 @@ class Watcher:
         on_change: OnChange,
         *,
         pacing: Pacing = Pacing(),  # noqa: B008 - a constant value
-        pause: Callable[[float], object] | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Watch the objects of a list's path; ``selector``: a label selector, empty: all objects.
@@ -66,7 +65,6 @@ class Watcher:
         self._on_change = on_change
         self._pacing = pacing
         self._closing = threading.Event()
-        self._pause = pause or self._closing.wait
         self._now_s = now_s
         self._store = ObjectStore()
         self._progress = WatchProgress()
@@ -116,9 +114,7 @@ class Watcher:
 
     def _loop(self) -> None:
         while not self._closing.is_set():
-            pause_s = self.step()
-            if pause_s > 0 and not self._closing.is_set():
-                self._pause(pause_s)
+            self._closing.wait(self.step())
 
     def step(self) -> float:
         """List, or watch until the watch ends; return the seconds to wait before the next step."""
@@ -130,7 +126,7 @@ class Watcher:
                 self._watch(watch_s)
         except (ApiAway, ApiRefused) as error:
             self._note_error(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the next try may succeed
             _LOG.exception("cannot read the objects of %s; retrying", self._path)
             self._note_error(ApiAway(f"cannot read the objects of {self._path}: {error!r}"))
         return plan_pause_s(self._progress, random.random(), self._pacing)  # noqa: S311 - no secret
@@ -189,7 +185,7 @@ class Watcher:
             return
         try:
             self._on_change(changes)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the error is the caller's
             _LOG.exception("cannot act on changed objects of %s; continuing", self._path)
 
     def _note_answer(self) -> None:
