@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from engines.fake_kubernetes_api import PODS, FakeApi, error, pod, status
 from engines.kubernetes_clients import LIMITS, client_to, session_to
 from engines.support import DEADLINE_S, wait_until
+from trainshed.engines.kubernetes import api as api_package
 from trainshed.engines.kubernetes.api import access as access_module
 from trainshed.engines.kubernetes.api.access import ClusterAccess
 from trainshed.engines.kubernetes.api.client import JSON_PATCH, MERGE_PATCH, Client, connect
@@ -523,6 +524,7 @@ def test_without_the_package_the_command_that_installs_it_is_named(monkeypatch, 
     for name in [name for name in sys.modules if name.partition(".")[0] == "kubernetes"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "trainshed.engines.kubernetes.api.library", raising=False)
+    monkeypatch.delattr(api_package, "library", raising=False)
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(UsageFault, match=r"package kubernetes.*; install it with: pip install .*"):
         connect(keys_folder=str(tmp_path))

@@ -323,6 +323,32 @@ def test_a_caller_that_fails_does_not_end_the_watcher(api, clock, caplog):
     assert "cannot act on changed objects" in caplog.text
 
 
+def test_objects_that_the_caller_does_not_read_are_not_stored(api, clock, changes):
+    def cut(value):
+        return value if value["metadata"]["name"].startswith("ts-") else None
+
+    watcher = Watcher(
+        client_to(api.url),
+        PODS,
+        "",
+        cut,
+        changes.extend,
+        fields="type=Warning",
+        pacing=Pacing(quick_s=0.0),
+        now_s=clock,
+    )
+    for name in ("ts-a", "other"):
+        api.put(pod(name))
+    watcher.step()
+    for name in ("ts-b", "another"):
+        api.put(pod(name))
+    api.remove(pod("other"))
+    watcher.step()
+    assert names(watcher) == ["ts-a", "ts-b"]
+    assert [change.uid for change in changes] == ["uid-ts-a", "uid-ts-b"]
+    assert {query["fieldSelector"] for query in api.queries(watches=True)} == {"type=Warning"}
+
+
 def test_a_thread_follows_the_api_and_ends_at_once_when_it_is_closed(api, changes):
     api.ends_watches = False
     client = client_to(api.url)
@@ -393,7 +419,7 @@ def test_a_watch_lasts_until_the_next_list_is_due(progress, now_s, watch_s):
 LARGE_POD = {
     "metadata": {
         "labels": {f"trainshed.dev/label-{number}": f"value {number}" for number in range(12)},
-        "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
+        "annotations": {"example.com/networks": "x" * 2000},
         "ownerReferences": [{"kind": "Job", "name": "ts-prod-1-0-worker-0", "uid": "u" * 36}],
         "managedFields": [{"manager": "kubelet", "fieldsV1": {f"f:{n}": {} for n in range(100)}}],
     },

@@ -160,7 +160,7 @@ def _read_answer(answer: ApiAnswer) -> dict[str, Any]:
     """Return the object of a successful answer.  Raises the error of another one."""
     if not 200 <= answer.status < 300:  # noqa: PLR2004 - the codes of success
         raise _read_busy(answer) or read_error(answer.status, answer.body)
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         value = json.loads(answer.body)
         if isinstance(value, dict):
             return value

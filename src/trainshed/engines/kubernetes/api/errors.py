@@ -108,7 +108,7 @@ def read_error(status: int, body: bytes) -> ApiRefused | ApiAway:
     """Read the body of an answer with an error code; without a Status a 5xx is ``ApiAway``."""
     try:
         refusal = parse_status(json.loads(body))
-    except ValueError:
+    except (ValueError, RecursionError):
         refusal = None
     if refusal is not None:
         return refusal

@@ -47,14 +47,15 @@ class WatchStream(Iterator[Mapping[str, Any]]):
         ApiRefused for an event ERROR, such as an expired version, and ApiAway for a broken
         connection.
         """
-        while not self._is_closed:
-            line = self._lines.take()
-            if line is not None and line.strip():
-                return _parse_event(line)
-            if line is None and not self._read_more():
-                break
-        self.close()
-        raise StopIteration
+        try:
+            event = self._read_event()
+        except BaseException:
+            self.close()
+            raise
+        if event is None:
+            self.close()
+            raise StopIteration
+        return event
 
     def __enter__(self) -> Self:
         """Return this stream."""
@@ -74,6 +75,16 @@ class WatchStream(Iterator[Mapping[str, Any]]):
             finally:
                 self._reading.release()
         self._on_close(self)
+
+    def _read_event(self) -> Mapping[str, Any] | None:
+        """Wait for the next event; None: the stream has ended."""
+        while not self._is_closed:
+            line = self._lines.take()
+            if line is not None and line.strip():
+                return _parse_event(line)
+            if line is None and not self._read_more():
+                break
+        return None
 
     def _read_more(self) -> bool:
         """Wait for bytes; return False at the end of the stream."""
@@ -124,7 +135,7 @@ def _parse_event(line: bytes) -> Mapping[str, Any]:
     """Read one line of a watch.  Raises ApiRefused for an ERROR, ApiAway for another text."""
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         event = None
     if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
         raise ApiAway("the API server sent a line that is no watch event")

@@ -59,11 +59,14 @@ class Transport:
 
         ``read_s``: time limit of each later read.
         """
-        limits = self._limits._replace(read_s=read_s)
-        response, url = self._open(request, limits)
-        if response.status == OK:
-            return _OpenAnswer(response, url, limits)
-        return self._read(response, url)
+        response, url = self._open(request, self._limits)
+        if response.status != OK:
+            return self._read(response, url)
+        # a proxy that closes connections has taken the socket: then the usual limit stays
+        connection = getattr(response.connection, "sock", None)
+        if connection is not None:
+            connection.settimeout(read_s)
+        return _OpenAnswer(response, url, self._limits._replace(read_s=read_s))
 
     def close(self) -> None:
         """Close the connections that no request uses."""

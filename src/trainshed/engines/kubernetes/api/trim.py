@@ -9,7 +9,7 @@ from typing import Any, Final
 
 #: Fields of a path to keep, as nested mappings; an empty mapping keeps the whole value.
 _Tree = dict[str, Any]
-#: Fields of every kind.
+#: Fields of every kind; annotations may be large, and the engine reads none.
 _METADATA: Final = tuple(
     f"metadata.{name}"
     for name in (
@@ -17,7 +17,6 @@ _METADATA: Final = tuple(
         "namespace",
         "uid",
         "labels",
-        "annotations",
         "creationTimestamp",
         "deletionTimestamp",
         "ownerReferences",
@@ -25,8 +24,6 @@ _METADATA: Final = tuple(
 )
 #: Texts of at most this length are stored once, however many objects have them.
 _SHARED_LENGTH_MAX: Final = 64
-#: Annotations that repeat the object, by their prefix.
-_NOISE: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
 def make_trim(paths: Iterable[str]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
@@ -42,9 +39,6 @@ def make_trim(paths: Iterable[str]) -> Callable[[Mapping[str, Any]], dict[str, A
 
     def trim(value: Mapping[str, Any]) -> dict[str, Any]:
         picked: dict[str, Any] = _pick(value, tree)
-        annotations = picked.get("metadata", {}).get("annotations", {})
-        for name in _NOISE:
-            annotations.pop(name, None)
         return picked
 
     return trim

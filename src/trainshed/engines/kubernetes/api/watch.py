@@ -35,7 +35,8 @@ _CLOSE_S: Final = 2.0
 #: Limit of the pages of one list: with the largest page, half a million objects.
 _PAGES_MAX: Final = 1000
 
-Trim = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+#: Returns the fields of an object to keep; None: the object is not stored and never reported.
+Trim = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 OnChange = Callable[[Sequence[ObjectChange]], None]
 
 
@@ -50,17 +51,20 @@ class Watcher:
         trim: Trim,
         on_change: OnChange,
         *,
+        fields: str = "",
         pacing: Pacing = Pacing(),  # noqa: B008 - a constant value
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Watch the objects of a list's path; ``selector``: a label selector, empty: all objects.
+        """Watch the objects of a list's path.
 
+        ``selector``: a label selector, ``fields``: a field selector; empty: all objects.
         ``trim`` keeps the fields of an object that the caller reads.  ``on_change`` is called in
         the watcher's thread, never for an object that is equal after ``trim``.
         """
         self._client = client
         self._path = path
-        self._query = {"labelSelector": selector} if selector else {}
+        selectors = {"labelSelector": selector, "fieldSelector": fields}
+        self._query = {name: text for name, text in selectors.items() if text}
         self._trim = trim
         self._on_change = on_change
         self._pacing = pacing
@@ -175,9 +179,9 @@ class Watcher:
         if not isinstance(metadata, Mapping):
             raise ApiAway("a watch event must have an object with metadata")
         if kind != BOOKMARK:
-            uid, trimmed = metadata.get("uid", ""), self._trim(value)
+            trimmed = self._trim(value)
             change = self._store.remove if kind == DELETED else self._store.set
-            self._report(change(uid, trimmed))
+            self._report([] if trimmed is None else change(metadata.get("uid", ""), trimmed))
         self._progress = note_version(self._progress, metadata.get("resourceVersion", ""))
 
     def _report(self, changes: Sequence[ObjectChange]) -> None:
@@ -212,4 +216,5 @@ def _read_page(page: Mapping[str, Any], trim: Trim) -> dict[str, Mapping[str, An
     is_list = isinstance(metadata, Mapping) and bool(metadata.get("resourceVersion"))
     if not is_list or not isinstance(items, list | None):
         raise ApiAway("the API server's answer must be a list with a version, got another object")
-    return {item["metadata"]["uid"]: trim(item) for item in items or ()}
+    trimmed = {item["metadata"]["uid"]: trim(item) for item in items or ()}
+    return {uid: value for uid, value in trimmed.items() if value is not None}
