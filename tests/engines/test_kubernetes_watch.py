@@ -14,10 +14,10 @@ from engines.support import DEADLINE_S, wait_until
 from trainshed.engines.kubernetes.api import trim
 from trainshed.engines.kubernetes.api.progress import (
     Pacing,
+    StepOutcome,
     WatchProgress,
     note_break,
     note_end,
-    note_expiry,
     note_failure,
     note_list,
     plan_pause_s,
@@ -151,7 +151,7 @@ def test_an_expired_version_is_listed_anew_at_once(api, watcher, changes, is_eve
     assert watcher.step() == 0.0, "the first list is due at once"
     assert names(watcher) == ["goes", "stays"], "nothing is gone before the list"
     assert watcher.away_since_s is None
-    assert watcher.step() >= 0.0
+    assert watcher.step() == 0.0, "and the watch after it"
     assert names(watcher) == ["new", "stays"]
     assert {(change.uid, change.is_deleted) for change in changes} == {
         ("uid-goes", True),
@@ -384,7 +384,7 @@ PACING = Pacing(pause_s_first=1.0, pause_s_max=30.0)
 def test_pauses_double_up_to_their_limit_and_vary_by_half():
     progress, pauses = WatchProgress(), []
     for _ in range(40):
-        progress = note_failure(progress, is_denied=False)
+        progress = note_failure(progress, StepOutcome.FAILED)
         pauses.append([plan_pause_s(progress, random, PACING) for random in (0.0, 1.0)])
     assert pauses[:6] == [[0.5, 1], [1, 2], [2, 4], [4, 8], [8, 16], [15, 30]]
     assert pauses[-1] == [15, 30]
@@ -392,9 +392,10 @@ def test_pauses_double_up_to_their_limit_and_vary_by_half():
 
 def test_a_list_alone_does_not_end_the_pauses_and_a_watch_that_worked_does():
     failing = WatchProgress(version="7", failures=5)
-    listed = note_list(note_expiry(failing), "9", 10.0)
+    listed = note_list(note_failure(failing, StepOutcome.EXPIRED), "9", 10.0)
     assert listed.failures == 6
-    assert plan_pause_s(listed, 1.0, PACING) == 30.0
+    assert plan_pause_s(listed, 1.0, PACING) == 0.0, "the watch begins at once"
+    assert plan_pause_s(note_failure(listed, StepOutcome.EXPIRED), 1.0, PACING) == 30.0
     assert note_end(listed, 60.0, PACING).failures == 0
     assert note_end(listed, 0.1, PACING).failures == 7, "a watch that ends at once has not worked"
     assert note_break(listed, 60.0, PACING).failures == 1

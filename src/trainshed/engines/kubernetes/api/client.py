@@ -19,7 +19,7 @@ from trainshed.model.texts import install_command
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
-#: Limit of the body of one answer: a page of 500 large pods has about 10 MB.
+#: Limit of the body of one answer: a page of 250 large pods has about 5 MB.
 BYTES_MAX: Final = 64 * 1024 * 1024
 #: Seconds for which a watch may stay open after its time limit has passed.
 _MARGIN_S: Final = 10.0

@@ -120,6 +120,8 @@ def _explain_errors(source: str) -> Iterator[None]:
             texts.append(f"line {line + 1} is no YAML")
         except OSError as error:
             texts.append(f"cannot read {error.filename}: {error.strerror}")
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            texts.append(f"it is no valid configuration ({type(error).__name__})")
     if texts:
         raise ApiAway(f"cannot get credentials from {source}: {_remove_secrets(texts[0])}")
 

@@ -4,11 +4,14 @@ The loop lists once, then watches from the version of the list.  A list is due a
 version has expired, and every ``floor_s`` seconds, because a watch may be dead without an error.
 """
 
+import enum
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 #: The shortest watch: the API takes its time limit in whole seconds.
 _WATCH_S_MIN: Final = 1.0
+#: More doublings would make a number too large to be a pause.
+_DOUBLINGS_MAX: Final = 20
 
 
 class Pacing(NamedTuple):
@@ -25,7 +28,18 @@ class Pacing(NamedTuple):
     """A watch that the API ends sooner counts as a failure."""
     steady_s: float = 10.0
     """A connection that breaks after this time counts as the first failure."""
-    page_objects: int = 500
+    page_objects: int = 250
+
+
+class StepOutcome(enum.Enum):
+    """How the last list or watch ended."""
+
+    WORKED = "WORKED"
+    FAILED = "FAILED"
+    EXPIRED = "EXPIRED"
+    """The API no longer has the version."""
+    DENIED = "DENIED"
+    """The API refuses the kind: no permission, or it is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +51,13 @@ class WatchProgress:
     listed_s: float = float("-inf")
     """Time of the last list that succeeded."""
     failures: int = 0
-    """Failures one after another."""
-    is_denied: bool = False
-    """Whether the API refused this kind the last time."""
-    is_expired: bool = False
-    """Whether the last failure was an expired version."""
+    """Failures since a watch has worked; lists between them may have succeeded."""
+    outcome: StepOutcome = StepOutcome.WORKED
 
 
 def note_list(progress: WatchProgress, version: str, now_s: float) -> WatchProgress:
     """Return the progress after a list; failures count until a watch has worked as well."""
-    return replace(progress, version=version, listed_s=now_s, is_denied=False, is_expired=False)
+    return replace(progress, version=version, listed_s=now_s, outcome=StepOutcome.WORKED)
 
 
 def note_version(progress: WatchProgress, version: str) -> WatchProgress:
@@ -56,25 +67,25 @@ def note_version(progress: WatchProgress, version: str) -> WatchProgress:
 
 def note_end(progress: WatchProgress, lasted_s: float, pacing: Pacing) -> WatchProgress:
     """Return the progress after the API ended a watch without an error."""
-    is_quick = lasted_s < pacing.quick_s
-    return replace(progress, failures=progress.failures + 1 if is_quick else 0)
+    if lasted_s < pacing.quick_s:
+        return _add_failure(progress, StepOutcome.FAILED)
+    return replace(progress, failures=0, outcome=StepOutcome.WORKED)
 
 
 def note_break(progress: WatchProgress, lasted_s: float, pacing: Pacing) -> WatchProgress:
     """Return the progress after a watch ended with an error; its version is still good."""
-    failures = 1 if lasted_s >= pacing.steady_s else progress.failures + 1
-    return replace(progress, failures=failures)
+    if lasted_s >= pacing.steady_s:
+        return replace(progress, failures=1, outcome=StepOutcome.FAILED)
+    return _add_failure(progress, StepOutcome.FAILED)
 
 
-def note_expiry(progress: WatchProgress) -> WatchProgress:
-    """Return the progress after the API no longer has the version of a watch or a list."""
-    return replace(progress, version="", failures=progress.failures + 1, is_expired=True)
+def note_failure(progress: WatchProgress, outcome: StepOutcome) -> WatchProgress:
+    """Return the progress after the API refused a list or a watch, or was away: a list is due."""
+    return _add_failure(replace(progress, version=""), outcome)
 
 
-def note_failure(progress: WatchProgress, *, is_denied: bool) -> WatchProgress:
-    """Return the progress after a list failed, or the API refused a watch: a list is due."""
-    failures = progress.failures + 1
-    return replace(progress, version="", failures=failures, is_denied=is_denied, is_expired=False)
+def _add_failure(progress: WatchProgress, outcome: StepOutcome) -> WatchProgress:
+    return replace(progress, failures=progress.failures + 1, outcome=outcome)
 
 
 def plan_watch_s(progress: WatchProgress, now_s: float, pacing: Pacing) -> float | None:
@@ -89,10 +100,12 @@ def plan_pause_s(progress: WatchProgress, random: float, pacing: Pacing) -> floa
     ``random``, from 0 to 1, spreads the requests of many clients.  The first list after an expired
     version is due at once.
     """
-    if progress.is_denied:
-        return pacing.denied_s * (0.75 + random / 2)
-    if progress.failures == 0 or (progress.is_expired and progress.failures == 1):
+    if progress.outcome is StepOutcome.WORKED:
         return 0.0
-    doublings = min(progress.failures - 1, 20)
+    if progress.outcome is StepOutcome.EXPIRED and progress.failures <= 1:
+        return 0.0
+    if progress.outcome is StepOutcome.DENIED:
+        return pacing.denied_s * (0.75 + random / 2)
+    doublings = min(progress.failures - 1, _DOUBLINGS_MAX)
     longest_s = min(pacing.pause_s_first * 2.0**doublings, pacing.pause_s_max)
     return longest_s * (0.5 + random / 2)

@@ -16,10 +16,10 @@ from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
 from trainshed.engines.kubernetes.api.objects import ObjectChange, ObjectStore
 from trainshed.engines.kubernetes.api.progress import (
     Pacing,
+    StepOutcome,
     WatchProgress,
     note_break,
     note_end,
-    note_expiry,
     note_failure,
     note_list,
     note_version,
@@ -71,6 +71,7 @@ class Watcher:
         self._closing = threading.Event()
         self._now_s = now_s
         self._store = ObjectStore()
+        self._versions: dict[str, str] = {}
         self._progress = WatchProgress()
         self._synced = threading.Event()
         self._stream: WatchStream | None = None
@@ -94,7 +95,7 @@ class Watcher:
     @property
     def is_denied(self) -> bool:
         """Whether the API refuses this kind: no permission, or it is not installed."""
-        return self._progress.is_denied
+        return self._progress.outcome is StepOutcome.DENIED
 
     def wait_synced(self, timeout_s: float) -> bool:
         """Wait for the first list; return whether there is one."""
@@ -137,21 +138,43 @@ class Watcher:
 
     def _list(self) -> None:
         values: dict[str, Mapping[str, Any]] = {}
-        page_query = {**self._query, "limit": str(self._pacing.page_objects)}
+        versions: dict[str, str] = {}
+        query = {**self._query, "limit": str(self._pacing.page_objects)}
         for _ in range(_PAGES_MAX):
-            page = self._client.get(self._path, page_query)
-            values.update(_read_page(page, self._trim))
-            metadata = page["metadata"]
-            if not metadata.get("continue"):
+            version, more = self._read_page(query, values, versions)
+            if not more:
                 break
-            page_query["continue"] = metadata["continue"]
+            query["continue"] = more
         else:
             raise ApiAway(f"a list must have at most {_PAGES_MAX} pages, got more")
-        self._progress = note_list(self._progress, metadata["resourceVersion"], self._now_s())
+        self._progress = note_list(self._progress, version, self._now_s())
+        self._versions = versions
         changes = self._store.replace(values)
         self._note_answer()
         self._synced.set()
         self._report(changes)
+
+    def _read_page(
+        self,
+        query: Mapping[str, str],
+        values: dict[str, Mapping[str, Any]],
+        versions: dict[str, str],
+    ) -> tuple[str, str]:
+        """Add one page; return the version of the list, and where its next page begins."""
+        page = self._client.get(self._path, query)
+        metadata, items = page.get("metadata"), page.get("items")
+        if not isinstance(metadata, Mapping) or not isinstance(items, list | None):
+            raise ApiAway("the API server's answer must be a list, got another object")
+        if not metadata.get("resourceVersion"):
+            raise ApiAway("a list must have a version, got none")
+        current = self._store.read()
+        for item in items or ():
+            uid, version = item["metadata"]["uid"], item["metadata"].get("resourceVersion", "")
+            is_same = bool(version) and self._versions.get(uid) == version
+            value = current.get(uid) if is_same else self._trim(item)
+            if value is not None:
+                values[uid], versions[uid] = value, version
+        return metadata["resourceVersion"], metadata.get("continue", "")
 
     def _watch(self, watch_s: float) -> None:
         version = self._progress.version
@@ -178,11 +201,20 @@ class Watcher:
         metadata = value.get("metadata")
         if not isinstance(metadata, Mapping):
             raise ApiAway("a watch event must have an object with metadata")
+        version = metadata.get("resourceVersion", "")
         if kind != BOOKMARK:
-            trimmed = self._trim(value)
-            change = self._store.remove if kind == DELETED else self._store.set
-            self._report([] if trimmed is None else change(metadata.get("uid", ""), trimmed))
-        self._progress = note_version(self._progress, metadata.get("resourceVersion", ""))
+            self._report(self._store_event(kind, metadata.get("uid", ""), version, value))
+        self._progress = note_version(self._progress, version)
+
+    def _store_event(
+        self, kind: str, uid: str, version: str, value: Mapping[str, Any]
+    ) -> list[ObjectChange]:
+        trimmed = self._trim(value)
+        if kind == DELETED:
+            self._versions.pop(uid, None)
+            return [] if trimmed is None else self._store.remove(uid, trimmed)
+        self._versions[uid] = version
+        return [] if trimmed is None else self._store.set(uid, trimmed)
 
     def _report(self, changes: Sequence[ObjectChange]) -> None:
         if not changes:
@@ -200,21 +232,12 @@ class Watcher:
     def _note_error(self, error: ApiAway | ApiRefused) -> None:
         if isinstance(error, ApiRefused) and error.is_expired:
             _LOG.info("the version of %s has expired; listing anew", self._path)
-            self._progress = note_expiry(self._progress)
+            self._progress = note_failure(self._progress, StepOutcome.EXPIRED)
             return
         is_denied = isinstance(error, ApiRefused) and error.is_denied
-        self._progress = note_failure(self._progress, is_denied=is_denied)
+        outcome = StepOutcome.DENIED if is_denied else StepOutcome.FAILED
+        self._progress = note_failure(self._progress, outcome)
         self.reason = str(error)
         if self.away_since_s is None and not self._closing.is_set():
             _LOG.warning("cannot list %s: %s; retrying", self._path, error)
             self.away_since_s = time.time()
-
-
-def _read_page(page: Mapping[str, Any], trim: Trim) -> dict[str, Mapping[str, Any]]:
-    """Return the trimmed objects of one page by uid.  Raises ApiAway if it is no list."""
-    metadata, items = page.get("metadata"), page.get("items")
-    is_list = isinstance(metadata, Mapping) and bool(metadata.get("resourceVersion"))
-    if not is_list or not isinstance(items, list | None):
-        raise ApiAway("the API server's answer must be a list with a version, got another object")
-    trimmed = {item["metadata"]["uid"]: trim(item) for item in items or ()}
-    return {uid: value for uid, value in trimmed.items() if value is not None}
