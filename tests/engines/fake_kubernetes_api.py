@@ -35,7 +35,7 @@ def pod(name: str, uid: str = "", **fields: Any) -> dict[str, Any]:
     return {"metadata": metadata, "status": {"phase": "Pending", **fields}}
 
 
-class Seen(NamedTuple):
+class SentRequest(NamedTuple):
     """One request that has arrived."""
 
     method: str
@@ -58,7 +58,7 @@ class FakeApi:
         self.version = 100
         self.oldest = 0
         self.tokens = list(tokens)
-        self.requests: list[Seen] = []
+        self.requests: list[SentRequest] = []
         self.faults: deque[Any] = deque()
         self.after_events: deque[Any] = deque()
         self.ends_watches = True
@@ -114,7 +114,7 @@ class FakeApi:
             self.changed.notify_all()
 
     def queries(self, *, watches: bool) -> list[dict[str, str]]:
-        return [seen.query for seen in self.requests if seen.is_watch == watches]
+        return [request.query for request in self.requests if request.is_watch == watches]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -136,18 +136,18 @@ class _Handler(BaseHTTPRequestHandler):
         api = self.server.api
         parts = urlsplit(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        seen = Seen(
+        request = SentRequest(
             self.command, parts.path, dict(parse_qsl(parts.query)), dict(self.headers), body
         )
-        api.requests.append(seen)
+        api.requests.append(request)
         if api.faults and (fault := api.faults.popleft()) is not None:
             fault(self)
-        elif api.tokens and seen.headers.get("Authorization", "")[7:] not in api.tokens:
+        elif api.tokens and request.headers.get("Authorization", "")[7:] not in api.tokens:
             self.write(401, status(401, "Unauthorized", "Unauthorized"))
-        elif seen.is_watch:
-            self._watch(api, int(seen.query["resourceVersion"]))
-        elif seen.method == "GET" and seen.path == PODS:
-            self.write(200, json.dumps(_list(api, seen.query)).encode())
+        elif request.is_watch:
+            self._watch(api, int(request.query["resourceVersion"]))
+        elif request.method == "GET" and request.path == PODS:
+            self.write(200, json.dumps(_list(api, request.query)).encode())
         else:
             self.write(200, body or b'{"kind": "Status", "status": "Success"}')
 

@@ -3,7 +3,6 @@
 import datetime as dt
 import ipaddress
 import json
-import logging
 import socket
 import ssl
 import subprocess
@@ -19,12 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from engines.fake_kubernetes_api import PODS, FakeApi, error, pod, status
-from engines.kubernetes_clients import LIMITS, client_to, session_to
+from engines.kubernetes_clients import LIMITS, client_to, client_with, session_to
 from engines.support import DEADLINE_S, wait_until
 from trainshed.engines.kubernetes import api as api_package
-from trainshed.engines.kubernetes.api import access as access_module
-from trainshed.engines.kubernetes.api.access import ClusterAccess
-from trainshed.engines.kubernetes.api.client import JSON_PATCH, MERGE_PATCH, Client, connect
+from trainshed.engines.kubernetes.api.client import JSON_PATCH, MERGE_PATCH, connect
 from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused, read_error
 from trainshed.engines.kubernetes.api.requests import ApiRequest
 from trainshed.engines.kubernetes.api.retries import (
@@ -34,10 +31,8 @@ from trainshed.engines.kubernetes.api.retries import (
     plan_retry,
 )
 from trainshed.engines.kubernetes.api.stream import WatchStream
-from trainshed.engines.kubernetes.api.transport import Transport
 from trainshed.model.faults import UsageFault
 
-TOKEN = "eyJhbGciOiJSUzI1NiIsImtpZCI6InNlY3JldCJ9.secret"
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets"
 #: Answers of a real API server (Kubernetes 1.36): path, code, body, reason.
 ANSWERS = [
@@ -73,7 +68,7 @@ def test_each_method_sends_its_query_body_and_type(api, client):
     client.delete(f"{JOBSETS}/a")
     client.get(PODS, {"labelSelector": "a in (b,c),d!=e&f"})
     post, merge, patch, delete, bare, get = api.requests
-    assert [seen.method for seen in api.requests] == [
+    assert [request.method for request in api.requests] == [
         *("POST", "PATCH", "PATCH", "DELETE", "DELETE", "GET")
     ]
     assert post.path == JOBSETS
@@ -170,7 +165,7 @@ def test_a_get_whose_connection_broke_is_sent_once_more_and_a_post_is_not(api, c
     api.faults.extend([drop, drop])
     with pytest.raises(ApiAway, match=r"the connection to 127.0.0.1:\d+ ended"):
         client.get(PODS)
-    assert [seen.method for seen in api.requests] == ["GET", "GET", "POST", "GET", "GET"]
+    assert [request.method for request in api.requests] == ["GET", "GET", "POST", "GET", "GET"]
 
 
 @pytest.mark.parametrize("body", [b"", b"text", b"[]", b"1"])
@@ -276,10 +271,6 @@ def secure_api(authority):
         yield api
 
 
-def client_with(load, **more):
-    return Client(Transport(ClusterAccess(load, **more), LIMITS, 1 << 20))
-
-
 def test_the_api_servers_certificate_is_checked_against_the_clusters_ca(secure_api, authority):
     def load(ca):
         return lambda: session_to(secure_api.url, ca_certs=str(authority / f"{ca}.crt"))
@@ -379,6 +370,20 @@ def _request_of_watch():
     return ApiRequest("GET", PODS, {"watch": "1", "resourceVersion": "100"})
 
 
+def test_a_watch_may_be_silent_for_longer_than_a_request_and_its_beginning_may_not(api):
+    api.ends_watches = False
+    client = client_to(api.url, limits=LIMITS._replace(read_s=0.2))
+    with client.stream(PODS, {"resourceVersion": "100"}, DEADLINE_S) as stream:
+        timer = threading.Timer(0.6, lambda: api.put(pod("late")))
+        timer.start()
+        assert next(stream)["object"]["metadata"]["name"] == "late"
+        timer.join()
+    api.faults.append(lambda handler: handler.hold())
+    with pytest.raises(ApiAway, match=r"within 0\.2 s"):
+        client.stream(PODS, {"resourceVersion": "100"}, DEADLINE_S)
+    client.close()
+
+
 def test_a_watch_that_is_refused_raises_the_apis_error(api, client):
     api.faults.append(error(403, status(403, "Forbidden", "no watch")))
     with pytest.raises(ApiRefused, match="no watch"):
@@ -390,128 +395,6 @@ def test_a_watch_that_is_refused_raises_the_apis_error(api, client):
     with pytest.raises(ApiRefused) as caught:
         list(client.stream(PODS, {"resourceVersion": "1"}, 10.0))
     assert caught.value.is_expired
-
-
-def test_credentials_that_are_refused_are_loaded_again_once(api):
-    clock = Clock()
-    loads = []
-
-    def load():
-        loads.append(clock())
-        return session_to(api.url, api.tokens[-1] if len(loads) > 1 else "old")
-
-    api.tokens = ["new"]
-    client = client_with(load, now_s=clock)
-    with pytest.raises(ApiRefused, match="Unauthorized"):
-        client.get(PODS)  # loaded a moment ago
-    clock.now_s += access_module.RENEW_S_MIN
-    assert client.get(PODS)["items"] == []
-    assert len(loads) == 2
-    api.tokens = ["newer"]
-    clock.now_s += access_module.RENEW_S_MIN
-    with client.stream(PODS, {"resourceVersion": "100"}, 10.0) as stream:
-        assert list(stream) == []
-    assert len(loads) == 3
-    client.close()
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 1000.0
-
-    def __call__(self):
-        return self.now_s
-
-
-def test_credentials_are_used_again_for_some_seconds():
-    clock, made = Clock(), []
-    session = session_to("http://127.0.0.1:1")._replace(
-        make_headers=lambda: made.append(1) or {"Authorization": f"Bearer {len(made)}"}
-    )
-    access = ClusterAccess(lambda: session, now_s=clock)
-    assert [access.current()[1]["Authorization"] for _ in range(3)] == ["Bearer 1"] * 3
-    clock.now_s += access_module.HEADERS_S
-    assert access.current()[1]["Authorization"] == "Bearer 2"
-
-
-def test_many_threads_load_refused_credentials_once(api):
-    clock, loads = Clock(), []
-
-    def load():
-        loads.append(1)
-        return session_to(api.url, "new" if len(loads) > 1 else "old")
-
-    client = client_with(load, now_s=clock)
-    api.tokens = ["old"]
-    client.get(PODS)
-    api.tokens = ["new"]
-    clock.now_s += access_module.RENEW_S_MIN
-    outcomes = []
-    threads = [
-        threading.Thread(target=lambda: outcomes.append(client.get(PODS)["items"]))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_S)
-    assert outcomes == [[]] * 8
-    assert len(loads) == 2
-    client.close()
-
-
-def test_a_plug_in_that_does_not_end_is_started_once(api):
-    release, calls = threading.Event(), []
-
-    def load():
-        calls.append(1)
-        release.wait(DEADLINE_S)
-        return session_to(api.url)
-
-    client = client_with(load, load_s_max=0.05)
-    with pytest.raises(ApiAway, match=r"no answer within 0\.05 s"):
-        client.get(PODS)
-    with pytest.raises(ApiAway, match="plug-in of the kubeconfig does not end"):
-        client.get(PODS)
-    assert len(calls) == 1
-    release.set()
-    wait_until(lambda: _answers(client), "an answer")
-    client.close()
-
-
-def _answers(client):
-    try:
-        return client.get(PODS)
-    except ApiAway:
-        return None
-
-
-def test_no_error_and_no_log_has_the_token_or_a_secret(api, caplog):
-    caplog.set_level(logging.DEBUG)
-    texts = []
-    client = client_with(lambda: session_to(api.url, TOKEN), now_s=Clock())
-    faults = [
-        error(500, b"oops"),
-        error(401, status(401, "Unauthorized")),
-        error(403, status(403, "Forbidden")),
-        lambda handler: handler.drop(),
-        error(200, b"no json"),
-    ]
-    for fault in faults:
-        api.faults.append(fault)
-        with pytest.raises((ApiAway, ApiRefused)) as caught:
-            client.post("/api/v1/namespaces/ml/secrets", {"stringData": {"secret": "hunter22"}})
-        texts += [str(caught.value), repr(caught.value)]
-    assert api.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
-    for secret in (TOKEN, "hunter22"):
-        assert secret not in "".join(texts) + caplog.text
-    client.close()
-
-    def fail():
-        raise ValueError(f"users: [token: {TOKEN}]")
-
-    with pytest.raises(ApiAway, match=r"^cannot get credentials: ValueError$"):
-        client_with(fail).get(PODS)
 
 
 def test_the_namespace_is_that_of_the_configuration(api):

@@ -171,7 +171,9 @@ def test_a_plug_in_runs_again_when_its_token_is_refused(cluster):
     cluster.api.tokens = ["t2"]
     cluster.pass_time()
     assert client.get(PODS)["items"] == []
-    refused = [seen for seen in cluster.api.requests if "t1" in seen.headers["Authorization"]]
+    refused = [
+        request for request in cluster.api.requests if "t1" in request.headers["Authorization"]
+    ]
     assert len(refused) == 3, "twice accepted, once refused"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trainshed.engines.kubernetes.api.access import ClusterAccess
 from trainshed.engines.kubernetes.api.errors import BUSY_CODE, UNAVAILABLE_CODE, ApiAway, read_error
-from trainshed.engines.kubernetes.api.requests import ApiAnswer, ApiRequest, Carrier, TimeLimits
+from trainshed.engines.kubernetes.api.requests import ApiAnswer, ApiRequest, Carrier, RequestLimits
 from trainshed.engines.kubernetes.api.retries import parse_retry_after, plan_retry
 from trainshed.engines.kubernetes.api.stream import WatchStream
 from trainshed.model.faults import UsageFault
@@ -32,7 +32,7 @@ def connect(
     context: str = "",
     *,
     keys_folder: str,
-    limits: TimeLimits = TimeLimits(),  # noqa: B008 - a constant value
+    limits: RequestLimits = RequestLimits(),  # noqa: B008 - a constant value
 ) -> "Client":
     """Make the client of a cluster; no request is sent, and no configuration is read, before use.
 

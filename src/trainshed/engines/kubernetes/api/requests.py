@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 OK: Final = 200
 
 
-class TimeLimits(NamedTuple):
+class RequestLimits(NamedTuple):
     """Limits of one request, in seconds."""
 
     connect_s: float = 5.0

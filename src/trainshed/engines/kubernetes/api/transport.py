@@ -25,7 +25,7 @@ from trainshed.engines.kubernetes.api.requests import (
     ApiAnswer,
     ApiRequest,
     ByteSource,
-    TimeLimits,
+    RequestLimits,
 )
 
 #: Bytes that one read takes from a connection.
@@ -35,7 +35,7 @@ _READ_BYTES: Final = 64 * 1024
 class Transport:
     """Carries requests over the current session of a cluster; for all threads."""
 
-    def __init__(self, access: ClusterAccess, limits: TimeLimits, bytes_max: int) -> None:
+    def __init__(self, access: ClusterAccess, limits: RequestLimits, bytes_max: int) -> None:
         """``bytes_max``: limit of the body of an answer."""
         self._access = access
         self._limits = limits
@@ -73,7 +73,7 @@ class Transport:
         self._access.close()
 
     def _open(
-        self, request: ApiRequest, limits: TimeLimits
+        self, request: ApiRequest, limits: RequestLimits
     ) -> tuple[urllib3.BaseHTTPResponse, str]:
         """Send a request; once more with a new session if the API refused this one."""
         session, headers = self._access.current()
@@ -102,7 +102,7 @@ class Transport:
 class _OpenAnswer:
     """A successful answer whose body is read while the API server writes it."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse, url: str, limits: TimeLimits) -> None:
+    def __init__(self, response: urllib3.BaseHTTPResponse, url: str, limits: RequestLimits) -> None:
         self._response = response
         self._url = url
         self._limits = limits
@@ -125,7 +125,7 @@ class _OpenAnswer:
 
 
 def _send(
-    session: ClusterSession, headers: Mapping[str, str], request: ApiRequest, limits: TimeLimits
+    session: ClusterSession, headers: Mapping[str, str], request: ApiRequest, limits: RequestLimits
 ) -> urllib3.BaseHTTPResponse:
     content = {"Content-Type": request.content_type} if request.body is not None else {}
     query = f"?{urlencode(request.query)}" if request.query else ""
@@ -157,7 +157,7 @@ def _read_body(response: urllib3.BaseHTTPResponse, whole_s: float, bytes_max: in
     return bytes(body)
 
 
-def _explain(error: Exception, url: str, limits: TimeLimits) -> ApiAway:
+def _explain(error: Exception, url: str, limits: RequestLimits) -> ApiAway:
     """Describe an error of urllib3 in one line, without the request, its query or its headers."""
     if isinstance(error, ApiAway):
         return error
