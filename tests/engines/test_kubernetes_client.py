@@ -384,6 +384,33 @@ def test_a_watch_may_be_silent_for_longer_than_a_request_and_its_beginning_may_n
     client.close()
 
 
+class Chunks:
+    """The body of an answer that arrives in these pieces."""
+
+    def __init__(self, *chunks):
+        self.chunks = list(chunks)
+
+    def read(self):
+        return self.chunks.pop(0)
+
+    def interrupt(self):
+        self.chunks.clear()
+
+    close = interrupt
+
+
+def test_a_line_of_a_watch_has_a_limit_and_may_come_in_pieces():
+    event = b'{"type":"ADDED","object":{"metadata":{"uid":"u"}}}\n'
+    pieces = [event[:10], event[10:] + b"\n" + event[:5], event[5:] + event, event[:-1], b""]
+    stream = WatchStream(Chunks(*pieces), DEADLINE_S, lambda _: None, line_bytes_max=60)
+    assert [value["type"] for value in stream] == ["ADDED"] * 3, "a line without an end is no event"
+    source = Chunks(*[b"x" * 50] * 100)
+    stream = WatchStream(source, DEADLINE_S, lambda _: None, line_bytes_max=60)
+    with pytest.raises(ApiAway, match="at most 60 bytes"):
+        next(stream)
+    assert not source.chunks, "the connection is closed"
+
+
 def test_a_watch_that_is_refused_raises_the_apis_error(api, client):
     api.faults.append(error(403, status(403, "Forbidden", "no watch")))
     with pytest.raises(ApiRefused, match="no watch"):
