@@ -138,6 +138,22 @@ def test_an_expired_version_is_listed_anew_at_once(api, watcher, changes, is_eve
     assert api.queries(watches=True)[-1]["resourceVersion"] == str(api.version)
 
 
+def test_a_list_finds_what_changed_since_the_last_one_and_nothing_else(
+    api, watcher, changes, clock
+):
+    api.put(pod("same"))
+    api.put(pod("changed"))
+    watcher.step()
+    same = watcher.objects["uid-same"]
+    changes.clear()
+    api.put(pod("changed", phase="Running"))
+    clock.now_s += Pacing().floor_s
+    watcher.step()
+    assert [change.uid for change in changes] == ["uid-changed"]
+    assert watcher.objects["uid-changed"]["status"]["phase"] == "Running"
+    assert watcher.objects["uid-same"] is same, "equal objects are not stored twice"
+
+
 def test_versions_that_expire_again_and_again_are_listed_more_and_more_slowly(api, watcher):
     watcher.step()
     pauses = []
