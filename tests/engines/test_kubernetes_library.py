@@ -24,6 +24,8 @@ from trainshed.engines.kubernetes.api.transport import Transport
 pytest.importorskip("kubernetes", reason="the extra `kubernetes` is not installed")
 from trainshed.engines.kubernetes.api.library import ConfigurationSource
 
+#: Too short to look like a token.
+SHORT = "hunter22"
 TOKEN = "eyJhbGciOiJSUzI1NiIsImtpZCI6InNlY3JldCJ9.secret"
 
 
@@ -254,7 +256,7 @@ BAD_FILES = {
             "current-context": "x",
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-            "users": [{"name": "u", "user": {"exec": {"command": None, "apiVersion": TOKEN}}}],
+            "users": [{"name": "u", "user": {"exec": {"command": None, "apiVersion": SHORT}}}],
         }
     ),
 }
@@ -269,7 +271,8 @@ def test_a_kubeconfig_that_cannot_be_used_is_named_without_its_secrets(cluster, 
         ApiAway, match=r"cannot get credentials from kubeconfig .*config: .+"
     ) as caught:
         cluster.client().get(PODS)
-    assert TOKEN not in str(caught.value) + caplog.text
+    for secret in (TOKEN, SHORT):
+        assert secret not in str(caught.value) + caplog.text
 
 
 def test_keys_in_a_kubeconfig_are_written_for_this_user_alone(cluster):
