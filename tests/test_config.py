@@ -93,6 +93,9 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
                 entrypoint=("python", "-m", "trainer.task"),
             ),
             ImageMapping(environment="torch-2", runtime_version="2.*"),
+            ImageMapping(
+                environment="container", runtime_version="1.15", run="registry.example/tf-1.15:1"
+            ),
         ),
         processes_max=16_384,
         package_bytes_max=4 << 30,

@@ -57,6 +57,17 @@ def test_what_the_service_adds_follows_the_job_s_own_args():
     assert trial.args == (*ARGS, "--learning_rate", "0.01", "--layers", "2")
 
 
+def test_the_table_gives_an_image_and_a_command_where_the_job_gives_none():
+    site = {"images": {Role.PRIMARY: "corp/x:1"}, "entrypoints": {Role.PRIMARY: ("/start.sh",)}}
+    plan = container_of(vertex_spec(program=container(command=(), args=ARGS)), **site)
+    assert plan == ContainerPlan(image="corp/x:1", command=("/start.sh",), args=tuple(ARGS))
+    plan = container_of(vertex_spec(program=container(command=("python",), args=())), **site)
+    assert plan.command == ("python",)
+    without = replace(executor().groups[0].program, image_uri=None, runtime_version="2.11")
+    spec = replace(executor(), groups=(replace(executor().groups[0], program=without),))
+    assert container_of(spec, **site).image == "corp/x:1"
+
+
 def test_only_the_roles_that_were_named_run_in_containers():
     plan = plan_of(vertex_spec({Role.PRIMARY: 1, Role.WORKER: 2}), in_containers=[Role.WORKER])
     assert plan.primary.container is None

@@ -159,11 +159,70 @@ def test_a_prebuilt_image_runs_itself_only_where_no_environment_has_its_framewor
 
 
 @pytest.mark.parametrize(
-    "row", [{"runtime_version": "2.*"}, {"image": "x/*", "entrypoint": ("python",)}]
+    ("row", "words"),
+    [
+        ({"runtime_version": "2.*"}, "both `runtime_version` and `run`"),
+        ({"image": "x/*", "run": "--privileged"}, "the name of an image, got '--privileged'"),
+        ({"image": "x/*", "run": "a", "environment": "default"}, "needs environment = .container"),
+    ],
 )
-def test_a_row_that_asks_for_containers_says_nothing_that_they_know_themselves(row):
-    with pytest.raises(UsageFault, match="an image and no entrypoint"):
-        images(ImageMapping(environment="container", **row))
+def test_a_row_that_says_not_what_runs_is_refused(row, words):
+    with pytest.raises(UsageFault, match=words):
+        images(ImageMapping(**{"environment": "container", **row}))
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_row_gives_the_image_that_runs_and_what_starts_it():
+    rows = (
+        ImageMapping(
+            environment="container", image="*pytorch-gpu*", run="corp/torch:1", entrypoint=("x",)
+        ),
+        ImageMapping(environment="container", runtime_version="2.*", run="corp/tf:2"),
+    )
+    table = images(*rows, environments=(MID,), containers=DOCKER)
+    prebuilt, version = table.stand_in(container(TORCH_1)), table.stand_in(package("2.11"))
+    assert (prebuilt.image, prebuilt.entrypoint) == ("corp/torch:1", ("x",))
+    assert (version.image, version.entrypoint, version.is_container) == ("corp/tf:2", (), True)
+    assert prebuilt.note.startswith(f"Asked for {TORCH_1}; the configuration maps it to an image.")
+    assert "The image corp/tf:2 runs in a container of docker" in version.note
+    assert table.stand_in(container(OWN)).image == OWN
+    without = images(*rows, environments=(MID,))
+    assert without.stand_in(package("2.11")).environment == "mid"
+
+
+def test_an_engine_without_interpreters_runs_images_alone():
+    row = ImageMapping(environment="container", runtime_version="2.1*", run="corp/tf:2")
+    table = module.Images((), (row,), "", DOCKER)
+    assert table.stand_in(container(TORCH_1)).image == TORCH_1
+    assert table.stand_in(package("2.11")).image == "corp/tf:2"
+    assert table.stand_in(package("1.15")) is None
+    assert table.stand_in(Program(kind=ProgramKind.PYTHON_PACKAGE)) is None
+
+
+def test_a_runtime_version_without_a_row_is_refused_where_images_run_alone(store):
+    desk = Desk(store, module.Images((), (), "", DOCKER))
+    version = {"runtimeVersion": "2.11", "pythonVersion": "3.7", "region": "us-central1"}
+    program = {"pythonModule": "trainer.task", "packageUris": ["gs://bkt/p.tar.gz"]}
+    error = refusal(desk.ml, {"jobId": "own", "trainingInput": {**version, **program}})
+    violation = next(v for v in error.violations if v.rule == "image-unmapped")
+    assert violation.field.endswith("runtimeVersion")
+    assert "runs programs in images alone" in violation.message
+    assert '[[image]] / runtime_version = "2.11"' in violation.accepted
+
+
+def test_where_entry_points_are_not_known_a_refusal_names_all_ways(store):
+    runtime = DOCKER.runtime._replace(needs_command="the engine asks no registry (set x = true)")
+    table = images(containers=DOCKER._replace(runtime=runtime))
+    (violation,) = refusal(Desk(store, table).custom, custom_job(pool((), OWN))).violations
+    assert violation.rule == "no-command"
+    assert "the engine asks no registry (set x = true)." in violation.message
+    assert violation.accepted.startswith("containerSpec.command, or in the server's configuration")
+    lines = mapped_by(violation.accepted)
+    row = ImageMapping(**{**lines, "entrypoint": tuple(lines["entrypoint"])})
+    assert (row.image, row.environment) == (OWN, "container")
+    table = images(row, containers=DOCKER._replace(runtime=runtime))
+    Desk(store, table).custom(custom_job(pool((), OWN)))
+    Desk(store, table).custom(custom_job(pool(("python",), OWN)))
 
 
 def test_without_a_runtime_the_refusal_says_why_and_names_both_ways_out(store):

@@ -171,6 +171,7 @@ _ROWS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...], Mapping[str,
             "image": text,
             "runtime_version": text,
             "entrypoint": texts,
+            "run": text,
         },
     ),
 }

@@ -47,6 +47,9 @@ class Runtime(NamedTuple):
     True for jobs of a server; containers of a local run have the rights of the run's user."""
     is_read_only: bool = False
     """Whether the image's own files are read-only."""
+    needs_command: str = ""
+    """Why a container without a command in its job or its [[image]] table cannot start; empty: such
+    a container starts with its image's own."""
 
     @property
     def description(self) -> str:

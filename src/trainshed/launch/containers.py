@@ -24,12 +24,14 @@ def container_of(context: Context, group: ReplicaGroup, packages: Sequence[str])
     container sees them.
     """
     program = program_of(context.spec, group)
-    if program is None or not program.image_uri:
+    image = context.site.images.get(group.role) or (program and program.image_uri)
+    if program is None or not image:
         raise AssertionError(f"the {group.role.value} group has no image to run in")
+    start = COMMAND[program.kind](program, packages) or context.site.entrypoints.get(group.role)
     args = (*program.args, *hyperparameters(context), *job_dir(context))
     return ContainerPlan(
-        image=program.image_uri,
-        command=COMMAND[program.kind](program, packages) or None,
+        image=image,
+        command=start or None,
         args=args or None,
     )
 

@@ -61,7 +61,9 @@ class LaunchSite:
     programs: Mapping[Role, ProgramSite] = field(default_factory=dict)
     """The interpreter of each role, reducers included."""
     entrypoints: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
-    """Commands of replicas whose container has no command and which run as processes."""
+    """Commands of replicas whose container has no command."""
+    images: Mapping[Role, str] = field(default_factory=dict)
+    """Images that run in the place of the job's own."""
     in_containers: Collection[Role] = ()
     """The roles that run in their own images."""
     env: Mapping[str, str] = field(default_factory=dict)

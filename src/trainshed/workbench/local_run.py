@@ -159,7 +159,9 @@ def _site(job: LocalJob, host: Host, output: Path | None, *, for_print: bool) ->
         environment=environment,
         programs={} if for_print else _program_sites(spec, host),
         entrypoints=(
-            {group.role: job.entry_point for group in spec.groups} if job.entry_point else {}
+            {g.role: job.entry_point for g in spec.groups if g.role not in contained}
+            if job.entry_point
+            else {}
         ),
         in_containers=contained,
         env=job.env,

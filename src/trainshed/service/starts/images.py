@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Final, Protocol
 
 from trainshed.catalog.software import (
     PrebuiltImage,
@@ -30,6 +30,8 @@ from trainshed.service.starts.interpreters import Installed, installed
 DEFAULT = "default"
 #: In a row of the table: the image itself is run, in a container.
 CONTAINER = "container"
+#: A first check of names, so that no name is read as an option; runtimes check the rest.
+IMAGE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 #: How many missing packages a note names.
 _LACKS_NAMED = 6
 #: The most images and versions whose stand-in is cached: tables and environments do not change.
@@ -51,23 +53,29 @@ class ImageMapping:
     """An image pattern (``*`` wildcards) or runtime version, and the environment used for it.
 
     ``entrypoint`` starts containers that give no command.  The environment ``container`` is the
-    image itself, in a container.
+    image itself, in a container, or the image ``run`` in the place of the image or the runtime
+    version.
     """
 
     environment: str
     image: str | None = None
     runtime_version: str | None = None
     entrypoint: tuple[str, ...] = ()
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """The environment in which a program runs.  ``note`` is a sentence on it for the job's log."""
+    """The environment in which a program runs.  ``note`` is a sentence on it for the job's log.
+
+    ``image`` is the image of a container; empty for a process.
+    """
 
     environment: str
     python: str
     entrypoint: tuple[str, ...] = ()
     note: str = ""
+    image: str = ""
 
     @property
     def is_container(self) -> bool:
@@ -95,10 +103,12 @@ class Images:
     ) -> None:
         """``ask`` returns the packages of an interpreter; if None, the server runs the interpreter.
 
+        An empty ``default_python``: programs run in containers or in ``environments`` alone.
         Raises UsageFault for a row of an environment that is not configured.
         """
         self._ask = ask or installed
-        self._pythons = {DEFAULT: default_python, **{e.name: e.python for e in environments}}
+        defaults = {DEFAULT: default_python} if default_python else {}
+        self._pythons = {**defaults, **{e.name: e.python for e in environments}}
         self._has_default = any(environment.name == DEFAULT for environment in environments)
         self._mappings = tuple(mappings)
         self._containers = containers
@@ -121,13 +131,21 @@ class Images:
         """Return what an administrator must set up so that images can run."""
         return self._containers.remedy
 
+    @property
+    def needs_command(self) -> str:
+        """Why containers need a command in the job or in the table; empty: they do not."""
+        runtime = self._containers.runtime
+        return runtime.needs_command if runtime else ""
+
     def _check(self, mapping: ImageMapping) -> None:
         if mapping.environment == CONTAINER:
-            if mapping.image is None or mapping.entrypoint:
-                raise UsageFault(
-                    f'an [[image]] of the environment "{CONTAINER}" has an image and no entrypoint'
-                )
-        elif mapping.environment not in self._pythons:
+            _check_container(mapping)
+        elif mapping.run is not None:
+            raise UsageFault(
+                f'`run` of an [[image]] needs environment = "{CONTAINER}", got '
+                f"{mapping.environment!r}"
+            )
+        elif mapping.environment not in {DEFAULT, *self._pythons}:
             names = ", ".join([*self._pythons, CONTAINER])
             message = f"an [[image]] names the environment {mapping.environment!r}"
             raise UsageFault(f"{message}, and there are only {names}")
@@ -145,14 +163,18 @@ class Images:
             return self._for_image(image_uri)
         if runtime_version:
             return self._for_runtime(runtime_version, python)
-        return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
+        return self._use_default()
+
+    def _use_default(self) -> StandIn | None:
+        python = self._pythons.get(DEFAULT)
+        return StandIn(environment=DEFAULT, python=python) if python else None
 
     def _for_image(self, uri: str) -> StandIn | None:
         mapping = next((m for m in self._mappings if _fits(m.image, uri)), None)
-        if mapping and mapping.environment != CONTAINER:
+        if mapping and mapping.environment in self._pythons:
             return self._use_mapping(mapping, uri)
-        if is_reduction_server(uri):
-            return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
+        if is_reduction_server(uri) and (default := self._use_default()):
+            return default
         prebuilt = None if mapping else prebuilt_image(uri)
         is_here = self._is_known or self._has_default
         if (
@@ -161,19 +183,29 @@ class Images:
             and (self._containers.runtime is None or self._has_framework(prebuilt.framework))
         ):
             return self._find_nearest(prebuilt, uri)
-        return self._run_in_container(uri)
+        return self._run_in_container(uri, mapping)
 
-    def _run_in_container(self, uri: str) -> StandIn | None:
+    def _run_in_container(self, request: str, mapping: ImageMapping | None) -> StandIn | None:
+        """Run an image, or the image that a row names for it."""
         runtime = self._containers.runtime
         if runtime is None:
             return None
+        image = (mapping and mapping.run) or request
         user = f", as user {runtime.user}" if runtime.user else ""
         if runtime.user == container_runtime.USER_OF_PROJECT:
             user = ", as the user of its project"
-        note = f"The image {uri} runs in a container of {runtime.name}{user}."
+        note = f"The image {image} runs in a container of {runtime.name}{user}."
+        if image != request:
+            note = f"Asked for {request}; the configuration maps it to an image. {note}"
         if runtime.is_read_only:
             note += " Its own files cannot be changed; /tmp and the job's folders can."
-        return StandIn(environment=CONTAINER, python=self._pythons[DEFAULT], note=note)
+        return StandIn(
+            environment=CONTAINER,
+            python=self._pythons.get(DEFAULT, ""),
+            entrypoint=tuple(mapping.entrypoint) if mapping else (),
+            note=note,
+            image=image,
+        )
 
     @property
     def _is_known(self) -> bool:
@@ -187,17 +219,29 @@ class Images:
         """Whether an environment can replace an image of a framework."""
         return any(framework in content.frameworks for _, content in self._candidates())
 
-    def _for_runtime(self, name: str, python: str | None) -> StandIn:
-        mapping = next((m for m in self._mappings if _fits(m.runtime_version, name)), None)
+    def _for_runtime(self, name: str, python: str | None) -> StandIn | None:
+        rows = (m for m in self._mappings if _fits(m.runtime_version, name))
+        mapping = next((m for m in rows if self._can_use(m)), None)
         request = f"runtime version {name}"
+        if mapping and mapping.environment == CONTAINER:
+            return self._run_in_container(request, mapping)
         if mapping:
             return self._note_lacks(self._use_mapping(mapping, request), name)
+        if not self._pythons:
+            return None
         runtime = runtimes().get(name)
         tensorflow = runtime.tensorflow if runtime else name
         prebuilt = PrebuiltImage(
             framework="TensorFlow", version=tensorflow, accelerator="cpu", python=python
         )
         return self._note_lacks(self._find_nearest(prebuilt, request), name)
+
+    def _can_use(self, mapping: ImageMapping) -> bool:
+        """Whether a row for a runtime version applies here: not to an image without containers."""
+        has_containers = self._containers.runtime is not None
+        return mapping.environment in self._pythons or (
+            mapping.environment == CONTAINER and has_containers
+        )
 
     def _use_mapping(self, mapping: ImageMapping, request: str) -> StandIn:
         name = mapping.environment
@@ -214,7 +258,7 @@ class Images:
         """Return the first environment with the nearest version of the framework."""
         candidates = dict(self._candidates())
         name = min(candidates, key=lambda name: _distance(prebuilt, candidates[name]))
-        name = name if self._is_known else DEFAULT
+        name = name if self._is_known or DEFAULT not in candidates else DEFAULT
         note = (
             f"Asked for {prebuilt.content} ({request}); runs in environment {name}"
             f"{_describe_content(candidates[name], prebuilt.framework or None)}."
@@ -223,7 +267,7 @@ class Images:
 
     def _candidates(self) -> Iterator[tuple[str, Installed]]:
         """Yield the configured environments in their order, then the server's own."""
-        for name in (*(n for n in self._pythons if n != DEFAULT), DEFAULT):
+        for name in sorted(self._pythons, key=lambda name: name == DEFAULT):
             yield name, self._ask(self._pythons[name])
 
     def has_trainer(self, python: str) -> bool:
@@ -243,6 +287,15 @@ class Images:
             f"has {'it' if len(lacks) == 1 else 'them'}."
         )
         return replace(stand_in, note=note)
+
+
+def _check_container(mapping: ImageMapping) -> None:
+    """Check a row of the environment ``container``.  Raises UsageFault."""
+    row = f'an [[image]] of the environment "{CONTAINER}"'
+    if mapping.image is None and (mapping.runtime_version is None or mapping.run is None):
+        raise UsageFault(f"{row} must have `image`, or both `runtime_version` and `run`")
+    if mapping.run is not None and not IMAGE_FORM.fullmatch(mapping.run):
+        raise UsageFault(f"`run` of {row} must be the name of an image, got {mapping.run!r}")
 
 
 def _fits(pattern: str | None, text: str) -> bool:

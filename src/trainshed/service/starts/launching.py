@@ -51,7 +51,14 @@ from trainshed.service.starts.program_sites import ProgramSites
 from trainshed.service.starts.programs import Source, environment_of
 from trainshed.service.starts.reducers import make_secret, secret_path
 from trainshed.service.starts.shape import shape_of
-from trainshed.service.starts.stand_ins import entry_points, in_containers, notes_of, stand_ins
+from trainshed.service.starts.stand_ins import (
+    entry_points,
+    explain_lack,
+    images_by_role,
+    in_containers,
+    notes_of,
+    stand_ins,
+)
 from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
 from trainshed.store.opening import Store
@@ -238,13 +245,10 @@ class Launching:
         by_role = stand_ins(spec, images)
         lacking = {role for role, stand_in in by_role.items() if stand_in is None}
         programs = [program_of(spec, group) for group in spec.groups if group.role in lacking]
-        uris = dict.fromkeys(
-            program.image_uri for program in programs if program and program.image_uri
-        )
-        if not uris:
+        reasons = dict.fromkeys(explain_lack(program, images) for program in programs if program)
+        if not reasons:
             return None
-        message = f"the engine cannot run the image {', '.join(uris)}: no environment replaces"
-        return Explanation(reason=Reason.IMAGE, message=f"{message} it, and {images.no_containers}")
+        return Explanation(reason=Reason.IMAGE, message="; ".join(reasons))
 
     def _engine_of(self, key: AttemptKey, place: SeatsOrClaim) -> _AttemptEngine:
         """Return the engine of a place.  Raises OSError if this server runs without it."""
@@ -314,6 +318,7 @@ class Launching:
                 spec, programs.stand_ins, attempt_engine.traits, attempt_engine.images
             ),
             entrypoints=entry_points(programs.stand_ins),
+            images=images_by_role(programs.stand_ins),
             in_containers=programs.contained,
             map_uri=keep_uri if is_uri else path_of,
             path_of=path_of,

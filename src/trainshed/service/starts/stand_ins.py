@@ -1,7 +1,6 @@
 """Finds what each group of a job runs in, the violations, and the notes for its log."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -12,7 +11,7 @@ from trainshed.launch.names import role_word
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Role
-from trainshed.service.starts.images import DEFAULT, Images, StandIn
+from trainshed.service.starts.images import CONTAINER, DEFAULT, IMAGE_FORM, Images, StandIn
 
 UNMAPPED: Final = (
     "the server cannot run the image {uri}: there is no container runtime ({reason}), and no "
@@ -27,8 +26,6 @@ LINES: Final = (
 ENTRY_POINT: Final = (
     ' / entrypoint = ["python", "-m", "trainer.task"], or the command that starts it'
 )
-#: A first check of names, so that no name is read as an option; runtimes check the rest.
-IMAGE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 
 def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
@@ -51,6 +48,22 @@ def entry_points(by_role: Mapping[Role, StandIn | None]) -> dict[Role, tuple[str
     return {role: s.entrypoint for role, s in by_role.items() if s and s.entrypoint}
 
 
+def images_by_role(by_role: Mapping[Role, StandIn | None]) -> dict[Role, str]:
+    """Return the images of roles that run in containers."""
+    return {role: s.image for role, s in by_role.items() if s and s.image}
+
+
+def explain_lack(program: Program, images: Images) -> str:
+    """Return why an engine has no stand-in for a program."""
+    if program.image_uri:
+        return (
+            f"the engine cannot run the image {program.image_uri}: no environment replaces it, "
+            f"and {images.no_containers}"
+        )
+    version = f"runtime version {program.runtime_version}" if program.runtime_version else ""
+    return f"the engine runs programs in images alone, and the job names {version or 'no image'}"
+
+
 def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
     """Yield violations of images that cannot be run, and of containers without a command."""
     by_role = stand_ins(spec, images)
@@ -67,12 +80,29 @@ def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
                 yield _unmapped_image(group.role, program, images)
             unmapped.add(uri)
         elif stand_in.is_container:
-            if group.program is program and not IMAGE_FORM.fullmatch(uri):
-                yield _misnamed_image(group.role, uri)
+            if group.program is program and not IMAGE_FORM.fullmatch(stand_in.image):
+                yield _misnamed_image(group.role, stand_in.image)
+            elif images.needs_command:
+                yield from _missing_entry_points(spec, group, stand_in, images)
         else:
             lines = _lines(uri, stand_in.environment, has_start=False)
             for violation in _missing_commands(spec, group, starts):
                 yield replace(violation, accepted=f"{violation.accepted}, or {lines}")
+
+
+def _missing_entry_points(
+    spec: JobSpec, group: ReplicaGroup, stand_in: StandIn, images: Images
+) -> Iterator[Violation]:
+    """Yield the violation of a container whose entry point the engine cannot know."""
+    starts = {group.role: stand_in.entrypoint}
+    lines = _lines(stand_in.image, CONTAINER, has_start=False)
+    for violation in _missing_commands(spec, group, starts):
+        message = f"The container of the {role_word(group.role)} group gives no command, and"
+        yield replace(
+            violation,
+            message=f"{message} {images.needs_command}.",
+            accepted=f"{violation.accepted}, or {lines}",
+        )
 
 
 def _missing_commands(
@@ -95,6 +125,8 @@ def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bo
 
 def _unmapped_image(role: Role, program: Program | None, images: Images) -> Violation:
     uri = (program and program.image_uri) or ""
+    if program and not uri:
+        return _imageless(role, program, images)
     has_start = bool(program and (program.command or program.kind is ProgramKind.PYTHON_PACKAGE))
     return Violation(
         field=FieldPath(Field.IMAGE_URI, role),
@@ -103,6 +135,22 @@ def _unmapped_image(role: Role, program: Program | None, images: Images) -> Viol
         accepted=WAYS_OUT.format(
             lines=_lines(uri, DEFAULT, has_start=has_start), container=images.way_to_containers
         ),
+    )
+
+
+def _imageless(role: Role, program: Program, images: Images) -> Violation:
+    """Return the violation of a program without an image, on engines that run images alone."""
+    version = program.runtime_version
+    row = (
+        f"[[image]] / runtime_version = {json.dumps(version)} / environment = "
+        f'"{CONTAINER}" / run = an image with that version'
+    )
+    settings = f"in the server's configuration file: {row}; or " if version else ""
+    return Violation(
+        field=FieldPath(Field.RUNTIME_VERSION if version else Field.IMAGE_URI, role),
+        rule="image-unmapped",
+        message=explain_lack(program, images),
+        accepted=f"{settings}the name of an image in the job",
     )
 
 
