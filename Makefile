@@ -71,10 +71,12 @@ postgres:
 	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq postgresql; } \
 	    || echo "PostgreSQL is not installed (apt install postgresql): its tests will skip"
 
-# the tests start a daemon of their own from Debian's package; without it they skip and say so
+# the tests start a daemon and a registry of their own from Debian's packages; without them they skip and say so
+DOCKER := docker.io docker-registry
 docker:
-	@command -v dockerd > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io > /dev/null; } \
-	    || echo "dockerd is not installed (apt install docker.io): the tests of containers will skip"
+	@{ command -v dockerd && command -v docker-registry; } > /dev/null \
+	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(DOCKER) > /dev/null; } \
+	    || echo "not all is installed (apt install $(DOCKER)): the tests of containers and of registries will skip"
 
 # the tests start a cluster of their own from Debian's packages; without them they skip and say so
 SLURM := slurmctld slurmd slurm-client munge iproute2
