@@ -218,7 +218,7 @@ def serving(answer, context: ssl.SSLContext | None = None):
 def send(handler, status: int, body: bytes = b"", **headers: str) -> None:
     """Write an answer; underscores of names are dashes."""
     handler.send_response(status)
-    for name, text in {"Content-Length": str(len(body)), **headers}.items():
+    for name, text in {"Content_Length": str(len(body)), **headers}.items():
         handler.send_header(name.replace("_", "-"), text)
     handler.end_headers()
     handler.wfile.write(body)

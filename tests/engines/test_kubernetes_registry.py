@@ -384,6 +384,7 @@ def drip_body(handler):
 
 def drip_headers(handler):
     handler.send_response(200)
+    handler.flush_headers()
     drip(handler, b"X-A: b\r\n")
 
 
@@ -413,6 +414,17 @@ def test_a_handshake_that_does_not_end_is_left_at_the_deadline(tmp_path):
         host = f"127.0.0.1:{silent.getsockname()[1]}"
         fault = trouble_of(registry_at(host, ca=files.ca, timeout_s=0.5), f"{host}/a")
     assert "it did not answer in time" in str(fault)
+
+
+def test_what_another_service_says_is_not_repeated():
+    def answer(handler):
+        handler.wfile.write(b"220 mail.internal ready\r\n")
+        handler.close_connection = True
+
+    with serving(answer) as (fake, _):
+        fault = trouble_of(registry_at(fake), f"{fake}/a")
+    assert "its answer is not HTTP" in str(fault)
+    assert "mail" not in str(fault)
 
 
 def test_a_port_that_is_closed_may_heal():
@@ -467,7 +479,7 @@ def test_a_malformed_manifest_is_refused(body, words):
 
 @pytest.mark.parametrize(
     "config",
-    [{"config": []}, {"config": {"Entrypoint": "sh"}}, {"config": {"Cmd": [1]}},
+    [{"config": [1]}, {"config": {"Entrypoint": "sh"}}, {"config": {"Cmd": [1]}},
      {"config": {"Env": {"a": "b"}}}],
 )  # fmt: skip
 def test_a_malformed_configuration_is_refused(config):

@@ -93,15 +93,13 @@ def test_the_words_of_a_start_are_those_of_the_loader():
     )
 
 
-def test_two_bundles_are_the_same_and_another_archive_gives_another_name(bundle):
+def test_two_bundles_are_the_same_and_other_files_give_another_name(bundle):
     again = runtime.bundle(archive.build())
     assert again == bundle
-    data = io.BytesIO(archive.build().data)
-    with zipfile.ZipFile(data, "a") as file:
-        file.writestr("trainshed/more.py", "import sndhdr_that_is_not_there\n")
-    other = runtime.bundle(archive.Archive("warden-x.pyz", data.getvalue()))
-    assert other.name != bundle.name
-    assert set(other.files) == set(bundle.files)
+    data, mode = bundle.files[runtime.WARDEN]
+    for other in (runtime.BundledFile(data + b"x", mode), runtime.BundledFile(data, 0o600)):
+        files = {**bundle.files, runtime.WARDEN: other}
+        assert f"runtime-{runtime._hash(files)}" != bundle.name
 
 
 def test_nothing_but_the_standard_library_is_in_it(bundle):
@@ -171,13 +169,14 @@ def test_a_whole_attempt_runs_with_wardens_in_empty_roots(root, tmp_path, tmp_pa
     try:
         attempt = launchers.begin(plan_of(replicas), steps=(step(pyz, 0, 2, str(shim)),))
         ended = attempt.ended()
-        assert [exit_.code for exit_ in ended.exits] == [0, 0], attempt.words()
+        assert [end.exit_code for end in ended.outcome.replicas] == [0, 0], attempt.words()
         for name in ("primary-0", "worker-0"):
             assert any("hello from" in text for text in attempt.texts(name)), attempt.words()
     finally:
         launchers.close()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not Path(DEBIAN).exists(), reason=f"{DEBIAN} is not here")
 def test_the_python_of_the_distribution_is_bundled_too(tmp_path):
     if reason := why_not():

@@ -100,7 +100,7 @@ class DocumentReader:
     def _check(self, parts: SplitResult) -> None:
         is_plain = parts.scheme == "http" and _authority(parts) in self._plain_hosts
         if not parts.hostname or not (is_plain or parts.scheme == "https"):
-            raise ValueError("only https is accepted")
+            raise OSError("only https is accepted")
 
     @contextmanager
     def _open(self, parts: SplitResult, deadline_s: float) -> Iterator[HTTPConnection]:
@@ -135,9 +135,9 @@ def _read_body(response: HTTPResponse, bytes_max: int, deadline_s: float) -> byt
     """Read a body; a read of a limited size reports no early end, so this does."""
     body = response.read(bytes_max + 1)
     if len(body) > bytes_max:
-        raise HTTPException(f"it sends more than {bytes_max} bytes")
+        raise OSError(f"it sends more than {bytes_max} bytes")
     if response.length or time.monotonic() >= deadline_s:
-        raise HTTPException("the answer ends early")
+        raise OSError("the answer ends early")
     return body
 
 
@@ -171,7 +171,10 @@ def _shut(wire: socket.socket) -> None:
 def _describe(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
-    return str(error) or type(error).__name__
+    if isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    # texts of other errors repeat what the host has sent, which may be any service
+    return "its answer is not HTTP"
 
 
 def _origin(parts: SplitResult) -> tuple[str, str]:
