@@ -38,11 +38,11 @@ class EmptyRoot:
         (path / "tmp").chmod(0o1777)
         os.mknod(path / "dev/null", 0o600 | 0o020000, NULL)
         (path / "dev/null").chmod(0o666)
-        for name, (data, mode) in bundle.files.items():
+        for name, data in bundle.files.items():
             target = path / self.runtime.lstrip("/") / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
-            target.chmod(mode)
+            target.chmod(0o755)
 
     def argv(self, *words: str) -> list[str]:
         enter = ("sh", "-c", ENTER, str(self.path))

@@ -14,7 +14,7 @@ from trainshed.model.launch_plan import ContainerPlan
 
 IMAGE = "registry.example/team/one:v1"
 PINNED = parse_reference(f"registry.example/team/one@sha256:{'a' * 64}")
-WAYS = ("containerSpec.command", "[[image]]", "ask_registries = true")
+WAYS = ("containerSpec.command", "[[image]]", "registry = true")
 
 
 class StubRegistry:
@@ -90,4 +90,4 @@ def test_a_registry_that_may_answer_later_is_asked_again_later():
 
 def test_only_an_engine_that_asks_no_registry_needs_commands():
     assert ContainerStarts(StubRegistry(described())).needs_command == ""
-    assert "ask_registries = true" in ContainerStarts(None).needs_command
+    assert "registry = true" in ContainerStarts(None).needs_command

@@ -4,6 +4,7 @@ import json
 import socket
 import ssl
 import time
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,6 @@ from trainshed.engines.kubernetes.registry import (
     RegistryFault,
     RegistryTrouble,
 )
-from trainshed.engines.kubernetes.registry_http import DocumentReader
 from trainshed.service.auth.certificates import ensure_tls
 
 DIGEST = "sha256:" + "a" * 64
@@ -42,10 +42,15 @@ CONFIG = {
 DEADLINE_S = 60.0
 
 
-def registry_at(host, *, docker_config="", architecture="amd64", ca="", timeout_s=DEADLINE_S):
-    plain = frozenset() if ca else frozenset({host})
-    reader = DocumentReader(str(ca), plain)
-    return Registry(architecture, reader, str(docker_config), timeout_s)
+def registry_at(host, *, ca="", architecture="amd64", more_hosts=(), **options):
+    """A registry, without TLS unless there is a CA."""
+    plain = () if ca else (host, *more_hosts)
+    options = {"timeout_s": DEADLINE_S, **{name: _text(value) for name, value in options.items()}}
+    return Registry(architecture, ca_file=str(ca), plain_hosts=plain, **options)
+
+
+def _text(value):
+    return str(value) if isinstance(value, Path) else value
 
 
 def trouble_of(registry, image):
@@ -239,7 +244,7 @@ def test_a_registry_with_a_private_ca_is_asked_over_tls(tmp_path):
         Pusher(host, ca=files.ca).image("team/one", "v1", **CONFIG)
         image = f"{host}/team/one:v1"
         assert registry_at(host, ca=files.ca).describe(image).command == ("--epochs", "3")
-        fault = trouble_of(Registry("amd64", DocumentReader()), image)
+        fault = trouble_of(Registry("amd64"), image)
     assert fault.trouble is RegistryTrouble.UNREACHABLE
     assert "its certificate is not trusted" in str(fault)
 
@@ -284,10 +289,10 @@ def test_a_token_service_opens_a_private_registry(tmp_path):
             image = f"{host}/team/one:v1"
             entry = {"username": USER, "password": PASSWORD}
             path = write_config(tmp_path / "config.json", auths={host: entry})
-            reader = DocumentReader("", frozenset({host, token_host}))
-            description = Registry("amd64", reader, str(path), DEADLINE_S).describe(image)
+            more = {"more_hosts": (token_host,)}
+            description = registry_at(host, docker_config=path, **more).describe(image)
             assert description.entrypoint == ("python", "-m", "trainer.task")
-            fault = trouble_of(Registry("amd64", reader, "", DEADLINE_S), image)
+            fault = trouble_of(registry_at(host, **more), image)
             assert fault.trouble is RegistryTrouble.UNAUTHORIZED
     assert requests[0] == ("/token?service=registry&scope=repository%3Ateam%2Fone%3Apull", basic())
     assert len(requests) == 2
@@ -353,8 +358,8 @@ def test_no_credentials_go_to_another_host_after_a_redirect(tmp_path):
         with serving(answer) as (front, requests):
             entry = {"username": USER, "password": PASSWORD}
             path = write_config(tmp_path / "c.json", auths={front: entry})
-            reader = DocumentReader("", frozenset({front, storage}))
-            Registry("amd64", reader, str(path), DEADLINE_S).describe(f"{front}/a")
+            registry = registry_at(front, docker_config=path, more_hosts=(storage,))
+            registry.describe(f"{front}/a")
     assert [authorization for _, authorization in requests] == [None, basic(), basic()]
     assert [authorization for _, authorization in stored] == [None]
 
@@ -575,7 +580,7 @@ def test_a_file_without_certificates_is_refused(tmp_path):
     path = tmp_path / "ca.pem"
     path.write_text("nothing")
     with pytest.raises(ssl.SSLError):
-        DocumentReader(str(path))
+        Registry("amd64", ca_file=str(path))
 
 
 def test_digests_are_compared_with_what_was_sent():

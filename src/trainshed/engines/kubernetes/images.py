@@ -35,7 +35,7 @@ class ContainerStarts:
     def __init__(
         self,
         registry: Registry | None,
-        registry_settings: str = "`ask_registries = true` in the [[engine]] table",
+        registry_settings: str = "`registry = true` in the [[engine]] table",
     ) -> None:
         """``registry``: None: no registry is asked.
 

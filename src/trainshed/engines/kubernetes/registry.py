@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -94,16 +94,20 @@ class Registry:
     def __init__(
         self,
         architecture: str,
-        reader: DocumentReader,
+        *,
         docker_config: str = "",
+        ca_file: str = "",
+        plain_hosts: Collection[str] = (),
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         """``architecture`` is Kubernetes' name of the nodes' processor.
 
-        ``docker_config`` is the path of a docker config file; empty: no credentials.
+        ``docker_config`` is the path of a docker config file; empty: no credentials.  ``ca_file``
+        and ``plain_hosts`` are as ``DocumentReader`` has them.  Raises OSError for a CA file
+        without certificates.
         """
         self._architecture = architecture
-        self._reader = reader
+        self._reader = DocumentReader(ca_file, frozenset(plain_hosts))
         self._docker_config = docker_config
         self._timeout_s = timeout_s
         self._lock = threading.Lock()

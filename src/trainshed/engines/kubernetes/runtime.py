@@ -45,7 +45,8 @@ _ARCHITECTURES: Final[Mapping[str, str]] = {
 #: Libraries that glibc loads by name when it looks up a host or ends a thread.  Their names are in
 #: no program; glibc before 2.34 has no name lookup without the first two.
 _LOADED_BY_NAME: Final = ("libnss_dns.so.2", "libnss_files.so.2", "libgcc_s.so.1")
-_PROGRAM, _FILE = 0o755, 0o644
+#: The mode of an entry in a zip file.
+_MODE: Final = 0o644 << 16
 _DIGITS: Final = 16
 #: Seconds for one program that is run to make a bundle; a busy machine takes long.
 _RUN_S_MAX: Final = 300.0
@@ -61,20 +62,13 @@ _REMEDY: Final = (
 )
 
 
-class BundledFile(NamedTuple):
-    """The content and the mode of a file."""
-
-    data: bytes
-    mode: int
-
-
 class Bundle(NamedTuple):
     """A folder for pods."""
 
     name: str
     """``runtime-HASH``: the same for the same files."""
-    files: Mapping[str, BundledFile]
-    """The files by their paths in the folder."""
+    files: Mapping[str, bytes]
+    """The content of each file by its path in the folder; all users read and execute them."""
 
 
 def architecture() -> str:
@@ -113,13 +107,13 @@ def bundle(archive: Archive, python: str = "") -> Bundle:
     content = _ask_for_modules(python, archive)
     libraries = _find_libraries(loader, [python, *content["libraries"]])
     files = {
-        LOADER: BundledFile(_copy(loader), _PROGRAM),
-        PYTHON: BundledFile(copy_mapped(python, program), _PROGRAM),
-        WARDEN: BundledFile(_add_compiled(archive, content["sources"]), _FILE),
-        content["archive"]: BundledFile(_make_zip(_decode(content["modules"])), _FILE),
-        **{f"{LIBRARIES}/{name}": BundledFile(_copy(path), _FILE) for name, path in libraries},
+        LOADER: _copy(loader),
+        PYTHON: copy_mapped(python, program),
+        WARDEN: _add_compiled(archive, content["sources"]),
+        content["archive"]: _make_zip(_decode(content["modules"])),
+        **{f"{LIBRARIES}/{name}": _copy(path) for name, path in libraries},
         **{
-            f"{content['extensions']}/{Path(path).name}": BundledFile(_copy(path), _FILE)
+            f"{content['extensions']}/{Path(path).name}": _copy(path)
             for path in content["libraries"]
         },
     }
@@ -225,7 +219,7 @@ def _make_zip(files: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(target, "w") as archive:
         for path in sorted(files):
             entry = zipfile.ZipInfo(path, _DATE)
-            entry.external_attr = _FILE << 16
+            entry.external_attr = _MODE
             archive.writestr(entry, files[path])
     return target.getvalue()
 
@@ -234,10 +228,9 @@ def _copy(path: str) -> bytes:
     return copy_mapped(path, Path(path).read_bytes())
 
 
-def _hash(files: Mapping[str, BundledFile]) -> str:
+def _hash(files: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
     for path in sorted(files):
-        data, mode = files[path]
-        digest.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
-        digest.update(data)
+        digest.update(f"{path}\0{len(files[path])}\0".encode())
+        digest.update(files[path])
     return digest.hexdigest()[:_DIGITS]
