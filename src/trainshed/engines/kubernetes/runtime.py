@@ -158,8 +158,8 @@ def _find_libraries(loader: str, paths: Iterable[str]) -> list[tuple[str, str]]:
     for path in paths:
         libraries.update(_list_libraries(loader, path))
     folder = Path(libraries["libc.so.6"]).parent
-    for path in filter(Path.is_file, (folder / name for name in _LOADED_BY_NAME)):
-        libraries |= {**_list_libraries(loader, str(path)), path.name: str(path)}
+    for library in filter(Path.is_file, (folder / name for name in _LOADED_BY_NAME)):
+        libraries |= {**_list_libraries(loader, str(library)), library.name: str(library)}
     return sorted(libraries.items())
 
 
