@@ -52,5 +52,5 @@ class EmptyRoot:
         argv = self.argv(*words)
         env = {"PATH": os.environ["PATH"], **env}
         return subprocess.run(
-            argv, env=env, check=False, capture_output=True, text=True, timeout=60
+            argv, env=env, check=False, capture_output=True, text=True, timeout=300
         )
