@@ -24,9 +24,9 @@ from trainshed.engines.kubernetes.image_reference import (
 )
 from trainshed.engines.kubernetes.registry_http import (
     AUTHORIZATION,
-    Answer,
+    HostAnswer,
     DocumentReader,
-    Unreachable,
+    HostUnreachable,
 )
 
 #: Seconds for all requests that describe one image.
@@ -191,16 +191,18 @@ class _Session:
             raise _unusable(reference, f"the registry sends {digest} in the place of {name}")
         return digest, _parse(reference, answer.body)
 
-    def _read(self, url: str, headers: Mapping[str, str], bytes_max: int = _BYTES_MAX) -> Answer:
+    def _read(
+        self, url: str, headers: Mapping[str, str], bytes_max: int = _BYTES_MAX
+    ) -> HostAnswer:
         if self._authorization:
             headers = {**headers, AUTHORIZATION: self._authorization}
         try:
             return self._reader.read(url, headers, bytes_max=bytes_max, deadline_s=self._deadline_s)
-        except Unreachable as error:
+        except HostUnreachable as error:
             message = f"cannot ask the registry of {self._reference.text}: {error}"
             raise RegistryFault(RegistryTrouble.UNREACHABLE, message) from error
 
-    def _authorize(self, answer: Answer) -> str:
+    def _authorize(self, answer: HostAnswer) -> str:
         """Return the header Authorization that a registry demands."""
         credentials = self._find_credentials()
         challenges = dict(_parse_challenges(answer.headers.get("www-authenticate", "")))
@@ -243,7 +245,7 @@ def _parse_challenges(header: str) -> list[tuple[str, dict[str, str]]]:
     return [(match[1].lower(), dict(_PARAMETER.findall(match[2]))) for match in matches]
 
 
-def _check_status(reference: ImageReference, answer: Answer) -> None:
+def _check_status(reference: ImageReference, answer: HostAnswer) -> None:
     """Raise RegistryFault for an error of a registry."""
     status = answer.status
     if status == _OK:

@@ -23,11 +23,11 @@ _REDIRECTS_MAX: Final = 5
 _ADDRESSES_MAX: Final = 8
 
 
-class Unreachable(OSError):
+class HostUnreachable(OSError):
     """No complete answer of a host; the message says why."""
 
 
-class Answer(NamedTuple):
+class HostAnswer(NamedTuple):
     """An answer of a server."""
 
     status: int
@@ -58,11 +58,11 @@ class DocumentReader:
 
     def read(
         self, url: str, headers: Mapping[str, str], *, bytes_max: int, deadline_s: float
-    ) -> Answer:
+    ) -> HostAnswer:
         """Read a document, and follow redirects.
 
         ``deadline_s`` is a time of ``time.monotonic``.  The header Authorization is sent to no
-        other origin.  Raises Unreachable, also for a document of more than ``bytes_max`` bytes.
+        other origin.  Raises HostUnreachable, also for a document of more than ``bytes_max`` bytes.
         """
         for _ in range(_REDIRECTS_MAX + 1):
             answer, location = self._read_once(url, headers, bytes_max, deadline_s)
@@ -71,11 +71,11 @@ class DocumentReader:
             if _origin(urlsplit(location)) != _origin(urlsplit(url)):
                 headers = {name: text for name, text in headers.items() if name != AUTHORIZATION}
             url = location
-        raise Unreachable(f"{answer.host} redirects more than {_REDIRECTS_MAX} times")
+        raise HostUnreachable(f"{answer.host} redirects more than {_REDIRECTS_MAX} times")
 
     def _read_once(
         self, url: str, headers: Mapping[str, str], bytes_max: int, deadline_s: float
-    ) -> tuple[Answer, str | None]:
+    ) -> tuple[HostAnswer, str | None]:
         """Read one answer, and the URL of a redirect."""
         try:
             parts = urlsplit(url)
@@ -90,11 +90,11 @@ class DocumentReader:
                     }
                     is_redirect = response.status in _REDIRECTS and "location" in fields
                     body = b"" if is_redirect else _read_body(response, bytes_max, deadline_s)
-                    answer = Answer(response.status, fields, body, _host(url))
+                    answer = HostAnswer(response.status, fields, body, _host(url))
         except (OSError, HTTPException, ValueError) as error:
             late = time.monotonic() >= deadline_s
             reason = "it did not answer in time" if late else _describe(error)
-            raise Unreachable(f"cannot read from {_host(url)}: {reason}") from error
+            raise HostUnreachable(f"cannot read from {_host(url)}: {reason}") from error
         return answer, urljoin(url, fields["location"]) if is_redirect else None
 
     def _check(self, parts: SplitResult) -> None:
