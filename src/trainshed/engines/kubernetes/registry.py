@@ -24,8 +24,8 @@ from trainshed.engines.kubernetes.image_reference import (
 )
 from trainshed.engines.kubernetes.registry_http import (
     AUTHORIZATION,
-    HostAnswer,
     DocumentReader,
+    HostAnswer,
     HostUnreachable,
 )
 
