@@ -1,0 +1,211 @@
+"""Replays the traces of a real cluster, and what our engine would decide at every moment."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from trainshed.engines.decisions import GiveUp, Over, Recorded, TakeClaim, give_up
+from trainshed.engines.kubernetes.state import objects
+from trainshed.engines.kubernetes.state.facts import KubernetesFacts
+from trainshed.engines.kubernetes.state.proof import (
+    ClusterMemory,
+    LookUp,
+    Withdraw,
+    decide_state,
+    follow,
+)
+from trainshed.model.attempt import AttemptKey, Outcome, ReplicaExit
+from trainshed.model.roles import Role
+
+TRACES = Path(__file__).parent / "traces"
+KEY = AttemptKey(4611686018427387904, 2)
+#: Seconds between two observations if nothing happens in the cluster.
+TICK_S = 1.0
+
+
+def apply_patch(old, patch):
+    """The object after a patch: null removes a key, ``$by`` merges a list by that key."""
+    if isinstance(patch, dict) and "$by" in patch:
+        by, changed = patch["$by"], {item[patch["$by"]]: item for item in patch["$set"]}
+        merged = [changed.pop(item[by], item) for item in old]
+        return merged + list(changed.values())
+    if not isinstance(patch, dict) or not isinstance(old, dict):
+        return patch
+    kept_items = {key: value for key, value in old.items() if patch.get(key, value) is not None}
+    changes = {key: apply_patch(old.get(key), p) for key, p in patch.items() if p is not None}
+    return {**kept_items, **changes}
+
+
+def read_records(trace):
+    """Every record of a trace; watch records have the whole object."""
+    last = {}
+    for line in (TRACES / f"{trace}.jsonl").read_text("utf-8").splitlines():
+        record = json.loads(line)
+        if record["rec"] == "watch" and "patch" in record:
+            record["object"] = apply_patch(last[record["uid"]], record["patch"])
+        if record["rec"] == "watch" and record["kind"] != "Event":
+            last[record["object"]["metadata"]["uid"]] = record["object"]
+        yield record
+
+
+class Cluster:
+    """What the API would list after the records of a trace so far."""
+
+    def __init__(self, *, without=()):
+        """``without``: the replicated Jobs that are left out of the trace."""
+        self.objects = {"JobSet": {}, "Pod": {}, "Workload": {}, "Job": {}, "Service": {}}
+        self.events = []
+        self.nodes = {"gpu-node-a": True, "gpu-node-b": True}
+        self._without = without
+
+    def apply(self, record):
+        if record["rec"] == "watch" and record["kind"] == "Event":
+            self.events.append(record["object"])
+        elif record["rec"] == "watch":
+            self._watch(record)
+        elif record["rec"] == "snapshot" and "node" in record:
+            (ready,) = record["node"]["ready"]
+            self.nodes[record["node"]["name"]] = ready["status"] == "True"
+        elif record["rec"] == "request" and record["method"] == "DELETE":
+            self.nodes.pop(record["path"].removeprefix("/api/v1/nodes/"), None)
+
+    def _watch(self, record):
+        obj = record["object"]
+        if obj["metadata"].get("labels", {}).get(objects.ROLE) in self._without:
+            return
+        if record["kind"] == "JobSet" and self._without:
+            jobs = [j for j in obj["spec"]["replicatedJobs"] if j["name"] not in self._without]
+            obj = {**obj, "spec": {**obj["spec"], "replicatedJobs": jobs}}
+        if record["type"] == "DELETED":
+            self.objects[record["kind"]].pop(obj["metadata"]["uid"], None)
+        else:
+            self.objects[record["kind"]][obj["metadata"]["uid"]] = obj
+
+    def jobset(self, name):
+        jobsets = self.objects["JobSet"].values()
+        return next((obj for obj in jobsets if obj["metadata"]["name"] == name), None)
+
+
+class Attempt:
+    """One attempt that an engine follows: it reads facts, decides, and performs the decision."""
+
+    def __init__(self, cluster, name, records, **settings):
+        """``records``: pairs of a time and the facts of the folder from then on."""
+        self._cluster = cluster
+        self._name = name
+        self._records = sorted(records, key=lambda pair: pair[0])
+        self._folder = {}
+        self._uid = ""
+        self._memory = ClusterMemory()
+        self._settings = {"lost_after_s": 90.0, "nodes": True, **settings}
+        self.decisions = []
+        """Pairs of a time and a decision, whenever the decision changes."""
+        self.requests = 0
+        """The number of requests for the JobSet by its name."""
+
+    @property
+    def is_over(self):
+        return bool(self.decisions) and isinstance(self.decisions[-1][1], Over | Recorded)
+
+    def observe(self, now_s):
+        self._read_folder(now_s)
+        facts = self._read_facts(now_s)
+        if not facts.uid:
+            return
+        self._memory = follow(self._memory, facts)
+        decision = self._decide(facts)
+        if not self.decisions or self.decisions[-1][1] != decision:
+            self.decisions.append((now_s, decision))
+
+    def _decide(self, facts):
+        decision = decide_state(facts, self._memory)
+        if isinstance(decision, LookUp):
+            self.requests += 1
+            facts = replace(facts, lookup=True)
+            self._memory = follow(self._memory, facts)
+            decision = decide_state(facts, self._memory)
+        if isinstance(decision, TakeClaim):
+            self._folder["claim"] = not self._folder.get("is_claimed", facts.has_begun)
+            facts = replace(facts, claim=self._folder["claim"])
+            decision = decide_state(facts, self._memory)
+        if isinstance(decision, GiveUp):
+            decision = give_up(decision, "", has_ended=False, has_decided=False)
+        if isinstance(decision, Withdraw):
+            self._folder["withdrawn"] = decision.end
+        if isinstance(decision, Over):
+            self._folder["end"] = decision.end
+        return decision
+
+    def _read_folder(self, now_s):
+        while self._records and self._records[0][0] <= now_s:
+            self._folder.update(self._records.pop(0)[1])
+
+    def _read_facts(self, now_s):
+        jobset = self._cluster.jobset(self._name)
+        if jobset is not None and not self._uid:
+            self._uid = jobset["metadata"]["uid"]
+        is_own = jobset is not None and jobset["metadata"]["uid"] == self._uid
+        settings, folder = dict(self._settings), dict(self._folder)
+        folder.pop("is_claimed", None)
+        nodes = self._cluster.nodes if settings.pop("nodes") else None
+        pods = self._cluster.objects["Pod"].values()
+        facts = KubernetesFacts(
+            key=KEY,
+            now_s=now_s,
+            name=self._name,
+            uid=self._uid,
+            jobset=objects.read_jobset(jobset) if is_own else None,
+            successor=jobset["metadata"]["uid"] if jobset is not None and not is_own else "",
+            pods=objects.read_pods(pods, self._uid),
+            events=objects.read_events(self._cluster.events, self._name),
+            workload=objects.find_workload(
+                self._cluster.objects["Workload"].values(), self._uid
+            ),
+            nodes=nodes,
+            **settings,
+        )
+        return replace(facts, **folder)
+
+
+def replay(trace, name, records=(), *, until_s=0.0, without=(), **settings):
+    """Follow an attempt over a trace; return its decisions with their times.
+
+    It ends with the first decision that is final, or ``until_s`` seconds after the start, at the
+    end of the trace at the earliest.
+    """
+    cluster = Cluster(without=without)
+    attempt = Attempt(cluster, name, records, **settings)
+    now_s = 0.0
+    for record in read_records(trace):
+        while now_s + TICK_S < record.get("t", 0.0) and not attempt.is_over:
+            now_s += TICK_S
+            attempt.observe(now_s)
+        now_s = max(now_s, record.get("t", 0.0))
+        cluster.apply(record)
+        if not attempt.is_over:
+            attempt.observe(now_s)
+    while now_s < until_s and not attempt.is_over:
+        now_s += TICK_S
+        attempt.observe(now_s)
+    return attempt.decisions
+
+
+def outcome(code=0, signal=None, *, interrupted=False, message="it ended"):
+    status = code if signal is None else 128 + signal
+    code = code if signal is None else None
+    replica = ReplicaExit(
+        Role.PRIMARY, 0, "primary-0", code, signal, 1.0, stopped_by_us=interrupted
+    )
+    return Outcome(status, message, (replica,), interrupted=interrupted)
+
+
+def kinds(decisions):
+    """The names of the decisions, each once in a row."""
+    names = [type(decision).__name__ for _, decision in decisions]
+    return [name for i, name in enumerate(names) if not i or names[i - 1] != name]
+
+
+def explanations(decisions):
+    """The explanations of an attempt that waits, in order."""
+    values = (getattr(decision, "waits", None) for _, decision in decisions)
+    return [value for value in values if value is not None]
