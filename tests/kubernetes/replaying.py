@@ -158,9 +158,7 @@ class Attempt:
             successor=jobset["metadata"]["uid"] if jobset is not None and not is_own else "",
             pods=objects.read_pods(pods, self._uid),
             events=objects.read_events(self._cluster.events, self._name),
-            workload=objects.find_workload(
-                self._cluster.objects["Workload"].values(), self._uid
-            ),
+            workload=objects.find_workload(self._cluster.objects["Workload"].values(), self._uid),
             nodes=nodes,
             **settings,
         )

@@ -78,9 +78,7 @@ def test_b_primary_fails_without_records():
 
 
 def test_m2_bad_command_oom_of_a_program_that_is_killed_by_a_signal():
-    decisions = replay(
-        "m2-bad-command-oom", "j-seg-a0", [started(8.5), ended(10.8, signal=11)]
-    )
+    decisions = replay("m2-bad-command-oom", "j-seg-a0", [started(8.5), ended(10.8, signal=11)])
     assert decisions[-1][1] == Recorded()
     assert decisions[-1][0] < 12.0
 

@@ -168,7 +168,11 @@ SILENT = {"nodes": {"n1": False}}
         (facts(FAILED, claim=False, pods=pods()), ClusterMemory(), Runs()),
         # it is over for the cluster, and its records tell no end
         (facts(COMPLETED, has_begun=True), ClusterMemory(over_since_s=0.0), Runs()),
-        (facts(COMPLETED, has_begun=True), STRONG._replace(over_since_s=-LATE_S), GiveUp("it was evicted", END)),
+        (
+            facts(COMPLETED, has_begun=True),
+            STRONG._replace(over_since_s=-LATE_S),
+            GiveUp("it was evicted", END),
+        ),
         (
             facts(COMPLETED, has_begun=True, withdrawn=END),
             OVER,

@@ -195,8 +195,8 @@ def test_the_recorded_end_of_a_program_counts_whatever_the_api_shows(sequence, e
 
 
 @sequences
-@given(steps, st.booleans(), st.booleans())
-def test_an_order_before_the_launcher_began_ends_the_attempt_early(sequence, is_lost, is_away):
+@given(steps, st.booleans())
+def test_an_order_before_the_launcher_began_ends_the_attempt_early(sequence, is_lost):
     folder = {"order": Order(grace_s=1.0, lost=is_lost)}
     for _, _, decision in observe(sequence, **folder):
         assert isinstance(decision, Over)

@@ -52,17 +52,23 @@ def pod(role="worker", index=0, **more):
         ),
         (
             [
-                "0/4 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/"
-                "control-plane: }, 3 node(s) didn't match Pod's node affinity/selector. preemption:"
+                (
+                    "0/4 nodes are available: 1 node(s) had untolerated taint {example.com/control: "
+                    "}, 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/4"
+                )
             ],
             Reason.NO_SUCH_NODE,
-            "1 node has the taint node-role.kubernetes.io/control-plane, which the job does not "
-            "tolerate, 3 nodes do not match the job's node selector",
+            (
+                "1 node has the taint example.com/control, which the job does not "
+                "tolerate, 3 nodes do not match the job's node selector"
+            ),
         ),
         (
             [
-                "0/2 nodes are available: 2 node(s) had taint {gpu: yes}, that the pod didn't "
-                "tolerate."
+                (
+                    "0/2 nodes are available: 2 node(s) had taint {gpu: yes}, that the pod didn't "
+                    "tolerate."
+                )
             ],
             Reason.NO_SUCH_NODE,
             "2 nodes have the taint gpu, which the job does not tolerate",
@@ -123,9 +129,11 @@ def test_a_long_text_of_the_cluster_is_cut():
     ("message", "words"),
     [
         (
-            "failed to create containerd task: failed to create shim task: OCI runtime create "
-            "failed: runc create failed: unable to start container process: exec "
-            "/trainshed/lib/ld.so: exec format error: unknown",
+            (
+                "failed to create containerd task: failed to create shim task: OCI runtime create "
+                "failed: runc create failed: unable to start container process: exec "
+                "/trainshed/lib/ld.so: exec format error: unknown"
+            ),
             "another CPU architecture than the server",
         ),
         (
@@ -188,7 +196,9 @@ def test_an_event_of_a_pod_counts_until_its_containers_have_started(event, reaso
 
 def test_an_obstacle_that_cannot_heal_comes_first():
     pulling = pod(index=1, node="n1", containers=(ContainerFacts("main", waiting="ErrImagePull"),))
-    message = 'Error creating: pods "x" is forbidden: violates PodSecurity "restricted:latest": root'
+    message = (
+        'Error creating: pods "x" is forbidden: violates PodSecurity "restricted:latest": root'
+    )
     events = (EventFacts("Job", f"{NAME}-worker-0", "FailedCreate", message),)
     obstacle = find_obstacle(facts(pods=(pulling,), events=events))
     assert not obstacle.heals
@@ -224,13 +234,17 @@ def test_a_jobset_for_the_controller_of_another_cluster():
         ("exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4", True),
         ("exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0", False),
         (
-            "exceeded quota: q, requested: requests.memory=2Gi,pods=1, used: requests.memory=0,"
-            "pods=0, limited: requests.memory=1024Mi,pods=9",
+            (
+                "exceeded quota: q, requested: requests.memory=2Gi,pods=1, used: requests.memory=0,"
+                "pods=0, limited: requests.memory=1024Mi,pods=9"
+            ),
             False,
         ),
         (
-            "exceeded quota: q, requested: requests.cpu=1500m, used: requests.cpu=1, limited: "
-            "requests.cpu=2",
+            (
+                "exceeded quota: q, requested: requests.cpu=1500m, used: requests.cpu=1, limited: "
+                "requests.cpu=2"
+            ),
             True,
         ),
         ("failed quota: q: must specify limits.memory for: main", False),
@@ -305,8 +319,10 @@ def quota(reason, message=""):
                 checks=(CheckFacts("budget", "Pending", "ask finance"),),
             ),
             Reason.ENGINE_QUEUE,
-            "the admission check budget of the queue q has not admitted the job (Kueue says "
-            "Pending: ask finance)",
+            (
+                "the admission check budget of the queue q has not admitted the job (Kueue says "
+                "Pending: ask finance)"
+            ),
         ),
         (
             WorkloadFacts(

@@ -69,4 +69,3 @@ def give_up(
         return Over(decision.end, takes_claim=True)
     fault = f"{decision.why}: {last_words}" if last_words else decision.why
     return Over(EndByCluster(fault=fault, loss=Loss.INFRA), takes_claim=True)
-

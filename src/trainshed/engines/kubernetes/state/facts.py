@@ -233,9 +233,7 @@ class KubernetesFacts:
 
         A pod on a node that was removed from the cluster is not one of them.
         """
-        return tuple(
-            pod for pod in self.pods if not pod.is_over and not self.is_removed(pod.node)
-        )
+        return tuple(pod for pod in self.pods if not pod.is_over and not self.is_removed(pod.node))
 
     @property
     def silent(self) -> tuple[str, ...]:

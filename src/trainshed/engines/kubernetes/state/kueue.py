@@ -129,8 +129,10 @@ _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
     "WaitingForQuota": (Reason.QUOTA, "other jobs use the quota of the queue {queue}"),
     "ExceedsMaxQuota": (
         Reason.NO_SUCH_NODE,
-        "the job needs more than the whole quota of the queue {queue}: make it smaller, choose "
-        "another queue, or let an administrator raise the quota",
+        (
+            "the job needs more than the whole quota of the queue {queue}: make it smaller, choose "
+            "another queue, or let an administrator raise the quota"
+        ),
     ),
     "NoMatchingFlavor": (
         Reason.NO_SUCH_NODE,

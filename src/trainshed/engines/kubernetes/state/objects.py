@@ -43,7 +43,9 @@ def read_jobset(obj: ApiObject) -> JobSetFacts:
         is_deleting=bool(metadata.get("deletionTimestamp")),
         is_suspended=bool(spec.get("suspend")),
         conditions=_read_conditions(obj),
-        replicas={_text(job, "name"): _count_replicas(job) for job in _list(spec, "replicatedJobs")},
+        replicas={
+            _text(job, "name"): _count_replicas(job) for job in _list(spec, "replicatedJobs")
+        },
         queue=_text(labels, QUEUE),
         priority_class=_text(labels, PRIORITY_CLASS),
         managed_by=_text(spec, "managedBy"),

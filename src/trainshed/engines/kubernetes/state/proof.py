@@ -74,9 +74,7 @@ class Withdraw(NamedTuple):
     end: EndByCluster
 
 
-ClusterDecision = (
-    Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp | LookUp | Withdraw
-)
+ClusterDecision = Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp | LookUp | Withdraw
 
 
 def follow(memory: ClusterMemory, facts: KubernetesFacts) -> ClusterMemory:

@@ -70,8 +70,10 @@ _MEANINGS: Final[tuple[tuple[re.Pattern[str], Callable[["re.Match[str]"], bool],
     (
         re.compile(r"exceeded quota: .*requested: (?P<requested>\S+), .*limited: (?P<limited>\S+)"),
         _fits_quota,
-        "wait until other objects of the namespace free the quota, or let an administrator raise "
-        "the ResourceQuota",
+        (
+            "wait until other objects of the namespace free the quota, or let an administrator raise "
+            "the ResourceQuota"
+        ),
     ),
     (
         re.compile(r"failed quota: \S+: must specify"),
@@ -81,14 +83,18 @@ _MEANINGS: Final[tuple[tuple[re.Pattern[str], Callable[["re.Match[str]"], bool],
     (
         re.compile(r"violates PodSecurity"),
         _never,
-        "set the security context in the [[engine]] table, or let an administrator change the Pod "
-        "Security level of the namespace",
+        (
+            "set the security context in the [[engine]] table, or let an administrator change the Pod "
+            "Security level of the namespace"
+        ),
     ),
     (
         re.compile(r"(?:maximum|minimum) \S+ usage per|limit to request ratio per"),
         _never,
-        "choose another machine type, or let an administrator change the LimitRange of the "
-        "namespace",
+        (
+            "choose another machine type, or let an administrator change the LimitRange of the "
+            "namespace"
+        ),
     ),
     (
         re.compile(r"is invalid:|strict decoding error|cannot be handled as"),
