@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from trainshed.engines.decisions import GiveUp, Over, Recorded, TakeClaim, give_up
@@ -36,8 +37,13 @@ def apply_patch(old, patch):
     return {**kept_items, **changes}
 
 
+@cache
 def read_records(trace):
     """Every record of a trace; watch records have the whole object."""
+    return tuple(_list_records(trace))
+
+
+def _list_records(trace):
     last = {}
     for line in (TRACES / f"{trace}.jsonl").read_text("utf-8").splitlines():
         record = json.loads(line)
@@ -53,16 +59,21 @@ class Cluster:
 
     def __init__(self, *, without=()):
         """``without``: the replicated Jobs that are left out of the trace."""
-        self.objects = {"JobSet": {}, "Pod": {}, "Workload": {}, "Job": {}, "Service": {}}
+        self.objects = {"JobSet": {}, "Pod": {}, "Workload": {}}
         self.events = []
+        self.version = 0
+        """The number of changes so far."""
         self.nodes = {"gpu-node-a": True, "gpu-node-b": True}
         self._without = without
 
     def apply(self, record):
+        self.version += 1
         if record["rec"] == "watch" and record["kind"] == "Event":
             self.events.append(record["object"])
-        elif record["rec"] == "watch":
+        elif record["rec"] == "watch" and record["kind"] in self.objects:
             self._watch(record)
+        elif record["rec"] == "watch":
+            self.version -= 1
         elif record["rec"] == "snapshot" and "node" in record:
             (ready,) = record["node"]["ready"]
             self.nodes[record["node"]["name"]] = ready["status"] == "True"
@@ -96,6 +107,8 @@ class Attempt:
         self._records = sorted(records, key=lambda pair: pair[0])
         self._folder = {}
         self._uid = ""
+        self._version = None
+        self._facts = None
         self._memory = ClusterMemory()
         self._settings = {"lost_after_s": 90.0, "nodes": True, **settings}
         self.decisions = []
@@ -109,7 +122,10 @@ class Attempt:
 
     def observe(self, now_s):
         self._read_folder(now_s)
-        facts = self._read_facts(now_s)
+        if self._version != self._cluster.version:
+            self._facts, self._version = self._read_cluster(), self._cluster.version
+        folder = {k: v for k, v in self._folder.items() if k != "is_claimed"}
+        facts = replace(self._facts, now_s=now_s, **folder)
         if not facts.uid:
             return
         self._memory = follow(self._memory, facts)
@@ -140,29 +156,26 @@ class Attempt:
         while self._records and self._records[0][0] <= now_s:
             self._folder.update(self._records.pop(0)[1])
 
-    def _read_facts(self, now_s):
+    def _read_cluster(self):
         jobset = self._cluster.jobset(self._name)
         if jobset is not None and not self._uid:
             self._uid = jobset["metadata"]["uid"]
         is_own = jobset is not None and jobset["metadata"]["uid"] == self._uid
-        settings, folder = dict(self._settings), dict(self._folder)
-        folder.pop("is_claimed", None)
+        settings = dict(self._settings)
         nodes = self._cluster.nodes if settings.pop("nodes") else None
-        pods = self._cluster.objects["Pod"].values()
-        facts = KubernetesFacts(
+        pods, workloads = (self._cluster.objects[kind].values() for kind in ("Pod", "Workload"))
+        return KubernetesFacts(
             key=KEY,
-            now_s=now_s,
             name=self._name,
             uid=self._uid,
             jobset=objects.read_jobset(jobset) if is_own else None,
             successor=jobset["metadata"]["uid"] if jobset is not None and not is_own else "",
             pods=objects.read_pods(pods, self._uid),
             events=objects.read_events(self._cluster.events, self._name),
-            workload=objects.find_workload(self._cluster.objects["Workload"].values(), self._uid),
-            nodes=nodes,
+            workload=objects.find_workload(workloads, self._uid),
+            nodes=None if nodes is None else dict(nodes),
             **settings,
         )
-        return replace(facts, **folder)
 
 
 def replay(trace, name, records=(), *, until_s=0.0, without=(), **settings):
@@ -180,8 +193,9 @@ def replay(trace, name, records=(), *, until_s=0.0, without=(), **settings):
             attempt.observe(now_s)
         now_s = max(now_s, record.get("t", 0.0))
         cluster.apply(record)
-        if not attempt.is_over:
-            attempt.observe(now_s)
+        if attempt.is_over:
+            break
+        attempt.observe(now_s)
     while now_s < until_s and not attempt.is_over:
         now_s += TICK_S
         attempt.observe(now_s)

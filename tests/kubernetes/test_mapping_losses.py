@@ -169,7 +169,7 @@ def test_h_cancel_background_by_another_user_that_makes_the_jobset_again():
     end, at_s = end_of(decisions)
     assert end.loss is Loss.INFRA
     assert "has created another one of this name (uid 98e19869-" in end.fault
-    assert at_s > 10.1 + 90.0
+    assert at_s > 9.3 + 90.0
     assert kinds(decisions) == ["Waits", "Runs", "Over"]
 
 

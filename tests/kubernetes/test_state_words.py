@@ -53,13 +53,13 @@ def pod(role="worker", index=0, **more):
         (
             [
                 (
-                    "0/4 nodes are available: 1 node(s) had untolerated taint {example.com/control: "
-                    "}, 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/4"
+                    "0/4 nodes are available: 1 node(s) had untolerated taint {example.com/gate: "
+                    "}, 3 node(s) didn't match Pod's node affinity/selector. preemption: 0"
                 )
             ],
             Reason.NO_SUCH_NODE,
             (
-                "1 node has the taint example.com/control, which the job does not "
+                "1 node has the taint example.com/gate, which the job does not "
                 "tolerate, 3 nodes do not match the job's node selector"
             ),
         ),

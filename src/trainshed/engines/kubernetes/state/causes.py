@@ -51,12 +51,15 @@ def find_cause(facts: KubernetesFacts, *, has_finished: bool) -> EndCause | None
 
 
 def stronger(cause: EndCause | None, other: EndCause | None) -> EndCause | None:
-    """Return the stronger of two causes; of two equal ones that with the longer text.
+    """Return the stronger of two causes, the first of which was observed earlier.
 
-    The longer text names more replicas: their pods are deleted one after the other.
+    Of two equal ones the text that names more replicas counts, but the first text of a weak cause:
+    the cluster deletes other pods because of the first.
     """
     if cause is None or other is None:
         return cause or other
+    if cause.rank == other.rank and cause.is_weak:
+        return cause
     return min(cause, other, key=lambda one: (one.rank, -len(one.end.fault)))
 
 

@@ -71,8 +71,8 @@ _MEANINGS: Final[tuple[tuple[re.Pattern[str], Callable[["re.Match[str]"], bool],
         re.compile(r"exceeded quota: .*requested: (?P<requested>\S+), .*limited: (?P<limited>\S+)"),
         _fits_quota,
         (
-            "wait until other objects of the namespace free the quota, or let an administrator raise "
-            "the ResourceQuota"
+            "wait until other objects of the namespace free the quota, or let an administrator "
+            "raise the ResourceQuota"
         ),
     ),
     (
@@ -84,8 +84,8 @@ _MEANINGS: Final[tuple[tuple[re.Pattern[str], Callable[["re.Match[str]"], bool],
         re.compile(r"violates PodSecurity"),
         _never,
         (
-            "set the security context in the [[engine]] table, or let an administrator change the Pod "
-            "Security level of the namespace"
+            "set the security context in the [[engine]] table, or let an administrator change the "
+            "Pod Security level of the namespace"
         ),
     ),
     (
