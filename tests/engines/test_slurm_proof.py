@@ -3,23 +3,20 @@
 import pytest
 
 from trainshed.engines.cluster_end import EndByCluster
-from trainshed.engines.slurm import states
-from trainshed.engines.slurm.parse import SlurmJob
-from trainshed.engines.slurm.proof import (
+from trainshed.engines.decisions import (
     STANDS,
     GiveUp,
-    Memory,
     Over,
     Recorded,
     Runs,
-    SlurmFacts,
     TakeClaim,
     Unknown,
     Waits,
-    decide_state,
-    follow,
     give_up,
 )
+from trainshed.engines.slurm import states
+from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.proof import Memory, SlurmFacts, decide_state, follow
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.warden.protocol import ENDS_PROCESSES

@@ -145,7 +145,9 @@ class Attempt:
             facts = replace(facts, claim=self._folder["claim"])
             decision = decide_state(facts, self._memory)
         if isinstance(decision, GiveUp):
-            decision = give_up(decision, "", has_ended=False, has_decided=False)
+            decision = give_up(
+                decision.why, "", has_ended=False, has_decided=False, end=decision.end
+            )
         if isinstance(decision, Withdraw):
             self._folder["withdrawn"] = decision.end
         if isinstance(decision, Over):

@@ -361,4 +361,4 @@ def test_a_gang_whose_pods_have_started_has_no_time_limit_of_the_cluster():
     ],
 )
 def test_giving_up_after_a_last_look_at_the_records(decision, records, expected):
-    assert give_up(decision, "killed", **records) == expected
+    assert give_up(decision.why, "killed", end=decision.end, **records) == expected

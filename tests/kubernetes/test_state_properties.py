@@ -128,7 +128,9 @@ def observe(sequence, **folder):
             decision = decide_state(facts, memory)
         yield facts, memory, decision
         if isinstance(decision, GiveUp):
-            decision = give_up(decision, "", has_ended=False, has_decided=False)
+            decision = give_up(
+                decision.why, "", has_ended=False, has_decided=False, end=decision.end
+            )
         if isinstance(decision, Withdraw):
             stored["withdrawn"] = decision.end
         if isinstance(decision, Over):

@@ -6,6 +6,7 @@ Each engine reads its own facts and has its own rules; the decisions are the sam
 from typing import Final, NamedTuple
 
 from trainshed.engines.cluster_end import EndByCluster
+from trainshed.engines.supervise.record.folder import Order
 from trainshed.model.attempt import Loss
 from trainshed.model.explanation import Explanation
 
@@ -54,18 +55,33 @@ class GiveUp(NamedTuple):
 
     why: str
     end: EndByCluster | None = None
-    """The end unless the records show another; None: the attempt was lost because of ``why``."""
+    """The end unless the records show another; None: the attempt was lost, for ``why``."""
 
 
 def give_up(
-    decision: GiveUp, last_words: str, *, has_ended: bool, has_decided: bool
+    why: str,
+    last_words: str,
+    *,
+    has_ended: bool,
+    has_decided: bool,
+    end: EndByCluster | None = None,
 ) -> Recorded | Over:
-    """Decide the end of an attempt that can write no more records."""
+    """Decide the end of an attempt that can write no more records.
+
+    Without an end in the records it is ``end``, or a loss for the reason ``why``.
+    """
     if has_ended:
         return Recorded()
     if has_decided:
         return Over(STANDS)
-    if decision.end is not None:
-        return Over(decision.end, takes_claim=True)
-    fault = f"{decision.why}: {last_words}" if last_words else decision.why
-    return Over(EndByCluster(fault=fault, loss=Loss.INFRA), takes_claim=True)
+    if end is None:
+        fault = f"{why}: {last_words}" if last_words else why
+        end = EndByCluster(fault=fault, loss=Loss.INFRA)
+    return Over(end, takes_claim=True)
+
+
+def end_early(order: Order) -> EndByCluster:
+    """Return the end of an attempt that was ordered to end before it began."""
+    if order.lost:
+        return EndByCluster("the attempt was given up before it began", Loss.INFRA)
+    return EndByCluster(early=True)

@@ -11,25 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trainshed.engines import spool
+from trainshed.engines import decisions, spool
 from trainshed.engines.cluster_end import compose_end
+from trainshed.engines.decisions import GiveUp, Over, Recorded, Runs, TakeClaim, Unknown, Waits
 from trainshed.engines.processes.moments import Moments
 from trainshed.engines.slurm import attempt_files, holding, proof
 from trainshed.engines.slurm.attempt_files import SpoolRecord
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer
-from trainshed.engines.slurm.proof import (
-    Decision,
-    GiveUp,
-    Memory,
-    Over,
-    Recorded,
-    Runs,
-    SlurmFacts,
-    TakeClaim,
-    Unknown,
-    Waits,
-)
+from trainshed.engines.slurm.proof import Decision, Memory, SlurmFacts
 from trainshed.engines.supervise.record import observe
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.observe import AttemptRecords
@@ -208,7 +198,7 @@ class SlurmAttempt:
 
     def _give_up(self, why: str) -> Decision:
         self.records.read(self.folder.records)
-        return proof.give_up(
+        return decisions.give_up(
             why,
             observe.last_words(self.folder),
             has_ended=self.records.ended is not None,

@@ -16,6 +16,17 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from trainshed.engines.cluster_end import EndByCluster
+from trainshed.engines.decisions import (
+    STANDS,
+    GiveUp,
+    Over,
+    Recorded,
+    Runs,
+    TakeClaim,
+    Unknown,
+    Waits,
+    end_early,
+)
 from trainshed.engines.slurm import states
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.states import OVER, SlurmState
@@ -29,8 +40,6 @@ _MISSES: Final = 2
 #: The text of ``ENDS_PROCESSES`` in launchers of an earlier version.
 _ENDS_PROCESSES_EARLIER: Final = "is to be left"
 QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
-#: The end in the records is the attempt's end.
-STANDS: Final = EndByCluster(stands=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,48 +102,6 @@ class Memory(NamedTuple):
     """Whether the job was requeued, and so waits to start again."""
 
 
-class Unknown(NamedTuple):
-    """The state of the attempt is unknown."""
-
-    waits: Explanation | None = None
-
-
-class Waits(NamedTuple):
-    """The attempt waits in Slurm's queue."""
-
-    waits: Explanation
-
-
-class Runs(NamedTuple):
-    """The attempt runs; an end in its records does not count yet."""
-
-    waits: Explanation | None = None
-
-
-class Recorded(NamedTuple):
-    """The attempt has ended as its records show."""
-
-
-class Over(NamedTuple):
-    """The attempt has ended."""
-
-    end: EndByCluster
-    takes_claim: bool = False
-    """Whether to take the claim first, so that no job begins the attempt later."""
-    is_written: bool = False
-    """Whether the end is stored already, or need not be stored."""
-
-
-class TakeClaim(NamedTuple):
-    """Try to take the claim, and decide again."""
-
-
-class GiveUp(NamedTuple):
-    """Read the records a last time, then decide with ``give_up``."""
-
-    why: str
-
-
 Decision = Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp
 
 
@@ -182,22 +149,12 @@ def decide_state(facts: SlurmFacts, memory: Memory) -> Decision:
     if facts.end is not None:
         return Over(facts.end, is_written=True)
     if not facts.is_submitted:
-        return Unknown() if facts.order is None else Over(_early(facts.order), is_written=True)
+        return Unknown() if facts.order is None else Over(end_early(facts.order), is_written=True)
     if facts.order is not None and not facts.has_begun and facts.claim is not False:
-        return TakeClaim() if facts.claim is None else Over(_early(facts.order))
+        return TakeClaim() if facts.claim is None else Over(end_early(facts.order))
     if facts.outcome is not None:
         return _judge_recorded_end(facts, memory, facts.outcome)
     return _judge_without_end(facts, memory)
-
-
-def give_up(why: str, last_words: str, *, has_ended: bool, has_decided: bool) -> Decision:
-    """Decide the end of an attempt that can write no more records."""
-    if has_ended:
-        return Recorded()
-    if has_decided:
-        return Over(STANDS)
-    fault = f"{why}: {last_words}" if last_words else why
-    return Over(EndByCluster(fault=fault, loss=Loss.INFRA), takes_claim=True)
 
 
 def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> Decision:
@@ -309,12 +266,6 @@ def _end_by(facts: SlurmFacts, memory: Memory) -> EndByCluster:
     if memory.is_requeued:
         why = f"the Slurm job {job} was requeued, and an attempt starts only once"
     return EndByCluster(why, Loss.INFRA)
-
-
-def _early(order: Order) -> EndByCluster:
-    if order.lost:
-        return EndByCluster("the attempt was given up before it began", Loss.INFRA)
-    return EndByCluster(early=True)
 
 
 def _is_doubtful(outcome: Outcome) -> bool:

@@ -25,12 +25,12 @@ from trainshed.engines.decisions import (
     TakeClaim,
     Unknown,
     Waits,
+    end_early,
 )
 from trainshed.engines.kubernetes.state import causes, kueue, obstacles, reasons
 from trainshed.engines.kubernetes.state.causes import EndCause
 from trainshed.engines.kubernetes.state.facts import JobSetFacts, KubernetesFacts
 from trainshed.engines.kubernetes.state.obstacles import Obstacle
-from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
 from trainshed.model.attempt import Loss, Outcome
 
@@ -144,9 +144,9 @@ def decide_state(facts: KubernetesFacts, memory: ClusterMemory) -> ClusterDecisi
     if facts.end is not None:
         return Over(facts.end, is_written=True)
     if not facts.is_submitted:
-        return Unknown() if facts.order is None else Over(_end_early(facts.order), is_written=True)
+        return Unknown() if facts.order is None else Over(end_early(facts.order), is_written=True)
     if facts.order is not None and not facts.has_begun and facts.claim is not False:
-        return TakeClaim() if facts.claim is None else Over(_end_early(facts.order))
+        return TakeClaim() if facts.claim is None else Over(end_early(facts.order))
     if facts.outcome is not None:
         return _judge_recorded_end(facts, memory, facts.outcome)
     return _judge_without_end(facts, memory)
@@ -323,12 +323,6 @@ def _describe_end(facts: KubernetesFacts, memory: ClusterMemory) -> EndByCluster
         return memory.cause.end
     state = memory.finished or reasons.describe_state(facts)
     return EndByCluster(f"{state}, and no end is recorded", Loss.INFRA)
-
-
-def _end_early(order: Order) -> EndByCluster:
-    if order.lost:
-        return EndByCluster("the attempt was given up before it began", Loss.INFRA)
-    return EndByCluster(early=True)
 
 
 def _interrupted(outcome: Outcome) -> EndByCluster:
