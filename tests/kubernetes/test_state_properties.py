@@ -31,7 +31,7 @@ NAME, UID, LATE_S = "ts-a-1-1", "0b0c", 90.0
 NODES = ("n1", "n2", "")
 
 
-def build(kind, **fields):
+def build(kind, /, **fields):
     """Values of a kind; hypothesis's own way looks at the types of all fields, which takes long."""
     return st.fixed_dictionaries(fields).map(lambda values: kind(**values))
 
