@@ -1,9 +1,9 @@
 """The nodes and partitions of the cluster from the last poll, for the fleet and ``judge``."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from trainshed.engines.accelerator_names import find_accelerator
 from trainshed.engines.slurm.parse import Partition, SlurmNode
 from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
 
@@ -14,26 +14,6 @@ _CLOSED: Final = frozenset(
      "INVALID_REG", "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "POWERED_DOWN",
      "POWERING_DOWN", "REBOOT", "UNKNOWN", "*"}
 )  # fmt: skip
-
-#: Patterns for Slurm's word for GPUs, each with the accelerator type; the first match counts.
-_ACCELERATORS: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), name)
-    for pattern, name in (
-        (r"k80", "NVIDIA_TESLA_K80"),
-        (r"\bp4\b|tesla_p4", "NVIDIA_TESLA_P4"),
-        (r"p100", "NVIDIA_TESLA_P100"),
-        (r"\bt4\b|tesla_t4", "NVIDIA_TESLA_T4"),
-        (r"v100", "NVIDIA_TESLA_V100"),
-        (r"a100.*80g", "NVIDIA_A100_80GB"),
-        (r"a100", "NVIDIA_TESLA_A100"),
-        (r"\bl4\b|nvidia_l4", "NVIDIA_L4"),
-        (r"h100", "NVIDIA_H100_80GB"),
-        (r"h200", "NVIDIA_H200_141GB"),
-        (r"gb200", "NVIDIA_GB200"),
-        (r"b200", "NVIDIA_B200"),
-        (r"rtx_?pro_?6000", "NVIDIA_RTX_PRO_6000"),
-    )
-)
 
 
 class ClusterState(NamedTuple):
@@ -77,9 +57,7 @@ class ClusterState(NamedTuple):
         gpu_type = next((name for name, gres_word in self.gres.items() if gres_word == word), None)
         if gpu_type or not word:
             return gpu_type or ANY_GPU
-        plain = word.replace("-", "_")
-        names = (name for pattern, name in _ACCELERATORS if pattern.search(plain))
-        return next(names, word)
+        return find_accelerator(word) or word
 
     @property
     def types(self) -> list[str]:
