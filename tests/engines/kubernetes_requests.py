@@ -17,7 +17,10 @@ T4 = "NVIDIA_TESLA_T4"
 IMAGE = "europe-docker.pkg.dev/p/r/trainer@sha256:" + "0123456789abcdef" * 4
 RUNTIME = "/trainshed/lib/runtime-0123456789abcdef"
 PYTHON = f"{RUNTIME}/bin/python3"
-INTERPRETER = (f"{RUNTIME}/ld.so", "--library-path", f"{RUNTIME}/lib", "--argv0", PYTHON, PYTHON)
+START = (
+    *(f"{RUNTIME}/ld.so", "--library-path", f"{RUNTIME}/lib"),
+    *("--argv0", PYTHON, PYTHON, "-I", "-S"),
+)
 #: The machine types n1-standard-4 and n1-standard-8, as they are requested.
 N1_STANDARD_4 = Demand(vcpus=4, memory_gb=15.0)
 N1_STANDARD_8_T4 = Demand(vcpus=8, memory_gb=30.0, gpu_type=T4, gpu_count=2)
@@ -47,7 +50,7 @@ def make_request(*groups, settings=None, image=IMAGE, **more):
         key=KEY,
         installation=INSTALLATION,
         roles=list_role_requests(*groups, image=image),
-        interpreter=INTERPRETER,
+        start=START,
         archive="/trainshed/lib/warden-0123456789abcdef.pyz",
         options=read_options(**(settings or {})),
         user=1000,

@@ -189,8 +189,15 @@ def test_replicas_have_their_ranks_from_the_order_of_the_plan():
     for job in jobset["spec"]["replicatedJobs"]:
         command = find_container(jobset, role=job["name"])["command"]
         firsts[job["name"]] = command[command.index("--first") + 1]
-        assert command[-2:] == ["--rank-variable", "JOB_COMPLETION_INDEX"]
+        assert command[command.index("--rank-variable") + 1] == "JOB_COMPLETION_INDEX"
     assert firsts == {"primary": "0", "worker": "1", "ps": "4", "evaluator": "6"}
+
+
+def test_wardens_dial_longer_than_pods_may_take_to_run():
+    command = find_container(compose_jobset(make_request(settings={"start_timeout_s": 3600})))[
+        "command"
+    ]
+    assert command[-2:] == ["--dial-s", "3900"]
 
 
 def test_only_the_launcher_sees_the_folder_of_the_attempt():

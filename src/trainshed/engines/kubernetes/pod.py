@@ -27,6 +27,9 @@ SECRET_KEY: Final = "secret"  # noqa: S105 - a name, no secret
 RANK_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 #: Seconds for which a pod may write its last records after the grace period of its programs.
 RECORD_S: Final = 30
+#: Seconds for which a warden dials after the time within which all pods must run.  Before, the
+#: server ends the attempt and names the pods that do not run.
+DIAL_SPARE_S: Final = 300
 #: Turns off what other software would add to pods.  Istio reads the label, older versions and
 #: Linkerd the annotation.
 _OPT_OUTS: Final = {"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled"}
@@ -63,7 +66,7 @@ def _compose_spec(request: ManifestRequest, role: RoleRequest) -> dict[str, Any]
         "securityContext": security.compose_pod_context(options.security),
         "nodeSelector": _compose_selector(request, row),
         "affinity": _compose_affinity(row),
-        "tolerations": [_compose_toleration(t) for t in _list_tolerations(options, row)],
+        "tolerations": _compose_tolerations(options, row),
         "containers": list(_list_containers(request, role, row)),
         "volumes": mounts.list_volumes(request, role.role),
     }
@@ -81,11 +84,12 @@ def _list_containers(
 def _compose_main(
     request: ManifestRequest, role: RoleRequest, row: GpuRow | None
 ) -> dict[str, Any]:
+    dial_s = str(math.ceil(request.options.start_timeout_s) + DIAL_SPARE_S)
     task = ["task", "--first", str(role.first), "--rank-variable", RANK_VARIABLE]
     container = {
-        **_compose_image(request, role),
         "name": MAIN,
-        "command": [*_compose_archive_command(request), *task],
+        **_compose_image(request, role),
+        "command": [*_compose_archive_command(request), *task, "--dial-s", dial_s],
         "env": [
             {"name": LAUNCHER, "value": _compose_address(request)},
             _compose_secret_env(request),
@@ -101,8 +105,8 @@ def _compose_launcher(request: ManifestRequest, role: RoleRequest) -> dict[str, 
     uid = {"name": _POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
     attempt = ["attempt", mounts.ATTEMPT, f"$({_POD_UID})"]
     return {
-        **_compose_image(request, role),
         "name": LAUNCHER_CONTAINER,
+        **_compose_image(request, role),
         "command": [*_compose_archive_command(request), *attempt],
         "env": [uid, _compose_secret_env(request)],
         "resources": {"requests": _compose_least(request.options)},
@@ -118,7 +122,7 @@ def _compose_image(request: ManifestRequest, role: RoleRequest) -> dict[str, str
 
 
 def _compose_archive_command(request: ManifestRequest) -> list[str]:
-    return [*request.interpreter, "-I", "-S", request.archive]
+    return [*request.start, request.archive]
 
 
 def _compose_address(request: ManifestRequest) -> str:
@@ -182,9 +186,9 @@ def _compose_affinity(row: GpuRow | None) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def _list_tolerations(options: KubernetesOptions, row: GpuRow | None) -> tuple[Toleration, ...]:
-    all_tolerations = (*options.tolerations, *(row.all_tolerations if row else ()))
-    return tuple(dict.fromkeys(all_tolerations))
+def _compose_tolerations(options: KubernetesOptions, row: GpuRow | None) -> list[Mapping[str, Any]]:
+    tolerations = (*options.tolerations, *(row.all_tolerations if row else ()))
+    return [_compose_toleration(toleration) for toleration in dict.fromkeys(tolerations)]
 
 
 def _compose_toleration(toleration: Toleration) -> Mapping[str, Any]:

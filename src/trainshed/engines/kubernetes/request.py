@@ -44,8 +44,8 @@ class ManifestRequest:
     installation: str
     roles: tuple[RoleRequest, ...]
     """In the order of the plan: the primary is the first."""
-    interpreter: tuple[str, ...]
-    """The words that start the server's Python in pods, without options."""
+    start: tuple[str, ...]
+    """The words that start the server's Python in pods, with its options."""
     archive: str
     """Path in pods of the archive that launchers and wardens run from."""
     options: KubernetesOptions
@@ -61,11 +61,6 @@ class ManifestRequest:
     """The names of the buckets of the job's project."""
     deadline_s: int | None = None
     """Seconds after which the cluster ends the pods; None: never."""
-
-    @property
-    def count(self) -> int:
-        """The number of replicas."""
-        return sum(role.count for role in self.roles)
 
 
 def list_roles(
