@@ -116,7 +116,7 @@ def read(table: Mapping[str, Any]) -> KubernetesOptions:
     READERS.require(table, "spool", "the folder of the claim, as the server sees it")
     READERS.require(table, "claim", "the PersistentVolumeClaim that server and pods share")
     options = KubernetesOptions(
-        **{name: _READERS.get(name, READERS.read_text)(name, row) for name, row in table.items()}
+        **{name: _read_setting(name, value) for name, value in table.items()}
     )
     if options.grace_s > options.grace_s_max:
         accepted = f"at least grace_s ({options.grace_s:g})"
@@ -161,6 +161,11 @@ def choose_scheduling(
         workload_priority_class=wishes.get("workload-priority-class")
         or options.workload_priority_class,
     )
+
+
+def _read_setting(name: str, value: Any) -> Any:
+    reader: Reader = _READERS.get(name, READERS.read_text)
+    return reader(name, value)
 
 
 def _check_wish(name: str, text: str) -> None:
