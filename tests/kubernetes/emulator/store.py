@@ -1,0 +1,445 @@
+"""Objects of the emulator with their versions: what etcd and the registry of an API server do.
+
+Objects are plain dicts with ``apiVersion`` and ``kind``.  A caller always gets a copy of its own.
+Every write runs the admission chain first, also a controller's: quota refuses a Job's pods as it
+refuses a user's.  Kinds, not URLs, name objects here; the HTTP server translates.
+"""
+
+import json
+import random
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from .history import Happening, History, Record
+from .kinds import BY_KIND, Resource
+from .selectors import match_fields, match_labels, parse_selector
+from .statuses import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+
+__all__ = ["AlreadyExists", "ApiError", "Conflict", "Forbidden", "Invalid", "NotFound", "Store"]
+
+Body = dict[str, Any]
+Callback = Callable[[str, Body], None]
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public")
+#: The letters of generated names: no vowels, so that no words come out.
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_GENERATED_BASE = 58
+#: What only the store writes.
+_OWN_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generateName",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write as admission sees it; ``old`` is None for a create, ``new`` None for a delete."""
+
+    verb: str
+    resource: Resource
+    new: Body | None
+    old: Body | None = None
+    subresource: str = ""
+    user: str = ""
+    is_dry_run: bool = False
+
+
+Admission = Callable[[Write], Body | None]
+Key = tuple[str, str]
+
+
+class Store:
+    """All objects.  Each write gets a resourceVersion; ``history_limit`` events a kind stay."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        history_limit: int = 10_000,
+        admit: Admission | None = None,
+    ) -> None:
+        self.clock = clock
+        self.admit: Admission = admit or (lambda write: write.new)
+        self.lock = threading.RLock()
+        self.history = History(self.lock, history_limit)
+        self._random = random.Random(uuid.uuid4().int)  # noqa: S311 - names, no secrets
+        self._objects: dict[str, dict[Key, Record]] = {kind: {} for kind in BY_KIND}
+        self._callbacks: list[Callback] = []
+        self._undelivered: deque[Happening] = deque()
+        self._delivery = threading.Lock()
+        for name in FIRST_NAMESPACES:
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    @property
+    def resource_version(self) -> int:
+        """The version of the last write."""
+        return self.history.version
+
+    def create(self, obj: Body, *, user: str = "", dry_run: bool = False) -> Body:
+        """Store a new object; AlreadyExists, NotFound (namespace), Invalid or Forbidden refuse."""
+        resource = get_resource(obj["kind"])
+        with self.lock:
+            new = self._prepare_new(resource, obj)
+            new = self.admit(Write("CREATE", resource, new, None, "", user, dry_run)) or new
+            key = get_key(resource, new)
+            self._refuse_present(resource, key)
+            if dry_run:
+                return new
+            record = self._put(resource, key, new, "ADDED", None)
+        self._deliver()
+        return record.load()
+
+    def update(
+        self, obj: Body, *, subresource: str = "", user: str = "", dry_run: bool = False
+    ) -> Body:
+        """Replace an object, or with ``status`` its status alone.
+
+        A ``resourceVersion`` in it must be the current one (Conflict).  An update that changes
+        nothing is no write.  ``binding`` sets ``spec.nodeName`` of a pod, which nothing else may.
+        """
+        resource = get_resource(obj["kind"])
+        with self.lock:
+            old = self._find(resource, get_key(resource, obj))
+            before = old.load()
+            check_preconditions(resource, before, obj)
+            new = merge_write(resource, before, obj, subresource)
+            write = Write("UPDATE", resource, new, before, subresource, user, dry_run)
+            new = self.admit(write) or new
+            if _is_same(new, before) or dry_run:
+                return new
+            if resource.has_generation and subresource == "" and _is_new_spec(new, before):
+                new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
+            record = self._replace(resource, new, old)
+        self._deliver()
+        return record.load()
+
+    def modify(
+        self,
+        kind: str,
+        namespace: str | None,
+        name: str,
+        change: Callable[[Body], None],
+        *,
+        subresource: str = "",
+    ) -> Body:
+        """Apply ``change`` to the current object and store it, in one step."""
+        with self.lock:
+            obj = self.get(kind, namespace, name)
+            change(obj)
+            return self.update(obj, subresource=subresource)
+
+    def delete(  # noqa: PLR0913 - the options of a deletion
+        self,
+        kind: str,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: str = "Foreground",
+        grace_s: int | None = None,
+        user: str = "",
+        dry_run: bool = False,
+    ) -> Body:
+        """Remove an object, or mark it while finalizers or a pod's grace period hold it.
+
+        A marked object comes back with ``deletionTimestamp``; a removed one comes back without.
+        Conflict means that ``uid`` or ``resource_version`` is not the object's.
+        """
+        resource = get_resource(kind)
+        with self.lock:
+            record = self._find(resource, (namespace or "", name))
+            obj = record.load()
+            _check_delete(resource, obj, uid, resource_version)
+            self.admit(Write("DELETE", resource, None, obj, "", user, dry_run))
+            if dry_run:
+                return obj
+            result = self._delete(resource, record, propagation, grace_s)
+        self._deliver()
+        return result
+
+    def get(self, kind: str, namespace: str | None, name: str) -> Body:
+        """Return a copy of an object; NotFound where it is absent."""
+        with self.lock:
+            return self._find(get_resource(kind), (namespace or "", name)).load()
+
+    def list(
+        self, kind: str, namespace: str | None = None, selector: str = "", fields: str = ""
+    ) -> tuple[list[Body], str]:
+        """Copies of the objects of a kind by namespace and name, and the store's version."""
+        records, version = self.list_records(kind, namespace, selector, fields)
+        return [record.load() for record in records], str(version)
+
+    def list_records(
+        self, kind: str, namespace: str | None = None, selector: str = "", fields: str = ""
+    ) -> tuple[list[Record], int]:
+        """As ``list``, without copies: their objects are shared and must not be changed."""
+        labels = parse_selector(selector)
+        with self.lock:
+            rows = sorted(self._objects[get_resource(kind).kind].items())
+            version = self.history.version
+        records = [
+            record
+            for (space, _), record in rows
+            if (not namespace or space == namespace)
+            and match_labels(labels, record.shared)
+            and match_fields(kind, fields, record.shared)
+        ]
+        return records, version
+
+    def subscribe(self, callback: Callback) -> Callable[[], None]:
+        """Call ``callback(type, object)`` after every write, in order, outside the lock.
+
+        It runs in the thread of a writer, so it only notes what to do.  The result ends it.
+        """
+        with self.lock:
+            self._callbacks.append(callback)
+
+        def end() -> None:
+            with self.lock, suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return end
+
+    def _prepare_new(self, resource: Resource, obj: Body) -> Body:
+        new = json.loads(json.dumps(obj))
+        metadata = new.setdefault("metadata", {})
+        if not resource.is_namespaced:
+            metadata.pop("namespace", None)
+        elif metadata.setdefault("namespace", "default"):
+            self._check_namespace(resource, metadata)
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = self._generate_name(resource, metadata)
+        for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"):
+            metadata.pop(field, None)
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = self.read_time()
+        if resource.has_generation:
+            metadata["generation"] = 1
+        if resource.has_status:
+            new.pop("status", None)
+        if resource.kind == "Namespace":
+            new["spec"] = {"finalizers": ["kubernetes"]}
+            new["status"] = {"phase": "Active"}
+            metadata.setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata["name"]
+        return new
+
+    def _generate_name(self, resource: Resource, metadata: Body) -> str:
+        names = self._objects[resource.kind]
+        while True:
+            letters = "".join(self._random.choices(_LETTERS, k=5))
+            name = metadata["generateName"][:_GENERATED_BASE] + letters
+            if (metadata.get("namespace", ""), name) not in names:
+                return name
+
+    def _check_namespace(self, resource: Resource, metadata: Body) -> None:
+        name = metadata["namespace"]
+        record = self._objects["Namespace"].get(("", name))
+        if record is None:
+            raise NotFound(BY_KIND["Namespace"], name)
+        if record.shared["metadata"].get("deletionTimestamp"):
+            detail = f"unable to create new content in namespace {name} because it is being terminated"
+            raise Forbidden(resource, metadata.get("name", ""), detail)
+
+    def _refuse_present(self, resource: Resource, key: Key) -> None:
+        present = self._objects[resource.kind].get(key)
+        if present is not None:
+            is_deleted = "deletionTimestamp" in present.shared["metadata"]
+            raise AlreadyExists(resource, key[1], is_deleted=is_deleted)
+
+    def _find(self, resource: Resource, key: Key) -> Record:
+        record = self._objects[resource.kind].get(key)
+        if record is None:
+            raise NotFound(resource, key[1])
+        return record
+
+    def _put(
+        self, resource: Resource, key: Key, obj: Body, happened: str, old: Record | None
+    ) -> Record:
+        version = self.history.take_version()
+        obj["metadata"]["resourceVersion"] = str(version)
+        record = Record(version, obj)
+        if happened == "DELETED":
+            del self._objects[resource.kind][key]
+        else:
+            self._objects[resource.kind][key] = record
+        happening = Happening(version, happened, record, old)
+        self.history.add(resource.kind, happening)
+        self._undelivered.append(happening)
+        return record
+
+    def _replace(self, resource: Resource, new: Body, old: Record) -> Record:
+        """Store a changed object; where nothing holds its deletion any more, remove it."""
+        key = get_key(resource, new)
+        metadata = new["metadata"]
+        if not metadata.get("finalizers"):
+            metadata.pop("finalizers", None)
+        is_held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        if "deletionTimestamp" in metadata and not is_held:
+            return self._put(resource, key, new, "DELETED", old)
+        return self._put(resource, key, new, "MODIFIED", old)
+
+    def _delete(
+        self, resource: Resource, record: Record, propagation: str, grace_s: int | None
+    ) -> Body:
+        obj = record.load()
+        metadata = obj["metadata"]
+        grace = compute_grace_s(resource, obj, grace_s)
+        finalizers = list(metadata.get("finalizers", []))
+        if finalizer := {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation):
+            if self._has_dependents(metadata["uid"]) and finalizer not in finalizers:
+                finalizers.append(finalizer)
+        if resource.kind == "Namespace" and obj["status"]["phase"] == "Active":
+            obj["status"] = {"phase": "Terminating"}
+        is_held = bool(finalizers) or grace > 0 or bool(obj.get("spec", {}).get("finalizers"))
+        if not is_held:
+            removed = self._put(resource, get_key(resource, obj), obj, "DELETED", record).load()
+            removed["metadata"].pop("deletionTimestamp", None)
+            return removed
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        self._mark(resource, obj, grace)
+        if _is_same(obj, record.shared):
+            return obj
+        return self._put(resource, get_key(resource, obj), obj, "MODIFIED", record).load()
+
+    def _mark(self, resource: Resource, obj: Body, grace: int) -> None:
+        """Set the deletion's time; a later one may only shorten it."""
+        metadata = obj["metadata"]
+        old = metadata.get("deletionGracePeriodSeconds")
+        if "deletionTimestamp" in metadata and (old is None or grace >= old):
+            return
+        if resource.has_generation and "deletionTimestamp" not in metadata:
+            metadata["generation"] = metadata.get("generation", 0) + 1
+        metadata["deletionTimestamp"] = self.read_time(grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+
+    def _has_dependents(self, uid: str) -> bool:
+        return any(True for _ in self.iterate_dependents(uid))
+
+    def iterate_dependents(self, uid: str) -> Iterator[Record]:
+        """The objects that name ``uid`` as an owner (shared: not to be changed)."""
+        with self.lock:
+            records = [record for rows in self._objects.values() for record in rows.values()]
+        for record in records:
+            owners = record.shared["metadata"].get("ownerReferences", ())
+            if any(owner["uid"] == uid for owner in owners):
+                yield record
+
+    def read_time(self, later_s: float = 0.0) -> str:
+        """The clock's time, with ``later_s`` added, as objects have it: whole seconds, UTC."""
+        moment = datetime.fromtimestamp(self.clock() + later_s, UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _deliver(self) -> None:
+        """Hand out events in order; a writer whose events another hands out does not wait."""
+        while self._undelivered and self._delivery.acquire(blocking=False):
+            try:
+                while self._undelivered:
+                    self._call(self._undelivered.popleft())
+            finally:
+                self._delivery.release()
+
+    def _call(self, happening: Happening) -> None:
+        with self.lock:
+            callbacks = tuple(self._callbacks)
+        for callback in callbacks:
+            callback(happening.type, happening.record.load())
+
+
+def get_resource(kind: str) -> Resource:
+    """The resource of a kind; KeyError where the emulator has none such."""
+    return BY_KIND[kind]
+
+
+def get_key(resource: Resource, obj: Body) -> Key:
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace") or "default"
+    return (namespace if resource.is_namespaced else "", metadata.get("name", ""))
+
+
+def check_preconditions(resource: Resource, before: Body, obj: Body) -> None:
+    """Refuse an update of another version or another uid than the stored one (Conflict)."""
+    name = before["metadata"]["name"]
+    uid, stored = obj["metadata"].get("uid"), before["metadata"]["uid"]
+    if uid and uid != stored:
+        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
+        raise Conflict(resource, name, detail)
+    version = obj["metadata"].get("resourceVersion")
+    if version and version != before["metadata"]["resourceVersion"]:
+        raise Conflict(resource, name)
+
+
+def merge_write(resource: Resource, before: Body, obj: Body, subresource: str) -> Body:
+    """The object after a write: of ``obj`` only what the (sub)resource lets a caller change."""
+    if subresource == "status":
+        new = json.loads(json.dumps(before))
+        if "status" in obj:
+            new["status"] = json.loads(json.dumps(obj["status"]))
+        return new
+    new = json.loads(json.dumps(obj))
+    for field in _OWN_METADATA:
+        new["metadata"].pop(field, None)
+        if field in before["metadata"]:
+            new["metadata"][field] = before["metadata"][field]
+    new["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
+    if resource.has_status:
+        new.pop("status", None)
+        if "status" in before:
+            new["status"] = before["status"]
+    return new
+
+
+def compute_grace_s(resource: Resource, obj: Body, wanted_s: int | None) -> int:
+    """Seconds that a deleted object stays: only pods of a node that have not ended have any."""
+    if resource.kind != "Pod":
+        return 0
+    has_ended = obj.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    if has_ended or not obj.get("spec", {}).get("nodeName"):
+        return 0
+    if wanted_s is not None:
+        return max(wanted_s, 0)
+    return obj["spec"].get("terminationGracePeriodSeconds", 30)
+
+
+def _check_delete(
+    resource: Resource, obj: Body, uid: str | None, resource_version: str | None
+) -> None:
+    metadata = obj["metadata"]
+    wanted = (
+        ("UID", uid, metadata["uid"]),
+        ("ResourceVersion", resource_version, metadata["resourceVersion"]),
+    )
+    for words, value, stored in wanted:
+        if value is not None and value != stored:
+            detail = (
+                f"the {words} in the precondition ({value}) does not match the {words} in record "
+                f"({stored}). The object might have been "
+                + ("deleted and then recreated" if words == "UID" else "modified")
+            )
+            raise Conflict(resource, metadata["name"], detail, names_kind=True)
+
+
+def _is_same(new: Body, old: Body) -> bool:
+    return new == old
+
+
+def _is_new_spec(new: Body, old: Body) -> bool:
+    rest = ("metadata", "status")
+    return {k: v for k, v in new.items() if k not in rest} != {
+        k: v for k, v in old.items() if k not in rest
+    }
