@@ -14,6 +14,7 @@ _CAUSES = {
     "FieldValueDuplicate": "Duplicate value",
     "FieldValueNotSupported": "Unsupported value",
     "FieldValueForbidden": "Forbidden",
+    "FieldValueNotFound": "Not found",
     "FieldValueTooLong": "Too long",
     "FieldValueTypeInvalid": "Invalid value",
     "InternalError": "Internal error",

@@ -10,8 +10,8 @@ import random
 import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -78,6 +78,7 @@ class Store:
         self.history = History(self.lock, history_limit)
         self._random = random.Random(uuid.uuid4().int)  # noqa: S311 - names, no secrets
         self._objects: dict[str, dict[Key, Record]] = {kind: {} for kind in BY_KIND}
+        self._owned: defaultdict[str, set[tuple[str, Key]]] = defaultdict(set)
         self._callbacks: list[Callback] = []
         self._undelivered: deque[Happening] = deque()
         self._delivery = threading.Lock()
@@ -230,7 +231,7 @@ class Store:
         metadata["creationTimestamp"] = self.read_time()
         if resource.has_generation:
             metadata["generation"] = 1
-        if resource.has_status:
+        if resource.has_status and resource.kind != "Node":
             new.pop("status", None)
         if resource.kind == "Namespace":
             new["spec"] = {"finalizers": ["kubernetes"]}
@@ -277,6 +278,7 @@ class Store:
             del self._objects[resource.kind][key]
         else:
             self._objects[resource.kind][key] = record
+        self._note_owners((resource.kind, key), record, is_gone=happened == "DELETED")
         happening = Happening(version, happened, record, old)
         self.history.add(resource.kind, happening)
         self._undelivered.append(happening)
@@ -301,7 +303,7 @@ class Store:
         grace = compute_grace_s(resource, obj, grace_s)
         finalizers = list(metadata.get("finalizers", []))
         if finalizer := {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation):
-            if self._has_dependents(metadata["uid"]) and finalizer not in finalizers:
+            if self._owned.get(metadata["uid"]) and finalizer not in finalizers:
                 finalizers.append(finalizer)
         if resource.kind == "Namespace" and obj["status"]["phase"] == "Active":
             obj["status"] = {"phase": "Terminating"}
@@ -328,17 +330,24 @@ class Store:
         metadata["deletionTimestamp"] = self.read_time(grace)
         metadata["deletionGracePeriodSeconds"] = grace
 
-    def _has_dependents(self, uid: str) -> bool:
-        return any(True for _ in self.iterate_dependents(uid))
+    def _note_owners(self, row: tuple[str, Key], record: Record, *, is_gone: bool) -> None:
+        for owner in record.shared["metadata"].get("ownerReferences") or ():
+            if is_gone:
+                self._owned[owner["uid"]].discard(row)
+            else:
+                self._owned[owner["uid"]].add(row)
 
-    def iterate_dependents(self, uid: str) -> Iterator[Record]:
-        """The objects that name ``uid`` as an owner (shared: not to be changed)."""
+    def list_dependents(self, uid: str) -> list[Body]:
+        """Copies of the objects that name ``uid`` as an owner."""
         with self.lock:
-            records = [record for rows in self._objects.values() for record in rows.values()]
-        for record in records:
-            owners = record.shared["metadata"].get("ownerReferences", ())
-            if any(owner["uid"] == uid for owner in owners):
-                yield record
+            rows = sorted(self._owned.get(uid, ()))
+            records = [self._objects[kind].get(key) for kind, key in rows]
+            return [
+                record.load()
+                for record in records
+                if record is not None
+                and any(o["uid"] == uid for o in record.shared["metadata"].get("ownerReferences", ()))
+            ]
 
     def read_time(self, later_s: float = 0.0) -> str:
         """The clock's time, with ``later_s`` added, as objects have it: whole seconds, UTC."""
