@@ -36,11 +36,11 @@ READY_WORDS = {
 }
 
 
-def suspend_queued(jobset):
-    """What Kueue's webhook does to a new JobSet with a queue's label: it starts suspended."""
+def suspend_queued(jobset, write):
+    """Kueue's webhook: a new JobSet with a queue's label starts suspended."""
+    del write
     if labels_of(jobset).get(QUEUE_LABEL):
         jobset["spec"]["suspend"] = True
-    return jobset
 
 
 class KueueJobs:

@@ -44,6 +44,8 @@ class ControllerLoop:
         self.clock = clock or WallClock()
         self.failures = []
         """Exceptions of controllers that are neither a conflict nor an object that has gone."""
+        self.after_step = None
+        """Called after each step of a manual clock: what else must follow the store."""
         self._controllers = []
         self._numbers = itertools.count()
         self._heap = []
@@ -88,6 +90,8 @@ class ControllerLoop:
             self._run_one()
             if self.failures:
                 raise self.failures[0]
+            if self.after_step:
+                self.after_step()
         self.clock.set(until_s)
 
     def run_while(self, is_pending: Callable[[], object], limit_s=600.0):

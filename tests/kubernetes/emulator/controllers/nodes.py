@@ -20,7 +20,10 @@ from kubernetes.emulator.controllers.objects import (
 from kubernetes.emulator.controllers.recorder import NORMAL, WARNING
 from kubernetes.emulator.statuses import NotFound
 
+HOST_LABEL = "kubernetes.io/hostname"
 UNREACHABLE = "node.kubernetes.io/unreachable"
+#: What admission gives to pods that say nothing; tests have a shorter time for it.
+DEFAULT_TOLERATION_S = 300
 AWAY = {
     "type": "Ready",
     "status": "Unknown",
@@ -35,18 +38,20 @@ BACK = {
 }
 
 
-def compose_node(name, *, resources, labels=None, taints=(), now_s=0.0):
-    """A Node that is ready; ``resources`` is what it has for pods."""
+def add_node(store, name, *, resources, labels=None, taints=()):
+    """Register a Node that is ready; ``resources`` is what it has for pods."""
     quantities = {"pods": "110", **{key: str(value) for key, value in resources.items()}}
+    node = store.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {HOST_LABEL: name, **(labels or {})}},
+            "spec": {"taints": list(taints)} if taints else {},
+        }
+    )
     status = {"capacity": quantities, "allocatable": quantities, "conditions": []}
-    set_condition(status, BACK, now_s)
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-        "spec": {"taints": list(taints)} if taints else {},
-        "status": status,
-    }
+    set_condition(status, BACK, store.clock())
+    return store.update({**node, "status": status}, subresource="status")
 
 
 class NodeLifecycle:
@@ -89,7 +94,7 @@ class NodeLifecycle:
                 self._collect(pods)
             return
         node = self._taint(self._note_readiness(node))
-        if find_condition(node, "Ready")["status"] == "Unknown":
+        if _is_away(node):
             self._mark_not_ready(pods)
         self._evict(node, pods)
 
@@ -122,7 +127,7 @@ class NodeLifecycle:
         wanted = []
         if node["spec"].get("unschedulable"):
             wanted.append((UNSCHEDULABLE, "NoSchedule"))
-        if find_condition(node, "Ready")["status"] == "Unknown":
+        if _is_away(node):
             wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
         old = {(row["key"], row["effect"]): row for row in before}
         for key, effect in wanted:
@@ -165,11 +170,10 @@ class NodeLifecycle:
             if is_toleration_of(row, taint)
         ]
         if rows:
-            limits = [row.get("tolerationSeconds", float("inf")) for row in rows]
-            limit_s = min(limits)
+            limit_s = min(row.get("tolerationSeconds", float("inf")) for row in rows)
+            limit_s = self._parts.times.toleration_s if limit_s == DEFAULT_TOLERATION_S else limit_s
         else:
-            is_default = taint["key"] == UNREACHABLE
-            limit_s = self._parts.times.toleration_s if is_default else 0.0
+            limit_s = 0.0
         if limit_s == float("inf"):
             return limit_s
         return seconds_of(taint["timeAdded"]) + limit_s - self._parts.now_s
@@ -197,6 +201,11 @@ class NodeLifecycle:
             self._parts.store.delete(
                 POD_KIND, namespace, name, uid=uid_of(pod), propagation="Background", grace_s=grace_s
             )
+
+
+def _is_away(node):
+    condition = find_condition(node, "Ready")
+    return condition is not None and condition["status"] == "Unknown"
 
 
 def disrupt(parts, pod, reason, message, *, phase=None):

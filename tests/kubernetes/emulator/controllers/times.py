@@ -30,7 +30,7 @@ class ClusterTimes:
     node_grace_s: float = 47.0
     """From the last word of a node to Ready=Unknown."""
     toleration_s: float = 300.0
-    """For pods that say nothing about nodes that are not ready."""
+    """For pods that say nothing about nodes that are not ready (300 s in their manifest)."""
     pod_gc_s: float = 43.0
     """From the removal of a Node to the end of its pods."""
     admission_s: float = 0.05
