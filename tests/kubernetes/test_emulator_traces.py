@@ -2,17 +2,13 @@
 
 import pytest
 
+from kubernetes.kueue_objects import POOL, one_node, queues
 from kubernetes.playing import play
 from kubernetes.recorded import differing_events, differing_paths, read_trace, swapped_moments
 
-POOL, ACCELERATOR = "example.com/pool", "nvidia.com/gpu"
 SECOND_TAINT = {"key": "example.com/b", "effect": "NoSchedule"}
 #: Moments that a recording has closer than this may come in another order.
 APART_S = 2.0
-
-
-def one_node(cluster):
-    cluster.add_node(labels={POOL: "a"})
 
 
 def two_nodes(cluster):
@@ -31,36 +27,6 @@ def unreachable_registry(cluster):
         f'invalid/v2/team/trainer/manifests/9": dial tcp: lookup registry.invalid on {host}: read '
         f"udp 10.88.0.1:39304->{host}: i/o timeout",
     )
-
-
-def queues(cluster):
-    """A queue of four GPUs that prefers high priorities, and one that is held."""
-    one_node(cluster)
-    flavor = {"metadata": {"name": "h200"}, "spec": {"nodeLabels": {POOL: "a"}}}
-    create_kueue(cluster, "ResourceFlavor", flavor)
-    for name, policy in (("train", "None"), ("held", "Hold")):
-        create_kueue(cluster, "ClusterQueue", cluster_queue(name, policy))
-    for name, value in (("low", 10), ("high", 1000)):
-        create_kueue(cluster, "WorkloadPriorityClass", {"metadata": {"name": name}, "value": value})
-
-
-def cluster_queue(name, policy):
-    quota = {"name": ACCELERATOR, "nominalQuota": "4"}
-    group = {
-        "coveredResources": [ACCELERATOR],
-        "flavors": [{"name": "h200", "resources": [quota]}],
-    }
-    spec = {
-        "namespaceSelector": {},
-        "preemption": {"withinClusterQueue": "LowerPriority"},
-        "resourceGroups": [group],
-        "stopPolicy": policy,
-    }
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def create_kueue(cluster, kind, body):
-    cluster.store.create({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, **body})
 
 
 PREPARATIONS = {

@@ -39,8 +39,8 @@ class ObjectCache:
     def owned_by(self, owner, kind):
         """Dependents of a kind, oldest first."""
         with self._lock:
-            keys = [key for name, key in self._dependents[uid_of(owner)] if name == kind]
-            rows = [self._objects[kind][key] for key in keys]
+            keys = [key for name, key in self._dependents.get(uid_of(owner), ()) if name == kind]
+            rows = [self._objects[kind][key] for key in keys if key in self._objects[kind]]
         return sorted(rows, key=lambda obj: (obj["metadata"]["creationTimestamp"], key_of(obj)))
 
     def _on_change(self, change, obj):

@@ -45,6 +45,8 @@ class JobController:
         self._generations = {}
         self._refusals = {}
         """How often the pods of a Job were refused in a row, by its uid."""
+        self._backoff_until_s = {}
+        """When a failed pod of a Job may be replaced, by the Job's uid."""
 
     def keys_of(self, change, obj):
         if obj["kind"] == JOB_KIND:
@@ -76,6 +78,7 @@ class JobController:
         if change == "DELETED":
             self._generations.pop(uid_of(job), None)
             self._refusals.pop(uid_of(job), None)
+            self._backoff_until_s.pop(uid_of(job), None)
         return 0.0 if is_new else self._parts.times.job_batch_s
 
     @staticmethod
@@ -155,9 +158,15 @@ class JobController:
         self._record(job, WARNING, facts.failure.reason, facts.failure.message)
 
     def _due_indexes(self, job, facts):
-        if not facts.failed:
+        """The indexes that get a pod now; after a failure they wait, longer each time."""
+        now_s, uid = self._parts.now_s, uid_of(job)
+        if facts.failed:
+            count = status_copy(job).get("failed", 0)
+            self._backoff_until_s[uid] = now_s + self._parts.times.pod_backoff_s * 2**count
+        wait_s = self._backoff_until_s.get(uid, 0.0) - now_s
+        if wait_s <= 0:
             return facts.missing
-        self._parts.loop.wake(self, key_of(job), self._parts.times.pod_backoff_s)
+        self._parts.loop.wake(self, key_of(job), wait_s)
         return ()
 
     def _count_failures(self, job, facts):

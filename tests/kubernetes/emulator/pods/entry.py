@@ -6,9 +6,9 @@ privileges and becomes the program.  The parent waits and ends with the program'
 and, where the program does not start, why.
 """
 
+import errno
 import json
 import os
-import shutil
 import signal
 import stat
 import sys
@@ -26,6 +26,7 @@ DEVICES = {
     "urandom": (1, 9),
     "tty": (5, 0),
 }
+LINKS_MAX = 40
 REFUSED = 121
 """The status of a process that did not become the program."""
 
@@ -35,13 +36,14 @@ def main():
     status = order["status"]
     os.set_inheritable(status, False)
     linux.die_with_parent()
-    if order["cgroup"]:
-        with open(order["cgroup"], "w") as file:  # noqa: PTH123: as above
-            file.write("0")
+    group = os.open(order["cgroup"], os.O_WRONLY) if order["cgroup"] else None
     linux.enter(order["sandbox"], NAMESPACES)
     linux.unshare(linux.CLONE_NEWPID | linux.CLONE_NEWNS)
     pid = os.fork()
     if pid == 0:
+        if group is not None:
+            os.write(group, b"0")
+            os.close(group)
         _become(order, status)
     os.write(status, f"{pid}\n".encode())
     os.close(status)
@@ -74,7 +76,7 @@ def _prepare_root(order):
     linux.mount("tmpfs", scratch, "tmpfs", 0, "mode=0755")
     for name in ("upper", "work", "root"):
         os.mkdir(f"{scratch}/{name}")
-    shutil.copystat(order["image"], f"{scratch}/upper")
+    os.chmod(f"{scratch}/upper", 0o755)  # noqa: PTH101: as above
     layers = f"lowerdir={order['image']},upperdir={scratch}/upper,workdir={scratch}/work"
     linux.mount("overlay", root, "overlay", 0, layers)
     _mount_system(root)
@@ -106,7 +108,7 @@ def _mount_system(root):
 
 def _mount(root, row):
     """Bind a folder or a file; what is absent at its path is made."""
-    target = root + row["path"]
+    target = _find_inside(root, row["path"])
     if os.path.isdir(row["source"]):  # noqa: PTH112: as above
         os.makedirs(target, exist_ok=True)
     elif not os.path.exists(target):  # noqa: PTH110: as above
@@ -115,6 +117,26 @@ def _mount(root, row):
     flags = linux.MS_RDONLY if row["is_read_only"] else 0
     flags |= linux.MS_NOEXEC if row["is_noexec"] else 0
     linux.bind(row["source"], target, flags)
+
+
+def _find_inside(root, path):
+    """The place of a path under a root; absolute links of the image stay in it."""
+    parts, place = path.split("/")[::-1], root
+    for _ in range(LINKS_MAX + len(path)):
+        if not parts:
+            return place
+        part = parts.pop()
+        if part in {"", "."}:
+            continue
+        if part == "..":
+            place = os.path.dirname(place) if place != root else root  # noqa: PTH120: as above
+        elif os.path.islink(f"{place}/{part}"):  # noqa: PTH114: as above
+            link = os.readlink(f"{place}/{part}")  # noqa: PTH115: as above
+            place = root if link.startswith("/") else place
+            parts += link.split("/")[::-1]
+        else:
+            place = f"{place}/{part}"
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 def _prepare_process(order):

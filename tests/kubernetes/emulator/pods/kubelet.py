@@ -146,7 +146,10 @@ class Kubelets:
                 self._report(pod, run)
         elif now_s >= run.start_at_s:
             self._starter.start_due(pod, run)
-            self._report_ended(pod, run) if run.has_ended else self._report(pod, run)
+            if run.has_ended:
+                self._report_ended(pod, run)
+            else:
+                self._report(pod, run)
         self._wake_at(run, self._next_s(run))
 
     def _open(self, pod, run):

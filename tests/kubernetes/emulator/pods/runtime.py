@@ -227,6 +227,8 @@ class ProcessRuntime:
             return entry, _read_start(readable)
         except StartRefused:
             entry.wait()
+            if group:
+                _until(group.remove)
             raise
 
     def _wait(self, uid, name, container):

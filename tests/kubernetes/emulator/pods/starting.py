@@ -45,6 +45,10 @@ class ContainerStarter:
         except ConfigRefused as error:
             self._refuse(pod, container, attempt, str(error))
             return
+        if not order.argv:
+            message = f'failed to generate container "{order.name}" spec: no command specified'
+            self._refuse(pod, container, attempt, message, reason="CreateContainerError")
+            return
         self._start(pod, container, attempt, order)
 
     def _start(self, pod, container, attempt, order):
@@ -110,10 +114,10 @@ class ContainerStarter:
         attempt.state = compose_waiting(reason, message)
         attempt.retry_at_s = self._parts.now_s + self._parts.times.config_retry_s
 
-    def _refuse(self, pod, container, attempt, message):
+    def _refuse(self, pod, container, attempt, message, *, reason="CreateContainerConfigError"):
         """A Secret, a key or a path of a volume is absent; it may come."""
         self._tell(pod, container, WARNING, "Failed", f"Error: {message}")
-        attempt.state = compose_waiting("CreateContainerConfigError", message)
+        attempt.state = compose_waiting(reason, message)
         attempt.retry_at_s = self._parts.now_s + self._parts.times.config_retry_s
 
     def _tell(self, pod, container, severity, reason, message):
