@@ -13,12 +13,21 @@ from .statuses import Expired
 class Record:
     """One version of an object.  ``shared`` is never changed; ``load`` makes a copy."""
 
-    __slots__ = ("shared", "text", "version")
+    __slots__ = ("_bare_text", "shared", "text", "version")
 
     def __init__(self, version: int, obj: Mapping[str, Any]) -> None:
         self.version = version
         self.text = json.dumps(obj, separators=(",", ":"))
         self.shared: dict[str, Any] = json.loads(self.text)
+        self._bare_text = ""
+
+    @property
+    def bare_text(self) -> str:
+        """JSON without kind and version, as items of lists of core kinds are."""
+        if not self._bare_text:
+            bare = {k: v for k, v in self.shared.items() if k not in ("apiVersion", "kind")}
+            self._bare_text = json.dumps(bare, separators=(",", ":"))
+        return self._bare_text
 
     def load(self) -> dict[str, Any]:
         copy: dict[str, Any] = json.loads(self.text)
@@ -65,8 +74,11 @@ class History:
             for events in self._events.values():
                 events.clear()
 
-    def read(self, kind: str, after: int) -> list[Happening]:
-        """Events of a kind after a version; Expired where some of them are gone."""
+    def read(self, kind: str, after: int) -> tuple[list[Happening], int]:
+        """Events of a kind after a version, and the version up to which they are all.
+
+        Expired means that some of them are gone.
+        """
         with self._lock:
             oldest = max(self._first[kind], self._compacted)
             if after < oldest:
@@ -77,8 +89,9 @@ class History:
                 if happening.version <= after:
                     break
                 rows.append(happening)
+            version = max(self.version, after)
         rows.reverse()
-        return rows
+        return rows, version
 
     def wait(self, kind: str, after: int, timeout_s: float) -> None:
         """Return when a kind has an event after a version, on ``wake``, or after the time."""

@@ -290,7 +290,11 @@ class Store:
         metadata = new["metadata"]
         if not metadata.get("finalizers"):
             metadata.pop("finalizers", None)
-        is_held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        is_held = (
+            metadata.get("finalizers")
+            or metadata.get("deletionGracePeriodSeconds")
+            or (resource.kind == "Namespace" and new.get("spec", {}).get("finalizers"))
+        )
         if "deletionTimestamp" in metadata and not is_held:
             return self._put(resource, key, new, "DELETED", old)
         return self._put(resource, key, new, "MODIFIED", old)
