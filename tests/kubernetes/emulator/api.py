@@ -20,7 +20,7 @@ ADMIN_TOKEN = "admin-token"
 
 
 class EmulatedApi:
-    """One API server with one administrator; ``start`` and ``stop`` may alternate."""
+    """One API server with one administrator; ``server`` alone may stop and start again."""
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ class Disturbance:
     verbs: Collection[str]
     path: str
     retry_after_s: int
+    released: threading.Event
 
     def matches(self, verb: str, path: str) -> bool:
         return self.count > 0 and (not self.verbs or verb in self.verbs) and self.path in path
@@ -52,7 +53,8 @@ class Faults:
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind}")
         with self._lock:
-            self._rows.append(Disturbance(kind, count, verbs, path, retry_after_s))
+            row = Disturbance(kind, count, verbs, path, retry_after_s, self._released)
+            self._rows.append(row)
 
     def take(self, verb: str, path: str) -> Disturbance | None:
         """The trouble that the next request of a verb gets; it is used up by that."""
@@ -65,17 +67,17 @@ class Faults:
                     return row
         return None
 
+    @property
+    def remaining(self) -> int:
+        """How many requests are still to fail."""
+        with self._lock:
+            return sum(row.count for row in self._rows)
+
     def clear(self) -> None:
         with self._lock:
             self._rows.clear()
             self._released.set()
             self._released = threading.Event()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Return True when ``clear`` ends the trouble, False after the time."""
-        with self._lock:
-            released = self._released
-        return released.wait(timeout_s)
 
 
 def make_refusal(row: Disturbance) -> ApiError:

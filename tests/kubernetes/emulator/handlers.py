@@ -12,7 +12,7 @@ from .listing import Lister
 from .patches import APPLY_PATCH, apply_patch, list_accepted
 from .rbac import Access, Action
 from .requests import Request, Target
-from .statuses import ApiError, BadRequest, FieldError, Invalid, UnsupportedMediaType
+from .statuses import ApiError, BadRequest, FieldError, Invalid, NotFound, UnsupportedMediaType
 from .store import Store
 from .tables import make_table
 from .validation import check_uid, decode
@@ -136,7 +136,7 @@ class Handlers:
         if request.content_type not in list_accepted(target.resource):
             raise UnsupportedMediaType(list_accepted(target.resource))
         patch = request.parse_body()
-        with self._store.lock:
+        with self._store.hold():
             if request.content_type == APPLY_PATCH:
                 obj, code = self._apply(request, target, patch)
                 return answer_json(convert(obj, target), code)
@@ -155,7 +155,7 @@ class Handlers:
         is_forced = request.query.get("force") in ("1", "true")
         try:
             before = self._read(target)
-        except ApiError:
+        except NotFound:
             patch.setdefault("metadata", {}).update({"namespace": target.namespace})
             obj = self._store.create(patch, user=request.user.name, dry_run=request.is_dry_run)
             self._owners.take(obj["metadata"]["uid"], manager, patch)

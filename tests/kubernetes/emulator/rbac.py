@@ -11,6 +11,8 @@ ANONYMOUS = "system:anonymous"
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
+#: Every user may ask what it may do.
+_REVIEWS = "selfsubjectaccessreviews"
 _DISCOVERY = ("/api", "/apis", "/openapi")
 
 
@@ -94,6 +96,8 @@ class Access:
             return True
         if action.path:
             return self._allows_path(user, action)
+        if action.plural == _REVIEWS and user.name != ANONYMOUS:
+            return True
         bindings = [row for row in self._bindings if row.user in (user.name, *user.groups)]
         return any(
             _holds(rule, action)

@@ -170,11 +170,13 @@ class ApiServer:
         )
         return _render_event({"type": event["type"], "object": table}, None)
 
-    def wait_silently(self, timeout_s: float, is_gone: Callable[[], bool]) -> None:
+    def wait_silently(
+        self, fault: Disturbance, timeout_s: float, is_gone: Callable[[], bool]
+    ) -> None:
         """Say nothing until the time, ``stop``, ``clear`` or the client's end."""
         generation, end = self._generation, time.monotonic() + timeout_s
         while self._generation == generation and time.monotonic() < end and not is_gone():
-            if self.faults.wait(0.1):
+            if fault.released.wait(0.1):
                 return
 
 
@@ -295,10 +297,10 @@ class _Exchange(BaseHTTPRequestHandler):
         if fault.kind == CLOSED:
             raise _Cut
         if fault.kind == HANG:
-            api.wait_silently(_IDLE_S, self._is_gone)
+            api.wait_silently(fault, _IDLE_S, self._is_gone)
             raise _Cut
         if fault.kind == SILENT:
-            return Answer(200, parts=self._be_silent(request))
+            return Answer(200, parts=self._be_silent(request, fault))
         if fault.kind == BAD_GATEWAY:
             return Answer(502, "<html>502 Bad Gateway</html>\n", "text/html")
         if fault.kind == EXPIRED and request.is_watch:
@@ -306,10 +308,10 @@ class _Exchange(BaseHTTPRequestHandler):
             return Answer(200, parts=[json.dumps(error).encode() + b"\n"])
         return answer_error(make_refusal(fault))
 
-    def _be_silent(self, request: Request) -> Iterator[bytes]:
+    def _be_silent(self, request: Request, fault: Disturbance) -> Iterator[bytes]:
         yield b""
         wanted_s = request.get_seconds("timeoutSeconds") or _IDLE_S
-        self.server_api.wait_silently(wanted_s, self._is_gone)
+        self.server_api.wait_silently(fault, wanted_s, self._is_gone)
 
     def _send(self, request: Request | None, answer: Answer) -> None:
         self.send_response(answer.code)

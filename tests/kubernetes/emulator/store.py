@@ -9,10 +9,11 @@ import json
 import random
 import threading
 import time
+import traceback
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -82,6 +83,7 @@ class Store:
         self._callbacks: list[Callback] = []
         self._undelivered: deque[Happening] = deque()
         self._delivery = threading.Lock()
+        self._depth = 0
         for name in FIRST_NAMESPACES:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
@@ -93,16 +95,14 @@ class Store:
     def create(self, obj: Body, *, user: str = "", dry_run: bool = False) -> Body:
         """Store a new object; AlreadyExists, NotFound (namespace), Invalid or Forbidden refuse."""
         resource = get_resource(obj["kind"])
-        with self.lock:
+        with self.hold():
             new = self._prepare_new(resource, obj)
             new = self.admit(Write("CREATE", resource, new, None, "", user, dry_run)) or new
             key = get_key(resource, new)
             self._refuse_present(resource, key)
             if dry_run:
                 return new
-            record = self._put(resource, key, new, "ADDED", None)
-        self._deliver()
-        return record.load()
+            return self._put(resource, key, new, "ADDED", None).load()
 
     def update(
         self, obj: Body, *, subresource: str = "", user: str = "", dry_run: bool = False
@@ -113,7 +113,7 @@ class Store:
         nothing is no write.  ``binding`` sets ``spec.nodeName`` of a pod, which nothing else may.
         """
         resource = get_resource(obj["kind"])
-        with self.lock:
+        with self.hold():
             old = self._find(resource, get_key(resource, obj))
             before = old.load()
             check_preconditions(resource, before, obj)
@@ -124,9 +124,7 @@ class Store:
                 return new
             if resource.has_generation and subresource == "" and _is_new_spec(new, before):
                 new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
-            record = self._replace(resource, new, old)
-        self._deliver()
-        return record.load()
+            return self._replace(resource, new, old).load()
 
     def modify(
         self,
@@ -138,7 +136,7 @@ class Store:
         subresource: str = "",
     ) -> Body:
         """Apply ``change`` to the current object and store it, in one step."""
-        with self.lock:
+        with self.hold():
             obj = self.get(kind, namespace, name)
             change(obj)
             return self.update(obj, subresource=subresource)
@@ -162,16 +160,14 @@ class Store:
         Conflict means that ``uid`` or ``resource_version`` is not the object's.
         """
         resource = get_resource(kind)
-        with self.lock:
+        with self.hold():
             record = self._find(resource, (namespace or "", name))
             obj = record.load()
             _check_delete(resource, obj, uid, resource_version)
             self.admit(Write("DELETE", resource, None, obj, "", user, dry_run))
             if dry_run:
                 return obj
-            result = self._delete(resource, record, propagation, grace_s)
-        self._deliver()
-        return result
+            return self._delete(resource, record, propagation, grace_s)
 
     def get(self, kind: str, namespace: str | None, name: str) -> Body:
         """Return a copy of an object; NotFound where it is absent."""
@@ -215,6 +211,22 @@ class Store:
                 self._callbacks.remove(callback)
 
         return end
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep others from writing; what the block wrote goes to subscribers after it."""
+        is_outermost = False
+        try:
+            with self.lock:
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
+                    is_outermost = self._depth == 0
+        finally:
+            if is_outermost:
+                self._deliver()
 
     def _prepare_new(self, resource: Resource, obj: Body) -> Body:
         new = json.loads(json.dumps(obj))
@@ -371,7 +383,10 @@ class Store:
         with self.lock:
             callbacks = tuple(self._callbacks)
         for callback in callbacks:
-            callback(happening.type, happening.record.load())
+            try:
+                callback(happening.type, happening.record.load())
+            except Exception:  # noqa: BLE001 - a subscriber's mistake is not the writer's
+                traceback.print_exc()
 
 
 def get_resource(kind: str) -> Resource:
