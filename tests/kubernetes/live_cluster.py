@@ -1,19 +1,18 @@
-"""A cluster of the tests' own whose pods are processes: a store, controllers, and nodes."""
+"""A cluster of the tests' own whose pods are processes: an API server, controllers, and nodes."""
 
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from kubernetes.emulator.admission import AdmissionChain
-from kubernetes.emulator.collection import GarbageCollector
+from kubernetes.emulator.api import EmulatedApi
 from kubernetes.emulator.control_plane import ControlPlane
 from kubernetes.emulator.controllers.objects import status_of
 from kubernetes.emulator.controllers.times import QUICK
 from kubernetes.emulator.pods.images import ContainerImage, ImageShelf
+from kubernetes.emulator.pods.logs import PodLogs
 from kubernetes.emulator.pods.runtime import ProcessRuntime
 from kubernetes.emulator.pods.volumes import ClaimFolders
 from kubernetes.emulator.statuses import NotFound
-from kubernetes.emulator.store import Store
 from kubernetes.scripted_cluster import KUEUE_WEBHOOK
 
 DEADLINE_S = 60.0
@@ -36,17 +35,18 @@ def running_cluster(folder, *, times=QUICK):
 class LiveCluster:
     def __init__(self, folder, times):
         self.folder = folder
-        self.store = Store()
-        self.store.admit = AdmissionChain(self.store)
-        self.store.admit.webhooks.append(KUEUE_WEBHOOK)
-        self.garbage = GarbageCollector(self.store)
+        self.api = EmulatedApi()
+        self.store = self.api.store
+        self.api.admission.webhooks.append(KUEUE_WEBHOOK)
         self.images, self.claims = ImageShelf(), ClaimFolders()
         self.images.add(MACHINE, ContainerImage(Path("/")))
         self.runtime = ProcessRuntime(folder / "pods", self.claims, self._read)
         self.plane = ControlPlane(self.store, self.runtime, self.images, times=times)
+        cache = self.plane.parts.cache
+        self.api.server.handlers.logs = PodLogs(cache, self.plane.find_log)
 
     def start(self):
-        self.garbage.start()
+        self.api.start()
         self.plane.start()
         self.add_node("node-1")
 
@@ -54,8 +54,8 @@ class LiveCluster:
         try:
             self.plane.stop()
         finally:
-            self.garbage.stop()
             self.runtime.close()
+            self.api.stop()
 
     def add_node(self, name, **more):
         return self.plane.add_node(name, {"cpu": 64, "memory": "64Gi"}, **more)

@@ -7,7 +7,11 @@ GPU = "nvidia.com/gpu"
 
 def job_role(name, script, *, count=1, gpus=0, **job):
     """A replicated Job of one Indexed Job; ``job`` are further fields of its spec."""
-    container = {"name": "main", "image": "localhost/trainer:1", "command": ["/bin/sh", "-c", script]}
+    container = {
+        "name": "main",
+        "image": "localhost/trainer:1",
+        "command": ["/bin/sh", "-c", script],
+    }
     if gpus:
         container["resources"] = {"limits": {GPU: str(gpus)}}
     variables = {

@@ -76,7 +76,9 @@ class ScriptedRuntime:
 
     def start(self, pod, order):
         if order.argv[0] == "/no/such/binary":
-            raise StartRefused(f'exec: "{order.argv[0]}": stat {order.argv[0]}: no such file or directory')
+            raise StartRefused(
+                f'exec: "{order.argv[0]}": stat {order.argv[0]}: no such file or directory'
+            )
         key = (pod["metadata"]["uid"], order.name)
         script = self._scripts[key] = read_script(order.argv, order.env)
         self.orders[key] = order
@@ -102,10 +104,10 @@ class ScriptedRuntime:
     def write_hosts(self, uid, text):
         self.hosts[uid] = text
 
-    def log_path(self, uid, container):
+    def log_path(self, _uid, _container):
         return None
 
-    def keys_of(self, change, obj):
+    def keys_of(self, _change, _obj):
         return ()
 
     def reconcile(self, key):
@@ -163,6 +165,8 @@ class ScriptedCluster:
 
     def events(self, name, namespace="default"):
         """Reasons and messages of an object's events, in the order of their first time."""
-        rows = [row for row in self.list("Event", namespace) if row["involvedObject"]["name"] == name]
+        rows = [
+            row for row in self.list("Event", namespace) if row["involvedObject"]["name"] == name
+        ]
         rows.sort(key=lambda row: row["firstTimestamp"])
         return [(row["reason"], row["message"]) for row in rows]

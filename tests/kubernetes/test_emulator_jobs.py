@@ -30,15 +30,24 @@ def a_job(*, completions=2, status=None, **spec):
     return {"metadata": meta, "spec": spec, "status": status or {}}
 
 
-def a_pod(index, phase, *, code=None, conditions=(), is_deleting=False, is_tracked=True):
-    meta = {"name": f"j-{index}", "namespace": "n", "uid": f"p{index}", "labels": {INDEX: str(index)}}
+def a_pod(  # noqa: PLR0913 - what a test says of a pod
+    index, phase, *, code=None, conditions=(), is_deleting=False, is_tracked=True
+):
+    meta = {
+        "name": f"j-{index}",
+        "namespace": "n",
+        "uid": f"p{index}",
+        "labels": {INDEX: str(index)},
+    }
     if is_tracked:
         meta["finalizers"] = [TRACKING_FINALIZER]
     if is_deleting:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     status = {"phase": phase, "conditions": list(conditions)}
     if code is not None:
-        status["containerStatuses"] = [{"name": "main", "state": {"terminated": {"exitCode": code}}}]
+        status["containerStatuses"] = [
+            {"name": "main", "state": {"terminated": {"exitCode": code}}}
+        ]
     return {"metadata": meta, "status": status}
 
 
@@ -51,7 +60,8 @@ def test_indexes_are_written_as_runs(text, indexes):
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("2", 2), ("500m", 0.5), ("64Mi", 64 << 20), ("1k", 1000), (3, 3), ("1.5G", 1.5e9)]
+    ("text", "value"),
+    [("2", 2), ("500m", 0.5), ("64Mi", 64 << 20), ("1k", 1000), (3, 3), ("1.5G", 1.5e9)],
 )
 def test_quantities_are_numbers(text, value):
     assert parse_quantity(text) == value
@@ -108,13 +118,20 @@ def test_a_rule_fails_a_job_for_a_condition_or_an_exit_code(rule, pod, message):
 def test_a_namespaces_quota_keeps_pods_away_and_the_job_says_so(cluster):
     spec = {"hard": {"pods": "1"}}
     meta = {"name": "q", "namespace": "default"}
-    cluster.store.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": spec})
+    cluster.store.create(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": spec}
+    )
     roles = job_role("primary", "sleep 6"), job_role("worker", OBEYS)
     cluster.store.create(jobset("q", *roles))
     cluster.run(8.0)
-    failed = [message for reason, message in cluster.events("q-worker-0") if reason == "FailedCreate"]
+    failed = [
+        message for reason, message in cluster.events("q-worker-0") if reason == "FailedCreate"
+    ]
     assert len(failed) == 4, "at once, and after 1, 2 and 4 seconds"
-    assert 'is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1' in failed[0]
+    assert (
+        "is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+        in failed[0]
+    )
     cluster.run(4.0)
     assert cluster.get("JobSet", "q")["status"]["terminalState"] == "Completed"
 
@@ -131,7 +148,9 @@ def test_a_pod_that_fails_is_replaced_within_the_limit(cluster):
 
 
 def test_pods_get_names_hosts_and_an_index(cluster):
-    cluster.store.create(jobset("n", job_role("primary", OBEYS), job_role("worker", OBEYS, count=2)))
+    cluster.store.create(
+        jobset("n", job_role("primary", OBEYS), job_role("worker", OBEYS, count=2))
+    )
     cluster.run(3.0)
     pods = {pod["metadata"]["generateName"]: pod for pod in cluster.list("Pod")}
     assert set(pods) == {"n-primary-0-0-", "n-worker-0-0-", "n-worker-0-1-"}
@@ -146,9 +165,15 @@ def test_pods_get_names_hosts_and_an_index(cluster):
 
 def test_a_job_waits_for_its_slowest_pod_before_it_says_failed(cluster):
     script = 'if [ "$RESTART_ATTEMPT" = 1 ] && [ "$JOB_COMPLETION_INDEX" = 0 ]; then sleep 1; fi; '
-    cluster.store.create(jobset("w", job_role("primary", OBEYS), job_role("worker", script + STUBBORN, count=2)))
+    cluster.store.create(
+        jobset("w", job_role("primary", OBEYS), job_role("worker", script + STUBBORN, count=2))
+    )
     cluster.run(3.0)
-    names = [pod["metadata"]["name"] for pod in cluster.list("Pod") if "worker" in pod["metadata"]["name"]]
+    names = [
+        pod["metadata"]["name"]
+        for pod in cluster.list("Pod")
+        if "worker" in pod["metadata"]["name"]
+    ]
     cluster.store.delete("Pod", "default", names[0])
     cluster.run(2.0)
     types = {row["type"] for row in cluster.get("Job", "w-worker-0")["status"]["conditions"]}

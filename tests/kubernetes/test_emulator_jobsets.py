@@ -30,7 +30,12 @@ def a_failed_job(reason="PodFailurePolicy", message="Pod n/p has condition Disru
         ({"maxRestarts": 0}, 0, "ReachedMaxRestarts", False),
         ({"maxRestarts": 1}, 0, "DefaultFailurePolicy", True),
         ({"maxRestarts": 1}, 1, "ReachedMaxRestarts", False),
-        ({"rules": [{"name": "r", "action": "FailJobSet"}]}, 0, "FailJobSetFailurePolicyAction", False),
+        (
+            {"rules": [{"name": "r", "action": "FailJobSet"}]},
+            0,
+            "FailJobSetFailurePolicyAction",
+            False,
+        ),
         (
             {"rules": [{"name": "r", "action": "RestartJobSetAndIgnoreMaxRestarts"}]},
             0,
@@ -38,13 +43,25 @@ def a_failed_job(reason="PodFailurePolicy", message="Pod n/p has condition Disru
             True,
         ),
         (
-            {"rules": [{"name": "r", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]}]},
+            {
+                "rules": [
+                    {
+                        "name": "r",
+                        "action": "FailJobSet",
+                        "onJobFailureReasons": ["DeadlineExceeded"],
+                    }
+                ]
+            },
             0,
             "ReachedMaxRestarts",
             False,
         ),
         (
-            {"rules": [{"name": "r", "action": "FailJobSet", "onJobFailureMessagePatterns": ["(["]}]},
+            {
+                "rules": [
+                    {"name": "r", "action": "FailJobSet", "onJobFailureMessagePatterns": ["(["]}
+                ]
+            },
             0,
             "ReachedMaxRestarts",
             False,
@@ -68,11 +85,19 @@ def test_the_first_rule_that_matches_decides(policy, counted, reason, is_restart
 
 @pytest.mark.parametrize(
     ("operator", "ended", "expected"),
-    [("All", [], False), ("All", ["primary"], False), ("All", ["primary", "ps"], True), ("Any", ["ps"], True)],
+    [
+        ("All", [], False),
+        ("All", ["primary"], False),
+        ("All", ["primary", "ps"], True),
+        ("Any", ["ps"], True),
+    ],
 )
 def test_success_is_that_of_its_targets(operator, ended, expected):
     body = jobset("s", *(job_role(name, OBEYS) for name in ("primary", "ps", "worker")))
-    body["spec"]["successPolicy"] = {"operator": operator, "targetReplicatedJobs": ["primary", "ps"]}
+    body["spec"]["successPolicy"] = {
+        "operator": operator,
+        "targetReplicatedJobs": ["primary", "ps"],
+    }
     row = {"type": "Complete", "status": "True"}
     jobs = [
         {
@@ -144,7 +169,9 @@ def test_a_restart_makes_all_jobs_anew_and_counts(cluster):
 
 
 def test_a_deleted_jobset_takes_its_jobs_pods_and_service_along(cluster):
-    cluster.store.create(jobset("d", job_role("primary", OBEYS), job_role("worker", OBEYS, count=3)))
+    cluster.store.create(
+        jobset("d", job_role("primary", OBEYS), job_role("worker", OBEYS, count=3))
+    )
     cluster.run(3.0)
     cluster.store.delete("JobSet", "default", "d", propagation="Foreground")
     cluster.run(10.0)

@@ -7,6 +7,9 @@ from kubernetes.kueue_objects import cluster_queue, create_kueue, queues
 from kubernetes.manifests import GPU, OBEYS, job_role, jobset
 from kubernetes.scripted_cluster import ScriptedCluster
 
+HEAD = "couldn't assign flavors to pod set r1: "
+BEFORE = "previously considered podsets requests (1) + "
+NOW = "current podset request (9) > maximum capacity (4)"
 QUEUE = {"kueue.x-k8s.io/queue-name": "train-q"}
 
 
@@ -41,16 +44,13 @@ def a_workload(name, *counts, priority=0, created="2026-01-01T00:00:00Z", is_res
             (1, 2),
             3,
             "WaitingForQuota",
-            "couldn't assign flavors to pod set r1: insufficient unused quota for nvidia.com/gpu in "
-            "flavor h200, 2 more needed",
+            f"{HEAD}insufficient unused quota for nvidia.com/gpu in flavor h200, 2 more needed",
         ),
         (
             (1, 9),
             0,
             "ExceedsMaxQuota",
-            "couldn't assign flavors to pod set r1: insufficient quota for nvidia.com/gpu in flavor "
-            "h200, previously considered podsets requests (1) + current podset request (9) > maximum "
-            "capacity (4)",
+            f"{HEAD}insufficient quota for nvidia.com/gpu in flavor h200, {BEFORE}{NOW}",
         ),
     ],
 )

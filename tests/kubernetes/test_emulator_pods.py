@@ -12,6 +12,7 @@ from kubernetes.emulator.pods.cgroups import find_parent
 from kubernetes.emulator.pods.environment import build_environment, expand
 from kubernetes.emulator.pods.images import ContainerImage, explain_bad_name
 from kubernetes.emulator.pods.runtime import explain_absence
+from kubernetes.http_calls import Caller
 from kubernetes.live_cluster import running_cluster, shell
 from kubernetes.recorded import read_trace
 
@@ -149,7 +150,12 @@ def test_a_container_waits_for_its_secret_and_starts_when_it_comes(cluster):
     reference = {"secretKeyRef": {"name": "late", "key": "secret"}}
     container = shell("echo $WORD", env=[{"name": "WORD", "valueFrom": reference}])
     cluster.create_pod("waits", container)
-    cluster.wait_for(lambda: waiting_of(cluster, "waits") == ("CreateContainerConfigError", 'secret "late" not found'))
+    cluster.wait_for(
+        lambda: (
+            waiting_of(cluster, "waits")
+            == ("CreateContainerConfigError", 'secret "late" not found')
+        )
+    )
     create_secret(cluster, "late", secret="hush")
     assert cluster.end_of("waits")["reason"] == "Completed"
     assert cluster.log("waits") == "hush\n"
@@ -188,7 +194,9 @@ def test_a_program_that_is_not_there_ends_with_128(cluster):
     cluster.create_pod("absent", {**shell(""), "command": ["/no/such/binary"]})
     end = cluster.end_of("absent")
     assert (end["exitCode"], end["reason"]) == (128, "StartError")
-    assert end["message"].endswith('exec: "/no/such/binary": stat /no/such/binary: no such file or directory: unknown')
+    assert end["message"].endswith(
+        'exec: "/no/such/binary": stat /no/such/binary: no such file or directory: unknown'
+    )
     cluster.create_pod("absent-too", {**shell(""), "command": ["no-such-program"]})
     assert "executable file not found in $PATH" in cluster.end_of("absent-too")["message"]
 
@@ -227,13 +235,28 @@ def record_ends(cluster, name):
     """Phases and exit codes of a pod that goes."""
     ends = []
 
-    def note(change, obj):
+    def note(_change, obj):
         if obj["kind"] == "Pod" and obj["metadata"]["name"] == name:
-            for row in obj["status"].get("containerStatuses") or ():
-                ends.append((obj["status"]["phase"], (row["state"].get("terminated") or {}).get("exitCode")))
+            rows = obj["status"].get("containerStatuses") or ()
+            codes = [(row["state"].get("terminated") or {}).get("exitCode") for row in rows]
+            ends.extend((obj["status"]["phase"], code) for code in codes)
 
     cluster.store.subscribe(note)
     return ends
+
+
+def test_a_log_is_read_through_the_api_while_it_grows(cluster):
+    script = "echo one; while [ ! -e /flag/go ]; do sleep 0.02; done; echo two"
+    mounts = [{"name": "flag", "mountPath": "/flag"}]
+    folder = cluster.add_claim("flags")
+    volumes = [{"name": "flag", "persistentVolumeClaim": {"claimName": "flags"}}]
+    cluster.create_pod("logs", shell(script, volumeMounts=mounts), volumes=volumes)
+    cluster.wait_for_phase("logs", "Running")
+    path = "/api/v1/namespaces/default/pods/logs/log"
+    cluster.wait_for(lambda: Caller(cluster.api).call("GET", path).text == "one\n")
+    (folder / "go").touch()
+    assert Caller(cluster.api).call("GET", path, follow="true").text == "one\ntwo\n"
+    assert Caller(cluster.api).call("GET", path, tailLines="1").text == "two\n"
 
 
 def test_a_signal_is_an_exit_code(cluster):
@@ -248,7 +271,9 @@ def test_a_container_over_its_memory_is_killed(cluster):
         pytest.skip("no memory control group may be made here")
     code = "x = bytearray(300 << 20); print(len(x))"
     limits = {"limits": {"memory": "64Mi"}}
-    cluster.create_pod("oom", {**shell(""), "command": ["python3", "-c", code], "resources": limits})
+    cluster.create_pod(
+        "oom", {**shell(""), "command": ["python3", "-c", code], "resources": limits}
+    )
     end = cluster.end_of("oom")
     assert (end["exitCode"], end["reason"]) == (137, "OOMKilled")
 
@@ -279,7 +304,7 @@ def test_a_drained_node_gives_its_pods_a_reason(cluster):
     cluster.wait_for(lambda: cluster.log("drained") == "up\n")
     reasons = []
 
-    def note(change, obj):
+    def note(_change, obj):
         if obj["metadata"]["name"] == "drained" and obj["kind"] == "Pod":
             rows = obj["status"].get("conditions") or ()
             reasons.extend(row["reason"] for row in rows if row["type"] == "DisruptionTarget")

@@ -4,7 +4,7 @@ import pytest
 
 from kubernetes.kueue_objects import POOL, one_node, queues
 from kubernetes.playing import play
-from kubernetes.recorded import differing_events, differing_paths, read_trace, swapped_moments
+from kubernetes.recorded import differing_events, differing_paths, swapped_moments
 
 SECOND_TAINT = {"key": "example.com/b", "effect": "NoSchedule"}
 #: Moments that a recording has closer than this may come in another order.

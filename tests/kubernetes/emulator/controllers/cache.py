@@ -11,7 +11,14 @@ from kubernetes.emulator.controllers.objects import key_of, uid_of
 
 KINDS = (
     *("JobSet", "Job", "Pod", "Service", "Node", "Secret", "PersistentVolumeClaim"),
-    *("ConfigMap", "LocalQueue", "ClusterQueue", "ResourceFlavor", "WorkloadPriorityClass", "Workload"),
+    *(
+        "ConfigMap",
+        "LocalQueue",
+        "ClusterQueue",
+        "ResourceFlavor",
+        "WorkloadPriorityClass",
+        "Workload",
+    ),
 )
 
 

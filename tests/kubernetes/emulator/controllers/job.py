@@ -52,8 +52,7 @@ class JobController:
         if obj["kind"] == JOB_KIND:
             yield key_of(obj), self._delay_of_job(change, obj)
         elif obj["kind"] == POD_KIND and (uid := controller_of(obj, JOB_KIND)):
-            if job := self._parts.cache.get(JOB_KIND, self._job_key(obj, uid)):
-                yield key_of(job), self._parts.times.job_batch_s
+            yield self._job_key(obj, uid), self._parts.times.job_batch_s
 
     def reconcile(self, key):
         job = self._parts.cache.get(JOB_KIND, key)
@@ -257,7 +256,7 @@ def compose_pod(job, index):
     template = copy.deepcopy(job["spec"]["template"])
     meta, spec = template.get("metadata") or {}, template["spec"]
     base = f"{name}-{index}-"[:GENERATE_NAME_LENGTH_MAX]
-    suffix = "".join(random.choices(RANDOM_LETTERS, k=RANDOM_LENGTH))  # noqa: S311: a name
+    suffix = "".join(random.choices(RANDOM_LETTERS, k=RANDOM_LENGTH))  # noqa: S311 - a name
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
         _add_index(container)
     spec.setdefault("hostname", f"{name}-{index}")
@@ -288,8 +287,10 @@ def qos_of(spec):
     """The class of a pod's service; extended resources do not count."""
     rows = [container.get("resources") or {} for container in spec["containers"]]
     core = [
-        {kind: {k: v for k, v in (row.get(kind) or {}).items() if k in {"cpu", "memory"}}
-         for kind in ("limits", "requests")}
+        {
+            kind: {k: v for k, v in (row.get(kind) or {}).items() if k in {"cpu", "memory"}}
+            for kind in ("limits", "requests")
+        }
         for row in rows
     ]
     if not any(row["limits"] or row["requests"] for row in core):

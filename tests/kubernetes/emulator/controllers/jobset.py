@@ -46,7 +46,7 @@ class JobSetController:
     def __init__(self, parts):
         self._parts = parts
 
-    def keys_of(self, change, obj):
+    def keys_of(self, _change, obj):
         if obj["kind"] == JOBSET_KIND:
             yield key_of(obj), 0.0
         elif obj["kind"] in {JOB_KIND, "Service"}:
@@ -105,15 +105,16 @@ class JobSetController:
         self._record(jobset, WARNING, action.reason, action.message)
 
     def _run(self, jobset, jobs, current):
-        self._delete(
-            job for job in jobs if not is_current(jobset, job) and not is_deleting(job)
-        )
+        self._delete(job for job in jobs if not is_current(jobset, job) and not is_deleting(job))
         for job in current:
             self._set_suspended(jobset, job)
         self._create_missing(jobset, jobs)
         status = status_copy(jobset)
         status.setdefault("restarts", 0)
-        news = [self._note_suspension(jobset, status), self._note_readiness(status, jobset, current)]
+        news = [
+            self._note_suspension(jobset, status),
+            self._note_readiness(status, jobset, current),
+        ]
         jobset = self._write(jobset, current, status)
         for reason, message in filter(None, news):
             self._record(jobset, NORMAL, reason, message)

@@ -1,4 +1,4 @@
-"""Kueue's JobSet integration: a Workload for a queued JobSet, and start and stop by its conditions."""
+"""Kueue's part for JobSets: a Workload for each queued one, and start and stop as it says."""
 
 from contextlib import suppress
 
@@ -8,6 +8,7 @@ from kubernetes.emulator.controllers.kueue_plan import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
     are_pods_ready,
+    compose_condition,
     compose_start,
     compose_stop,
     compose_workload,
@@ -47,7 +48,7 @@ class KueueJobs:
     def __init__(self, parts):
         self._parts = parts
 
-    def keys_of(self, change, obj):
+    def keys_of(self, _change, obj):
         if obj["kind"] == JOBSET_KIND:
             yield key_of(obj), 0.0
         elif obj["kind"] == "WorkloadPriorityClass":
@@ -132,7 +133,7 @@ class KueueJobs:
                 ("Requeued", "True", "Preempted", message),
             )
             for row in rows:
-                self._say(workload, status, *row)
+                self._set(status, compose_condition(workload, *row))
             self._write(workload, status)
 
     def _note_readiness(self, jobset, workload):
@@ -141,7 +142,9 @@ class KueueJobs:
         if before and before["reason"] == reason:
             return workload
         status = status_copy(workload)
-        self._say(workload, status, "PodsReady", READY_WORDS[reason][0], reason, READY_WORDS[reason][1])
+        self._say(
+            workload, status, "PodsReady", READY_WORDS[reason][0], reason, READY_WORDS[reason][1]
+        )
         return self._write(workload, status)
 
     @staticmethod
@@ -170,17 +173,15 @@ class KueueJobs:
     def _finish(self, workload, reason, message):
         if not is_true(workload, "Finished"):
             status = status_copy(workload)
-            self._say(workload, status, "Finished", "True", reason, message)
+            self._set(status, compose_condition(workload, "Finished", "True", reason, message))
             workload = self._write(workload, status)
         meta = dict(workload["metadata"])
         rest = [row for row in meta.pop("finalizers", ()) if row != FINALIZER]
         meta |= {"finalizers": rest} if rest else {}
         return self._parts.store.update({**workload, "metadata": meta})
 
-    def _say(self, workload, status, name, value, reason, message):
-        generation = workload["metadata"].get("generation", 1)
-        row = {"type": name, "status": value, "reason": reason, "message": message}
-        set_condition(status, {**row, "observedGeneration": generation}, self._parts.now_s)
+    def _set(self, status, condition):
+        set_condition(status, condition, self._parts.now_s)
 
     def _write(self, workload, status):
         return self._parts.store.update({**workload, "status": status}, subresource="status")

@@ -20,7 +20,9 @@ from kubernetes.emulator.controllers.objects import (
 
 PREFIX = "kueue.x-k8s.io"
 QUEUE_LABEL, PRIORITY_LABEL = f"{PREFIX}/queue-name", f"{PREFIX}/priority-class"
-POD_LABELS = tuple(f"{PREFIX}/{name}" for name in ("local-queue-name", "cluster-queue-name", "podset"))
+POD_LABELS = tuple(
+    f"{PREFIX}/{name}" for name in ("local-queue-name", "cluster-queue-name", "podset")
+)
 WORKLOAD_ANNOTATION = f"{PREFIX}/workload"
 FINALIZER = f"{PREFIX}/resource-in-use"
 HELD_POLICIES = frozenset({"Hold", "HoldAndDrain"})
@@ -170,6 +172,16 @@ def compose_requests(workload):
     ]
 
 
+def compose_condition(workload, name, value, reason, message):
+    return {
+        "type": name,
+        "status": value,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": workload["metadata"].get("generation", 1),
+    }
+
+
 def workload_name(jobset):
     digest = hashlib.sha1(uid_of(jobset).encode(), usedforsecurity=False).hexdigest()
     return f"jobset-{key_of(jobset)[1]}-{digest[:5]}"
@@ -225,7 +237,10 @@ def compose_start(jobset, workload, flavors):
             status_of(workload)["admission"]["clusterQueue"],
             role["name"],
         )
-        meta["labels"] = {**(meta.get("labels") or {}), **dict(zip(POD_LABELS, values, strict=True))}
+        meta["labels"] = {
+            **(meta.get("labels") or {}),
+            **dict(zip(POD_LABELS, values, strict=True)),
+        }
         name = key_of(workload)[1]
         meta["annotations"] = {**(meta.get("annotations") or {}), WORKLOAD_ANNOTATION: name}
         selector = dict(pod["spec"].get("nodeSelector") or {})

@@ -2,6 +2,7 @@
 
 from kubernetes.emulator.controllers.kueue_plan import (
     compose_admission,
+    compose_condition,
     compose_requests,
     holds_quota,
     is_held,
@@ -32,11 +33,11 @@ class KueueQueues:
     def __init__(self, parts):
         self._parts = parts
 
-    def keys_of(self, change, obj):
+    def keys_of(self, _change, obj):
         if obj["kind"] in KINDS:
             yield ALL_QUEUES, self._parts.times.admission_s
 
-    def reconcile(self, key):
+    def reconcile(self, _key):
         workloads = [row for row in self._parts.cache.all_of("Workload") if not is_deleting(row)]
         pending = [row for row in workloads if is_pending(row)]
         pending.sort(key=lambda row: (-priority_of(row), row["metadata"]["creationTimestamp"]))
@@ -84,9 +85,9 @@ class KueueQueues:
         if before and (before["reason"], before["message"]) == (reason, message):
             return
         status = status_copy(workload)
-        self._say(workload, status, "QuotaReserved", "False", reason, message)
+        self._set(status, compose_condition(workload, "QuotaReserved", "False", reason, message))
         words = ("NoReservation", "The workload has no reservation")
-        self._say(workload, status, "Admitted", "False", *words)
+        self._set(status, compose_condition(workload, "Admitted", "False", *words))
         if requests:
             status["resourceRequests"] = requests
         workload = self._write(workload, status)
@@ -100,12 +101,17 @@ class KueueQueues:
         status.pop("resourceRequests", None)
         status["admission"] = compose_admission(queue, workload)
         words = ("QuotaReserved", f"Quota reserved in ClusterQueue {name}")
-        self._say(workload, status, "QuotaReserved", "True", *words)
-        self._say(workload, status, "Admitted", "True", "Admitted", "The workload is admitted")
+        self._set(status, compose_condition(workload, "QuotaReserved", "True", *words))
+        self._set(
+            status,
+            compose_condition(workload, "Admitted", "True", "Admitted", "The workload is admitted"),
+        )
         for past in ("Evicted", "Preempted"):
             if condition := find_condition(workload, past):
                 message = f"Previously: {condition['message'].removeprefix('Previously: ')}"
-                self._say(workload, status, past, "False", "QuotaReserved", message)
+                self._set(
+                    status, compose_condition(workload, past, "False", "QuotaReserved", message)
+                )
         workload = self._write(workload, status)
         wait = f"wait time since queued was {max(0, queued_s):.0f}s"
         self._record(workload, NORMAL, "QuotaReserved", f"{words[1]}, {wait}")
@@ -120,14 +126,17 @@ class KueueQueues:
             f"/{queue}"
         )
         status = status_copy(victim)
-        self._say(victim, status, "Evicted", "True", "Preempted", message)
-        self._say(victim, status, "Preempted", "True", "InClusterQueue", message)
+        self._set(status, compose_condition(victim, "Evicted", "True", "Preempted", message))
+        self._set(status, compose_condition(victim, "Preempted", "True", "InClusterQueue", message))
         counts = [{"reason": "Preempted", "underlyingCause": "", "count": 1}]
         status["schedulingStats"] = {"evictions": counts}
         victim = self._write(victim, status)
         rank = "; ".join(
             f"{who} effective priority: {value} (base: {value}, boost: 0)"
-            for who, value in (("preemptor", priority_of(preemptor)), ("preemptee", priority_of(victim)))
+            for who, value in (
+                ("preemptor", priority_of(preemptor)),
+                ("preemptee", priority_of(victim)),
+            )
         )
         self._record(victim, NORMAL, "EvictedDueToPreempted", message)
         self._record(victim, NORMAL, "Preempted", f"{message}; {rank}")
@@ -135,10 +144,8 @@ class KueueQueues:
         text = f"Preempted workload {whom} in ClusterQueue {queue}; {rank}"
         self._record(preemptor, NORMAL, "PreemptedWorkload", text)
 
-    def _say(self, workload, status, name, value, reason, message):
-        generation = workload["metadata"].get("generation", 1)
-        row = {"type": name, "status": value, "reason": reason, "message": message}
-        set_condition(status, {**row, "observedGeneration": generation}, self._parts.now_s)
+    def _set(self, status, condition):
+        set_condition(status, condition, self._parts.now_s)
 
     def _write(self, workload, status):
         return self._parts.store.update({**workload, "status": status}, subresource="status")

@@ -34,7 +34,7 @@ class ManualClock:
 
 
 class ControllerLoop:
-    """Calls ``controller.reconcile(key)`` for keys that ``controller.keys_of`` derives from changes.
+    """Calls ``controller.reconcile(key)`` for keys that ``controller.keys_of`` finds in changes.
 
     A key that waits already is not added a second time; the earlier time holds.
     """
@@ -137,5 +137,5 @@ class ControllerLoop:
             self.wake(controller, key, CONFLICT_DELAY_S)
         except NotFound:
             pass  # its deletion is a change of its own
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - ``stop`` raises it
             self.failures.append(error)

@@ -78,9 +78,8 @@ class NodeLifecycle:
             else:
                 self._gone_since_s.pop(name, None)
             yield ("", name), self._parts.times.pod_gc_s if change == "DELETED" else 0.0
-        elif obj["kind"] == POD_KIND and (name := obj["spec"].get("nodeName")):
-            if self._parts.cache.get("Node", ("", name)) is None and name in self._gone_since_s:
-                yield ("", name), self._parts.times.pod_gc_s
+        elif obj["kind"] == POD_KIND and obj["spec"].get("nodeName") in self._gone_since_s:
+            yield ("", obj["spec"]["nodeName"]), self._parts.times.pod_gc_s
 
     def reconcile(self, key):
         node = self._parts.cache.get("Node", key)
@@ -164,11 +163,7 @@ class NodeLifecycle:
 
     def _wait_s(self, pod, taint):
         """How long a pod still tolerates a taint; it may be for ever."""
-        rows = [
-            row
-            for row in pod["spec"].get("tolerations") or ()
-            if is_toleration_of(row, taint)
-        ]
+        rows = [row for row in pod["spec"].get("tolerations") or () if is_toleration_of(row, taint)]
         if rows:
             limit_s = min(row.get("tolerationSeconds", float("inf")) for row in rows)
             limit_s = self._parts.times.toleration_s if limit_s == DEFAULT_TOLERATION_S else limit_s
@@ -199,7 +194,12 @@ class NodeLifecycle:
         namespace, name = key_of(pod)
         with suppress(NotFound):
             self._parts.store.delete(
-                POD_KIND, namespace, name, uid=uid_of(pod), propagation="Background", grace_s=grace_s
+                POD_KIND,
+                namespace,
+                name,
+                uid=uid_of(pod),
+                propagation="Background",
+                grace_s=grace_s,
             )
 
 

@@ -13,7 +13,7 @@ def stamp(now_s):
 
 
 def seconds_of(text):
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    return datetime.fromisoformat(text).timestamp()
 
 
 def key_of(obj):

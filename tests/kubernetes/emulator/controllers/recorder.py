@@ -17,12 +17,15 @@ class EventRecorder:
         self._store, self._clock = store, clock
         self._names = {}
 
-    def record(self, obj, severity, reason, message, source, *, field_path=None):
+    def record(  # noqa: PLR0913 - the fields of an event
+        self, obj, severity, reason, message, source, *, field_path=None
+    ):
         row = (uid_of(obj), reason, message, source)
         with suppress(Conflict, NotFound):
             if row in self._names:
                 return self._repeat(*self._names[row])
-        event = self._event(obj, severity, reason, message, source, field_path)
+        words = {"type": severity, "reason": reason, "message": message}
+        event = self._event(obj, {**words, "source": {"component": source}}, field_path)
         self._names[row] = key_of(event)
         return self._store.create(event)
 
@@ -31,7 +34,7 @@ class EventRecorder:
         now = stamp(self._clock.now_s())
         return self._store.update({**event, "count": event["count"] + 1, "lastTimestamp": now})
 
-    def _event(self, obj, severity, reason, message, source, field_path):
+    def _event(self, obj, words, field_path):
         namespace, name = key_of(obj)
         now = stamp(self._clock.now_s())
         involved = {
@@ -50,11 +53,8 @@ class EventRecorder:
                 "namespace": namespace or DEFAULT_NAMESPACE,
             },
             "involvedObject": {key: value for key, value in involved.items() if value},
-            "type": severity,
-            "reason": reason,
-            "message": message,
-            "source": {"component": source},
-            "reportingComponent": source,
+            **words,
+            "reportingComponent": words["source"]["component"],
             "reportingInstance": "",
             "firstTimestamp": now,
             "lastTimestamp": now,

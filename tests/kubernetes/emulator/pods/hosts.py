@@ -1,4 +1,4 @@
-"""Names of pods as files: what a cluster's DNS answers stands in each pod's ``/etc/hosts``; pure."""
+"""Names of pods as files: each pod's ``/etc/hosts`` has what a cluster's DNS answers; pure."""
 
 from kubernetes.emulator.controllers.objects import is_true, labels_of
 

@@ -50,7 +50,9 @@ class ImageShelf:
     def find(self, name):
         if name in self._images:
             return self._images[name]
-        reason = self._refusals.get(name, f'failed to resolve reference "{name}": {name}: not found')
+        reason = self._refusals.get(
+            name, f'failed to resolve reference "{name}": {name}: not found'
+        )
         raise ImageRefused(f'failed to pull and unpack image "{name}": {reason}')
 
 

@@ -46,7 +46,14 @@ class PodNetwork:
 
     @staticmethod
     def _run(pid, *commands):
-        words = (find_tool("nsenter"), f"--net=/proc/{pid}/ns/net", "--", find_tool("ip"), "-batch", "-")
+        words = (
+            find_tool("nsenter"),
+            f"--net=/proc/{pid}/ns/net",
+            "--",
+            find_tool("ip"),
+            "-batch",
+            "-",
+        )
         text = "".join(f"{command}\n" for command in commands)
         done = subprocess.run(words, input=text, check=False, capture_output=True, text=True)
         assert done.returncode == 0, (commands, done.stderr)

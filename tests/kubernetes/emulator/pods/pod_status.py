@@ -46,7 +46,9 @@ def phase_of(states):
     return "Failed" if is_failed else "Succeeded"
 
 
-def compose_pod_status(pod, states, now_s, *, address="", host="", is_final=True, has_sandbox=True):
+def compose_pod_status(  # noqa: PLR0913 - what a kubelet knows of a pod
+    pod, states, now_s, *, address="", host="", is_final=True, has_sandbox=True
+):
     """``states`` by the containers' names; without ``is_final`` an ended pod still says Running."""
     status = copy.deepcopy(pod.get("status") or {})
     phase = phase_of(states.values())
@@ -69,7 +71,8 @@ def compose_pod_status(pod, states, now_s, *, address="", host="", is_final=True
     if address and is_begun:
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
     status["containerStatuses"] = [
-        _container_row(container, states[container["name"]]) for container in pod["spec"]["containers"]
+        _container_row(container, states[container["name"]])
+        for container in pod["spec"]["containers"]
     ]
     return status
 

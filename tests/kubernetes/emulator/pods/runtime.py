@@ -38,8 +38,9 @@ def explain_absence():
     absent = [name for name in ("ip", "nsenter", "unshare") if find_tool(name) is None]
     if absent:
         return f"not installed (apt install iproute2 util-linux): {', '.join(absent)}"
-    script = "mount -t tmpfs t /mnt && mkdir /mnt/u /mnt/w /mnt/r && mount -t overlay o " + (
-        "-o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w /mnt/r"
+    script = (
+        "mount -t tmpfs t /mnt && mkdir /mnt/u /mnt/w /mnt/r && "
+        "mount -t overlay o -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w /mnt/r"
     )
     words = (find_tool("unshare"), "--mount", "--net", "--pid", "--fork", "sh", "-c", script)
     done = subprocess.run(words, check=False, capture_output=True, text=True)
@@ -177,8 +178,11 @@ class ProcessRuntime:
     def _system_mounts(self, processes, order):
         paths = {row.path for row in order.mounts}
         own = (
-            *(((processes.folder / name), f"/etc/{name}") for name in ("hosts", "hostname", "resolv.conf")),
-            (processes.folder / "shm", "/dev/shm"),  # noqa: S108: a container's own
+            *(
+                ((processes.folder / name), f"/etc/{name}")
+                for name in ("hosts", "hostname", "resolv.conf")
+            ),
+            (processes.folder / "shm", "/dev/shm"),  # noqa: S108 - a container's own
         )
         for source, path in own:
             if path not in paths:
@@ -271,7 +275,7 @@ def _start_sandbox(host, tmpfs, files):
 def _read_start(readable):
     """Read the pid, and the end of the pipe when the program has started."""
     data, deadline_s = b"", time.monotonic() + START_LIMIT_S
-    with open(readable, "rb", buffering=0) as pipe:
+    with os.fdopen(readable, "rb", buffering=0) as pipe:
         while True:
             wait_s = max(0.0, deadline_s - time.monotonic())
             is_ready = select.select([pipe], [], [], wait_s)[0]

@@ -3,6 +3,9 @@
 It joins nothing and runs nothing; the pod's containers enter its namespaces by its pid.
 """
 
+# A process that does not import pathlib starts sooner.
+# ruff: noqa: PTH120
+
 import fcntl
 import json
 import os
@@ -11,7 +14,7 @@ import socket
 import struct
 import sys
 
-sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120: without pathlib it starts faster
+sys.path.insert(0, os.path.dirname(__file__))
 
 import linux
 
@@ -21,9 +24,7 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 def main():
     linux.die_with_parent()
     order = json.load(sys.stdin.buffer)
-    linux.unshare(
-        linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWNET
-    )
+    linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWNET)
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     linux.set_hostname(order["hostname"])
     for row in order["tmpfs"]:

@@ -80,7 +80,9 @@ class ContainerStarter:
 
     def _tell_pulled(self, pod, container, attempt):
         image = container["image"]
-        words = f'Container image "{image}" already present on machine and can be accessed by the pod'
+        words = (
+            f'Container image "{image}" already present on machine and can be accessed by the pod'
+        )
         if attempt.pulls or container.get("imagePullPolicy") == "Always":
             self._tell(pod, container, NORMAL, "Pulling", f'Pulling image "{image}"')
             words = f'Successfully pulled image "{image}" in 1ms (1ms including waiting)'

@@ -84,9 +84,16 @@ def _plan_volume(pod, row, source, claims, read):
         return PodVolume(place.folder, is_read_only=is_read_only, is_noexec=place.is_noexec)
     if "emptyDir" in row:
         return PodVolume(source, _tmpfs_options(row["emptyDir"] or {}))
-    for field, kind, key in (("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):
+    for field, kind, key in (
+        ("secret", "Secret", "secretName"),
+        ("configMap", "ConfigMap", "name"),
+    ):
         if wanted := row.get(field):
-            files = _plan_files(kind, wanted, wanted[key], source, row["name"], read)
+            obj = read(kind, wanted[key])
+            if obj is None and not wanted.get("optional"):
+                words = f'MountVolume.SetUp failed for volume "{row["name"]}"'
+                raise VolumeRefused(f'{words} : {kind.lower()} "{wanted[key]}" not found')
+            files = _plan_files(obj, wanted, source) if obj else ()
             return PodVolume(source, "mode=0755", files, is_read_only=True)
     kinds = ", ".join(sorted(set(row) - {"name"}))
     raise VolumeRefused(f'the emulator has no volumes of kind "{kinds}"')
@@ -100,13 +107,7 @@ def _tmpfs_options(source):
     return f"mode=1777,size={int(parse_quantity(limit))}" if limit else "mode=1777"
 
 
-def _plan_files(kind, wanted, name, source, volume, read):
-    obj = read(kind, name)
-    if obj is None:
-        if wanted.get("optional"):
-            return ()
-        words = f'MountVolume.SetUp failed for volume "{volume}"'
-        raise VolumeRefused(f'{words} : {kind.lower()} "{name}" not found')
+def _plan_files(obj, wanted, source):
     data, mode = decode_data(obj), wanted.get("defaultMode", SECRET_MODE)
     items = wanted.get("items") or [{"key": key, "path": key} for key in data]
     return tuple(
