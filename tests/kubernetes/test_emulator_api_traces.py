@@ -26,7 +26,7 @@ def read_exchanges(name):
     return list(zip(calls[::2], calls[1::2], strict=True))
 
 
-def replay(api, namespace, request, uids):
+def replay(api, request, uids):
     """Send a recorded request; uids of the recording become those of this run."""
     text = json.dumps(request.get("body"))
     for recorded, current in uids.items():
@@ -100,7 +100,7 @@ def test_answers_are_those_of_the_trace(api, name):
     api.server.expire_watches()
     uids = {}
     for request, response in exchanges:
-        reply = replay(api, namespace, request, uids)
+        reply = replay(api, request, uids)
         if response["status"] == 201 and response["body"]["metadata"].get("uid"):
             uids[response["body"]["metadata"]["uid"]] = reply.body["metadata"]["uid"]
         check_answer(request, response, reply, uids)
@@ -111,7 +111,7 @@ def test_a_second_apply_of_numbers_raises_the_generation_and_a_third_does_not(ap
     api.create_namespace("l2-apply-twice")
     generations = []
     for request, response in read_exchanges("l2"):
-        reply = replay(api, "l2-apply-twice", request, {})
+        reply = replay(api, request, {})
         generations.append(reply.body["metadata"]["generation"])
         assert generations[-1] == response["body"]["metadata"]["generation"]
     assert generations == [1, 2, 2]

@@ -75,7 +75,11 @@ def validate_changed_jobset(obj: Mapping[str, Any], old: Mapping[str, Any]) -> N
     """Raise Invalid where an update changes what a JobSet may not change."""
     is_suspended = bool(obj["spec"].get("suspend") or old["spec"].get("suspend"))
     new_jobs, old_jobs = obj["spec"]["replicatedJobs"], old["spec"]["replicatedJobs"]
-    if _select_fixed(new_jobs, is_suspended) == _select_fixed(old_jobs, is_suspended):
+    new_fixed, old_fixed = (
+        [_copy_fixed(job, is_suspended=is_suspended) for job in jobs]
+        for jobs in (new_jobs, old_jobs)
+    )
+    if new_fixed == old_fixed:
         return
     shown = [_order_job(job) for job in new_jobs]
     error = FieldError("spec.replicatedJobs", "FieldValueInvalid", "field is immutable", shown)
@@ -164,11 +168,6 @@ def _check_rule(rule: Spec, roles: list[str]) -> Iterator[FieldError]:
 
 def _refuse(text: str) -> FieldError:
     return FieldError("<nil>", "InternalError", text)
-
-
-def _select_fixed(jobs: list[Spec], is_suspended: bool) -> list[Any]:  # noqa: FBT001 - a fact of both
-    """The replicated Jobs without what may change while a JobSet is suspended."""
-    return [_copy_fixed(job, is_suspended=is_suspended) for job in jobs]
 
 
 def _copy_fixed(job: Spec, *, is_suspended: bool) -> Spec:

@@ -1,13 +1,14 @@
 """ResourceQuota and LimitRange: what a namespace may hold, and amounts that containers get."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 from .defaults import list_containers
 from .kinds import BY_KIND, Resource
 from .quantities import parse_quantity, write_quantity
-from .statuses import Forbidden
+from .statuses import Forbidden, NotFound
 from .store import Store, Write
 
 Body = dict[str, Any]
@@ -150,7 +151,8 @@ class QuotaStatus:
             "used": {name: _write(name, amount) for name, amount in sorted(used.items())},
         }
         quota["metadata"].pop("resourceVersion")
-        self._store.update(quota, subresource="status")
+        with suppress(NotFound):
+            self._store.update(quota, subresource="status")
 
 
 def set_limit_defaults(store: Store, obj: Body) -> None:

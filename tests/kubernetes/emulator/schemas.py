@@ -140,13 +140,17 @@ def set_defaults(schema: Tree, value: Any) -> None:
 
 def validate(schema: Tree, obj: Mapping[str, Any]) -> list[FieldError]:
     """Everything that a schema refuses, with the note that rules were not checked after it."""
-    errors: list[FieldError] = []
-    for key, below in schema.get("properties", {}).items():
-        if key not in ("apiVersion", "kind", "metadata") and key in obj:
-            errors += _validate(below, obj[key], key)
+    errors = list(list_errors(schema, obj))
     if any(error.reason in BLOCKING for error in errors):
         errors.append(UNCHECKED)
     return errors
+
+
+def list_errors(schema: Tree, obj: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Everything that a schema refuses of an object's members, but for its metadata."""
+    for key, below in schema.get("properties", {}).items():
+        if key not in ("apiVersion", "kind", "metadata") and key in obj:
+            yield from _validate(below, obj[key], key)
 
 
 def compare_immutable(schema: Tree, new: Any, old: Any, path: str = "") -> Iterator[FieldError]:

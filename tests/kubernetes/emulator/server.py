@@ -8,9 +8,11 @@ import contextlib
 import json
 import select
 import socket
+import socketserver
 import ssl
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -204,6 +206,11 @@ class _Listener(ThreadingHTTPServer):
         self._open_lock = threading.Lock()
         super().__init__(address, handler)
 
+    def server_bind(self) -> None:
+        """Bind without the library's look-up of a host name."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
+
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
         connection.settimeout(_IDLE_S)
@@ -281,10 +288,15 @@ class _Exchange(BaseHTTPRequestHandler):
             if fault := api.faults.take(request.verb, request.path):
                 return request, self._fail(request, fault)
             return request, api.answer(request, headers.get("accept", ""))
+        except _Cut:
+            raise
         except PathNotFound:
             return request, Answer(404, "404 page not found\n", _TEXT)
         except ApiError as error:
             return request, answer_error(error)
+        except Exception as error:  # noqa: BLE001 - a mistake of the emulator is to be seen
+            traceback.print_exc()
+            return request, answer_error(ApiError(500, "InternalError", repr(error)))
 
     def _read_body(self, headers: Mapping[str, str]) -> bytes:
         length = int(headers.get("content-length") or 0)

@@ -5,8 +5,8 @@ import binascii
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .core_schemas import load_core_schema
-from .kinds import BY_KIND, Resource
+from .core_schemas import describe_type_error, load_core_schema
+from .kinds import Resource
 from .names import check_labels, check_metadata
 from .schemas import (
     compare_immutable,
@@ -44,10 +44,13 @@ def decode(resource: Resource, version: str, obj: Body, field_validation: str) -
     schema = load_schema(resource, version) or load_core_schema(resource)
     unknown = prune_object(schema, obj) if schema else []
     texts = [f'unknown field "{path}"' for path in unknown]
-    if texts and field_validation == "Strict":
+    trouble = describe_type_error(resource, obj)
+    if texts and field_validation == "Strict" and not trouble:
+        trouble = f"strict decoding error: {', '.join(texts)}"
+    if trouble:
         raise BadRequest(
             f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: '
-            f"strict decoding error: {', '.join(texts)}"
+            f"{trouble}"
         )
     if schema and resource.is_custom:
         set_defaults(schema, obj)
@@ -174,17 +177,20 @@ def _compare_jobs(obj: Body, old: Body) -> Iterator[FieldError]:
         value = new_spec.get("completions")
         yield FieldError("spec.completions", "FieldValueInvalid", "field is immutable", value)
     is_suspended = bool(old_spec.get("suspend"))
-    if _fix_template(new_spec, is_suspended) != _fix_template(old_spec, is_suspended):
+    new_fixed, old_fixed = (
+        _fix_template(spec, is_suspended=is_suspended) for spec in (new_spec, old_spec)
+    )
+    if new_fixed != old_fixed:
         value = new_spec["template"]
         yield FieldError("spec.template", "FieldValueInvalid", "field is immutable", value)
 
 
-def _fix_template(spec: Mapping[str, Any], is_suspended: bool) -> Any:  # noqa: FBT001 - of both
+def _fix_template(spec: Mapping[str, Any], *, is_suspended: bool) -> Any:
+    """What of a template may not change: while a Job is suspended, where its pods go may."""
     template = spec["template"]
     if not is_suspended:
         return template
-    pod = {k: v for k, v in template["spec"].items() if k not in _MUTABLE_OF_SUSPENDED}
-    return pod
+    return {k: v for k, v in template["spec"].items() if k not in _MUTABLE_OF_SUSPENDED}
 
 
 def _compare_pods(obj: Body, old: Body) -> Iterator[FieldError]:
@@ -231,5 +237,3 @@ def check_uid(resource: Resource, obj: Body, uid: str) -> None:
         error = FieldError("metadata.uid", "FieldValueInvalid", "field is immutable", wanted)
         raise Invalid(resource, obj["metadata"]["name"], [error, error])
 
-
-assert set(_CHECKS) <= set(BY_KIND)
