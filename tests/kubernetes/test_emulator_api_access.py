@@ -1,11 +1,17 @@
 """Who may do what: tokens, roles, reviews, and what admission refuses or adds."""
 
+import json
+import ssl
+import urllib.request
+
 import pytest
 
 from kubernetes.emulator.admission import Webhook
-from kubernetes.emulator.api import start_api
+from kubernetes.emulator.api import ADMIN_TOKEN, make_tls, start_api, write_kubeconfig
+from kubernetes.emulator.rbac import MASTERS, Access, read_certificate
 from kubernetes.emulator.statuses import ApiError
-from kubernetes.http_calls import JOBSETS, Caller, make_jobset, make_pod
+from kubernetes.http_calls import DEADLINE_S, JOBSETS, Caller, make_jobset, make_pod
+from trainshed.service.auth.certificates import ensure_tls
 
 PODS = "/api/v1/namespaces/default/pods"
 ROLE = {
@@ -119,6 +125,32 @@ def test_a_webhook_of_a_test_changes_or_refuses(api):
         403,
         'admission webhook "policy.example.com" denied the request: no privileged pods here',
     )
+
+
+def test_it_speaks_tls_with_a_certificate_of_the_tests(tmp_path):
+    files = ensure_tls(tmp_path, ["127.0.0.1"])
+    with start_api(tls=make_tls(files.certificate, files.key)) as api:
+        headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+        request = urllib.request.Request(f"{api.url}/api/v1/namespaces", headers=headers)
+        context = ssl.create_default_context(cafile=str(files.ca))
+        with urllib.request.urlopen(request, timeout=DEADLINE_S, context=context) as reply:
+            names = [row["metadata"]["name"] for row in json.load(reply)["items"]]
+    assert "default" in names
+
+
+def test_a_client_certificate_names_its_user_and_groups():
+    subject = ((("organizationName", MASTERS),), (("commonName", "admin"),))
+    user = read_certificate({"subject": subject})
+    assert (user.name, user.groups[0]) == ("admin", MASTERS)
+    assert Access().authenticate(None, None, {"subject": subject}) == user
+
+
+def test_a_kubeconfig_is_for_its_owner_alone_and_has_one_context(tmp_path):
+    path = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:1", namespace="jobs")
+    assert path.stat().st_mode & 0o077 == 0
+    config = json.loads(path.read_text("utf-8"))
+    assert config["contexts"][0]["context"]["namespace"] == "jobs"
+    assert config["users"][0]["user"] == {"token": ADMIN_TOKEN}
 
 
 def create(api, kind, name, **members):

@@ -72,16 +72,29 @@ def start_api(**options: Any) -> Iterator[EmulatedApi]:
         api.stop()
 
 
+def make_tls(certificate: Path, key: Path, *, client_ca: Path | None = None) -> ssl.SSLContext:
+    """TLS of a server; with ``client_ca`` its clients may show certificates of that authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(client_ca)
+    return context
+
+
 def make_kubeconfig(
     url: str, token: str, *, namespace: str = "default", ca_file: str = "", **user: Any
 ) -> Mapping[str, Any]:
-    """A kubeconfig with one context; more members of its user come by keyword."""
+    """A kubeconfig with one context; more members of its user come by keyword.
+
+    An empty ``token`` is left out, for users with ``exec``, ``tokenFile`` or a certificate.
+    """
     cluster = {"server": url, **({"certificate-authority": ca_file} if ca_file else {})}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "emulator", "cluster": cluster}],
-        "users": [{"name": "user", "user": {"token": token, **user}}],
+        "users": [{"name": "user", "user": {**({"token": token} if token else {}), **user}}],
         "contexts": [
             {
                 "name": "emulator",

@@ -79,10 +79,18 @@ class Access:
         """Take all rules of a user."""
         self._bindings = [row for row in self._bindings if row.user != user]
 
-    def authenticate(self, header: str | None, impersonated: str | None = None) -> User:
-        """The user of an Authorization header; Unauthorized for a token that none has."""
+    def authenticate(
+        self,
+        header: str | None,
+        impersonated: str | None = None,
+        certificate: Mapping[str, Any] | None = None,
+    ) -> User:
+        """The user of an Authorization header, else of a client's certificate, else nobody.
+
+        Unauthorized means a token that no user has.
+        """
         if not header:
-            return NOBODY
+            return read_certificate(certificate) if certificate else NOBODY
         scheme, _, token = header.partition(" ")
         user = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
@@ -119,6 +127,14 @@ class Access:
             message = f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"'
             raise ApiError(403, "Forbidden", message, {})
         raise refuse(user, action)
+
+
+def read_certificate(certificate: Mapping[str, Any]) -> User:
+    """The user that a client's certificate names: its common name, its organizations as groups."""
+    rows = [row for rdn in certificate.get("subject", ()) for row in rdn]
+    names = [value for key, value in rows if key == "commonName"]
+    groups = [value for key, value in rows if key == "organizationName"]
+    return User(names[0], (*groups, AUTHENTICATED)) if names else NOBODY
 
 
 def refuse(user: User, action: Action) -> ApiError:

@@ -279,7 +279,9 @@ class _Exchange(BaseHTTPRequestHandler):
         api = self.server_api
         try:
             user = api.access.authenticate(
-                headers.get("authorization"), headers.get("impersonate-user")
+                headers.get("authorization"),
+                headers.get("impersonate-user"),
+                self._get_certificate(),
             )
             request = parse_request(
                 self.command, self.path, headers, body, api.discovery.hidden
@@ -297,6 +299,11 @@ class _Exchange(BaseHTTPRequestHandler):
         except Exception as error:  # noqa: BLE001 - a mistake of the emulator is to be seen
             traceback.print_exc()
             return request, answer_error(ApiError(500, "InternalError", repr(error)))
+
+    def _get_certificate(self) -> Mapping[str, Any] | None:
+        if isinstance(self.connection, ssl.SSLSocket):
+            return self.connection.getpeercert()
+        return None
 
     def _read_body(self, headers: Mapping[str, str]) -> bytes:
         length = int(headers.get("content-length") or 0)
