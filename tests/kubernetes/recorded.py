@@ -21,7 +21,10 @@ VARYING = (
     (re.compile(r":\d{5}->"), ":PORT->"),
     (re.compile(r"(jobset-[\w-]+)-[0-9a-f]{5}\b"), r"\1"),
 )
+#: Events that most recordings leave out; where one has none of them, they are not compared.
+TRIMMED = frozenset({"Scheduled", "Pulled", "Created", "Started"})
 #: States of a moment that a slower or faster component does not show.
+REMOVED = "removed"
 PASSING = (
     "Bypassed scheduling evaluation because an equivalent workload recently failed",
     "node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/1",
@@ -105,6 +108,10 @@ class Story:
             rows |= {(*subject, event): t for event, t in events.items()}
         return rows
 
+    def has_all_events(self):
+        names = {event[1] for events in self.events.values() for event in events}
+        return "Scheduled" in names
+
     def path_of(self, kind, name):
         return [state for _, state in self.states[kind, name]]
 
@@ -127,6 +134,8 @@ class Story:
 
     def _add_event(self, change):
         involved = change.object["involvedObject"]
+        if involved["kind"] not in KINDS:
+            return
         subject = (involved["kind"], self.subject_of(involved["name"]))
         message = self._clean(change.object["message"])
         event = (change.object["type"], change.object["reason"], message)
@@ -139,12 +148,17 @@ class Story:
             states = self.states[change.kind, f"{name}{part}"]
             text = self._clean(json.dumps(state, sort_keys=True))
             is_passing = any(words in text for words in PASSING)
-            if state is not None and not is_passing and (not states or states[-1][1] != text):
-                states.append((change.t, text))
+            if state is None or is_passing or (states and states[-1][1] == text):
+                continue
+            if '"waiting"' in text and any(text == old for _, old in states):
+                continue  # a kubelet tries again and again
+            if state == REMOVED and len(states) > 1 and _is_mark(states[-2][1], states[-1][1]):
+                states.pop()
+            states.append((change.t, text))
 
     def _parts(self, change):
         if change.type == "DELETED":
-            return [("", "removed")]
+            return [("", REMOVED)]
         if change.kind == "Workload":
             return _conditions_apart(change.object)
         return [("", DESCRIBERS[change.kind](change.object))]
@@ -155,6 +169,11 @@ class Story:
         for pattern, words in VARYING:
             text = pattern.sub(words, text)
         return text
+
+
+def _is_mark(before, after):
+    """Whether a state says only that an object goes: one that goes at once may not show it."""
+    return after == before.replace('"deleting": false', '"deleting": true')
 
 
 def _blank(text):
@@ -174,7 +193,6 @@ def _conditions_of(obj, names=None):
 
 def _conditions_apart(workload):
     """Kueue writes conditions one by one in no certain order, so that each has a path."""
-    yield "", bool("deletionTimestamp" in workload["metadata"]) or None
     for name, words in _conditions_of(workload).items():
         yield f" {name}", words
 
@@ -226,29 +244,38 @@ def _describe_container(state):
 DESCRIBERS = {"JobSet": _describe_jobset, "Job": _describe_job, "Pod": _describe_pod}
 
 
-def differing_paths(recorded, emulated):
-    """Paths of objects that are not the same, as text; empty where all are."""
+def differing_paths(recorded, emulated, skipped=""):
+    """Paths of objects that are not the same, as text; empty where all are.
+
+    Kinds that a recording did not watch are not compared, nor names that begin with ``skipped``.
+    """
     lines = []
-    for subject in sorted({*recorded.states, *emulated.states}):
+    for subject in sorted(_subjects(recorded.states, emulated.states, skipped)):
         wanted, given = recorded.path_of(*subject), emulated.path_of(*subject)
         if wanted != given:
             lines += [" ".join(subject), *_mark(wanted, given)]
     return "\n".join(lines)
 
 
-def differing_events(recorded, emulated):
+def differing_events(recorded, emulated, left_out=""):
+    """As ``differing_paths``, for events."""
     lines = []
-    for subject in sorted({*recorded.events, *emulated.events}):
-        wanted, given = recorded.events[subject], emulated.events[subject]
-        if wanted.keys() != given.keys():
-            lines += [" ".join(subject), *_mark(sorted(wanted), sorted(given))]
+    skipped = set() if recorded.has_all_events() else TRIMMED
+    for subject in sorted(_subjects(recorded.events, emulated.events, left_out)):
+        wanted, given = (
+            sorted(event for event in story.events[subject] if event[1] not in skipped)
+            for story in (recorded, emulated)
+        )
+        if wanted != given:
+            lines += [" ".join(subject), *_mark(wanted, given)]
     return "\n".join(lines)
 
 
 def swapped_moments(recorded, emulated, apart_s):
     """Pairs that the recording has at least some seconds apart, and the emulator the other way."""
     wanted, given = recorded.moments(), emulated.moments()
-    rows = sorted((t, given[moment], moment) for moment, t in wanted.items() if moment in given)
+    rows = [(t, given[moment], moment) for moment, t in wanted.items() if moment in given]
+    rows.sort(key=lambda row: row[:2])
     pairs = [
         (first, second)
         for number, first in enumerate(rows)
@@ -256,6 +283,15 @@ def swapped_moments(recorded, emulated, apart_s):
         if second[0] - first[0] >= apart_s and second[1] < first[1]
     ]
     return "\n".join(f"{first}\n   before {second}" for first, second in pairs[:10])
+
+
+def _subjects(wanted, given, skipped):
+    kinds = {kind for kind, _ in wanted}
+    return {
+        (kind, name)
+        for kind, name in {*wanted, *given}
+        if kind in kinds and not (skipped and name.startswith(skipped))
+    }
 
 
 def _mark(wanted, given):

@@ -126,8 +126,11 @@ def test_kueue_suspends_again_what_somebody_resumes(cluster):
         obj["spec"]["suspend"] = False
 
     cluster.store.modify("JobSet", "default", "big", resume)
-    cluster.run(1.0)
+    cluster.run(2.0)
     assert cluster.get("JobSet", "big")["spec"]["suspend"]
+    assert cluster.list("Pod"), "containers start before Kueue notices"
+    cluster.run(6.0)
+    assert cluster.list("Pod") == []
     assert ("Stopped", "Not admitted by cluster queue") in cluster.events("big")
 
 

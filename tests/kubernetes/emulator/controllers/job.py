@@ -200,7 +200,9 @@ class JobController:
     def _delete_pod(self, job, pod):
         with suppress(NotFound):
             namespace, name = key_of(pod)
-            self._parts.store.delete(POD_KIND, namespace, name, uid=uid_of(pod))
+            self._parts.store.delete(
+                POD_KIND, namespace, name, uid=uid_of(pod), propagation="Background"
+            )
             self._record(job, NORMAL, "SuccessfulDelete", f"Deleted pod: {name}")
 
     def _release(self, pods):

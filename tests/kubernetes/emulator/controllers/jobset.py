@@ -33,6 +33,7 @@ from kubernetes.emulator.controllers.recorder import NORMAL, WARNING
 from kubernetes.emulator.statuses import AlreadyExists, ApiError, NotFound
 
 SOURCE = "jobset"
+RESTARTING = "RestartingJobSet"
 SUSPENDED = {
     True: ("SuspendedJobs", "jobset is suspended"),
     False: ("ResumeJobs", "jobset is resumed"),
@@ -77,18 +78,23 @@ class JobSetController:
     def _complete(self, jobset, jobs):
         status = status_copy(jobset) | {"terminalState": "Completed"}
         message = "jobset completed successfully"
+        was_restarting = find_condition(jobset, RESTARTING) is not None
+        if was_restarting:
+            self._say(status, RESTARTING, "JobSetCompleted", message, value="False")
         self._say(status, "Completed", "AllJobsCompleted", message)
         jobset = self._write(jobset, jobs, status)
         self._record(jobset, NORMAL, "AllJobsCompleted", message)
+        if was_restarting:
+            self._record(jobset, NORMAL, "JobSetCompleted", message)
 
     def _fail(self, jobset, jobs, action):
         status = status_copy(jobset)
         if action.is_restart:
             self._restart(jobset, jobs, status, action)
             return
-        was_restarting = find_condition(jobset, "RestartingJobSet") is not None
+        was_restarting = find_condition(jobset, RESTARTING) is not None
         if was_restarting:
-            self._say(status, "RestartingJobSet", "JobSetFailed", "jobset failed", value="False")
+            self._say(status, RESTARTING, "JobSetFailed", "jobset failed", value="False")
         self._say(status, "Failed", action.reason, action.message)
         jobset = self._write(jobset, jobs, status | {"terminalState": "Failed"})
         self._record(jobset, WARNING, action.reason, action.message)
@@ -99,7 +105,7 @@ class JobSetController:
         status["restarts"] = restarts_of(jobset) + 1
         if action.is_counted:
             status["restartsCountTowardsMax"] = status.get("restartsCountTowardsMax", 0) + 1
-        self._say(status, "RestartingJobSet", action.reason, action.message)
+        self._say(status, RESTARTING, action.reason, action.message)
         jobset = self._write(jobset, jobs, status)
         self._record(jobset, WARNING, action.event, action.message)
         self._record(jobset, WARNING, action.reason, action.message)
@@ -129,11 +135,11 @@ class JobSetController:
 
     def _note_readiness(self, status, jobset, current):
         words = ("JobsReady", "all jobs are ready")
-        if not is_true(jobset, "RestartingJobSet"):
+        if not is_true(jobset, RESTARTING):
             return None
         if not are_all_ready(jobset, count_jobs(jobset, current)):
             return None
-        self._say(status, "RestartingJobSet", *words, value="False")
+        self._say(status, RESTARTING, *words, value="False")
         return words
 
     def _set_suspended(self, jobset, job):

@@ -47,6 +47,8 @@ def suspend_queued(jobset, write):
 class KueueJobs:
     def __init__(self, parts):
         self._parts = parts
+        self._resumed_s = {}
+        """Since when a JobSet runs without admission, by its uid."""
 
     def keys_of(self, _change, obj):
         if obj["kind"] == JOBSET_KIND:
@@ -106,7 +108,17 @@ class KueueJobs:
         elif is_true(workload, "Admitted") and is_suspended:
             self._start(jobset, workload)
         elif not is_true(workload, "Admitted") and not is_suspended:
-            self._stop(jobset, workload, "Not admitted by cluster queue")
+            self._stop_resumed(jobset, workload)
+
+    def _stop_resumed(self, jobset, workload):
+        """Somebody else resumed the JobSet; its pods start before Kueue suspends it again."""
+        since_s = self._resumed_s.setdefault(uid_of(jobset), self._parts.now_s)
+        left_s = since_s + self._parts.times.kueue_stop_s - self._parts.now_s
+        if left_s > 0:
+            self._parts.loop.wake(self, key_of(jobset), left_s)
+            return
+        del self._resumed_s[uid_of(jobset)]
+        self._stop(jobset, workload, "Not admitted by cluster queue")
 
     def _start(self, jobset, workload):
         flavors = {key_of(row)[1]: row for row in self._parts.cache.all_of("ResourceFlavor")}
@@ -142,9 +154,9 @@ class KueueJobs:
         if before and before["reason"] == reason:
             return workload
         status = status_copy(workload)
-        self._say(
-            workload, status, "PodsReady", READY_WORDS[reason][0], reason, READY_WORDS[reason][1]
-        )
+        value, message = READY_WORDS[reason]
+        row = compose_condition(workload, "PodsReady", value, reason, message)
+        self._set(status, row)
         return self._write(workload, status)
 
     @staticmethod

@@ -22,7 +22,7 @@ class ClusterTimes:
     """From a kubelet's last status of a pod that goes to the pod's removal."""
     pull_s: float = 10.0
     """What a pull takes that fails."""
-    pull_backoff_s: float = 10.0
+    pull_backoff_s: float = 15.5
     pull_backoff_max_s: float = 300.0
     config_retry_s: float = 11.0
     """Between two tries to make a container whose Secret or image name is wrong."""
@@ -33,6 +33,8 @@ class ClusterTimes:
     """For pods that say nothing about nodes that are not ready (300 s in their manifest)."""
     pod_gc_s: float = 43.0
     """From the removal of a Node to the end of its pods."""
+    kueue_stop_s: float = 0.5
+    """How long a JobSet runs that somebody resumed past Kueue."""
     admission_s: float = 0.05
     """What Kueue takes to look at its queues."""
 
@@ -56,5 +58,6 @@ QUICK = ClusterTimes(
     node_grace_s=0.5,
     toleration_s=1.0,
     pod_gc_s=0.5,
+    kueue_stop_s=0.3,
     admission_s=0.01,
 )

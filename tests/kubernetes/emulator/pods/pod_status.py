@@ -49,11 +49,12 @@ def phase_of(states):
 def compose_pod_status(  # noqa: PLR0913 - what a kubelet knows of a pod
     pod, states, now_s, *, address="", host="", is_final=True, has_sandbox=True
 ):
-    """``states`` by the containers' names; without ``is_final`` an ended pod still says Running."""
+    """``states`` by the containers' names; without ``is_final`` an ended pod keeps its phase."""
     status = copy.deepcopy(pod.get("status") or {})
     phase = phase_of(states.values())
     is_over = phase in {"Succeeded", "Failed"}
-    status["phase"] = phase if is_final or not is_over else "Running"
+    if is_final or not is_over:
+        status["phase"] = phase
     set_condition(
         status,
         _condition("PodReadyToStartContainers", has_sandbox and not (is_over and is_final)),
@@ -80,7 +81,8 @@ def compose_pod_status(  # noqa: PLR0913 - what a kubelet knows of a pod
 def _readiness(name, phase, states):
     unready = [key for key, state in states.items() if "running" not in state]
     row = _condition(name, not unready)
-    if phase in {"Succeeded", "Failed"}:
+    has_run = any(state.get("terminated") != NO_CONTAINER for state in states.values())
+    if phase in {"Succeeded", "Failed"} and has_run:
         row["reason"] = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     elif unready:
         row["reason"] = "ContainersNotReady"
