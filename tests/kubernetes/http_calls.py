@@ -53,7 +53,7 @@ class Caller:
         finally:
             connection.close()
 
-    def _open(self, method, path, body, content_type, accept, query):
+    def _open(self, method, path, body, content_type, accept, query):  # noqa: PLR0913, PLR0917 - parts of a request
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE_S)
         headers = dict(self._headers)
         if body is not None:

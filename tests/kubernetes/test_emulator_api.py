@@ -34,7 +34,9 @@ def make_secret(name, **labels):
 
 def create_secrets(caller, count):
     for index in range(count):
-        row = make_secret(f"s-{index}", index=str(index), parity="even" if index % 2 == 0 else "odd")
+        row = make_secret(
+            f"s-{index}", index=str(index), parity="even" if index % 2 == 0 else "odd"
+        )
         assert caller.call("POST", SECRETS, row).status == 201
 
 
@@ -330,7 +332,9 @@ def test_only_the_node_of_a_pod_is_set_later(caller, api):
 
 
 def test_both_versions_of_kueue_serve_one_object(caller):
-    paths = [f"/apis/kueue.x-k8s.io/{v}/namespaces/default/localqueues" for v in ("v1beta1", "v1beta2")]
+    paths = [
+        f"/apis/kueue.x-k8s.io/{v}/namespaces/default/localqueues" for v in ("v1beta1", "v1beta2")
+    ]
     queue = {"metadata": {"name": "q"}, "spec": {"clusterQueue": "c"}}
     created = caller.call("POST", paths[0], queue).body
     read = caller.call("GET", f"{paths[1]}/q").body
@@ -395,7 +399,7 @@ def test_subscribers_get_writes_in_order_after_they_are_stored(api):
 def test_a_subscriber_that_writes_gets_its_own_events_too(api):
     names = []
 
-    def copy(happened, obj):
+    def copy(_, obj):
         names.append(obj["metadata"]["name"])
         if obj["metadata"]["name"] == "a":
             api.store.create(make_secret("b"))

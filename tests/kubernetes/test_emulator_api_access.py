@@ -55,8 +55,9 @@ def test_a_role_allows_what_it_names_in_its_namespace(api, engine):
     ):
         reply = engine.call(method, path)
         assert (reply.status, reply.body["reason"]) == (403, "Forbidden")
-        assert f'cannot {verb} resource "{path.split("/")[-1 - (verb == "delete")]}"' in (
-            reply.body["message"]
+        assert (
+            f'cannot {verb} resource "{path.split("/")[-1 - (verb == "delete")]}"'
+            in (reply.body["message"])
         )
         assert reply.body["message"].endswith(where)
 
@@ -114,7 +115,7 @@ def test_the_audit_list_names_user_verb_path_and_code(api, engine):
 
 
 def test_a_webhook_of_a_test_changes_or_refuses(api):
-    def judge(obj, write):
+    def judge(obj, _):
         obj["metadata"].setdefault("labels", {})["touched"] = "yes"
         return "no privileged pods here" if obj["metadata"]["name"] == "bad" else None
 

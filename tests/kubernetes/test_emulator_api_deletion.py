@@ -147,7 +147,10 @@ def test_a_namespace_goes_when_its_objects_are_gone(api, store):
 
 
 def test_options_of_a_deletion_may_be_in_the_body_or_in_the_query(api, store):
-    for body, query in (({"propagationPolicy": "Foreground"}, {}), (None, {"propagationPolicy": "Foreground"})):
+    for body, query in (
+        ({"propagationPolicy": "Foreground"}, {}),
+        (None, {"propagationPolicy": "Foreground"}),
+    ):
         create_family(store)
         reply = Caller(api).call("DELETE", f"{JOBS}/j", body, **query)
         assert reply.body["metadata"]["finalizers"] == ["foregroundDeletion"]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kubernetes.emulator.api import start_api, write_kubeconfig
+from kubernetes.emulator.api import make_tls, start_api, write_kubeconfig
 from kubernetes.http_calls import DEADLINE_S, make_job, make_jobset, make_pod, own
+from trainshed.service.auth.certificates import ensure_tls
 
 SEARCHED = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
 KUBECTL = shutil.which("kubectl", path=SEARCHED)
@@ -22,12 +23,16 @@ pytestmark = pytest.mark.skipif(
 class Kubectl:
     """Runs ``kubectl`` with one user's kubeconfig, in a home of its own."""
 
-    def __init__(self, folder, api):
+    def __init__(self, folder, api, ca):
         self._home = folder
-        self._config = write_kubeconfig(folder / "config", api.url)
+        self._config = write_kubeconfig(folder / "config", api.url, ca_file=str(ca))
 
     def run(self, *arguments, text=None, code=0):
-        environment = {"HOME": str(self._home), "KUBECONFIG": str(self._config), "PATH": "/usr/bin:/bin"}
+        environment = {
+            "HOME": str(self._home),
+            "KUBECONFIG": str(self._config),
+            "PATH": "/usr/bin:/bin",
+        }
         done = subprocess.run(
             [KUBECTL, *arguments],
             input=text,
@@ -42,14 +47,20 @@ class Kubectl:
 
 
 @pytest.fixture
-def api():
-    with start_api() as running:
+def tls_files(tmp_path):
+    return ensure_tls(tmp_path, ["127.0.0.1"])
+
+
+@pytest.fixture
+def api(tls_files):
+    """With TLS: ``kubectl`` sends no tokens without."""
+    with start_api(tls=make_tls(tls_files.certificate, tls_files.key)) as running:
         yield running
 
 
 @pytest.fixture
-def kubectl(tmp_path, api):
-    return Kubectl(tmp_path, api)
+def kubectl(tmp_path, api, tls_files):
+    return Kubectl(tmp_path, api, tls_files.ca)
 
 
 def make_node(name):
@@ -68,11 +79,17 @@ def run_pod(store, name="p", node="n1"):
     pod = store.create(own(make_pod(name), job))
     pod["spec"]["nodeName"] = node
     pod = store.update(pod, subresource="binding")
-    pod["status"]["phase"] = "Running"
+    state = {"running": {"startedAt": store.read_time()}}
+    row = {"name": "main", "ready": True, "restartCount": 0, "image": "trainer:1", "state": state}
+    pod["status"].update({"phase": "Running", "containerStatuses": [row]})
     store.update(pod, subresource="status")
 
     def end(happened, obj):
-        if happened == "MODIFIED" and obj["kind"] == "Pod" and obj["metadata"].get("deletionTimestamp"):
+        if (
+            happened == "MODIFIED"
+            and obj["kind"] == "Pod"
+            and obj["metadata"].get("deletionTimestamp")
+        ):
             store.delete("Pod", "default", obj["metadata"]["name"], grace_s=0)
 
     store.subscribe(end)
@@ -80,11 +97,12 @@ def run_pod(store, name="p", node="n1"):
 
 def test_it_lists_and_describes_pods_with_their_events(api, kubectl):
     run_pod(api.store)
+    uid = api.store.get("Pod", "default", "p")["metadata"]["uid"]
     event = {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": "p.1", "namespace": "default"},
-        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default", "uid": uid},
         "reason": "FailedScheduling",
         "message": "0/1 nodes are available",
         "type": "Warning",
@@ -92,11 +110,11 @@ def test_it_lists_and_describes_pods_with_their_events(api, kubectl):
     api.store.create(event)
     assert kubectl.run("get", "pods").split()[:7] == [
         *("NAME", "READY", "STATUS", "RESTARTS", "AGE"),
-        *("p", "0/1"),
+        *("p", "1/1"),
     ]
     assert "n1" in kubectl.run("get", "pods", "--output", "wide")
     described = kubectl.run("describe", "pod", "p")
-    assert "Controlled By:  Job/p-job" in described
+    assert "Job/p-job" in described
     assert "0/1 nodes are available" in described
     assert "FailedScheduling" in kubectl.run("get", "events")
 
@@ -129,8 +147,12 @@ def test_it_cordons_and_drains_a_node(api, kubectl):
     assert "No resources found" in kubectl.run("get", "pods")
 
 
+def write_log(pod, container, _):
+    yield f"{container} of {pod['metadata']['name']}\n".encode()
+
+
 def test_it_asks_what_its_user_may_do_and_reads_logs(api, kubectl):
     run_pod(api.store)
-    api.server.handlers.logs = lambda pod, container, query: [f"{container} of {pod['metadata']['name']}\n".encode()]
+    api.server.handlers.logs = write_log
     assert kubectl.run("logs", "p") == "main of p\n"
     assert kubectl.run("auth", "can-i", "create", "jobsets") == "yes\n"

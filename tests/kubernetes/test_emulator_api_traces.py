@@ -168,7 +168,12 @@ def test_a_quota_refuses_pods_as_the_controller_reported(api):
     """Trace p2: one pod and one GPU; the second pod is refused with what is used and limited."""
     hard = {"pods": "1", "requests.nvidia.com/gpu": "1"}
     api.store.create(
-        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "q"},
+            "spec": {"hard": hard},
+        }
     )
     container = {"name": "main", "image": "i:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     api.store.create(make_pod("first", containers=[container]))

@@ -78,7 +78,9 @@ class GarbageCollector:
             return
         with suppress(NotFound):
             is_namespaced = BY_KIND[owner["kind"]].is_namespaced
-            obj = self._store.get(owner["kind"], namespace if is_namespaced else None, owner["name"])
+            obj = self._store.get(
+                owner["kind"], namespace if is_namespaced else None, owner["name"]
+            )
             if obj["metadata"]["uid"] == owner["uid"]:
                 self._continue_deletion(obj)
 
@@ -115,9 +117,7 @@ class GarbageCollector:
                 if not owners:
                     del row["metadata"]["ownerReferences"]
 
-            self._store.modify(
-                dependent["kind"], metadata.get("namespace"), metadata["name"], drop
-            )
+            self._store.modify(dependent["kind"], metadata.get("namespace"), metadata["name"], drop)
         self._remove_finalizer(obj, ORPHAN)
 
     def _delete_unless_owned(self, dependent: Body) -> None:

@@ -90,7 +90,10 @@ def compute_qos_class(spec: Mapping[str, Any]) -> str:
     needs = [container.get("resources", {}) for container in containers]
     names = ("cpu", "memory")
     is_best_effort = not any(
-        name in need.get(kind, {}) for need in needs for kind in ("limits", "requests") for name in names
+        name in need.get(kind, {})
+        for need in needs
+        for kind in ("limits", "requests")
+        for name in names
     )
     if is_best_effort:
         return "BestEffort"

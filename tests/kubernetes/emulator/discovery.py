@@ -83,7 +83,10 @@ class Discovery:
         return None
 
     def _answer_openapi(self, parts: list[str]) -> Body | None:
-        rows = [("", "v1"), *((g, v) for g, versions in self._list_groups().items() for v in versions)]
+        rows = [
+            ("", "v1"),
+            *((g, v) for g, versions in self._list_groups().items() for v in versions),
+        ]
         paths = {f"apis/{g}/{v}" if g else f"api/{v}": (g, v) for g, v in rows}
         if not parts:
             urls = {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}
@@ -119,7 +122,15 @@ def _make_resource_list(group: str, version: str) -> Body:
         rows += [_describe_subresource(resource, name) for name in list_subresources(resource)]
     if group in _POSTED:
         _, kind, plural = _POSTED[group]
-        rows.append({"name": plural, "singularName": kind.lower(), "namespaced": False, "kind": kind, "verbs": ["create"]})
+        rows.append(
+            {
+                "name": plural,
+                "singularName": kind.lower(),
+                "namespaced": False,
+                "kind": kind,
+                "verbs": ["create"],
+            }
+        )
     group_version = f"{group}/{version}" if group else version
     return {
         "kind": "APIResourceList",

@@ -87,8 +87,6 @@ def make_refusal(row: Disturbance) -> ApiError:
     if row.kind == TOO_MANY:
         message = "too many requests, please try again later"
         details = {"retryAfterSeconds": row.retry_after_s}
-        return ApiError(
-            429, "TooManyRequests", message, details, retry_after_s=row.retry_after_s
-        )
+        return ApiError(429, "TooManyRequests", message, details, retry_after_s=row.retry_after_s)
     message = "Internal error occurred: etcdserver: request timed out"
     return ApiError(500, "InternalError", message, {"causes": [{"message": message}]})

@@ -82,9 +82,7 @@ class Handlers:
         return Answer(200, _join_list(target, records, metadata))
 
     def _make_table(self, target: Target, objects: list[Body], metadata: Body) -> Body:
-        return make_table(
-            target.resource, target.version, objects, metadata, self._store.clock()
-        )
+        return make_table(target.resource, target.version, objects, metadata, self._store.clock())
 
     def _create(self, request: Request, target: Target) -> Answer:
         obj = self._decode(request, target)
@@ -302,7 +300,8 @@ def _check_namespace(target: Target, metadata: Body) -> None:
         namespace = metadata.setdefault("namespace", target.namespace)
         if namespace != target.namespace:
             raise BadRequest(
-                "the namespace of the provided object does not match the namespace sent on the request"
+                "the namespace of the provided object does not match the namespace sent on the "
+                "request"
             )
 
 

@@ -1,4 +1,4 @@
-"""JobSet's own admission webhooks: defaults of a new JobSet, and what they refuse in which words."""
+"""JobSet's own admission webhooks: defaults of a new JobSet, and what they refuse."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -124,9 +124,8 @@ def _check_names(name: str, index: int, job: Spec) -> Iterator[FieldError]:
     job_name = f"{name}-{job['name']}-{last_job}"
     job_spec = job["template"]["spec"]
     for text in list_1035_errors(job_name):
-        if "63" in text:
-            text = _say_too_long("job")
-        yield FieldError(path, "FieldValueInvalid", text, job_name)
+        detail = _say_too_long("job") if "63" in text else text
+        yield FieldError(path, "FieldValueInvalid", detail, job_name)
     if job_spec.get("completionMode") != "Indexed":
         return
     last = max(job_spec.get("completions", job_spec.get("parallelism", 1)) - 1, 0)
@@ -137,7 +136,9 @@ def _check_names(name: str, index: int, job: Spec) -> Iterator[FieldError]:
 
 
 def _say_too_long(kind: str) -> str:
-    return f"JobSet name is too long, {kind} names generated for this JobSet will exceed 63 characters"
+    return (
+        f"JobSet name is too long, {kind} names generated for this JobSet will exceed 63 characters"
+    )
 
 
 def _check_rule(rule: Spec, roles: list[str]) -> Iterator[FieldError]:

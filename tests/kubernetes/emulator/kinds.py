@@ -1,4 +1,4 @@
-"""The kinds of objects that the emulator serves: names, versions and where their specialities lie."""
+"""The kinds of objects that the emulator serves: their names, versions and subresources."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -76,7 +76,9 @@ RESOURCES: tuple[Resource, ...] = (
     _make_core("ConfigMap", "configmaps", short_names=("cm",)),
     _make_core("Event", "events", short_names=("ev",)),
     _make_core("Node", "nodes", is_namespaced=False, has_status=True, short_names=("no",)),
-    _make_core("Namespace", "namespaces", is_namespaced=False, has_status=True, short_names=("ns",)),
+    _make_core(
+        "Namespace", "namespaces", is_namespaced=False, has_status=True, short_names=("ns",)
+    ),
     _make_core("Service", "services", has_status=True, short_names=("svc",)),
     _make_core("ServiceAccount", "serviceaccounts", short_names=("sa",)),
     _make_core(

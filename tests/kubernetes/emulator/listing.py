@@ -12,6 +12,7 @@ from .requests import Request, Target
 from .statuses import BadRequest, Expired, TooLargeVersion
 from .store import Store
 
+Records = list[Record]
 #: So many lists that are not read to their end stay.
 _UNFINISHED = 64
 _TOO_OLD = (
@@ -29,14 +30,14 @@ class Lister:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._rest: OrderedDict[str, tuple[list[Record], int]] = OrderedDict()
+        self._rest: OrderedDict[str, tuple[Records, int]] = OrderedDict()
         self._count = 0
 
     def forget(self) -> None:
         with self._lock:
             self._rest.clear()
 
-    def list(self, request: Request, target: Target) -> tuple[list[Record], dict[str, Any]]:
+    def list(self, request: Request, target: Target) -> tuple[Records, dict[str, Any]]:
         """The records of a page and the metadata of the list."""
         if token := request.query.get("continue"):
             records, version = self._take(token)
@@ -46,7 +47,7 @@ class Lister:
                 target.resource.kind,
                 target.namespace or None,
                 request.query.get("labelSelector", ""),
-                _join_fields(request, target),
+                request.query.get("fieldSelector", ""),
             )
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         limit = int(request.query.get("limit") or 0)
@@ -69,7 +70,7 @@ class Lister:
         if match == "Exact" and version < current:
             raise Expired("The resourceVersion for the provided list is too old.")
 
-    def _keep(self, records: list[Record], version: int) -> str:
+    def _keep(self, records: Records, version: int) -> str:
         with self._lock:
             self._count += 1
             key = str(self._count)
@@ -79,17 +80,13 @@ class Lister:
         text = json.dumps({"v": "meta.k8s.io/v1", "rv": version, "start": key})
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
-    def _take(self, token: str) -> tuple[list[Record], int]:
+    def _take(self, token: str) -> tuple[Records, int]:
         key = _parse_token(token)
         with self._lock:
             rest = self._rest.get(key)
         if rest is None:
             raise Expired(_TOO_OLD)
         return rest
-
-
-def _join_fields(request: Request, target: Target) -> str:
-    return request.query.get("fieldSelector", "")
 
 
 def _parse_token(token: str) -> str:
@@ -100,9 +97,7 @@ def _parse_token(token: str) -> str:
     except (ValueError, KeyError, binascii.Error):
         position = len(token) // 4 * 4
         message = f"illegal base64 data at input byte {position}"
-        raise BadRequest(
-            f"invalid continue token: continue key is not valid: {message}"
-        ) from None
+        raise BadRequest(f"invalid continue token: continue key is not valid: {message}") from None
 
 
 def _pad(token: str) -> str:

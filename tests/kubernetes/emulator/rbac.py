@@ -1,4 +1,4 @@
-"""Users by bearer token, and what their roles let them do: 401 and 403 in the API server's words."""
+"""Users, and what their roles let them do: 401 and 403 in the API server's words."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -140,9 +140,7 @@ def read_certificate(certificate: Mapping[str, Any]) -> User:
 def refuse(user: User, action: Action) -> ApiError:
     subject = f"{action.plural}.{action.group}" if action.group else action.plural
     named = f' "{action.name}"' if action.name else ""
-    scope = (
-        f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
-    )
+    scope = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
     message = (
         f'{subject}{named} is forbidden: User "{user.name}" cannot {action.verb} resource '
         f'"{action.resource}" in API group "{action.group}" {scope}'

@@ -138,7 +138,7 @@ def _parse_target(group: str, version: str, parts: list[str]) -> Target:
 def _make_target(resource: Resource, version: str, namespace: str, parts: list[str]) -> Target:
     name = parts[1] if len(parts) > 1 else ""
     subresource = parts[2] if len(parts) > 2 else ""
-    if subresource and subresource not in list_subresources(resource) or len(parts) > 3:
+    if (subresource and subresource not in list_subresources(resource)) or len(parts) > 3:
         raise PathNotFound
     if bool(namespace) and not resource.is_namespaced:
         raise PathNotFound

@@ -63,7 +63,8 @@ def match_labels(requirements: Sequence[Requirement], obj: Mapping[str, Any]) ->
 def match_fields(kind: str, text: str, obj: Mapping[str, Any]) -> bool:
     """True where all fields of ``a=b,c!=d`` hold; BadRequest for fields that a kind lacks."""
     return all(
-        (read_field(obj, path) == value) == is_equal for path, is_equal, value in parse_fields(kind, text)
+        (read_field(obj, path) == value) == is_equal
+        for path, is_equal, value in parse_fields(kind, text)
     )
 
 

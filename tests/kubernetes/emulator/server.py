@@ -102,8 +102,8 @@ class ApiServer:
         if server is None:
             return
         server.shutdown()
-        self._generation += 1
         server.cut()
+        self._generation += 1
         self.faults.clear()
         self.store.history.wake()
         server.server_close()
@@ -283,9 +283,7 @@ class _Exchange(BaseHTTPRequestHandler):
                 headers.get("impersonate-user"),
                 self._get_certificate(),
             )
-            request = parse_request(
-                self.command, self.path, headers, body, api.discovery.hidden
-            )
+            request = parse_request(self.command, self.path, headers, body, api.discovery.hidden)
             request.user = user
             if fault := api.faults.take(request.verb, request.path):
                 return request, self._fail(request, fault)

@@ -112,7 +112,10 @@ class AlreadyExists(ApiError):
 class Conflict(ApiError):
     """A stale resourceVersion, or with ``detail`` a precondition that does not hold."""
 
-    STALE = "the object has been modified; please apply your changes to the latest version and try again"
+    STALE = (
+        "the object has been modified; please apply your changes to the latest version and try "
+        "again"
+    )
 
     def __init__(
         self, resource: Resource, name: str, detail: str = STALE, *, names_kind: bool = False

@@ -22,28 +22,30 @@ from .history import Happening, History, Record
 from .kinds import BY_KIND, Resource
 from .selectors import match_fields, match_labels, parse_selector
 from .statuses import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from .writes import (
+    Key,
+    check_delete,
+    check_preconditions,
+    compute_grace_s,
+    get_key,
+    get_resource,
+    is_new_spec,
+    merge_write,
+)
 
 __all__ = ["AlreadyExists", "ApiError", "Conflict", "Forbidden", "Invalid", "NotFound", "Store"]
 
 Body = dict[str, Any]
+Bodies = list[Body]
+Records = list[Record]
 Callback = Callable[[str, Body], None]
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public")
+_FINALIZERS = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 #: The letters of generated names: no vowels, so that no words come out.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE = 58
-#: What only the store writes.
-_OWN_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "creationTimestamp",
-    "generation",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generateName",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,6 @@ class Write:
 
 
 Admission = Callable[[Write], Body | None]
-Key = tuple[str, str]
 
 
 class Store:
@@ -120,9 +121,9 @@ class Store:
             new = merge_write(resource, before, obj, subresource)
             write = Write("UPDATE", resource, new, before, subresource, user, dry_run)
             new = self.admit(write) or new
-            if _is_same(new, before) or dry_run:
+            if new == before or dry_run:
                 return new
-            if resource.has_generation and subresource == "" and _is_new_spec(new, before):
+            if resource.has_generation and subresource == "" and is_new_spec(new, before):
                 new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
             return self._replace(resource, new, old).load()
 
@@ -149,21 +150,22 @@ class Store:
         *,
         uid: str | None = None,
         resource_version: str | None = None,
-        propagation: str = "Foreground",
+        propagation: str = "",
         grace_s: int | None = None,
         user: str = "",
         dry_run: bool = False,
     ) -> Body:
         """Remove an object, or mark it while finalizers or a pod's grace period hold it.
 
-        A marked object comes back with ``deletionTimestamp``; a removed one comes back without.
-        Conflict means that ``uid`` or ``resource_version`` is not the object's.
+        ``propagation`` is Foreground, Background or Orphan; empty is Foreground for objects that
+        have dependents.  A marked object comes back with ``deletionTimestamp``; a removed one comes
+        back without.  Conflict means that ``uid`` or ``resource_version`` is not the object's.
         """
         resource = get_resource(kind)
         with self.hold():
             record = self._find(resource, (namespace or "", name))
             obj = record.load()
-            _check_delete(resource, obj, uid, resource_version)
+            check_delete(resource, obj, uid, resource_version)
             self.admit(Write("DELETE", resource, None, obj, "", user, dry_run))
             if dry_run:
                 return obj
@@ -176,14 +178,14 @@ class Store:
 
     def list(
         self, kind: str, namespace: str | None = None, selector: str = "", fields: str = ""
-    ) -> tuple[list[Body], str]:
+    ) -> tuple[Bodies, str]:
         """Copies of the objects of a kind by namespace and name, and the store's version."""
         records, version = self.list_records(kind, namespace, selector, fields)
         return [record.load() for record in records], str(version)
 
     def list_records(
         self, kind: str, namespace: str | None = None, selector: str = "", fields: str = ""
-    ) -> tuple[list[Record], int]:
+    ) -> tuple[Records, int]:
         """As ``list``, without copies: their objects are shared and must not be changed."""
         labels = parse_selector(selector)
         with self.lock:
@@ -265,7 +267,9 @@ class Store:
         if record is None:
             raise NotFound(BY_KIND["Namespace"], name)
         if record.shared["metadata"].get("deletionTimestamp"):
-            detail = f"unable to create new content in namespace {name} because it is being terminated"
+            detail = (
+                f"unable to create new content in namespace {name} because it is being terminated"
+            )
             raise Forbidden(resource, metadata.get("name", ""), detail)
 
     def _refuse_present(self, resource: Resource, key: Key) -> None:
@@ -318,9 +322,11 @@ class Store:
         metadata = obj["metadata"]
         grace = compute_grace_s(resource, obj, grace_s)
         finalizers = list(metadata.get("finalizers", []))
-        if finalizer := {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation):
-            if self._owned.get(metadata["uid"]) and finalizer not in finalizers:
-                finalizers.append(finalizer)
+        if not propagation and self._owned.get(metadata["uid"]):
+            propagation = "Foreground"
+        finalizer = _FINALIZERS.get(propagation)
+        if finalizer and finalizer not in finalizers:
+            finalizers.append(finalizer)
         if resource.kind == "Namespace" and obj["status"]["phase"] == "Active":
             obj["status"] = {"phase": "Terminating"}
         is_held = bool(finalizers) or grace > 0 or bool(obj.get("spec", {}).get("finalizers"))
@@ -331,7 +337,7 @@ class Store:
         if finalizers:
             metadata["finalizers"] = finalizers
         self._mark(resource, obj, grace)
-        if _is_same(obj, record.shared):
+        if obj == record.shared:
             return obj
         return self._put(resource, get_key(resource, obj), obj, "MODIFIED", record).load()
 
@@ -353,7 +359,7 @@ class Store:
             else:
                 self._owned[owner["uid"]].add(row)
 
-    def list_dependents(self, uid: str) -> list[Body]:
+    def list_dependents(self, uid: str) -> Bodies:
         """Copies of the objects that name ``uid`` as an owner."""
         with self.lock:
             rows = sorted(self._owned.get(uid, ()))
@@ -362,7 +368,9 @@ class Store:
                 record.load()
                 for record in records
                 if record is not None
-                and any(o["uid"] == uid for o in record.shared["metadata"].get("ownerReferences", ()))
+                and any(
+                    o["uid"] == uid for o in record.shared["metadata"].get("ownerReferences", ())
+                )
             ]
 
     def read_time(self, later_s: float = 0.0) -> str:
@@ -387,87 +395,3 @@ class Store:
                 callback(happening.type, happening.record.load())
             except Exception:  # noqa: BLE001 - a subscriber's mistake is not the writer's
                 traceback.print_exc()
-
-
-def get_resource(kind: str) -> Resource:
-    """The resource of a kind; KeyError where the emulator has none such."""
-    return BY_KIND[kind]
-
-
-def get_key(resource: Resource, obj: Body) -> Key:
-    metadata = obj["metadata"]
-    namespace = metadata.get("namespace") or "default"
-    return (namespace if resource.is_namespaced else "", metadata.get("name", ""))
-
-
-def check_preconditions(resource: Resource, before: Body, obj: Body) -> None:
-    """Refuse an update of another version or another uid than the stored one (Conflict)."""
-    name = before["metadata"]["name"]
-    uid, stored = obj["metadata"].get("uid"), before["metadata"]["uid"]
-    if uid and uid != stored:
-        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
-        raise Conflict(resource, name, detail)
-    version = obj["metadata"].get("resourceVersion")
-    if version and version != before["metadata"]["resourceVersion"]:
-        raise Conflict(resource, name)
-
-
-def merge_write(resource: Resource, before: Body, obj: Body, subresource: str) -> Body:
-    """The object after a write: of ``obj`` only what the (sub)resource lets a caller change."""
-    if subresource == "status":
-        new = json.loads(json.dumps(before))
-        if "status" in obj:
-            new["status"] = json.loads(json.dumps(obj["status"]))
-        return new
-    new = json.loads(json.dumps(obj))
-    for field in _OWN_METADATA:
-        new["metadata"].pop(field, None)
-        if field in before["metadata"]:
-            new["metadata"][field] = before["metadata"][field]
-    new["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
-    if resource.has_status:
-        new.pop("status", None)
-        if "status" in before:
-            new["status"] = before["status"]
-    return new
-
-
-def compute_grace_s(resource: Resource, obj: Body, wanted_s: int | None) -> int:
-    """Seconds that a deleted object stays: only pods of a node that have not ended have any."""
-    if resource.kind != "Pod":
-        return 0
-    has_ended = obj.get("status", {}).get("phase") in ("Succeeded", "Failed")
-    if has_ended or not obj.get("spec", {}).get("nodeName"):
-        return 0
-    if wanted_s is not None:
-        return max(wanted_s, 0)
-    return obj["spec"].get("terminationGracePeriodSeconds", 30)
-
-
-def _check_delete(
-    resource: Resource, obj: Body, uid: str | None, resource_version: str | None
-) -> None:
-    metadata = obj["metadata"]
-    wanted = (
-        ("UID", uid, metadata["uid"]),
-        ("ResourceVersion", resource_version, metadata["resourceVersion"]),
-    )
-    for words, value, stored in wanted:
-        if value is not None and value != stored:
-            detail = (
-                f"the {words} in the precondition ({value}) does not match the {words} in record "
-                f"({stored}). The object might have been "
-                + ("deleted and then recreated" if words == "UID" else "modified")
-            )
-            raise Conflict(resource, metadata["name"], detail, names_kind=True)
-
-
-def _is_same(new: Body, old: Body) -> bool:
-    return new == old
-
-
-def _is_new_spec(new: Body, old: Body) -> bool:
-    rest = ("metadata", "status")
-    return {k: v for k, v in new.items() if k not in rest} != {
-        k: v for k, v in old.items() if k not in rest
-    }

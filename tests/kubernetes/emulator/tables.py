@@ -98,7 +98,7 @@ def write_age(stamp: str | None, now: float) -> str:
     """``5s``, ``3m``, ``2h``, ``9d`` since a time."""
     if not stamp:
         return _UNKNOWN
-    then = datetime.fromisoformat(stamp.replace("Z", "+00:00")).replace(tzinfo=UTC)
+    then = datetime.fromisoformat(stamp).astimezone(UTC)
     return _write_duration(int(now - then.timestamp()))
 
 
@@ -146,7 +146,10 @@ def compute_pod_status(obj: Body) -> str:
             word = reason
         elif ended := state.get("terminated"):
             word = ended.get("reason") or f"ExitCode:{ended.get('exitCode', 0)}"
-    if "deletionTimestamp" in obj["metadata"] and status.get("phase") not in ("Succeeded", "Failed"):
+    if "deletionTimestamp" in obj["metadata"] and status.get("phase") not in (
+        "Succeeded",
+        "Failed",
+    ):
         return "Terminating"
     return str(word)
 

@@ -66,7 +66,7 @@ def _check_identity(resource: Resource, version: str, obj: Body) -> None:
         )
     if obj.setdefault("kind", resource.kind) != resource.kind:
         raise BadRequest(
-            f"{obj['kind']} in version \"{version}\" cannot be handled as a {resource.kind}: "
+            f'{obj["kind"]} in version "{version}" cannot be handled as a {resource.kind}: '
             f'no kind "{obj["kind"]}" is registered for version "{wanted}"'
         )
 
@@ -123,9 +123,7 @@ def _check_container(container: Mapping[str, Any], path: str) -> Iterator[FieldE
             yield FieldError(f"{path}.resources.requests", "FieldValueInvalid", detail, amount)
 
 
-def _check_mounts(
-    spec: Mapping[str, Any], volumes: set[Any], path: str
-) -> Iterator[FieldError]:
+def _check_mounts(spec: Mapping[str, Any], volumes: set[Any], path: str) -> Iterator[FieldError]:
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):
             for row, mount in enumerate(container.get("volumeMounts") or ()):
@@ -161,7 +159,9 @@ def _check_secret(obj: Body) -> Iterator[FieldError]:
             base64.b64decode(text or "", validate=True)
         except (binascii.Error, ValueError, TypeError):
             detail = f"illegal base64 data in {key}"
-            yield FieldError(f"data[{key}]", "FieldValueInvalid", detail, "<secret contents redacted>")
+            yield FieldError(
+                f"data[{key}]", "FieldValueInvalid", detail, "<secret contents redacted>"
+            )
 
 
 def _compare_jobs(obj: Body, old: Body) -> Iterator[FieldError]:
@@ -236,4 +236,3 @@ def check_uid(resource: Resource, obj: Body, uid: str) -> None:
     if wanted != uid:
         error = FieldError("metadata.uid", "FieldValueInvalid", "field is immutable", wanted)
         raise Invalid(resource, obj["metadata"]["name"], [error, error])
-

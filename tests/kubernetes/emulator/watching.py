@@ -50,9 +50,7 @@ class Watch:
         if text and not text.isdigit():
             raise BadRequest(f"Invalid value: {text!r}: resourceVersion is not valid")
         if text in ("", "0") or self._wants_initial:
-            records, version = self._store.list_records(
-                self._kind, self._target.namespace or None
-            )
+            records, version = self._store.list_records(self._kind, self._target.namespace or None)
             return version, records
         return int(text), []
 
