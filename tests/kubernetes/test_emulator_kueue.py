@@ -4,7 +4,7 @@ import pytest
 
 from kubernetes.emulator.controllers.kueue_plan import choose_victims, judge_quota
 from kubernetes.kueue_objects import cluster_queue, create_kueue, queues
-from kubernetes.manifests import GPU, OBEYS, job_role, jobset
+from kubernetes.manifests import GPU, OBEYS, STUBBORN, job_role, jobset
 from kubernetes.scripted_cluster import ScriptedCluster
 
 HEAD = "couldn't assign flavors to pod set r1: "
@@ -119,7 +119,7 @@ def test_a_held_queue_admits_again_when_it_is_released(cluster):
 
 
 def test_kueue_suspends_again_what_somebody_resumes(cluster):
-    cluster.store.create(jobset("big", job_role("primary", OBEYS, gpus=9), labels=QUEUE))
+    cluster.store.create(jobset("big", job_role("primary", STUBBORN, gpus=9), labels=QUEUE))
     cluster.run(2.0)
 
     def resume(obj):

@@ -11,6 +11,7 @@ import pytest
 from kubernetes.emulator.pods.cgroups import find_parent
 from kubernetes.emulator.pods.environment import build_environment, expand
 from kubernetes.emulator.pods.images import ContainerImage, explain_bad_name
+from kubernetes.emulator.pods.pod_status import phase_of
 from kubernetes.emulator.pods.runtime import explain_absence
 from kubernetes.http_calls import Caller
 from kubernetes.live_cluster import running_cluster, shell
@@ -95,7 +96,7 @@ def test_containers_of_a_pod_share_its_network_and_have_a_root_of_their_own(clus
     )
     client = (
         "touch /tmp/mine; while [ ! -e /flag/up ]; do sleep 0.05; done; "
-        "exec 3<>/dev/tcp/127.0.0.1/8000; echo $$ $(hostname)"
+        "exec 3<>/dev/tcp/127.0.0.1/8000; echo $$$$ $(hostname)"
     )
     python = {"name": "c0", "image": "localhost/machine:1", "command": ["python3", "-c", listener]}
     bash = {**shell(client, name="c1"), "command": ["/bin/bash", "-c", client]}
@@ -107,6 +108,25 @@ def test_containers_of_a_pod_share_its_network_and_have_a_root_of_their_own(clus
     cluster.wait_for_phase("shared", "Succeeded")
     assert cluster.log("shared") == "1 host-a False\n"
     assert cluster.log("shared", "c1") == "1 host-a\n"
+
+
+@pytest.mark.parametrize(
+    ("states", "phase"),
+    [
+        (["running", "running"], "Running"),
+        (["running", "waiting"], "Pending"),
+        (["running", 3], "Running"),
+        ([0, 0], "Succeeded"),
+        ([0, 3], "Failed"),
+    ],
+)
+def test_a_pods_phase_follows_all_its_containers(states, phase):
+    rows = [{word: {}} if isinstance(word, str) else exit_of(word) for word in states]
+    assert phase_of(rows) == phase
+
+
+def exit_of(code):
+    return {"terminated": {"exitCode": code}}
 
 
 def test_volumes_are_where_the_manifest_has_them(cluster):

@@ -92,17 +92,17 @@ class Kubelets:
 
     def revive_node(self, name):
         """A node is back: containers that it does not find have ended with an unknown status."""
-        self._silent.discard(name)
+        with self._lock:
+            for run in self._runs_of(name):
+                if not self._runtime.is_open(run.uid):
+                    for container in run.containers.values():
+                        container.state = {"terminated": dict(NO_CONTAINER)}
+            self._silent.discard(name)
         self._lifecycle.speak(name)
-        for pod in self._parts.cache.all_of(POD_KIND):
-            if pod["spec"].get("nodeName") == name:
-                self._parts.loop.wake(self, (*key_of(pod), uid_of(pod)))
-        for run in self._runs_of(name):
-            if not self._runtime.is_open(run.uid):
-                for container in run.containers.values():
-                    container.state = {"terminated": dict(NO_CONTAINER)}
-            if self._parts.cache.get(POD_KIND, run.key) is None:
-                self._parts.loop.wake(self, (*run.key, run.uid))
+        runs = {(*run.key, run.uid) for run in self._runs_of(name)}
+        pods = [pod for pod in self._parts.cache.all_of(POD_KIND) if _is_on(pod, name)]
+        for key in runs | {(*key_of(pod), uid_of(pod)) for pod in pods}:
+            self._parts.loop.wake(self, key)
 
     def end(self):
         """End every process of every pod."""
@@ -282,3 +282,7 @@ class Kubelets:
 
     def _record(self, pod, severity, reason, message, path=None):
         self._parts.recorder.record(pod, severity, reason, message, SOURCE, field_path=path)
+
+
+def _is_on(pod, node):
+    return pod["spec"].get("nodeName") == node
