@@ -308,7 +308,7 @@ def test_programs_that_a_container_leaves_behind_end_with_it(cluster):
 def test_pods_of_a_dead_node_fail_only_when_the_node_object_goes(cluster):
     cluster.add_node("node-2", labels={"pool": "second"})
     cluster.create_pod("lost", "echo up; exec sleep 600", nodeSelector={"pool": "second"})
-    cluster.wait_for(lambda: cluster.log("lost") == "up\n")
+    cluster.wait_for_phase("lost", "Running")
     (pid,) = cluster.runtime.list_pids(cluster.pod("lost")["metadata"]["uid"]).values()
     cluster.plane.kill_node("node-2")
     cluster.wait_for(lambda: not Path(f"/proc/{pid}").exists())
@@ -321,7 +321,7 @@ def test_pods_of_a_dead_node_fail_only_when_the_node_object_goes(cluster):
 def test_a_drained_node_gives_its_pods_a_reason(cluster):
     cluster.add_node("node-3", labels={"pool": "third"})
     cluster.create_pod("drained", "echo up; exec sleep 600", nodeSelector={"pool": "third"})
-    cluster.wait_for(lambda: cluster.log("drained") == "up\n")
+    cluster.wait_for_phase("drained", "Running")
     reasons = []
 
     def note(_change, obj):

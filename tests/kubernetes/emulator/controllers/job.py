@@ -275,7 +275,6 @@ def compose_pod(job, index):
             "ownerReferences": [owner_reference(job)],
         },
         "spec": spec,
-        "status": {"phase": "Pending", "qosClass": qos_of(spec)},
     }
 
 
@@ -283,25 +282,6 @@ def _owner_labels(job):
     uid, (_, name) = uid_of(job), key_of(job)
     rows = {"controller-uid": uid, "job-name": name}
     return {**rows, **{f"batch.kubernetes.io/{key}": value for key, value in rows.items()}}
-
-
-def qos_of(spec):
-    """The class of a pod's service; extended resources do not count."""
-    rows = [container.get("resources") or {} for container in spec["containers"]]
-    core = [
-        {
-            kind: {k: v for k, v in (row.get(kind) or {}).items() if k in {"cpu", "memory"}}
-            for kind in ("limits", "requests")
-        }
-        for row in rows
-    ]
-    if not any(row["limits"] or row["requests"] for row in core):
-        return "BestEffort"
-    full = all(
-        row["limits"].keys() == {"cpu", "memory"} and row["requests"] in ({}, row["limits"])
-        for row in core
-    )
-    return "Guaranteed" if full else "Burstable"
 
 
 def _add_index(container):

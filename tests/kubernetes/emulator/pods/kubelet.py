@@ -24,11 +24,9 @@ from kubernetes.emulator.pods.pod_status import (
     compose_exit,
     compose_pod_status,
 )
-from kubernetes.emulator.pods.starting import ContainerStarter
+from kubernetes.emulator.pods.starting import NODE_ADDRESS, SOURCE, ContainerStarter
 from kubernetes.emulator.statuses import NotFound
 
-SOURCE = "kubelet"
-NODE_ADDRESS = "10.88.0.1"
 ALL_HOSTS = ("", "hosts", "")
 
 

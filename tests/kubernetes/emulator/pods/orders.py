@@ -2,13 +2,14 @@
 
 from kubernetes.emulator.controllers.objects import parse_quantity
 from kubernetes.emulator.pods.environment import build_argv, expand
+from kubernetes.emulator.pods.hosts import host_name_of
 from kubernetes.emulator.pods.images import DEFAULT_PATH
 from kubernetes.emulator.pods.pod_run import ContainerOrder, VolumeMount
 
 
 def compose_order(pod, container, image, values):
     """``values`` are the variables of the manifest; the image's own stand before them."""
-    env = {"PATH": DEFAULT_PATH, **image.env, "HOSTNAME": host_of(pod), **values}
+    env = {"PATH": DEFAULT_PATH, **image.env, "HOSTNAME": host_name_of(pod), **values}
     user, group, groups = identity_of(pod, container, image)
     security = container.get("securityContext") or {}
     limits = (container.get("resources") or {}).get("limits") or {}
@@ -27,10 +28,6 @@ def compose_order(pod, container, image, values):
         can_gain=security.get("allowPrivilegeEscalation", True),
         is_root_read_only=security.get("readOnlyRootFilesystem", False),
     )
-
-
-def host_of(pod):
-    return pod["spec"].get("hostname") or pod["metadata"]["name"]
 
 
 def identity_of(pod, container, image):

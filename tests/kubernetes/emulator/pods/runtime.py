@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kubernetes.emulator.pods.cgroups import MemoryGroup, make_group
-from kubernetes.emulator.pods.hosts import RESOLVER
+from kubernetes.emulator.pods.hosts import RESOLVER, host_name_of
 from kubernetes.emulator.pods.network import SERVER, PodNetwork, find_tool
-from kubernetes.emulator.pods.orders import host_of
 from kubernetes.emulator.pods.pod_run import StartRefused
 from kubernetes.emulator.pods.volumes import SHM_BYTES, find_source, plan_volumes
 
@@ -85,7 +84,7 @@ class ProcessRuntime:
         tmpfs = [(row.source, row.tmpfs) for row in volumes.values() if row.tmpfs]
         tmpfs.append((folder / "shm", f"mode=1777,size={SHM_BYTES}"))
         files = [file for row in volumes.values() for file in row.files]
-        sandbox = _start_sandbox(host_of(pod), tmpfs, files)
+        sandbox = _start_sandbox(host_name_of(pod), tmpfs, files)
         with self._lock:
             self._pods[uid] = PodProcesses(folder, sandbox, volumes)
         return self._connect(sandbox.pid)
@@ -171,7 +170,7 @@ class ProcessRuntime:
                 volume.source.chmod(EMPTY_DIR_MODE)
         namespace = pod["metadata"]["namespace"]
         (folder / "hosts").write_text("")
-        (folder / "hostname").write_text(f"{host_of(pod)}\n")
+        (folder / "hostname").write_text(f"{host_name_of(pod)}\n")
         resolver = RESOLVER.format(namespace=namespace, server=SERVER)
         (folder / "resolv.conf").write_text(resolver)
 
