@@ -60,11 +60,11 @@ def _list_definition_names(resource: Resource) -> Iterator[str]:
 
 @functools.cache
 def _load_definitions() -> Tree:
+    """All types by their full names."""
     folder = _find_folder()
     assert folder is not None
-    definitions: Tree = json.loads((folder / "_definitions.json").read_text("utf-8"))
-    rows: Tree = definitions["definitions"]
-    return rows
+    definitions: Tree = json.loads((folder / "_definitions.json").read_text("utf-8"))["$defs"]
+    return definitions
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .kinds import RESOURCES, Resource, list_subresources
 from .rbac import NOBODY, Action, User
-from .statuses import BadRequest, PathNotFound
+from .statuses import BadRequest, PathNotFound, UnsupportedMediaType
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 _TRUE = ("1", "true", "True")
@@ -89,9 +89,14 @@ class Request:
         return float(text) if text and text.isdigit() else None
 
     def parse_body(self) -> Any:
-        """The body as JSON; BadRequest where it is none."""
+        """The body as JSON; BadRequest where it is none.
+
+        Protocol buffers, which some of ``kubectl``'s verbs send, are refused (415).
+        """
         if not self.body:
             return None
+        if "protobuf" in self.content_type:
+            raise UnsupportedMediaType(["application/json"])
         try:
             return json.loads(self.body)
         except ValueError as error:
