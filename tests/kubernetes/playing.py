@@ -1,7 +1,7 @@
 """Plays the requests of a recorded trace on a scripted cluster at the times of the recording."""
 
 from kubernetes.emulator.store import NotFound
-from kubernetes.recorded import Change, Story, changes_of, read_trace
+from kubernetes.recorded import WatchedChange, WatchStory, changes_of, read_trace
 from kubernetes.scripted_cluster import ScriptedCluster
 
 KINDS_BY_PATH = {
@@ -17,13 +17,13 @@ def play(name, prepare=None):
     trace = list(read_trace(name))
     player = Player(trace, prepare)
     player.play()
-    return Story(changes_of(trace)), Story(player.changes)
+    return WatchStory(changes_of(trace)), WatchStory(player.changes)
 
 
 class Player:
     def __init__(self, trace, prepare):
         self._trace = trace
-        self._recorded = Story(changes_of(trace))
+        self._recorded = WatchStory(changes_of(trace))
         self.namespace = trace[0]["namespace"]
         self.cluster = ScriptedCluster()
         self.cluster.create_namespace(self.namespace)
@@ -45,7 +45,7 @@ class Player:
 
     def _note(self, change, obj):
         if obj["metadata"].get("namespace") == self.namespace:
-            self.changes.append(Change(self._now_s, change, obj["kind"], obj))
+            self.changes.append(WatchedChange(self._now_s, change, obj["kind"], obj))
 
     def _do_note(self, record):
         if record["text"].startswith("the agent of node gpu-node-b stops"):
@@ -76,7 +76,7 @@ class Player:
     def _own_name(self, name):
         """The emulator's name of a pod of the recording."""
         subject = self._recorded.subject_of(name)
-        return Story(self.changes).pod_at(subject) if "#" in subject else name
+        return WatchStory(self.changes).pod_at(subject) if "#" in subject else name
 
 
 def merge(obj, patch):

@@ -32,7 +32,7 @@ PASSING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WatchedChange:
     """A watch's record, with the full object."""
 
     t: float
@@ -77,13 +77,13 @@ def apply_patch(old, patch):
 def changes_of(trace):
     """The watched changes of a trace."""
     return [
-        Change(row["t"], row["type"], row["kind"], row["object"])
+        WatchedChange(row["t"], row["type"], row["kind"], row["object"])
         for row in trace
         if row["rec"] == "watch"
     ]
 
 
-class Story:
+class WatchStory:
     """What objects went through: ``states`` by object, ``events`` by object, and when."""
 
     def __init__(self, changes):

@@ -24,7 +24,7 @@ FIRST_RUN = '[ "$RESTART_ATTEMPT" = 0 ]'
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class ContainerScript:
     """A program that ends after ``after_s``, or never; only some end at SIGTERM."""
 
     after_s: float | None
@@ -37,18 +37,18 @@ def read_script(argv, env):
     """What a recorded container's command does, in the words of its shell or Python text."""
     text = argv[-1] if argv[0].endswith("sh") else " ".join(argv)
     if "bytearray" in text:
-        return Script(0.5, KILL_CODE, is_oom=True)
+        return ContainerScript(0.5, KILL_CODE, is_oom=True)
     if "string_at" in text:
-        return Script(2.0, SEGV_CODE)
+        return ContainerScript(2.0, SEGV_CODE)
     if text.startswith("/usr/bin/python3"):
-        return Script(1.0)
+        return ContainerScript(1.0)
     text = _choose_branch(text, env)
     obeys = "exit 143" in text and "trap" in text
     if "while" in text:
-        return Script(None, obeys=obeys)
+        return ContainerScript(None, obeys=obeys)
     code = re.search(r"exit (\d+)", text)
     seconds = sum(map(float, re.findall(r"sleep (\d+)", text)))
-    return Script(seconds, int(code[1]) if code else 0)
+    return ContainerScript(seconds, int(code[1]) if code else 0)
 
 
 def _choose_branch(text, env):

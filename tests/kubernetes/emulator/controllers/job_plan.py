@@ -28,7 +28,7 @@ class JobFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class JobFacts:
+class JobPods:
     """Pods of a Job, sorted by what they mean to it."""
 
     active: tuple
@@ -67,7 +67,7 @@ def observe_job(job, pods, now_s):
     taken = succeeded | {index_of(pod) for pod in (*active, *waits_for_end)}
     missing = [index for index in range(spec["completions"]) if index not in taken]
     room = max(0, spec["parallelism"] - len(active))
-    return JobFacts(
+    return JobPods(
         active=active,
         ready=sum(is_true(pod, "Ready") for pod in active),
         terminating=terminating,
