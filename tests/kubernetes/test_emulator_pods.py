@@ -56,14 +56,14 @@ def test_references_are_replaced_by_kubernetes_rules(text, expanded):
 
 def test_variables_are_those_of_the_recorded_logs():
     pods, logs = {}, {}
-    asked = ""
+    pod = ""
     for record in read_trace("o"):
         if record["rec"] == "watch" and record["kind"] == "Pod":
             pods[record["object"]["metadata"]["name"]] = record["object"]
         elif record["rec"] == "request":
-            asked = record["path"].split("/")[-2]
+            pod = record["path"].split("/")[-2]
         elif record["rec"] == "response" and "text" in record:
-            logs[asked] = record["text"]
+            logs[pod] = record["text"]
     assert len(logs) == 5
     for name, log in logs.items():
         values = build_environment(pods[name], pods[name]["spec"]["containers"][0], lambda *_: None)

@@ -265,11 +265,15 @@ class Kubelets:
 
     def _refresh_hosts(self):
         pods = {uid: self._parts.cache.get(POD_KIND, run.key) for uid, run in self._runs.items()}
-        known = [(pods[uid], run) for uid, run in self._runs.items() if pods[uid] and run.address]
+        addressed = [
+            (pods[uid], run) for uid, run in self._runs.items() if pods[uid] and run.address
+        ]
         services = self._parts.cache.all_of("Service")
-        for pod, run in known:
+        for pod, run in addressed:
             namespace = run.key[0]
-            peers = [(peer, other.address) for peer, other in known if other.key[0] == namespace]
+            peers = [
+                (peer, other.address) for peer, other in addressed if other.key[0] == namespace
+            ]
             own = [row for row in services if row["metadata"]["namespace"] == namespace]
             self._runtime.write_hosts(run.uid, compose_hosts(pod, run.address, peers, own))
 
