@@ -150,8 +150,8 @@ def _prepare_process(order):
     os.chdir(order["working_dir"])
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-    kept = frozenset() if "ALL" in order["dropped"] else linux.DEFAULT_CAPABILITIES
-    linux.drop_capabilities(kept)
+    allowed = frozenset() if "ALL" in order["dropped"] else linux.DEFAULT_CAPABILITIES
+    linux.drop_capabilities(allowed)
     os.setgroups(order["groups"])
     os.setgid(order["group"])
     os.setuid(order["user"])

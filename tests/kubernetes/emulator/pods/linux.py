@@ -75,7 +75,7 @@ def forbid_privileges():
     _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def drop_capabilities(kept):
+def drop_capabilities(allowed):
     for number in range(CAPABILITY_COUNT):
-        if number not in kept and _libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) == 1:
+        if number not in allowed and _libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) == 1:
             _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
