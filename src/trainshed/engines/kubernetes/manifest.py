@@ -42,6 +42,16 @@ def compose_owner_patch(jobset: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": {"ownerReferences": [owner]}}
 
 
+def compose_deletion(uid: str) -> dict[str, Any]:
+    """Compose the options that delete an object, and its dependents first, if it has this uid."""
+    return {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Foreground",
+        "preconditions": {"uid": uid},
+    }
+
+
 def compose_jobset(request: ManifestRequest) -> dict[str, Any]:
     """Compose the JobSet of an attempt.
 

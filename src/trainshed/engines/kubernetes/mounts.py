@@ -14,12 +14,13 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 from trainshed.model.roles import Role
 
-#: Folders in pods: the runtime and the archives, the folder of the attempt, the working folder of
-#: programs, and the metric files of a trial.
-LIBRARY: Final = "/trainshed/lib"
-ATTEMPT: Final = "/trainshed/attempt"
-WORK: Final = "/trainshed/work"
-METRICS: Final = "/trainshed/metrics"
+#: Folders in pods: that of all others, the runtime and the archives, the folder of the attempt, the
+#: working folder of programs, and the metric files of a trial.
+ROOT: Final = "/trainshed"
+LIBRARY: Final = f"{ROOT}/lib"
+ATTEMPT: Final = f"{ROOT}/attempt"
+WORK: Final = f"{ROOT}/work"
+METRICS: Final = f"{ROOT}/metrics"
 TEMPORARY: Final = "/tmp"  # noqa: S108 - a folder of a pod
 SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - the same
 #: The folder in pods that contains one folder for each bucket.

@@ -15,8 +15,8 @@ from trainshed.engines.kubernetes.pod_settings import (
     read_tolerations,
 )
 from trainshed.engines.kubernetes.security import AS_IMAGE, SecuritySettings
-from trainshed.engines.kubernetes.setting_readers import Reader
 from trainshed.engines.kubernetes.tolerations import Toleration
+from trainshed.engines.setting_readers import Reader
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 

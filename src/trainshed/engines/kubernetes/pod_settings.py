@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from trainshed.engines.kubernetes.gpus import GpuRow
 from trainshed.engines.kubernetes.security import SECCOMP_TYPES, SecuritySettings
-from trainshed.engines.kubernetes.setting_readers import Reader, SettingReaders
 from trainshed.engines.kubernetes.tolerations import EFFECTS, Toleration
+from trainshed.engines.setting_readers import Reader, SettingReaders
 
 READERS: Final = SettingReaders("a Kubernetes engine")
 

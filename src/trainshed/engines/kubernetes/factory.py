@@ -1,0 +1,100 @@
+"""Makes the engine of a Kubernetes cluster from its table in the configuration."""
+
+import os
+from typing import Final
+
+from trainshed.engines.base import EngineContext
+from trainshed.engines.kubernetes import mounts, names, options, runtime
+from trainshed.engines.kubernetes.api.client import Client, connect
+from trainshed.engines.kubernetes.engine import KubernetesEngine
+from trainshed.engines.kubernetes.images import ContainerStarts
+from trainshed.engines.kubernetes.options import KubernetesOptions
+from trainshed.engines.kubernetes.orders import Orders
+from trainshed.engines.kubernetes.registry import Registry
+from trainshed.engines.kubernetes.submit import PodRuntime, Submitter
+from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
+from trainshed.engines.spool import PASSABLE, Spool
+from trainshed.engines.warden import archive
+
+_NAME: Final = "kubernetes"
+
+
+def make(context: EngineContext) -> KubernetesEngine:
+    """Make the engine of a table.  Raises UsageFault for a setting, not for an absent cluster."""
+    settings = options.read(context.options)
+    names.check_installation(context.installation)
+    name = context.name or _NAME
+    folder = context.jobs_dir.parent / "engines" / name
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    client = connect(settings.kubeconfig, settings.context, keys_folder=str(folder))
+    return make_with_client(context, settings, client, name)
+
+
+def make_with_client(
+    context: EngineContext, settings: KubernetesOptions, client: Client, name: str
+) -> KubernetesEngine:
+    """Make the engine of a cluster to which ``client`` sends the requests.
+
+    Raises OSError or UsageFault for the spool, EngineFault for an interpreter that pods cannot run.
+    """
+    spool = Spool(settings.spool, mounts.ROOT, context.installation, mode=PASSABLE)
+    spool.open()
+    namespace = settings.namespace or client.namespace
+    cluster = WatchedCluster(client, settings, namespace, context.installation)
+    starts = _make_starts(settings)
+    submitter = Submitter(
+        settings,
+        spool,
+        client=client,
+        namespace=namespace,
+        installation=context.installation,
+        name=name,
+        starts=starts,
+        runtime=_store_runtime(spool),
+        list_gpus=cluster.list_gpu_rows,
+    )
+    library = archive.library()
+    spool.keep(library.name, library.data, 0o644)
+    return KubernetesEngine(
+        settings,
+        spool,
+        cluster,
+        submitter,
+        name=name,
+        needs_command=starts.needs_command,
+        library=f"{mounts.LIBRARY}/{library.name}",
+        make_orders=lambda attempts: Orders(
+            attempts,
+            spool,
+            cluster,
+            client,
+            namespace=namespace,
+            installation=context.installation,
+        ),
+    )
+
+
+def _store_runtime(spool: Spool) -> PodRuntime:
+    """Store the server's interpreter and the archive for pods.  Raises OSError or EngineFault."""
+    bundle = runtime.bundle(archive.build())
+    spool.keep_folder(bundle.name, bundle.files)
+    folder = f"{mounts.LIBRARY}/{bundle.name}"
+    return PodRuntime(
+        interpreter=runtime.compose_start(folder),
+        archive=f"{folder}/{runtime.WARDEN}",
+        architecture=runtime.architecture(),
+        user=os.geteuid(),
+        group=os.getegid(),
+    )
+
+
+def _make_starts(settings: KubernetesOptions) -> ContainerStarts:
+    if not settings.registry:
+        return ContainerStarts(None)
+    return ContainerStarts(
+        Registry(
+            runtime.architecture(),
+            docker_config=settings.docker_config,
+            ca_file=settings.ca_file,
+        )
+    )

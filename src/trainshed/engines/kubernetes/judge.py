@@ -1,0 +1,48 @@
+"""Judges whether a job can ever run on the cluster, by the settings and the GPUs of the nodes.
+
+A lack of nodes is no reason: the nodes may be in use, and many clusters add nodes by themselves.
+"""
+
+from collections.abc import Mapping
+
+from trainshed.engines.base import JobNeeds
+from trainshed.engines.kubernetes.gpus import GpuRow, choose_row
+from trainshed.engines.kubernetes.options import KubernetesOptions, choose_scheduling
+from trainshed.model.explanation import Change, Explanation, Reason
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.resources import GroupDemand
+
+
+def explain_refusal(
+    needs: JobNeeds, rows: Mapping[str, GpuRow], options: KubernetesOptions
+) -> Explanation | None:
+    """Explain why the cluster can never run a job; None: the cluster can, or may be able to.
+
+    ``rows`` are the rows of GPUs of the settings and of the cluster's nodes.
+    """
+    try:
+        choose_scheduling(needs.wants, needs.project, options)
+    except UsageFault as fault:
+        return Explanation(reason=Reason.NO_SUCH_NODE, message=str(fault))
+    explanations = (_explain_group(group, rows) for group in needs.demand.groups)
+    return next((explanation for explanation in explanations if explanation), None)
+
+
+def _explain_group(group: GroupDemand, rows: Mapping[str, GpuRow]) -> Explanation | None:
+    """Explain why no pod can have the GPUs of a group."""
+    demand, role = group.each, group.role.value
+    if not demand.gpu_count:
+        return None
+    try:
+        choose_row(demand.gpu_type, rows)
+    except EngineFault as fault:
+        accepted = ", ".join(sorted(rows))
+        change = Change(
+            field="accelerator_type",
+            role=role,
+            asked=str(demand.gpu_type),
+            accepted=accepted,
+            text=f"would be accepted with {accepted} instead of {demand.gpu_type}",
+        )
+        return Explanation(reason=Reason.NO_SUCH_NODE, message=f"{role}: {fault}", change=change)
+    return None

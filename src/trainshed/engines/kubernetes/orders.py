@@ -1,0 +1,189 @@
+"""Deletes the JobSets of attempts that must end, and looks for JobSets that the lists lack.
+
+An order to stop is a file in the attempt's folder.  The deletion of the JobSet sends SIGTERM to the
+launcher and to all wardens; the launcher reads the order first, so a cancelled attempt is not told
+as maintenance.  One thread does this work between the changes that the watches report.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Final
+
+from trainshed.engines.attempt_table import AttemptTable
+from trainshed.engines.kubernetes import attempt_files, manifest, names, paths
+from trainshed.engines.kubernetes.api.client import Client
+from trainshed.engines.kubernetes.api.errors import ApiRefused
+from trainshed.engines.kubernetes.attempt import KubernetesAttempt
+from trainshed.engines.kubernetes.state import objects
+from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
+from trainshed.engines.spool import Spool
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.faults import EngineFault
+
+_LOG = logging.getLogger(__name__)
+
+#: Seconds between two rounds if nothing changes, and between two checks of all folders.
+_ROUND_S: Final = 0.2
+_ALL_S: Final = 1.0
+#: Seconds until the deletion of a JobSet that still exists is repeated.
+_DELETE_S: Final = 10.0
+_CLOSE_S: Final = 1.5
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+class Orders:
+    """The work of one engine that needs requests: deletions and look-ups."""
+
+    def __init__(  # noqa: PLR0913 - keyword arguments of one caller
+        self,
+        attempts: AttemptTable[KubernetesAttempt],
+        spool: Spool,
+        cluster: WatchedCluster,
+        client: Client,
+        *,
+        namespace: str,
+        installation: str,
+    ) -> None:
+        self._attempts = attempts
+        self._spool = spool
+        self._cluster = cluster
+        self._client = client
+        self._namespace = namespace
+        self._installation = installation
+        self._pending: set[AttemptKey] = set()
+        self._deleted_s: dict[str, float] = {}
+        self._all_s = float("-inf")
+        self._wake = threading.Event()
+        self._ends = False
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.callback: Callable[[Collection[AttemptKey]], None] = lambda _: None
+        """The function to call with the attempts whose state may have changed."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the thread runs: a program that only reads, such as doctor, ends no attempts."""
+        return self._thread is not None
+
+    def start(self) -> None:
+        """Start the thread, unless it runs."""
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="kubernetes-orders", daemon=True
+                )
+                self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, without waiting long for a request that runs."""
+        self._ends = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+
+    def add(self, keys: Collection[AttemptKey]) -> None:
+        """Do what these attempts need as soon as possible, and report them."""
+        with self._attempts.lock:
+            self._pending.update(keys)
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._ends:
+            try:
+                self._work()
+            except Exception:  # noqa: BLE001 - the next round may succeed
+                _LOG.exception("cannot act on the cluster's last answer; retrying")
+            self._wake.wait(_ROUND_S)
+            self._wake.clear()
+
+    def _work(self) -> None:
+        with self._attempts.lock:
+            pending, self._pending = self._pending, set()
+        if pending:
+            self.callback(pending)
+        if time.monotonic() - self._all_s >= _ALL_S:
+            self._all_s = time.monotonic()
+            pending |= set(self._cluster.list_keys()) | {row.key for row in self._list_open()}
+        grown = [row.key for row in self._list_open() if _has_grown(row)]
+        if grown:
+            self.callback(grown)
+        for key in pending:
+            self._carry_out(key)
+
+    def _list_open(self) -> list[KubernetesAttempt]:
+        return [attempt for attempt in self._attempts.list_all() if attempt.final is None]
+
+    def _carry_out(self, key: AttemptKey) -> None:
+        if self._cluster.is_away:
+            return
+        try:
+            self._spool.check(key)
+            attempt = self._attempts.get(key)
+            if attempt.wants_lookup:
+                self._look_up(attempt)
+            for uid in self._list_to_delete(attempt):
+                self._delete(attempt, uid)
+        except (OSError, ValueError, EngineFault, ApiRefused) as error:
+            _LOG.debug("cannot carry out the order of %s: %s; retrying", key, error)
+
+    def _list_to_delete(self, attempt: KubernetesAttempt) -> list[str]:
+        """List the uids of the JobSets that must not run: of an order, an end, or made again."""
+        if not os.path.lexists(attempt.folder.path):
+            return []  # of a job whose files were removed, or of another server's spool
+        self._attempts.observe(attempt.key)
+        jobsets = self._cluster.list_jobsets(attempt.key)
+        if not jobsets:
+            return []
+        is_over = attempt.final is not None or attempt.must_end
+        has_end = is_over or attempt_files.read_withdrawn(attempt.folder) is not None
+        must_all_end = has_end or attempt.folder.stop_order() is not None
+        return [
+            jobset.uid
+            for jobset in jobsets
+            if not jobset.is_deleting
+            and (must_all_end or (attempt.uid and jobset.uid != attempt.uid))
+        ]
+
+    def _delete(self, attempt: KubernetesAttempt, uid: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self._deleted_s.get(uid, float("-inf")) < _DELETE_S:
+            return
+        self._deleted_s = {
+            other: deleted_s
+            for other, deleted_s in self._deleted_s.items()
+            if now_s - deleted_s < _DELETE_S
+        }
+        self._deleted_s[uid] = now_s
+        name = names.name_of(self._installation, attempt.key)
+        try:
+            self._client.delete(paths.jobset(self._namespace, name), manifest.compose_deletion(uid))
+        except ApiRefused as refusal:
+            if refusal.status not in {_NOT_FOUND, _CONFLICT}:
+                raise
+
+    def _look_up(self, attempt: KubernetesAttempt) -> None:
+        """Request the JobSet by its name, because the lists lack it; store whether it exists."""
+        name, uid = names.name_of(self._installation, attempt.key), attempt.uid
+        try:
+            answer = self._client.get(paths.jobset(self._namespace, name))
+            is_absent = answer["metadata"]["uid"] != uid
+        except ApiRefused as refusal:
+            details = refusal.details or {}
+            if not objects.proves_absence(refusal.status, refusal.reason, details, name):
+                raise
+            is_absent = True
+        attempt.lookup, attempt.wants_lookup = is_absent, False
+        self.callback([attempt.key])
+
+
+def _has_grown(attempt: KubernetesAttempt) -> bool:
+    """Return whether the records have grown since the last call."""
+    size = -1
+    with suppress(OSError):
+        size = os.lstat(attempt.folder.records).st_size
+    old_size, attempt.records_size = attempt.records_size, size
+    return size not in {old_size, -1}
