@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from trainshed.engines.kubernetes import options
 from trainshed.engines.kubernetes.gpus import GpuRow
-from trainshed.engines.kubernetes.options import Scheduling
+from trainshed.engines.kubernetes.options import PodScheduling
 from trainshed.engines.kubernetes.request import ManifestRequest, RoleRequest
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Demand
@@ -27,7 +27,7 @@ N1_STANDARD_8_T4 = Demand(vcpus=8, memory_gb=30.0, gpu_type=T4, gpu_count=2)
 ROWS = {T4: GpuRow(selector={"nvidia.com/gpu.product": ("Tesla-T4",)})}
 
 
-WITHOUT_QUEUE = Scheduling()
+WITHOUT_QUEUE = PodScheduling()
 
 
 def read_options(**settings):

@@ -28,7 +28,7 @@ from trainshed.engines.kubernetes.manifest import (
     compose_owner_patch,
     compose_secret,
 )
-from trainshed.engines.kubernetes.options import Scheduling
+from trainshed.engines.kubernetes.options import PodScheduling
 from trainshed.engines.kubernetes.quantities import parse_quantity
 from trainshed.engines.kubernetes.request import choose_deadline_s, list_roles
 from trainshed.engines.warden.protocol import LAUNCHER, SECRET
@@ -80,7 +80,9 @@ REQUESTS = {
     "primary": make_request(deadline_s=90_000),
     "gang_with_gpus_in_a_queue": make_request(
         *GANG,
-        scheduling=Scheduling(queue="gpus", priority_class="batch", workload_priority_class="low"),
+        scheduling=PodScheduling(
+            queue="gpus", priority_class="batch", workload_priority_class="low"
+        ),
         buckets=("data", "models.example.com"),
         deadline_s=90_000,
     ),
@@ -261,7 +263,7 @@ def test_a_cluster_ends_an_attempt_only_long_after_its_launcher():
 
 
 def test_a_jobset_without_a_queue_is_not_suspended():
-    jobset = compose_jobset(make_request(scheduling=Scheduling(workload_priority_class="low")))
+    jobset = compose_jobset(make_request(scheduling=PodScheduling(workload_priority_class="low")))
     assert "suspend" not in jobset["spec"]
     assert not any("kueue" in label for label in jobset["metadata"]["labels"])
 
@@ -350,7 +352,7 @@ def test_a_plan_in_another_order_is_a_mistake_of_ours(roles):
 
 def measure_manifest(count):
     """The size of the largest usual JobSet in bytes, and the seconds to compose it."""
-    gang = [(role, count if role is Role.WORKER else size, each) for role, size, each in GANG]
+    gang = [(role, count if role is Role.WORKER else size, demand) for role, size, demand in GANG]
     request = make_request(*gang, buckets=("data", "models", "packages"), deadline_s=1)
     started_s = time.perf_counter()
     jobset = compose_jobset(request)

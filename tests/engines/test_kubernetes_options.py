@@ -9,7 +9,7 @@ from trainshed.engines.kubernetes import options
 from trainshed.engines.kubernetes.gpus import GpuRow
 from trainshed.engines.kubernetes.options import (
     KubernetesOptions,
-    Scheduling,
+    PodScheduling,
     choose_scheduling,
     wishes_of,
 )
@@ -137,10 +137,10 @@ def test_labels_choose_before_the_settings():
         "trainshed-kubernetes-queue": "fast",
         "trainshed-kubernetes-workload-priority-class": "high",
     }
-    assert choose_scheduling(wants, "p", settings) == Scheduling(
+    assert choose_scheduling(wants, "p", settings) == PodScheduling(
         queue="fast", priority_class="low", workload_priority_class="high"
     )
-    assert choose_scheduling({}, "p", settings) == Scheduling(queue="rest", priority_class="low")
+    assert choose_scheduling({}, "p", settings) == PodScheduling(queue="rest", priority_class="low")
 
 
 @pytest.mark.parametrize(

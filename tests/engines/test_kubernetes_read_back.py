@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from engines.kubernetes_requests import N1_STANDARD_8_T4, make_request
 from trainshed.engines.kubernetes.manifest import compose_jobset
-from trainshed.engines.kubernetes.options import Scheduling
+from trainshed.engines.kubernetes.options import PodScheduling
 from trainshed.engines.kubernetes.read_back import list_missing_fields
 from trainshed.model.roles import Role
 
-QUEUED = Scheduling(queue="gpus")
+QUEUED = PodScheduling(queue="gpus")
 
 
 def make_jobset():

@@ -140,7 +140,7 @@ def wishes_of(wants: Mapping[str, str], options: KubernetesOptions) -> dict[str,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduling:
+class PodScheduling:
     """The names that decide when the pods of an attempt get nodes; empty: not set."""
 
     queue: str = ""
@@ -152,10 +152,10 @@ class Scheduling:
 
 def choose_scheduling(
     wants: Mapping[str, str], project: str, options: KubernetesOptions
-) -> Scheduling:
+) -> PodScheduling:
     """Return the scheduling of a job by its labels, else by the settings.  Raises UsageFault."""
     wishes = wishes_of(wants, options)
-    return Scheduling(
+    return PodScheduling(
         queue=wishes.get("queue") or options.queue_of(project),
         priority_class=wishes.get("priority-class") or options.priority_class,
         workload_priority_class=wishes.get("workload-priority-class")

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from trainshed.engines.kubernetes.gpus import GpuRow
-from trainshed.engines.kubernetes.options import KubernetesOptions, Scheduling
+from trainshed.engines.kubernetes.options import KubernetesOptions, PodScheduling
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.resources import Demand, JobDemand
@@ -54,7 +54,7 @@ class ManifestRequest:
     group: int
     architecture: str
     """The server's architecture in Kubernetes' words, such as ``amd64``."""
-    scheduling: Scheduling
+    scheduling: PodScheduling
     gpus: Mapping[str, GpuRow] = field(default_factory=dict)
     """The rows of GPUs by accelerator type: those of the settings and of the nodes."""
     buckets: tuple[str, ...] = ()
