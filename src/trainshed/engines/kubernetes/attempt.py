@@ -148,7 +148,7 @@ class KubernetesAttempt:
             facts = replace(facts, claim=spool.take_claim(self.folder))
             decision = proof.decide_state(facts, self._memory)
         if isinstance(decision, GiveUp):
-            decision = self._give_up(decision)
+            decision = self._give_up(decision, facts)
         return self._perform(decision, facts)
 
     def _read_facts(self, view: ClusterView, objects: AttemptObjects) -> KubernetesFacts:
@@ -190,13 +190,20 @@ class KubernetesAttempt:
             return False
         return self._moments.age_s("submitted", self.submitted.since_s) < SETTLE_S
 
-    def _give_up(self, decision: GiveUp) -> Recorded | Over:
+    def _give_up(self, decision: GiveUp, facts: KubernetesFacts) -> ClusterDecision:
+        """Read the records a last time; decide again if they have an end now."""
         self.records.read(self.folder.records)
+        ended = self.records.ended
+        if ended is not None:
+            facts = replace(facts, outcome=ended.outcome, is_lost=ended.lost)
+            self._memory = proof.follow(self._memory, facts)
+            return proof.decide_state(facts, self._memory)
         return decisions.give_up(
-            decision,
+            decision.why,
             observe.last_words(self.folder),
-            has_ended=self.records.ended is not None,
+            has_ended=False,
             has_decided=self.records.decided is not None,
+            end=decision.end,
         )
 
     def _perform(  # noqa: PLR0911 - one return for each decision

@@ -80,7 +80,7 @@ def _store_runtime(spool: Spool) -> PodRuntime:
     spool.keep_folder(bundle.name, bundle.files)
     folder = f"{mounts.LIBRARY}/{bundle.name}"
     return PodRuntime(
-        interpreter=runtime.compose_start(folder),
+        start=runtime.compose_start(folder),
         archive=f"{folder}/{runtime.WARDEN}",
         architecture=runtime.architecture(),
         user=os.geteuid(),

@@ -56,7 +56,8 @@ _STRICT: Final = {"fieldValidation": "Strict"}
 class PodRuntime:
     """What pods run launchers and wardens with; paths are those in pods."""
 
-    interpreter: tuple[str, ...]
+    start: tuple[str, ...]
+    """The words before the archive."""
     archive: str
     architecture: str
     user: int
@@ -239,7 +240,7 @@ class Submitter:
             key=key,
             installation=self._installation,
             roles=list_roles(plan.replicas, claim.demand, _image_of),
-            interpreter=runtime.interpreter,
+            start=runtime.start,
             archive=runtime.archive,
             options=options,
             user=runtime.user,

@@ -63,7 +63,7 @@ class PodFacts(NamedTuple):
     uid: str
     role: str
     """The name of the replicated Job, such as ``worker``."""
-    index: int = 0
+    index: int = 0  # type: ignore[assignment] # tuples have a method of that name
     phase: str = "Pending"
     node: str = ""
     is_deleting: bool = False

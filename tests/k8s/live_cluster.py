@@ -1,0 +1,137 @@
+"""A cluster of the tests' own whose pods are processes: an API server, controllers, and nodes."""
+
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from k8s.emulator.api import EmulatedApi
+from k8s.emulator.control_plane import ControlPlane
+from k8s.emulator.controllers.objects import status_of
+from k8s.emulator.controllers.times import QUICK
+from k8s.emulator.pods.images import ContainerImage, ImageShelf
+from k8s.emulator.pods.logs import PodLogs
+from k8s.emulator.pods.runtime import ProcessRuntime
+from k8s.emulator.pods.volumes import ClaimFolders
+from k8s.emulator.statuses import NotFound
+from k8s.scripted_cluster import KUEUE_WEBHOOK
+
+DEADLINE_S = 60.0
+POLL_S = 0.02
+MACHINE = "localhost/machine:1"
+"""An image that is this machine's own root folder."""
+
+
+@contextmanager
+def running_cluster(folder, *, times=QUICK):
+    """A cluster with one node of 64 CPUs; what it runs ends with the block."""
+    cluster = LiveCluster(folder, times)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.end()
+
+
+class LiveCluster:
+    def __init__(self, folder, times):
+        self.folder = folder
+        self.api = EmulatedApi()
+        self.store = self.api.store
+        self.api.admission.webhooks.append(KUEUE_WEBHOOK)
+        self.images, self.claims = ImageShelf(), ClaimFolders()
+        self.images.add(MACHINE, ContainerImage(Path("/")))
+        self.runtime = ProcessRuntime(folder / "pods", self.claims, self._read)
+        self.plane = ControlPlane(self.store, self.runtime, self.images, times=times)
+        cache = self.plane.parts.cache
+        self.api.server.handlers.logs = PodLogs(cache, self.plane.find_log)
+
+    def start(self):
+        self.api.start()
+        self.plane.start()
+        self.add_node("node-1")
+
+    def end(self):
+        try:
+            self.plane.stop()
+        finally:
+            self.runtime.close()
+            self.api.stop()
+
+    def add_node(self, name, **more):
+        return self.plane.add_node(name, {"cpu": 64, "memory": "64Gi"}, **more)
+
+    def add_claim(self, name, namespace="default", **more):
+        """A bound claim; its folder."""
+        folder = self.folder / "claims" / namespace / name
+        folder.mkdir(parents=True)
+        folder.chmod(0o711)
+        self.claims.add(namespace, name, folder, **more)
+        meta = {"name": name, "namespace": namespace}
+        spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+        kind = "PersistentVolumeClaim"
+        body = {"apiVersion": "v1", "kind": kind, "metadata": meta, "spec": spec}
+        claim = self.store.create(body)
+        self.store.update({**claim, "status": {"phase": "Bound"}}, subresource="status")
+        return folder
+
+    def create_pod(self, name, *containers, **spec):
+        """A pod whose containers are shell scripts, or rows of a manifest."""
+        rows = [
+            row if isinstance(row, dict) else shell(row, name=f"c{number}")
+            for number, row in enumerate(containers)
+        ]
+        body = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": rows}
+        meta = {"name": name, "namespace": "default"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {**body, **spec}}
+        return self.store.create(pod)
+
+    def pod(self, name):
+        return self.store.get("Pod", "default", name)
+
+    def log(self, name, container="c0"):
+        path = self.plane.find_log(self.pod(name), container)
+        return path.read_text() if path else ""
+
+    def wait_for(self, true, what="the condition"):
+        """What ``true`` gives once it is true; its NotFound counts as not yet."""
+        deadline_s = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                if value := true():
+                    return value
+            except NotFound:
+                pass
+            assert not self.plane.parts.loop.failures, self.plane.parts.loop.failures
+            assert time.monotonic() < deadline_s, f"waited {DEADLINE_S} s for {what}"
+            time.sleep(POLL_S)
+
+    def wait_for_phase(self, name, *phases):
+        return self.wait_for(
+            lambda: self.phase(name) in phases and self.pod(name),
+            f"{name} to be {' or '.join(phases)}",
+        )
+
+    def wait_for_removal(self, kind, name):
+        self.wait_for(lambda: not self.is_there(kind, name), f"{kind} {name} to go")
+
+    def is_there(self, kind, name):
+        try:
+            return bool(self.store.get(kind, "default", name))
+        except NotFound:
+            return False
+
+    def phase(self, name):
+        return status_of(self.pod(name)).get("phase")
+
+    def end_of(self, name, container="c0"):
+        """A container's last state in a pod that has ended."""
+        rows = self.wait_for_phase(name, "Succeeded", "Failed")["status"]["containerStatuses"]
+        return next(row["state"]["terminated"] for row in rows if row["name"] == container)
+
+    def _read(self, namespace, kind, name):
+        return self.plane.parts.cache.get(kind, (namespace, name))
+
+
+def shell(script, *, name="c0", image=MACHINE, **more):
+    """A container of a manifest that runs a script in a shell."""
+    return {"name": name, "image": image, "command": ["/bin/sh", "-c", script], **more}

@@ -1,6 +1,0 @@
-"""An API server, controllers and a pod runner that behave as Kubernetes 1.36 does.
-
-Tests start it on the loopback interface; recorded traces of a real cluster say how it must
-answer (``tests/kubernetes/traces``).  It is no Kubernetes: what no engine and no ``kubectl`` of the
-tests needs is absent, and asking for it is a 404.
-"""
