@@ -45,7 +45,11 @@ SETS: Final[dict[str, Sequence[str]]] = {
     "build": BUILD,
     "server": (OWN[0], OWN[1].format(extras="server,postgres,report")),
     "demo": (OWN[0], OWN[1].format(extras="server,torch,report"), *DEMO),
-    "test": (OWN[0], OWN[1].format(extras="server,postgres,kubernetes,torch,jax,dev,report"), *TEST),
+    "test": (
+        OWN[0],
+        OWN[1].format(extras="server,postgres,kubernetes,torch,jax,dev,report"),
+        *TEST,
+    ),
     "gpu": (OWN[0], OWN[1].format(extras="server"), *GPU),
     "gs": GS,
     "google-clients": ("-r scripts/google-clients.txt",),

@@ -52,6 +52,13 @@ def pytest_configure(config):
         config.option.timeout = 3600
 
 
+def pytest_itemcollected(item):
+    """Run only a class's own selection of a contract in ``make test``."""
+    quick = getattr(item.cls, "QUICK", None)
+    if quick is not None and item.originalname not in quick:
+        item.add_marker(pytest.mark.full)
+
+
 def pytest_collection_modifyitems(config, items):
     """Deselect tests marked ``full``, unless the command line names them."""
     if hasattr(config, "workerinput"):

@@ -48,6 +48,7 @@ ALLOWED: Final = {
     "the folder of the server's own: its secrets, notes, uploads, database and lists of GPUs": (
         "api/gateway/grpc_calls.py::*",
         "app/application.py::build",
+        "engines/kubernetes/factory.py::make",
         "service/auth/*",
         "service/upkeep/file_modes.py::*",
         "service/gateway/*",
@@ -121,6 +122,10 @@ ALLOWED: Final = {
         "engines/environments/interpreter.py::_list_distributions",
         "engines/isolation/compose.py::_resolve_links",
         "engines/isolation/interpreters.py::*",
+        "engines/kubernetes/api/library.py::ConfigurationSource._read_account",
+        "engines/kubernetes/docker_config.py::_read",
+        "engines/kubernetes/runtime.py::*",
+        "engines/kubernetes/standard_library.py::*",
         "engines/supervise/own_modules.py::_list_entries",
         "engines/warden/archive.py::*",
         "service/starts/programs.py::is_project",
@@ -138,6 +143,13 @@ ALLOWED: Final = {
         "files/trees.py::_open_to_owner",
     ),
     "no path: what is opened is a part of a log": ("service/log/searching.py::merge_lazily",),
+    "no path: methods of our own that have such a name": (
+        "engines/kubernetes/api/watch.py::Watcher._list",
+        "engines/kubernetes/factory.py::make_with_client",
+        "engines/kubernetes/options.py::*",
+        "engines/kubernetes/pod_settings.py::*",
+        "engines/setting_readers.py::*",
+    ),
     "the folder that an administrator names in a command, itself: not what lies in it": (
         "files/beneath.py::Beneath.__init__",
         "files/beneath.py::_resolve",

@@ -40,7 +40,7 @@ from trainshed.model.roles import Role
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "golden" / "kubernetes"
-DEFINITION = ROOT / "kubernetes" / "crds" / "jobset.x-k8s.io_jobsets.yaml"
+DEFINITION = ROOT / "k8s" / "crds" / "jobset.x-k8s.io_jobsets.yaml"
 #: The Kubernetes versions whose schemas a manifest must meet.
 VERSIONS = ("1.30", "1.36")
 SIZE_MAX = 16_000

@@ -163,7 +163,8 @@ def test_a_whole_attempt_runs_with_wardens_in_empty_roots(root, tmp_path, tmp_pa
     shim.chmod(0o755)
     pyz = f"{root.runtime}/{runtime.WARDEN}"
     try:
-        attempt = launchers.begin(plan_of(replicas), steps=(step(pyz, 0, 2, str(shim)),))
+        steps = (step(pyz, 0, 2, str(shim)),)
+        attempt = launchers.begin(plan_of(replicas), steps=steps, env={"TMPDIR": ""})
         ended = attempt.ended()
         assert [end.exit_code for end in ended.outcome.replicas] == [0, 0], attempt.words()
         for name in ("primary-0", "worker-0"):

@@ -2,10 +2,11 @@
 
 import pytest
 
-from kubernetes import test_mapping_losses as losses
-from kubernetes import test_mapping_runs as runs
-from kubernetes import test_mapping_waits as waits
-from kubernetes import test_state_proof as proofs
+from k8s import test_mapping_losses as losses
+from k8s import test_mapping_runs as runs
+from k8s import test_mapping_waits as waits
+from k8s import test_state_objects as readings
+from k8s import test_state_proof as proofs
 from trainshed.engines.cluster_end import EndByCluster
 from trainshed.engines.kubernetes.state import causes, objects, proof, reasons
 from trainshed.engines.kubernetes.state.facts import KubernetesFacts
@@ -84,7 +85,7 @@ MUTANTS = {
     ),
     "a pod of a later run is the attempt's": (
         (objects, "_is_pod_of", has_jobset),
-        losses.test_f1_node_drain_that_kills_the_launcher,
+        readings.test_only_the_pods_of_the_first_run_of_the_jobset_are_read,
     ),
     "every text of a failed pull is new": (
         (reasons, "describe_pull", reasons.quote),

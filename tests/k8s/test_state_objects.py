@@ -6,7 +6,7 @@ import pytest
 
 from k8s.replaying import TRACES, Cluster, read_records
 from trainshed.engines.kubernetes.state import objects
-from trainshed.engines.kubernetes.state.facts import Condition, EventFacts
+from trainshed.engines.kubernetes.state.facts import EventFacts, ObjectCondition
 
 READERS = {
     "JobSet": objects.read_jobset,
@@ -100,7 +100,7 @@ def test_workloads_of_both_versions():
     labelled = {"metadata": {"labels": {objects.JOB_UID: "u"}}, "status": status}
     for obj in (owner, labelled):
         workload = objects.find_workload([obj], "u")
-        assert workload.condition("QuotaReserved") == Condition(False, "Pending", "")
+        assert workload.condition("QuotaReserved") == ObjectCondition(False, "Pending", "")
         assert workload.clusters == ("west",)
         assert workload.checks == (("c", "Pending", "m"),)
         assert objects.find_workload([obj], "other") is None

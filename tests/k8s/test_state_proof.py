@@ -19,10 +19,10 @@ from trainshed.engines.decisions import (
 )
 from trainshed.engines.kubernetes.state.causes import EndCause
 from trainshed.engines.kubernetes.state.facts import (
-    Condition,
     ContainerFacts,
     JobSetFacts,
     KubernetesFacts,
+    ObjectCondition,
     PodFacts,
     WorkloadFacts,
 )
@@ -43,11 +43,11 @@ ORDER = Order(grace_s=30.0, reason="cancel")
 LATE_S = 90.0
 UID = "0b0c"
 NAME = "ts-a-4611686018427387904-2"
-TRUE = Condition(is_true=True)
+TRUE = ObjectCondition(is_true=True)
 JOBSET = JobSetFacts(name=NAME, uid=UID, replicas={"primary": 1, "worker": 1})
 QUEUED = JOBSET._replace(is_suspended=True, queue="q")
 COMPLETED = JOBSET._replace(conditions={"Completed": TRUE})
-FAILED = JOBSET._replace(conditions={"Failed": Condition(True, "ReachedMaxRestarts", "no")})
+FAILED = JOBSET._replace(conditions={"Failed": ObjectCondition(True, "ReachedMaxRestarts", "no")})
 DELETING = JOBSET._replace(is_deleting=True)
 RUNNING = (ContainerFacts("main", is_running=True),)
 
@@ -258,7 +258,9 @@ def test_a_cause_before_the_attempt_began_is_no_cause_of_its_end():
 
 def test_a_stronger_cause_replaces_a_weaker_one():
     deleted = facts(**{**BEGUN, "pods": pods(is_deleting=True)})
-    workload = WorkloadFacts("w", "q", conditions={"Evicted": Condition(True, "Preempted", "by x")})
+    workload = WorkloadFacts(
+        "w", "q", conditions={"Evicted": ObjectCondition(True, "Preempted", "by x")}
+    )
     evicted = replace(deleted, jobset=QUEUED, workload=workload, now_s=0.3)
     memory, decision = observe(deleted, evicted)
     assert memory.cause.end.loss is Loss.MAINTENANCE
@@ -270,7 +272,9 @@ def test_a_stronger_cause_replaces_a_weaker_one():
 
 def test_a_deadline_of_the_queue_ends_the_job():
     reason = "DeactivatedDueToMaximumExecutionTimeExceeded"
-    workload = WorkloadFacts("w", "q", conditions={"Evicted": Condition(True, reason, "late")})
+    workload = WorkloadFacts(
+        "w", "q", conditions={"Evicted": ObjectCondition(True, reason, "late")}
+    )
     _, decision = observe(facts(QUEUED, **BEGUN, workload=workload))
     assert decision.end.loss is Loss.LIMIT
 
@@ -300,7 +304,9 @@ def test_a_pod_that_used_too_much_of_its_own_storage_has_failed():
     memory, decision = observe(facts(**{**LOST, "pods": (pod(), evicted)}))
     assert decision.end.exit_code == 137
     assert message in decision.end.fault
-    pressed = evicted._replace(disruption=Condition(True, "TerminationByKubelet", "low memory"))
+    pressed = evicted._replace(
+        disruption=ObjectCondition(True, "TerminationByKubelet", "low memory")
+    )
     memory, decision = observe(facts(**{**LOST, "pods": (pod(), pressed)}))
     assert memory.cause.end.loss is Loss.MAINTENANCE
 

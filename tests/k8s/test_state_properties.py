@@ -9,11 +9,11 @@ from k8s.replaying import KEY, outcome
 from trainshed.engines.decisions import GiveUp, Over, Recorded, TakeClaim, give_up
 from trainshed.engines.kubernetes.state.facts import (
     CheckFacts,
-    Condition,
     ContainerFacts,
     EventFacts,
     JobSetFacts,
     KubernetesFacts,
+    ObjectCondition,
     PodFacts,
     WorkloadFacts,
 )
@@ -37,7 +37,7 @@ def build(kind, /, **fields):
 
 
 conditions = build(
-    Condition,
+    ObjectCondition,
     is_true=st.booleans(),
     reason=st.sampled_from(["", "Preempted", "WaitingForQuota", "DeletionByTaintManager", "X"]),
     message=st.sampled_from(["", "0/2 nodes are available: 2 Insufficient cpu.", "is inactive"]),

@@ -6,11 +6,11 @@ from k8s.replaying import KEY
 from trainshed.engines.kubernetes.state import reasons
 from trainshed.engines.kubernetes.state.facts import (
     CheckFacts,
-    Condition,
     ContainerFacts,
     EventFacts,
     JobSetFacts,
     KubernetesFacts,
+    ObjectCondition,
     PodFacts,
     WorkloadFacts,
 )
@@ -217,7 +217,7 @@ def test_a_refusal_counts_until_its_pods_exist():
 
 
 def test_a_scheduling_gate_of_another_controller():
-    gated = pod(unscheduled=Condition(False, "SchedulingGated", "Scheduling is blocked"))
+    gated = pod(unscheduled=ObjectCondition(False, "SchedulingGated", "Scheduling is blocked"))
     obstacle = find_obstacle(facts(pods=(gated,)))
     assert obstacle.explanation.reason is Reason.HELD
 
@@ -270,7 +270,9 @@ def test_a_refusal_of_the_api(message, heals):
 
 
 def quota(reason, message=""):
-    return WorkloadFacts("w", "q", conditions={"QuotaReserved": Condition(False, reason, message)})
+    return WorkloadFacts(
+        "w", "q", conditions={"QuotaReserved": ObjectCondition(False, reason, message)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ def quota(reason, message=""):
             WorkloadFacts(
                 "w",
                 "q",
-                conditions={"QuotaReserved": Condition(is_true=True)},
+                conditions={"QuotaReserved": ObjectCondition(is_true=True)},
                 checks=(CheckFacts("budget", "Pending", "ask finance"),),
             ),
             Reason.ENGINE_QUEUE,
@@ -328,7 +330,7 @@ def quota(reason, message=""):
             WorkloadFacts(
                 "w",
                 "q",
-                conditions={"QuotaReserved": Condition(is_true=True)},
+                conditions={"QuotaReserved": ObjectCondition(is_true=True)},
                 checks=(CheckFacts("a", "Ready"), CheckFacts("budget", "Rejected")),
             ),
             Reason.HELD,

@@ -13,7 +13,7 @@ from trainshed.engines.base import EngineContext
 from trainshed.engines.kubernetes import factory, names, options
 from trainshed.engines.kubernetes.api.access import ClusterAccess, ClusterSession
 from trainshed.engines.kubernetes.api.client import BYTES_MAX, Client
-from trainshed.engines.kubernetes.api.requests import TimeLimits
+from trainshed.engines.kubernetes.api.requests import RequestLimits
 from trainshed.engines.kubernetes.api.transport import Transport
 from trainshed.engines.kubernetes.runtime import architecture
 from trainshed.model.launch_plan import ContainerPlan
@@ -30,7 +30,7 @@ def connect_to(api, token=ADMIN_TOKEN):
     def load():
         return ClusterSession(api.url, urllib3.PoolManager(), lambda: headers, "default")
 
-    return Client(Transport(ClusterAccess(load), TimeLimits(), BYTES_MAX))
+    return Client(Transport(ClusterAccess(load), RequestLimits(), BYTES_MAX))
 
 
 class _Blindfolded:
@@ -102,17 +102,17 @@ class KubernetesWorld(ShellWorld):
     def plan(self, key, *programs):
         """The plan with an image for each replica, and the files of the bucket as pods see them."""
         plan = super().plan(key, *programs)
-        text, seen = str(self._buckets), f"/gcs/{BUCKET}"
+        text, inside = str(self._buckets), f"/gcs/{BUCKET}"
         replicas = [
             replace(
                 row,
                 argv=(),
-                env={name: value.replace(text, seen) for name, value in row.env.items()},
+                env={name: value.replace(text, inside) for name, value in row.env.items()},
                 container=ContainerPlan(image=MACHINE, command=row.argv, args=()),
             )
             for row in plan.replicas
         ]
-        return replace(plan, replicas=tuple(replicas), binds=((text, seen),))
+        return replace(plan, replicas=tuple(replicas), binds=((text, inside),))
 
     def close(self):
         """End the threads of all engines, then whatever a failed test has left."""

@@ -6,13 +6,6 @@ from slurm.cluster import LARGE, running_cluster, why_not
 __all__ = ["gcloud", "gcloud_at", "gcloud_env", "own_folder", "real_gcloud", "warm"]
 
 
-def pytest_itemcollected(item):
-    """Run only a class's own selection of the contract in ``make test``."""
-    quick = getattr(item.cls, "QUICK", None)
-    if quick is not None and item.originalname not in quick:
-        item.add_marker(pytest.mark.full)
-
-
 def _cluster(*settings):
     if reason := why_not():
         pytest.skip(reason)

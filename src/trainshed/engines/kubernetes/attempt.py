@@ -21,7 +21,7 @@ from trainshed.engines.decisions import (
     Waits,
 )
 from trainshed.engines.kubernetes import attempt_files, names
-from trainshed.engines.kubernetes.attempt_files import ReplicaNode, Submission
+from trainshed.engines.kubernetes.attempt_files import ReplicaNode, SubmissionRecord
 from trainshed.engines.kubernetes.objects import AttemptObjects
 from trainshed.engines.kubernetes.options import KubernetesOptions
 from trainshed.engines.kubernetes.state import proof, reasons
@@ -55,7 +55,7 @@ class KubernetesAttempt:
     engine: str
     options: KubernetesOptions
     records: AttemptRecords = field(default_factory=AttemptRecords)
-    submitted: Submission | None = None
+    submitted: SubmissionRecord | None = None
     final: Observation | None = None
     launching: threading.Lock = field(default_factory=threading.Lock)
     """The thread that launches the attempt holds this lock."""

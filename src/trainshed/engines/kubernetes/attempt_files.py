@@ -17,7 +17,7 @@ _NODES: Final = "kubernetes-nodes.json"
 _UID_LENGTH_MAX: Final = 64
 
 
-class Submission(NamedTuple):
+class SubmissionRecord(NamedTuple):
     """The record of a submission, written before the JobSet is created and again with its uid."""
 
     since_s: float
@@ -38,12 +38,12 @@ class ReplicaNode(NamedTuple):
     node: str
 
 
-def read_submission(folder: AttemptFolder) -> Submission | None:
+def read_submission(folder: AttemptFolder) -> SubmissionRecord | None:
     """Read the record of a submission; None: there is none.  Raises OSError or ValueError."""
-    return read_document(folder, _SUBMITTED, partial(decode, Submission))
+    return read_document(folder, _SUBMITTED, partial(decode, SubmissionRecord))
 
 
-def keep_submission(folder: AttemptFolder, submission: Submission) -> None:
+def keep_submission(folder: AttemptFolder, submission: SubmissionRecord) -> None:
     """Store the record of a submission durably.  Raises OSError."""
     write_json(f"{folder.path}/{_SUBMITTED}", encode(submission), durably=True)
 

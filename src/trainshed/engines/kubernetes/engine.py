@@ -27,8 +27,8 @@ from trainshed.engines.kubernetes import attempt_files, mounts, nodes
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
 from trainshed.engines.kubernetes.judge import explain_refusal
 from trainshed.engines.kubernetes.options import KubernetesOptions
-from trainshed.engines.kubernetes.orders import Orders
-from trainshed.engines.kubernetes.submit import Submitter
+from trainshed.engines.kubernetes.orders import ClusterOrders
+from trainshed.engines.kubernetes.submit import ClusterSubmitter
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import Order
@@ -57,12 +57,12 @@ class KubernetesEngine:
         options: KubernetesOptions,
         spool_: Spool,
         cluster: WatchedCluster,
-        submitter: Submitter,
+        submitter: ClusterSubmitter,
         *,
         name: str,
         needs_command: str,
         library: str,
-        make_orders: Callable[[AttemptTable[KubernetesAttempt]], Orders],
+        make_orders: Callable[[AttemptTable[KubernetesAttempt]], ClusterOrders],
     ) -> None:
         """``needs_command``: why a container must have a command; empty: the registry is asked.
 

@@ -9,9 +9,9 @@ from trainshed.engines.kubernetes.api.client import Client, connect
 from trainshed.engines.kubernetes.engine import KubernetesEngine
 from trainshed.engines.kubernetes.images import ContainerStarts
 from trainshed.engines.kubernetes.options import KubernetesOptions
-from trainshed.engines.kubernetes.orders import Orders
+from trainshed.engines.kubernetes.orders import ClusterOrders
 from trainshed.engines.kubernetes.registry import Registry
-from trainshed.engines.kubernetes.submit import PodRuntime, Submitter
+from trainshed.engines.kubernetes.submit import ClusterSubmitter, PodRuntime
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
 from trainshed.engines.spool import PASSABLE, Spool
 from trainshed.engines.warden import archive
@@ -42,7 +42,7 @@ def make_with_client(
     namespace = settings.namespace or client.namespace
     cluster = WatchedCluster(client, settings, namespace, context.installation)
     starts = _make_starts(settings)
-    submitter = Submitter(
+    submitter = ClusterSubmitter(
         settings,
         spool,
         client=client,
@@ -63,7 +63,7 @@ def make_with_client(
         name=name,
         needs_command=starts.needs_command,
         library=f"{mounts.LIBRARY}/{library.name}",
-        make_orders=lambda attempts: Orders(
+        make_orders=lambda attempts: ClusterOrders(
             attempts,
             spool,
             cluster,

@@ -1,8 +1,8 @@
 """Deletes the JobSets of attempts that must end, and looks for JobSets that the lists lack.
 
 An order to stop is a file in the attempt's folder.  The deletion of the JobSet sends SIGTERM to the
-launcher and to all wardens; the launcher reads the order first, so a cancelled attempt is not told
-as maintenance.  One thread does this work between the changes that the watches report.
+launcher and to all wardens; the launcher reads the order first, so the end of a cancelled attempt
+is not reported as maintenance.  One thread does this work between the reports of the watches.
 """
 
 import logging
@@ -35,7 +35,7 @@ _CLOSE_S: Final = 1.5
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-class Orders:
+class ClusterOrders:
     """The work of one engine that needs requests: deletions and look-ups."""
 
     def __init__(  # noqa: PLR0913 - keyword arguments of one caller

@@ -17,7 +17,7 @@ from trainshed.engines.kubernetes import attempt_files, manifest, mounts, names,
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
-from trainshed.engines.kubernetes.attempt_files import Submission
+from trainshed.engines.kubernetes.attempt_files import SubmissionRecord
 from trainshed.engines.kubernetes.gpus import GpuRow
 from trainshed.engines.kubernetes.images import ContainerStarts
 from trainshed.engines.kubernetes.options import KubernetesOptions, choose_scheduling
@@ -64,7 +64,7 @@ class PodRuntime:
     group: int
 
 
-class Submitter:
+class ClusterSubmitter:
     """Submits the attempts of one engine."""
 
     def __init__(  # noqa: PLR0913 - keyword arguments of one caller
@@ -140,7 +140,7 @@ class Submitter:
         self._spool.make(attempt.key)
         compose.write(attempt.folder, self._compose_spec(attempt.key, plan, claim))
         sent.save(attempt.folder, _compose_sent_files(jobset))
-        self._keep(attempt, Submission(time.time(), jobset["metadata"]["name"]))
+        self._keep(attempt, SubmissionRecord(time.time(), jobset["metadata"]["name"]))
 
     def _create(
         self, attempt: KubernetesAttempt, request: ManifestRequest, jobset: Mapping[str, Any]
@@ -155,7 +155,7 @@ class Submitter:
         self._check_answer(jobset, answer)
         self._adopt_secret(answer)
 
-    def _keep(self, attempt: KubernetesAttempt, submission: Submission) -> None:
+    def _keep(self, attempt: KubernetesAttempt, submission: SubmissionRecord) -> None:
         attempt_files.keep_submission(attempt.folder, submission)
         attempt.submitted = submission
 
@@ -179,10 +179,10 @@ class Submitter:
     def _find_own(self, key: AttemptKey, name: str) -> Mapping[str, Any]:
         """Return the JobSet that has the name already, if it is that of the attempt."""
         try:
-            found = self._client.get(paths.jobset(self._namespace, name))
+            jobset = self._client.get(paths.jobset(self._namespace, name))
         except ApiRefused as refusal:
             raise _explain(refusal, "JobSet") from refusal
-        metadata = found["metadata"]
+        metadata = jobset["metadata"]
         if names.key_of(metadata.get("labels") or {}, self._installation) != key:
             raise EngineFault(
                 f"cannot start the attempt {key}: the namespace {self._namespace} has a JobSet "
@@ -190,7 +190,7 @@ class Submitter:
             )
         if metadata.get("deletionTimestamp"):
             raise EngineFault(f"cannot start the attempt {key}: its JobSet {name} is being deleted")
-        return found
+        return jobset
 
     def _check_answer(self, jobset: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Take the JobSet back if the API has dropped or changed a field of it."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from trainshed.engines.kubernetes.attempt_files import Submission
+from trainshed.engines.kubernetes.attempt_files import SubmissionRecord
 from trainshed.engines.kubernetes.objects import AttemptObjects
 from trainshed.model.attempt import AttemptKey
 
@@ -27,7 +27,9 @@ class ClusterView(Protocol):
     def nodes(self) -> Mapping[str, bool] | None:
         """Whether each node is ready, by name; None: the server may not read nodes."""
 
-    def find(self, key: AttemptKey, submitted: Submission | None, claimant: str) -> AttemptObjects:
+    def find(
+        self, key: AttemptKey, submitted: SubmissionRecord | None, claimant: str
+    ) -> AttemptObjects:
         """Return the objects of an attempt; ``claimant`` is the uid of the pod that began it."""
 
     def version(self, key: AttemptKey) -> tuple[object, ...]:

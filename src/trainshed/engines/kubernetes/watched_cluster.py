@@ -16,7 +16,7 @@ from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
 from trainshed.engines.kubernetes.api.objects import ObjectChange
 from trainshed.engines.kubernetes.api.progress import Pacing
 from trainshed.engines.kubernetes.api.watch import Watcher
-from trainshed.engines.kubernetes.attempt_files import Submission
+from trainshed.engines.kubernetes.attempt_files import SubmissionRecord
 from trainshed.engines.kubernetes.gpus import GpuRow
 from trainshed.engines.kubernetes.objects import (
     EVENT,
@@ -139,7 +139,9 @@ class WatchedCluster:
         """Whether each node is ready, by name; None: the server may not read nodes."""
         return self._ready_nodes
 
-    def find(self, key: AttemptKey, submitted: Submission | None, claimant: str) -> AttemptObjects:
+    def find(
+        self, key: AttemptKey, submitted: SubmissionRecord | None, claimant: str
+    ) -> AttemptObjects:
         """Return the objects of an attempt; ``claimant`` is the uid of the pod that began it."""
         if submitted is None:
             return AttemptObjects()

@@ -315,7 +315,7 @@ class RemoteGang(Gang):
     def _take_ending(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         """Stop all replicas: the server has given an order, or the cluster ends a warden's node."""
         order = self._context.folder.find_order(is_expected=True)
-        if order is not None:  # the server has given it, and then has told the cluster
+        if order is not None:  # the server writes the order before it lets the cluster end the pods
             self._context.obey(order, "")
             return
         text = f"{message['signal']} on {warden.host}: stopping all replicas"

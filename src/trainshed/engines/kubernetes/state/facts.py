@@ -22,7 +22,7 @@ START_ERRORS: Final = frozenset({"StartError", "ContainerCannotRun"})
 OUT_OF_MEMORY: Final = "OOMKilled"
 
 
-class Condition(NamedTuple):
+class ObjectCondition(NamedTuple):
     """A condition of an object."""
 
     is_true: bool
@@ -31,7 +31,7 @@ class Condition(NamedTuple):
 
 
 #: The condition that an object does not have.
-ABSENT: Final = Condition(is_true=False)
+ABSENT: Final = ObjectCondition(is_true=False)
 
 
 class ContainerFacts(NamedTuple):
@@ -69,9 +69,9 @@ class PodFacts(NamedTuple):
     is_deleting: bool = False
     is_ready: bool = False
     """Whether the node reports the containers as running."""
-    unscheduled: Condition | None = None
+    unscheduled: ObjectCondition | None = None
     """The condition PodScheduled if the scheduler has not found a node; else None."""
-    disruption: Condition | None = None
+    disruption: ObjectCondition | None = None
     """The condition DisruptionTarget if the cluster ends the pod; else None."""
     reason: str = ""
     """The reason of the pod's own status, such as ``Evicted``."""
@@ -98,7 +98,7 @@ class JobSetFacts(NamedTuple):
     namespace: str = ""
     is_deleting: bool = False
     is_suspended: bool = False
-    conditions: Mapping[str, Condition] = {}
+    conditions: Mapping[str, ObjectCondition] = {}
     replicas: Mapping[str, int] = {}
     """The number of replicas by replicated Job."""
     queue: str = ""
@@ -108,7 +108,7 @@ class JobSetFacts(NamedTuple):
     """The controller that the JobSet is for; empty: the cluster's own JobSet controller."""
 
     @property
-    def terminal(self) -> Condition | None:
+    def terminal(self) -> ObjectCondition | None:
         """The condition Completed or Failed of a JobSet that has finished; else None."""
         names = ("Completed", "Failed")
         return next((self.conditions[n] for n in names if self.has(n)), None)
@@ -146,12 +146,12 @@ class WorkloadFacts(NamedTuple):
     queue: str = ""
     is_active: bool = True
     """False: the Workload was deactivated, and Kueue does not admit it."""
-    conditions: Mapping[str, Condition] = {}
+    conditions: Mapping[str, ObjectCondition] = {}
     checks: tuple[CheckFacts, ...] = ()
     clusters: tuple[str, ...] = ()
     """The other clusters that MultiKueue has chosen for the Workload."""
 
-    def condition(self, name: str) -> Condition:
+    def condition(self, name: str) -> ObjectCondition:
         """Return a condition; a false one if the Workload does not have it."""
         return self.conditions.get(name, ABSENT)
 

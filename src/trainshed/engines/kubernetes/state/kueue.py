@@ -11,9 +11,9 @@ from typing import Final
 from trainshed.engines.kubernetes.state import reasons
 from trainshed.engines.kubernetes.state.facts import (
     CheckFacts,
-    Condition,
     JobSetFacts,
     KubernetesFacts,
+    ObjectCondition,
     WorkloadFacts,
 )
 from trainshed.engines.kubernetes.state.obstacles import Obstacle
@@ -111,7 +111,7 @@ def _describe_check(jobset: JobSetFacts, check: CheckFacts) -> str:
     return f"{text} (Kueue says {words})"
 
 
-def _explain_quota(jobset: JobSetFacts, quota: Condition) -> Obstacle:
+def _explain_quota(jobset: JobSetFacts, quota: ObjectCondition) -> Obstacle:
     word = quota.reason
     if word not in _MEANINGS:
         word = next((w for pattern, w in _WORDS if pattern.search(quota.message)), "")

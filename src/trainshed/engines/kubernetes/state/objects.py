@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from trainshed.engines.kubernetes.state.facts import (
     CheckFacts,
-    Condition,
     ContainerFacts,
     EventFacts,
     JobSetFacts,
+    ObjectCondition,
     PodFacts,
     WorkloadFacts,
 )
@@ -239,9 +239,9 @@ def _trim_conditions(obj: ApiObject) -> dict[str, Any]:
     return {"conditions": [_trim(c, fields) for c in _list(_part(obj, "status"), "conditions")]}
 
 
-def _read_conditions(obj: ApiObject) -> dict[str, Condition]:
+def _read_conditions(obj: ApiObject) -> dict[str, ObjectCondition]:
     return {
-        _text(c, "type"): Condition(
+        _text(c, "type"): ObjectCondition(
             c.get("status") == "True", _text(c, "reason"), _text(c, "message")
         )
         for c in _list(_part(obj, "status"), "conditions")
@@ -283,7 +283,7 @@ def _is_workload_of(obj: ApiObject, uid: str) -> bool:
     return _text(_labels(obj), JOB_UID) == uid or any(o.get("uid") == uid for o in owners)
 
 
-def _is_ready(conditions: Mapping[str, Condition]) -> bool:
+def _is_ready(conditions: Mapping[str, ObjectCondition]) -> bool:
     return "Ready" in conditions and conditions["Ready"].is_true
 
 
