@@ -27,7 +27,6 @@ class TestKubernetesEngine(ProgramContract):
             "test_it_is_ready_as_long_as_it_runs_then_ended_for_ever",
             "test_it_starts_once_from_wherever_it_is_launched",
             "test_what_was_stopped_before_never_starts",
-            "test_what_is_lost_is_gone_and_stays_so",
             "test_what_cannot_be_seen_is_unknown_until_it_can",
             "test_what_lives_is_known_and_what_is_left_is_found",
         }
