@@ -191,8 +191,20 @@ def test_snake_case_means_the_same(document):
             return [in_snake_case(field.type, element) for element in item]
         return in_snake_case(field.type, item)
 
+    def outcome(job):
+        """What was read; violations name fields as the caller wrote them."""
+        form = read(ML, "Job", job)
+        violations = [(snake(row.field), row.rule, row.accepted) for row in form.violations]
+        return form.value, violations, form.notes
+
     written = in_snake_case("Job", document)
-    assert read(ML, "Job", written) == read(ML, "Job", document)
+    assert outcome(written) == outcome(document)
+
+
+def test_a_violation_names_a_field_in_snake_case_as_it_was_written():
+    letters = {"training_input": {"parameter_server_config": {"container_command": ["0", "0"]}}}
+    (violation,) = read(ML, "Job", {"job_id": "a", **letters}).violations
+    assert violation.field == "training_input.parameter_server_config.container_command"
 
 
 @pytest.mark.parametrize("number", [10**400, -(10**400), "1e999", "9" * 400])
