@@ -45,6 +45,9 @@ while task["type"] == "master" and len([p for p in folder.iterdir() if not p.suf
 OF_ENGINES = {
     *("PATH", "PYTHONPATH", "TMPDIR", "HOME", "SHELL", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ"),
     *("SSL_CERT_DIR", "SSL_CERT_FILE", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+    # with these, pip installs into the overlay that a replica of this machine has
+    *("PYTHONUSERBASE", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_WARN_SCRIPT_LOCATION"),
+    "PIP_ROOT_USER_ACTION",
 }
 
 
