@@ -12,6 +12,9 @@ from trainshed.engines.kubernetes.api import trim
 from trainshed.engines.kubernetes.api.progress import Pacing
 from trainshed.engines.kubernetes.api.watch import Watcher
 
+# a connection that a client keeps open outlives each test
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def clock():
