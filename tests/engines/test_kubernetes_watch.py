@@ -12,8 +12,20 @@ from trainshed.engines.kubernetes.api import trim
 from trainshed.engines.kubernetes.api.progress import Pacing
 from trainshed.engines.kubernetes.api.watch import Watcher
 
-# a connection that a client keeps open outlives each test
-pytestmark = pytest.mark.full
+_clients = []
+
+
+def open_client(*args, **more):
+    """A client that is closed after the test: its idle connection would stay."""
+    _clients.append(client_to(*args, **more))
+    return _clients[-1]
+
+
+@pytest.fixture(autouse=True)
+def _close_clients():
+    yield
+    while _clients:
+        _clients.pop().close()
 
 
 @pytest.fixture
@@ -34,11 +46,10 @@ def api():
 
 @pytest.fixture
 def watcher(api, clock, changes):
-    client = client_to(api.url, bytes_max=1 << 20)
-    yield Watcher(
+    client = open_client(api.url, bytes_max=1 << 20)
+    return Watcher(
         client, PODS, "a=b", trim.trim_pod, changes.extend, pacing=Pacing(quick_s=0.0), now_s=clock
     )
-    client.close()
 
 
 def names(watcher):
@@ -49,7 +60,7 @@ def test_a_list_is_read_in_pages_and_watched_from_its_version(api, clock, change
     for number in range(5):
         api.put(pod(f"p{number}"))
     watcher = Watcher(
-        client_to(api.url),
+        open_client(api.url),
         PODS,
         "a=b",
         trim.trim_pod,
@@ -189,7 +200,7 @@ NO_LISTS = {
 
 @pytest.mark.parametrize("fault", NO_LISTS.values(), ids=NO_LISTS)
 def test_a_list_that_fails_leaves_the_objects_as_they_are(api, clock, changes, fault):
-    client = client_to(api.url, pauses=[])
+    client = open_client(api.url, pauses=[])
     watcher = Watcher(client, PODS, "", trim.trim_pod, changes.extend, now_s=clock)
     api.put(pod("p"))
     watcher.step()
@@ -213,7 +224,7 @@ def test_a_list_that_breaks_between_its_pages_is_not_believed(api, clock, change
     for number in range(4):
         api.put(pod(f"p{number}"))
     watcher = Watcher(
-        client_to(api.url),
+        open_client(api.url),
         PODS,
         "",
         trim.trim_pod,
@@ -312,7 +323,7 @@ def test_a_caller_that_fails_does_not_end_the_watcher(api, clock, caplog):
     def fail(_):
         raise ZeroDivisionError
 
-    watcher = Watcher(client_to(api.url), PODS, "", trim.trim_pod, fail, now_s=clock)
+    watcher = Watcher(open_client(api.url), PODS, "", trim.trim_pod, fail, now_s=clock)
     api.put(pod("p"))
     watcher.step()
     assert names(watcher) == ["p"]
@@ -324,7 +335,7 @@ def test_objects_that_the_caller_does_not_read_are_not_stored(api, clock, change
         return value if value["metadata"]["name"].startswith("ts-") else None
 
     watcher = Watcher(
-        client_to(api.url),
+        open_client(api.url),
         PODS,
         "",
         cut,
@@ -347,7 +358,7 @@ def test_objects_that_the_caller_does_not_read_are_not_stored(api, clock, change
 
 def test_a_thread_follows_the_api_and_ends_at_once_when_it_is_closed(api, changes):
     api.ends_watches = False
-    client = client_to(api.url)
+    client = open_client(api.url)
     watcher = Watcher(client, PODS, "", trim.trim_pod, changes.extend)
     watcher.start()
     watcher.start()
@@ -365,7 +376,7 @@ def test_a_thread_follows_the_api_and_ends_at_once_when_it_is_closed(api, change
 
 def test_a_client_that_is_closed_ends_the_watch(api):
     api.ends_watches = False
-    client = client_to(api.url)
+    client = open_client(api.url)
     watcher = Watcher(client, PODS, "", trim.trim_pod, print)
     watcher.start()
     wait_until(lambda: api.queries(watches=True), "a watch")

@@ -112,8 +112,8 @@ class Watcher:
     def close(self) -> None:
         """End the thread within about 2 seconds."""
         self._closing.set()
-        if self._stream is not None:
-            self._stream.close()
+        if (stream := self._stream) is not None:
+            stream.close()
         if self._thread is not None:
             self._thread.join(_CLOSE_S)
 
@@ -190,6 +190,8 @@ class Watcher:
                 self._progress = note_break(self._progress, self._now_s() - opened_s, self._pacing)
             else:
                 self._progress = note_end(self._progress, self._now_s() - opened_s, self._pacing)
+            finally:
+                self._stream = None  # an ended stream would keep its connection open
 
     def _read_events(self, stream: WatchStream) -> None:
         for event in stream:
