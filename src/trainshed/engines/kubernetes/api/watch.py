@@ -186,7 +186,7 @@ class Watcher:
             try:
                 self._read_events(stream)
             except ApiAway as error:
-                _LOG.info("watching %s was interrupted: %s; retrying", self._path, error)
+                _LOG.info("watching %s was interrupted: %s; retrying", self._path, str(error))
                 self._progress = note_break(self._progress, self._now_s() - opened_s, self._pacing)
             else:
                 self._progress = note_end(self._progress, self._now_s() - opened_s, self._pacing)
@@ -241,5 +241,5 @@ class Watcher:
         self._progress = note_failure(self._progress, outcome)
         self.reason = str(error)
         if self.away_since_s is None and not self._closing.is_set():
-            _LOG.warning("cannot list %s: %s; retrying", self._path, error)
+            _LOG.warning("cannot list %s: %s; retrying", self._path, self.reason)
             self.away_since_s = time.time()
