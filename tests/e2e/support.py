@@ -42,18 +42,18 @@ WALLS = {"settings": ""}
 NO_PUBLIC = '[gateway]\npublic = "refuse"\n'
 
 
-def settings(config=""):
+def settings(config="", images=CONFIG):
     """The text of a server's file."""
-    return config + "\n" + WALLS["settings"] + CONFIG
+    return config + "\n" + WALLS["settings"] + images
 
 
 @contextlib.contextmanager
-def serving(folder, *flags, config="", program=None):
+def serving(folder, *flags, config="", program=None, images=CONFIG):
     """A started server; at the end its log is clean, and of its jobs no process lives.
 
     ``program`` is started in the place of ``trainshed``.
     """
-    server = prepared(folder, *flags, config=config)
+    server = prepared(folder, *flags, config=config, images=images)
     server.program = program or server.program
     try:
         yield server.start()
@@ -63,10 +63,10 @@ def serving(folder, *flags, config="", program=None):
         end_all(server)
 
 
-def prepared(folder, *flags, config=""):
+def prepared(folder, *flags, config="", images=CONFIG):
     """A server that was not started yet; all that it starts has its folder in the environment."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.toml").write_text(settings(config))
+    (folder / "config.toml").write_text(settings(config, images))
     flags = ("--fleet-policy", "emulate", *flags)
     return ServerProcess(folder, *flags, environ={"TRAINSHED_CACHE_DIR": str(folder / "cache")})
 

@@ -14,6 +14,7 @@ from k8s.emulator.pods.runtime import ProcessRuntime
 from k8s.emulator.pods.volumes import ClaimFolders
 from k8s.emulator.statuses import NotFound
 from k8s.scripted_cluster import KUEUE_WEBHOOK
+from trainshed.engines.kubernetes.runtime import architecture
 
 DEADLINE_S = 60.0
 POLL_S = 0.02
@@ -57,8 +58,10 @@ class LiveCluster:
             self.runtime.close()
             self.api.stop()
 
-    def add_node(self, name, **more):
-        return self.plane.add_node(name, {"cpu": 64, "memory": "64Gi"}, **more)
+    def add_node(self, name, *, labels=None, **more):
+        """A node of this machine's architecture with 64 CPUs."""
+        labels = {"kubernetes.io/arch": architecture(), **(labels or {})}
+        return self.plane.add_node(name, {"cpu": 64, "memory": "64Gi"}, labels=labels, **more)
 
     def add_claim(self, name, namespace="default", **more):
         """A bound claim; its folder."""

@@ -5,7 +5,6 @@ import pytest
 from k8s.emulator.pods.runtime import explain_absence
 from k8s.live_cluster import running_cluster
 from k8s.world import KubernetesWorld
-from trainshed.engines.kubernetes.runtime import architecture
 from trainshed.testing.program_contract import ProgramContract
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
@@ -16,7 +15,7 @@ def cluster(tmp_path_factory):
     if reason := explain_absence():
         pytest.skip(reason)
     with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        running.add_node("node-2", labels={"kubernetes.io/arch": architecture()})
+        running.add_node("node-2")
         yield running
 
 

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 from e2e.fleet import FINAL, story_text
 from e2e.support import custom_job, native, prepared, serving, wait_until
+from engine_tables import compose_engine_table
 from slurm.world import options
 
 WAITS = """\
@@ -19,16 +20,7 @@ def table(cluster, **more):
     """The engine's table in the server's file."""
     (cluster.shared / "spool").mkdir(exist_ok=True)
     words = {"name": "cluster", "kind": "slurm", **options(cluster, **more)}
-    lines = [f"{key} = {_toml(value)}" for key, value in words.items()]
-    return "\n".join(["[[engine]]", *lines, ""])
-
-
-def _toml(value):
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_toml(entry)}" for key, entry in value.items()) + "}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return compose_engine_table(words)
 
 
 @contextmanager

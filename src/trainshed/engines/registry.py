@@ -21,7 +21,7 @@ Factory = Callable[[EngineContext], Engine]
 #: slow to read, and a source tree that is not installed has none.
 OWN: Final = {
     name: EntryPoint(name, f"trainshed.engines.{name}.factory:make", GROUP)
-    for name in ("local", "slurm")
+    for name in ("kubernetes", "local", "slurm")
 }
 LOCAL: Final = OWN["local"]
 

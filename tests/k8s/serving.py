@@ -1,0 +1,73 @@
+"""Servers whose only engine is the emulated cluster, and jobs for it."""
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.support import IMAGE, custom_job, prepared, serving
+from engine_tables import compose_engine_table
+from k8s.emulator.api import ADMIN_TOKEN, write_kubeconfig
+from k8s.emulator.pods.images import DEFAULT_PATH, ContainerImage
+from k8s.live_cluster import MACHINE
+
+SMALL, WHOLE_NODE = "n1-standard-4", "n1-standard-64"
+SERVER_CLAIM = "trainshed"
+#: Every image runs as the image that it names: the registry is not asked.
+IMAGES = """\
+[[image]]
+image = "registry.test/*"
+environment = "container"
+
+"""
+PYTHON_IMAGE = ContainerImage(
+    Path("/"), env={"PATH": f"{Path(sys.executable).parent}:{DEFAULT_PATH}"}
+)
+
+
+def compose_table(cluster, folder, *, token=ADMIN_TOKEN, claim=SERVER_CLAIM, **more):
+    """The engine's table; the kubeconfig in ``folder`` names one user of the cluster."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.unlink(missing_ok=True)
+    write_kubeconfig(kubeconfig, cluster.api.url, token)
+    settings = {
+        "name": "cluster",
+        "kind": "kubernetes",
+        "kubeconfig": str(kubeconfig),
+        "spool": str(cluster.folder / "claims" / "default" / claim),
+        "claim": claim,
+        "registry": False,
+        "lost_after_s": 2.0,
+        **more,
+    }
+    return compose_engine_table(settings)
+
+
+@contextmanager
+def serving_cluster(cluster, folder, *flags, **more):
+    """A started server whose jobs all go to the cluster; ``more`` are settings of the engine."""
+    table = compose_table(cluster, folder, **more)
+    with serving(folder, *flags, config=table, images=IMAGES) as server:
+        yield server
+
+
+def prepare_server(cluster, folder, *flags, **more):
+    """A server like that of ``serving_cluster``, not started."""
+    table = compose_table(cluster, folder, **more)
+    return prepared(folder, *flags, config=table, images=IMAGES)
+
+
+def add_test_images(cluster):
+    """Add the images of the tests' jobs: this machine with the Python of the tests."""
+    for name in (IMAGE, MACHINE):
+        cluster.images.add(name, PYTHON_IMAGE)
+
+
+def small_job(name, code="print('trained')", *, machine=SMALL, gpus=0, workers=0, **scheduling):
+    """A job of Vertex on small machines, so that several fit a node."""
+    document = custom_job(name, code, gpus=gpus, workers=workers)
+    for pool in document["jobSpec"]["workerPoolSpecs"]:
+        pool["machineSpec"]["machineType"] = machine
+    if scheduling:
+        document["jobSpec"]["scheduling"] = scheduling
+    return document

@@ -1,0 +1,29 @@
+"""A server whose only engine is a cluster of pods: the same jobs, the same commands and answers."""
+
+import pytest
+
+from e2e import fleet
+from e2e.support import custom_job, log_lines, ml_job, native, submit
+from k8s.serving import serving_cluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def server(live_cluster, tmp_path_factory):
+    with serving_cluster(live_cluster, tmp_path_factory.mktemp("served") / "data") as server:
+        fleet.make_bucket(server)
+        yield server
+
+
+def test_jobs_of_both_dialects_run_on_the_cluster(server):
+    names = [submit(server, job) for job in (ml_job("ml_1"), custom_job("vertex-1", workers=2))]
+    for name in names:
+        job = fleet.ended(server, name)
+        assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
+        lines = [line for line in log_lines(server, name) if line["message"] == "trained"]
+        assert len(lines) == len(job["replicas"])
+    sent = native(server, names[1], "/manifest")
+    parts = {part["name"]: part["text"] for part in sent["parts"]}
+    assert (sent["attempt"], sent["engine"]) == (1, "cluster")
+    assert "print('trained')" in parts["plan.json"]
