@@ -1,12 +1,12 @@
 """Composes the isolation of each replica from a launch plan, and prepares the folders for it."""
 
 import os
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trainshed.engines.bucket_groups import share_bucket
 from trainshed.engines.isolation import interpreters
 from trainshed.engines.isolation.modes import (
     CALL_FAMILIES,
@@ -34,11 +34,6 @@ _PRIVATE_FOLDER: Final = 0o700
 #: Sticky: a user can remove only its own files there.
 _TMP_MODE: Final = 0o1777
 _ONLY_IMAGES: Final = '[isolation] mode is "container": this server runs only jobs with an image'
-
-#: The mode of a bucket: its group is the project's, also for new files in it.
-_BUCKET_MODE: Final = 0o2770
-_GROUP_READS_WRITES: Final = stat.S_IRGRP | stat.S_IWGRP
-_GROUP_ENTERS: Final = stat.S_IXGRP
 
 
 class Isolation(NamedTuple):
@@ -277,7 +272,7 @@ def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFol
         for path in own:
             give(folder.path, owner, path.removeprefix(f"{folder.path}/"))
         for source, _ in plan.binds:
-            share(source, owner.gid)
+            share_bucket(source, owner.gid)
 
 
 def make_own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
@@ -305,38 +300,6 @@ def give(root: str, owner: ProjectUser, below: str = "") -> None:
         for name in files:
             with suppress(FileNotFoundError):
                 os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
-
-
-def share(bucket: str, gid: int) -> None:
-    """Change the group of a bucket and of all its content; done once for each bucket.
-
-    New files get the group of their folder.  The bucket's own folder is changed last, so that an
-    interrupted change is repeated.
-    """
-    folder_stat = os.stat(bucket)
-    if folder_stat.st_gid == gid and stat.S_IMODE(folder_stat.st_mode) == _BUCKET_MODE:
-        return
-    for below, files, descriptor in opened_folders(bucket):
-        for name in files:
-            _share_file(name, descriptor, gid)
-        os.fchown(descriptor, -1, gid)
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        open_mode = mode | stat.S_ISGID | _GROUP_READS_WRITES | _GROUP_ENTERS
-        os.fchmod(descriptor, open_mode if below else _BUCKET_MODE)
-
-
-def _share_file(name: str, folder: int, gid: int) -> None:
-    """Change the group of a regular file; skip others, and files that were removed meanwhile."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(OSError):
-        descriptor = os.open(name, flags, dir_fd=folder)
-        try:
-            file_stat = os.fstat(descriptor)
-            if stat.S_ISREG(file_stat.st_mode) and file_stat.st_nlink == 1:
-                os.fchown(descriptor, -1, gid)
-                os.fchmod(descriptor, stat.S_IMODE(file_stat.st_mode) | _GROUP_READS_WRITES)
-        finally:
-            os.close(descriptor)
 
 
 def hidden_folders(paths: Iterable[str | None]) -> tuple[str, ...]:
