@@ -7,8 +7,9 @@ and, where the program does not start, why.
 """
 
 # A process that does not import pathlib starts sooner.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH116, PTH120, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH116, PTH120, PTH123, PTH211
 
+import contextlib
 import errno
 import json
 import os
@@ -59,6 +60,7 @@ def _become(order, status):
     try:
         _prepare_root(order)
         _prepare_process(order)
+        order["env"].setdefault("HOME", _find_home(order["user"]))
         program = _find_program(order["argv"][0], order["env"]["PATH"])
         os.execve(program, order["argv"], order["env"])  # noqa: S606 - the container's own program
     except FileNotFoundError:
@@ -158,6 +160,16 @@ def _prepare_process(order):
     if not order["can_gain"]:
         linux.forbid_privileges()
     linux.die_with_parent()  # a change of the user forgets it
+
+
+def _find_home(user):
+    """The home of a user in the container's own file; / for a user that it lacks."""
+    with contextlib.suppress(OSError), open("/etc/passwd", encoding="utf-8") as file:
+        for row in file:
+            fields = row.split(":")
+            if len(fields) > 5 and fields[2] == str(user):
+                return fields[5]
+    return "/"
 
 
 def _find_program(name, path):
