@@ -45,6 +45,25 @@ def launching(store, folder, table):
     )
 
 
+def test_the_server_makes_no_folder_that_a_cluster_makes(desk, store, tmp_path):
+    class Cluster(LocalEngine):
+        def sight(self, *arguments):
+            return replace(super().sight(*arguments), work=str(tmp_path / "pod" / "work"))
+
+    cluster = Cluster(tmp_path / "jobs")
+    cluster.traits = replace(cluster.traits, has_own_work_folders=True)
+    launch = Launching(
+        store,
+        Engines.from_engine(cluster),
+        images=images(*MAPPED),
+        buckets=Buckets(root=tmp_path / "buckets"),
+        library=tmp_path / LIBRARY,
+    )
+    plan = launch(desk.custom(custom_job(pool())), 1, [])
+    assert plan.cwd == str(tmp_path / "pod" / "work")
+    assert not (tmp_path / "pod").exists()
+
+
 def test_a_plan_has_ports_of_its_own_a_folder_and_the_project_s_two_names(desk, launch, tmp_path):
     record = desk.custom(custom_job(pool(), pool(count=2)))
     plan = launch(record, 2, [])

@@ -145,6 +145,9 @@ class Traits:
     ``python`` the reducer; None: the nodes can read the server's own copy."""
     path: str | None = None
     """PATH of programs on the nodes; None: the server's own PATH."""
+    has_own_work_folders: bool = False
+    """Whether the cluster makes a working folder for each replica, which the server and the other
+    replicas do not see; otherwise the server makes ``FilesystemView.work``."""
     jobs: Path | None = None
     """The folder in which the server finds the log of an attempt, in ``UID/ATTEMPT/log``; None:
     ``EngineContext.jobs_dir``."""

@@ -289,8 +289,9 @@ class Launching:
 
         Raises OSError.
         """
-        work = attempt_engine.server_path(site.cwd or "")
-        make_all([PathBeneath(work), *_folders(spec, self._buckets)], FOLDER_MODE)
+        make_all(_folders(spec, self._buckets), FOLDER_MODE)
+        if not attempt_engine.traits.has_own_work_folders:
+            make_all([PathBeneath(attempt_engine.server_path(site.cwd or ""))], FOLDER_MODE)
         self._program_sites.show_library(site.programs, attempt_engine.traits)
         if site.token_file is not None:
             is_public = bool(site.in_containers)
