@@ -4,6 +4,7 @@ A lack of nodes is no reason: the nodes may be in use, and many clusters add nod
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.kubernetes.gpus import GpuRow, choose_row
@@ -11,6 +12,13 @@ from trainshed.engines.kubernetes.options import KubernetesOptions, choose_sched
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.resources import GroupDemand
+from trainshed.model.roles import Role
+
+_REDUCERS: Final = (
+    "the engine cannot run reducers: workers and reducers exchange a secret in a folder, and pods "
+    "share no folder; remove the worker pool of the reducers, or choose another engine with the "
+    "label trainshed-engine"
+)
 
 
 def explain_refusal(
@@ -24,6 +32,8 @@ def explain_refusal(
         choose_scheduling(needs.wants, needs.project, options)
     except UsageFault as fault:
         return Explanation(reason=Reason.NO_SUCH_NODE, message=str(fault))
+    if any(group.role is Role.REDUCER for group in needs.demand.groups):
+        return Explanation(reason=Reason.NO_SUCH_NODE, message=_REDUCERS)
     explanations = (_explain_group(group, rows) for group in needs.demand.groups)
     return next((explanation for explanation in explanations if explanation), None)
 
