@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from e2e.support import IMAGE, custom_job, prepared, serving
@@ -22,6 +23,7 @@ environment = "container"
 PYTHON_IMAGE = ContainerImage(
     Path("/"), env={"PATH": f"{Path(sys.executable).parent}:{DEFAULT_PATH}"}
 )
+USER, USER_IMAGE = 12345, "registry.test/p/img-of-a-user:1"
 
 
 def compose_table(cluster, folder, *, token=ADMIN_TOKEN, claim=SERVER_CLAIM, **more):
@@ -61,6 +63,7 @@ def add_test_images(cluster):
     """Add the images of the tests' jobs: this machine with the Python of the tests."""
     for name in (IMAGE, MACHINE):
         cluster.images.add(name, PYTHON_IMAGE)
+    cluster.images.add(USER_IMAGE, replace(PYTHON_IMAGE, user=f"{USER}:{USER}"))
 
 
 def small_job(name, code="print('trained')", *, machine=SMALL, gpus=0, workers=0, **scheduling):

@@ -268,6 +268,13 @@ def test_programs_without_an_image_get_what_they_get_on_a_node(pods):
     assert attempt.texts("worker-0") == [f"{pods.root}/container-1 of the job"]
 
 
+def test_what_programs_write_is_open_to_their_group(pods):
+    code = "import os; mask = os.umask(0); print(f'{mask:03o}', flush=True)"
+    attempt = pods.begin(plan_of(gang_in_images(code, 2)))
+    assert attempt.ended().outcome.exit_code == 0, attempt.words()
+    assert attempt.texts("primary-0") == attempt.texts("worker-0") == ["002"]
+
+
 @pytest.mark.skipif(not can_make_containers(), reason="this user cannot make namespaces")
 def test_the_first_process_of_a_container_hides_its_secret_and_collects_orphans(pods):
     code = (

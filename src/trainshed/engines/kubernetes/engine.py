@@ -97,6 +97,7 @@ class KubernetesEngine:
             enqueued_max=options.enqueued_max,
             library=library,
             path="/usr/local/bin:/usr/bin:/bin",
+            has_own_work_folders=True,
             jobs=Path(spool_.jobs),
         )
 

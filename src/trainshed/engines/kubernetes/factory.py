@@ -1,10 +1,11 @@
 """Makes the engine of a Kubernetes cluster from its table in the configuration."""
 
 import os
+from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import EngineContext
-from trainshed.engines.kubernetes import mounts, names, options, runtime
+from trainshed.engines.kubernetes import bucket_folders, mounts, names, options, runtime
 from trainshed.engines.kubernetes.api.client import Client, connect
 from trainshed.engines.kubernetes.engine import KubernetesEngine
 from trainshed.engines.kubernetes.images import ContainerStarts
@@ -39,6 +40,8 @@ def make_with_client(
     """
     spool = Spool(settings.spool, mounts.ROOT, context.installation, mode=PASSABLE)
     spool.open()
+    claim_buckets = Path(settings.spool) / mounts.buckets_path(context.installation, settings)
+    bucket_folders.link_buckets(context.buckets, claim_buckets)
     namespace = settings.namespace or client.namespace
     cluster = WatchedCluster(client, settings, namespace, context.installation)
     starts = _make_starts(settings)
@@ -52,6 +55,7 @@ def make_with_client(
         starts=starts,
         runtime=_store_runtime(spool),
         list_gpus=cluster.list_gpu_rows,
+        server_buckets=context.buckets,
     )
     library = archive.library()
     spool.keep(library.name, library.data, 0o644)

@@ -63,7 +63,7 @@ def _compose_spec(request: ManifestRequest, role: RoleRequest) -> dict[str, Any]
         "priorityClassName": request.scheduling.priority_class,
         "runtimeClassName": row.runtime_class if row else "",
         "imagePullSecrets": [{"name": name} for name in options.image_pull_secrets],
-        "securityContext": security.compose_pod_context(options.security),
+        "securityContext": security.compose_pod_context(options.security, request.group),
         "nodeSelector": _compose_selector(request, row),
         "affinity": _compose_affinity(row),
         "tolerations": _compose_tolerations(options, row),

@@ -22,6 +22,7 @@ class SecuritySettings:
     """The group of the pods' volumes.  The kubelet changes the files of some kinds of claims to
     this group; the launcher needs no such group."""
     supplemental_groups: tuple[int, ...] = ()
+    """Further groups of the processes, besides the server's group, which shares the buckets."""
     allow_privilege_escalation: bool | None = None
     drop_capabilities: tuple[str, ...] = ()
     add_capabilities: tuple[str, ...] = ()
@@ -33,14 +34,13 @@ class SecuritySettings:
 AS_IMAGE: Final = SecuritySettings()
 
 
-def compose_pod_context(settings: SecuritySettings) -> dict[str, Any]:
-    """Compose the security context of a pod, which is empty without a setting."""
-    context: dict[str, Any] = {}
+def compose_pod_context(settings: SecuritySettings, group: int) -> dict[str, Any]:
+    """Compose the security context of a pod; ``group`` is the server's, which shares buckets."""
+    groups = dict.fromkeys((group, *settings.supplemental_groups))
+    context: dict[str, Any] = {"supplementalGroups": list(groups)}
     if settings.fs_group is not None:
         # without the policy, the kubelet would change every file of the claim before each start
-        context = {"fsGroup": settings.fs_group, "fsGroupChangePolicy": "OnRootMismatch"}
-    if settings.supplemental_groups:
-        context["supplementalGroups"] = list(settings.supplemental_groups)
+        context |= {"fsGroup": settings.fs_group, "fsGroupChangePolicy": "OnRootMismatch"}
     return context
 
 

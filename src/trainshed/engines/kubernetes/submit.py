@@ -10,10 +10,18 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from trainshed.engines.base import LaunchRefused
-from trainshed.engines.kubernetes import attempt_files, manifest, mounts, names, paths
+from trainshed.engines.kubernetes import (
+    attempt_files,
+    bucket_folders,
+    manifest,
+    mounts,
+    names,
+    paths,
+)
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
@@ -79,8 +87,12 @@ class ClusterSubmitter:
         starts: ContainerStarts,
         runtime: PodRuntime,
         list_gpus: Callable[[], Mapping[str, GpuRow]],
+        server_buckets: Path,
     ) -> None:
-        """``list_gpus`` returns the rows of GPUs of the settings and of the cluster's nodes."""
+        """``list_gpus`` returns the rows of GPUs of the settings and of the cluster's nodes.
+
+        ``server_buckets`` is the folder of all buckets by the path that the server uses.
+        """
         self._options = options
         self._spool = spool_
         self._client = client
@@ -90,6 +102,8 @@ class ClusterSubmitter:
         self._starts = starts
         self._runtime = runtime
         self._list_gpus = list_gpus
+        self._server_buckets = server_buckets
+        self._claim_buckets = Path(options.spool) / mounts.buckets_path(installation, options)
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Mapping[str, str]:
         """Compose the plan and the JobSet of a submission, without secrets.
@@ -137,6 +151,8 @@ class ClusterSubmitter:
         if is_claimed(attempt.folder):
             path = f"{attempt.folder.path}/claim"
             raise EngineFault(f"cannot start the attempt: {path} exists already; remove this file")
+        buckets = bucket_folders.list_buckets(plan)
+        bucket_folders.share_buckets(buckets, self._server_buckets, self._claim_buckets)
         self._spool.make(attempt.key)
         compose.write(attempt.folder, self._compose_spec(attempt.key, plan, claim))
         sent.save(attempt.folder, _compose_sent_files(jobset))
@@ -248,7 +264,7 @@ class ClusterSubmitter:
             architecture=runtime.architecture,
             scheduling=scheduling,
             gpus=self._list_gpus(),
-            buckets=_list_buckets(plan),
+            buckets=bucket_folders.list_buckets(plan),
             deadline_s=choose_deadline_s(claim.running_s_max, options),
         )
 
@@ -280,13 +296,6 @@ def _image_of(replica: ReplicaPlan) -> str:
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no image")
     return replica.container.image
-
-
-def _list_buckets(plan: LaunchPlan) -> tuple[str, ...]:
-    """List the buckets that the plan mounts below ``mounts.BUCKETS``."""
-    prefix = f"{mounts.BUCKETS}/"
-    targets = (target for _, target in plan.binds if target.startswith(prefix))
-    return tuple(dict.fromkeys(target.removeprefix(prefix) for target in targets))
 
 
 def _explain(refusal: ApiRefused, kind: str) -> Exception:

@@ -55,6 +55,8 @@ _ANSWER_S: Final = 5.0
 _RETRY_S: Final = 1.0
 _WAKE_BYTES: Final = 4096
 _PRIVATE_FOLDER: Final = 0o700
+#: The umask of programs in containers: their group is the server's, which uses the same buckets.
+_SHARED_WITH_GROUP: Final = 0o002
 _MAINTENANCE, _OVER = "maintenance", "end"
 #: The pid of the first process of a container.
 _FIRST: Final = 1
@@ -272,6 +274,8 @@ class _Warden:
         if self._replicas is None or self._order is not None:
             return
         replica = self._complete(decode(ReplicaSpec, message["replica"]))
+        if self._task["in_container"]:
+            os.umask(_SHARED_WITH_GROUP)
         self._ports.release()
         self._replicas.start((replica,), self._folder)
 
