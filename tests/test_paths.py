@@ -48,6 +48,7 @@ ALLOWED: Final = {
     "the folder of the server's own: its secrets, notes, uploads, database and lists of GPUs": (
         "api/gateway/grpc_calls.py::*",
         "app/application.py::build",
+        "engines/kubernetes/bucket_folders.py::*",
         "engines/kubernetes/factory.py::make",
         "service/auth/*",
         "service/upkeep/file_modes.py::*",
