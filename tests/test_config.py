@@ -11,6 +11,7 @@ from trainshed.config.load import _ROWS, _TABLES
 from trainshed.config.settings import EngineSettings, GatewaySettings, IsolationSettings
 from trainshed.config.values import WrongValue, fake_gpus
 from trainshed.engines.local.devices.find import COUNT_MAX
+from trainshed.engines.kubernetes.options import KubernetesOptions
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
@@ -122,7 +123,7 @@ def test_the_page_has_every_key_and_the_file_every_setting():
     assert {f.name for f in fields(Settings)} - settable == by_flag_only
 
 
-@pytest.mark.parametrize("settings", [EngineSettings, SlurmOptions])
+@pytest.mark.parametrize("settings", [EngineSettings, KubernetesOptions, SlurmOptions])
 def test_the_page_has_every_key_of_an_engines_table(settings):
     text = PAGE.read_text().partition("## Engines")[2].partition("## Connections")[0]
     keys = {f.name for f in fields(settings)} - {"options"}
