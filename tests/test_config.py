@@ -10,8 +10,8 @@ from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_sett
 from trainshed.config.load import _ROWS, _TABLES
 from trainshed.config.settings import EngineSettings, GatewaySettings, IsolationSettings
 from trainshed.config.values import WrongValue, fake_gpus
-from trainshed.engines.local.devices.find import COUNT_MAX
 from trainshed.engines.kubernetes.options import KubernetesOptions
+from trainshed.engines.local.devices.find import COUNT_MAX
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
