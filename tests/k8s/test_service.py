@@ -47,3 +47,12 @@ def test_an_image_of_any_user_and_the_server_use_the_same_bucket(server):
     for path in (model, model.parent, model.parent.parent):
         assert (path.stat().st_uid, path.stat().st_gid) == (USER, os.getegid())
         assert path.stat().st_mode & stat.S_IWGRP
+
+
+def test_a_replica_has_the_name_that_its_log_has(server):
+    job = custom_job("no-image")
+    image = "registry.test/P/img:1"
+    job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"] = image
+    name = submit(server, job)
+    error = fleet.ended(server, name)["error"]
+    assert error.startswith(f"workerpool0-0 cannot start: {image} is no name of an image"), error

@@ -6,6 +6,7 @@
 import os
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -72,6 +73,7 @@ class KubernetesAttempt:
     _lacks_jobset: bool = False
     """Whether the last list lacked the JobSet: soon afterwards, a list may be older than it."""
     _nodes: tuple[ReplicaNode, ...] = ()
+    _task_names: Mapping[tuple[str, int], str] = field(default_factory=dict)
     _claimant: str = ""
     _last_signature: tuple[object, ...] | None = None
     _last: Observation | None = None
@@ -134,6 +136,8 @@ class KubernetesAttempt:
     def _read(self) -> None:
         if self.submitted is None or not self.submitted.uid:
             self.submitted = attempt_files.read_submission(self.folder) or self.submitted
+        if not self._task_names and self.submitted is not None:
+            self._task_names = self.submitted.task_names
         self.records.read(self.folder.records)
         if not self._nodes and self.submitted is not None:
             self._nodes = attempt_files.read_nodes(self.folder)
@@ -182,6 +186,7 @@ class KubernetesAttempt:
             workload=objects.workload,
             has_kueue=view.has_kueue,
             nodes=view.nodes,
+            task_names=self._task_names,
         )
 
     def _is_new(self) -> bool:

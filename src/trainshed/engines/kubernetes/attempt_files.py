@@ -1,5 +1,6 @@
 """Reads and writes what the server stores in the folder of an attempt on a Kubernetes cluster."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,6 +18,17 @@ _NODES: Final = "kubernetes-nodes.json"
 _UID_LENGTH_MAX: Final = 64
 
 
+class ReplicaTask(NamedTuple):
+    """The name of a replica in the job's log."""
+
+    role: str
+    """The name of the replicated Job, such as ``worker``."""
+    number: int
+    """The index of the replica in its role."""
+    name: str
+    """The task name, such as ``workerpool1-0``."""
+
+
 class SubmissionRecord(NamedTuple):
     """The record of a submission, written before the JobSet is created and again with its uid."""
 
@@ -26,6 +38,12 @@ class SubmissionRecord(NamedTuple):
     """The name of the JobSet and of its Secret."""
     uid: str = ""
     """The uid of the JobSet; empty: the API has not answered the request to create it."""
+    tasks: tuple[ReplicaTask, ...] = ()
+
+    @property
+    def task_names(self) -> Mapping[tuple[str, int], str]:
+        """The task name of each replica, by the name of its replicated Job and its index."""
+        return {(task.role, task.number): task.name for task in self.tasks}
 
 
 class ReplicaNode(NamedTuple):

@@ -25,7 +25,7 @@ from trainshed.engines.kubernetes import (
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
-from trainshed.engines.kubernetes.attempt_files import SubmissionRecord
+from trainshed.engines.kubernetes.attempt_files import ReplicaTask, SubmissionRecord
 from trainshed.engines.kubernetes.gpus import GpuRow
 from trainshed.engines.kubernetes.images import ContainerStarts
 from trainshed.engines.kubernetes.options import KubernetesOptions, choose_scheduling
@@ -156,7 +156,8 @@ class ClusterSubmitter:
         self._spool.make(attempt.key)
         compose.write(attempt.folder, self._compose_spec(attempt.key, plan, claim))
         sent.save(attempt.folder, _compose_sent_files(jobset))
-        self._keep(attempt, SubmissionRecord(time.time(), jobset["metadata"]["name"]))
+        name, tasks = jobset["metadata"]["name"], _list_tasks(plan)
+        self._keep(attempt, SubmissionRecord(time.time(), name, tasks=tasks))
 
     def _create(
         self, attempt: KubernetesAttempt, request: ManifestRequest, jobset: Mapping[str, Any]
@@ -296,6 +297,12 @@ def _image_of(replica: ReplicaPlan) -> str:
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no image")
     return replica.container.image
+
+
+def _list_tasks(plan: LaunchPlan) -> tuple[ReplicaTask, ...]:
+    return tuple(
+        ReplicaTask(names.JOB_NAMES[row.role], row.index, row.task_name) for row in plan.replicas
+    )
 
 
 def _explain(refusal: ApiRefused, kind: str) -> Exception:
