@@ -89,6 +89,25 @@ def test_a_server_runs_with_several_engines_in_their_order(tmp_path):
         engines_of(tables(tmp_path, BOTH, engine=["moon"]))
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"claim": "c"}, "spool"),
+        ({"spool": "/s"}, "claim"),
+        ({"spool": "/s", "claim": "c", "colour": "red"}, "colour"),
+    ],
+)
+def test_a_wrong_setting_of_kubernetes_is_named(tmp_path, settings, message):
+    with pytest.raises(UsageFault, match=message):
+        engines_of(Settings(data_dir=tmp_path, engine="kubernetes", engine_options=settings))
+
+
+def test_kubernetes_refuses_interpreters_of_nodes(tmp_path):
+    rows = "kind = 'kubernetes'\nspool = '/s'\nclaim = 'c'\nenvironments = { x = '/x/python' }"
+    with pytest.raises(UsageFault, match="no setting environments, because pods run images"):
+        engines_of(tables(tmp_path, f"[[engine]]\n{rows}"))
+
+
 @pytest.mark.usefixtures("cloudy")
 def test_a_server_runs_without_an_engine_that_cannot_be_made(tmp_path):
     engines = engines_of(tables(tmp_path, BOTH.replace("queue", "colour")))

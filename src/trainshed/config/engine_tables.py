@@ -37,7 +37,9 @@ def _engine(
     place: str, row: Mapping[str, Any], read: Callable[[str, Any, Reader], Any]
 ) -> EngineSettings:
     if "kind" not in row:
-        raise UsageFault(f"{place} has no kind; it needs one, such as {LOCAL.name!r} or 'slurm'")
+        raise UsageFault(
+            f"{place} has no kind; it needs one, such as {LOCAL.name!r}, 'slurm' or 'kubernetes'"
+        )
     named = {"name": row["kind"], **row}
     values = {
         key: read(f"{place}.{key}", named[key], reader)

@@ -16,6 +16,7 @@ from trainshed.engines.kubernetes.submit import ClusterSubmitter, PodRuntime
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
 from trainshed.engines.spool import PASSABLE, Spool
 from trainshed.engines.warden import archive
+from trainshed.model.faults import UsageFault
 
 _NAME: Final = "kubernetes"
 
@@ -24,6 +25,11 @@ def make(context: EngineContext) -> KubernetesEngine:
     """Make the engine of a table.  Raises UsageFault for a setting, not for an absent cluster."""
     settings = options.read(context.options)
     names.check_installation(context.installation)
+    if context.environments:
+        raise UsageFault(
+            "a Kubernetes engine has no setting environments, because pods run images and no "
+            "interpreters of nodes; remove it, and let [[image]] tables name images with `run`"
+        )
     name = context.name or _NAME
     folder = context.jobs_dir.parent / "engines" / name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
