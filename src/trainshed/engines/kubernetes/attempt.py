@@ -74,6 +74,8 @@ class KubernetesAttempt:
     """Whether the last list lacked the JobSet: soon afterwards, a list may be older than it."""
     _nodes: tuple[ReplicaNode, ...] = ()
     _task_names: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    _replica_count: int = 0
+    """The number of replicas; 0: the JobSet is not known yet."""
     _claimant: str = ""
     _last_signature: tuple[object, ...] | None = None
     _last: Observation | None = None
@@ -125,6 +127,8 @@ class KubernetesAttempt:
             self._read()
             objects = view.find(self.key, self.submitted, self._claimant)
             self._lacks_jobset = bool(self.uid) and objects.jobset is None
+            if objects.jobset is not None:
+                self._replica_count = sum(objects.jobset.replicas.values())
             self._follow_nodes(objects.pods)
             observation = self._decide(view, objects)
             if observation.phase not in {Phase.ENDED, Phase.LOST}:
@@ -255,9 +259,13 @@ class KubernetesAttempt:
         return Observation(key=self.key, phase=Phase.WAITING, waits=waits)
 
     def _report_running(self) -> Observation:
-        """Return the observation from the records, but without their end, which may not count."""
+        """Return the observation from the records, but without their end, which may not count.
+
+        The scheduler places pod by pod; seats are reported once, when all replicas have one.
+        """
         observation = observe.compose_observation(self.key, replace(self.records, ended=None))
-        return observation._replace(placed=self.seats)
+        is_placed = len(self._nodes) == self._replica_count
+        return observation._replace(placed=self.seats if is_placed else ())
 
     def _follow_nodes(self, pods: tuple[PodFacts, ...]) -> None:
         """Store the nodes of the pods: pods may be deleted before the end is observed."""
