@@ -199,6 +199,16 @@ def test_an_engine_without_interpreters_runs_images_alone():
     assert table.stand_in(Program(kind=ProgramKind.PYTHON_PACKAGE)) is None
 
 
+def test_an_engine_that_runs_all_jobs_in_images_notes_only_other_images():
+    row = ImageMapping(environment="container", runtime_version="2.1*", run="corp/tf:2")
+    runtime = DOCKER.runtime._replace(runs_all_jobs=True)
+    table = module.Images((), (row,), "", DOCKER._replace(runtime=runtime))
+    assert table.stand_in(container(OWN)).note == ""
+    assert table.stand_in(package("2.11")).note == (
+        "Asked for runtime version 2.11; the configuration maps it to the image corp/tf:2."
+    )
+
+
 def test_a_runtime_version_without_a_row_is_refused_where_images_run_alone(store):
     desk = Desk(store, module.Images((), (), "", DOCKER))
     version = {"runtimeVersion": "2.11", "pythonVersion": "3.7", "region": "us-central1"}

@@ -50,6 +50,8 @@ class Runtime(NamedTuple):
     needs_command: str = ""
     """Why a container without a command in its job or its [[image]] table cannot start; empty: such
     a container starts with its image's own."""
+    runs_all_jobs: bool = False
+    """Whether the engine runs every job in an image, so that the job's log need not say it."""
 
     @property
     def description(self) -> str:

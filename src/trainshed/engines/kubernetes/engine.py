@@ -84,6 +84,7 @@ class KubernetesEngine:
             version="of the nodes",
             user=None,
             needs_command=needs_command,
+            runs_all_jobs=True,
         )
         self.traits = Traits(
             reach=NodeLocation.ANY,

@@ -191,19 +191,15 @@ class Images:
         if runtime is None:
             return None
         image = (mapping and mapping.run) or request
-        user = f", as user {runtime.user}" if runtime.user else ""
-        if runtime.user == container_runtime.USER_OF_PROJECT:
-            user = ", as the user of its project"
-        note = f"The image {image} runs in a container of {runtime.name}{user}."
-        if image != request:
-            note = f"Asked for {request}; the configuration maps it to an image. {note}"
-        if runtime.is_read_only:
-            note += " Its own files cannot be changed; /tmp and the job's folders can."
+        notes = (
+            "" if image == request else _describe_mapping(request, image, runtime),
+            "" if runtime.runs_all_jobs else _describe_container(image, runtime),
+        )
         return StandIn(
             environment=CONTAINER,
             python=self._pythons.get(DEFAULT, ""),
             entrypoint=tuple(mapping.entrypoint) if mapping else (),
-            note=note,
+            note=" ".join(filter(None, notes)),
             image=image,
         )
 
@@ -296,6 +292,21 @@ def _check_container(mapping: ImageMapping) -> None:
         raise UsageFault(f"{row} must have `image`, or both `runtime_version` and `run`")
     if mapping.run is not None and not IMAGE_FORM.fullmatch(mapping.run):
         raise UsageFault(f"`run` of {row} must be the name of an image, got {mapping.run!r}")
+
+
+def _describe_mapping(request: str, image: str, runtime: container_runtime.Runtime) -> str:
+    name = f"the image {image}" if runtime.runs_all_jobs else "an image"
+    return f"Asked for {request}; the configuration maps it to {name}."
+
+
+def _describe_container(image: str, runtime: container_runtime.Runtime) -> str:
+    user = f", as user {runtime.user}" if runtime.user else ""
+    if runtime.user == container_runtime.USER_OF_PROJECT:
+        user = ", as the user of its project"
+    note = f"The image {image} runs in a container of {runtime.name}{user}."
+    if runtime.is_read_only:
+        note += " Its own files cannot be changed; /tmp and the job's folders can."
+    return note
 
 
 def _fits(pattern: str | None, text: str) -> bool:
