@@ -93,10 +93,12 @@ def test_an_executor_image_runs_the_module():
     assert plan.args == tuple(ARGS)
 
 
-def test_an_executor_image_installs_the_packages_first(tmp_path):
+@pytest.mark.parametrize("flags", [("--user",), ()], ids=["as a user", "in a virtual environment"])
+def test_an_executor_image_installs_the_packages_first(tmp_path, flags):
     """Run by a shell with a python3 that writes down what it was called with."""
     python = tmp_path / "python3"
-    python.write_text('#!/bin/sh\necho "$PYTHONUSERBASE" "$@"\n')
+    shown = f"[ $1 = -c ] && exec echo {' '.join(flags)}"
+    python.write_text(f'#!/bin/sh\n{shown}\necho "$PYTHONUSERBASE" "$@"\n')
     python.chmod(0o755)
     packages = ("/data/a b.tar.gz", "/data/$c.whl")
     environment = Environment(python="x", packages=packages)
@@ -110,7 +112,7 @@ def test_an_executor_image_installs_the_packages_first(tmp_path):
     ).stdout
     base = "/t/trainshed-packages"
     install, run = output.splitlines()
-    pip = shlex.join(("-m", "pip", "install", *containers.PIP_FLAGS))
+    pip = shlex.join(("-m", "pip", "install", *flags, *containers.PIP_FLAGS))
     assert install == f"{base} {pip} {' '.join(packages)}"
     assert run == f"{base} -m trainer.task --x a  b"
 
@@ -120,7 +122,7 @@ def test_a_package_s_program_starts_where_it_may_write():
     plan = container_of(executor(), environment=Environment(python="x", packages=("/p.whl",)))
     with tempfile.TemporaryDirectory() as home:  # pytest's folders are closed to others
         Path(home).chmod(0o777)
-        Path(home, "python3").write_text("#!/bin/sh\npwd\n")
+        Path(home, "python3").write_text("#!/bin/sh\n[ $1 = -c ] || pwd\n")
         Path(home, "python3").chmod(0o755)
         for cwd, begun in (("/", home), (home, home), ("/tmp", "/tmp")):  # noqa: S108
             output = subprocess.run(

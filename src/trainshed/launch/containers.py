@@ -50,12 +50,17 @@ def _module(program: Program, packages: Sequence[str]) -> Words:
     module = program.module or ""
     if not packages:
         return ("python3", "-m", module)
-    install = shlex.join(("python3", "-m", "pip", "install", *PIP_FLAGS, *packages))
+    install = f"python3 -m pip install {USER_FLAG} {shlex.join((*PIP_FLAGS, *packages))}"
     run = shlex.join(("exec", "python3", "-m", module))
     return ("sh", "-c", f'{PRIVATE_BASE} && {install} && {WRITABLE} && {run} "$@"', module)
 
 
-PIP_FLAGS: Final = ("--user", "--quiet", "--disable-pip-version-check", "--no-warn-script-location")
+PIP_FLAGS: Final = ("--quiet", "--disable-pip-version-check", "--no-warn-script-location")
+
+#: An image's own folders may be read-only, but in a virtual environment pip refuses ``--user``.
+USER_FLAG: Final = (
+    """$(python3 -c 'import site; print("--user" if site.ENABLE_USER_SITE else "")')"""
+)
 
 #: Replicas share the home of their job, and two installations into one folder break each other.
 PRIVATE_BASE: Final = 'export PYTHONUSERBASE="${TMPDIR:-/tmp}/trainshed-packages"'
