@@ -20,8 +20,14 @@ image = "registry.test/*"
 environment = "container"
 
 """
+#: Pods have no network but that of the cluster, so pip builds packages with the image's setuptools.
 PYTHON_IMAGE = ContainerImage(
-    Path("/"), env={"PATH": f"{Path(sys.executable).parent}:{DEFAULT_PATH}"}
+    Path("/"),
+    env={
+        "PATH": f"{Path(sys.executable).parent}:{DEFAULT_PATH}",
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_NO_INDEX": "1",
+    },
 )
 USER, USER_IMAGE = 12345, "registry.test/p/img-of-a-user:1"
 
