@@ -52,10 +52,10 @@ def compose_table(cluster, folder, *, token=ADMIN_TOKEN, claim=SERVER_CLAIM, **m
 
 
 @contextmanager
-def serving_cluster(cluster, folder, *flags, **more):
+def serving_cluster(cluster, folder, *flags, config="", images=IMAGES, **more):
     """A started server whose jobs all go to the cluster; ``more`` are settings of the engine."""
     table = compose_table(cluster, folder, **more)
-    with serving(folder, *flags, config=table, images=IMAGES) as server:
+    with serving(folder, *flags, config=f"{table}\n{config}", images=images) as server:
         yield server
 
 
