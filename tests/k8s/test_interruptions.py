@@ -57,7 +57,8 @@ def test_a_drained_node_gives_a_notice_and_the_job_starts_again_elsewhere(server
     assert (job["state"], job["attempt"]) == ("SUCCEEDED", 2), fleet.story_text(server, name)
     assert job["restarts"] == {"maintenance": 1, "infra": 0, "user": 0}
     assert node not in {replica["node"] for replica in job["replicas"]}
-    print(fleet.trainshed(server, "jobs", "events", name))
+    events = fleet.trainshed(server, "jobs", "events", name)
+    assert f"the cluster ends primary-0, worker-0 on the node {node}" in events
 
 
 def test_a_replica_that_hangs_is_named_and_the_job_starts_again(server):
@@ -66,4 +67,6 @@ def test_a_replica_that_hangs_is_named_and_the_job_starts_again(server):
     name = submit(server, small_job("stuck", code, workers=1))
     job = fleet.ended(server, name)
     assert (job["state"], job["attempt"]) == ("SUCCEEDED", 2), fleet.story_text(server, name)
-    print(fleet.story_text(server, name))
+    story = fleet.story_text(server, name)
+    assert "Replica workerpool1-0 has shown no progress for 3 s" in story
+    assert "waits_for_ever (<string>" in story  # its stack, by py-spy of the image

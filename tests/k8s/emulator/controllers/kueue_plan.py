@@ -6,6 +6,7 @@ A ClusterQueue has one flavor for each of its resource groups; cohorts do not ex
 import copy
 import hashlib
 from dataclasses import dataclass
+from fractions import Fraction
 
 from k8s.emulator.controllers.objects import (
     is_true,
@@ -17,6 +18,7 @@ from k8s.emulator.controllers.objects import (
     status_of,
     uid_of,
 )
+from k8s.emulator.quantities import write_quantity
 
 PREFIX = "kueue.x-k8s.io"
 QUEUE_LABEL, PRIORITY_LABEL = f"{PREFIX}/queue-name", f"{PREFIX}/priority-class"
@@ -137,9 +139,11 @@ def _check_unused(cluster_queue, workload, usage):
             flavor, quota = flavors[name]
             totals[name] = totals.get(name, 0) + value
             if totals[name] > quota:
+                missing = Fraction(totals[name] - quota).limit_denominator(1000)
+                amount = write_quantity(missing, is_binary=name == "memory")
                 message = (
                     f"couldn't assign flavors to pod set {pod_set['name']}: insufficient unused "
-                    f"quota for {name} in flavor {flavor}, {totals[name] - quota:g} more needed"
+                    f"quota for {name} in flavor {flavor}, {amount} more needed"
                 )
                 return QuotaVerdict("WaitingForQuota", message)
     return QuotaVerdict()
