@@ -66,6 +66,13 @@ def test_a_name_that_does_not_resolve_yet_is_tried_again(monkeypatch, capfd):
     ]  # fmt: skip
 
 
+def test_a_launcher_that_starts_a_moment_later_is_no_trouble(monkeypatch, capfd):
+    launcher = Launcher(NAME, [NOT_YET] * 2 + [REFUSED] * 2)
+    variables = env(f"primary-pod;61100;{NAME};")
+    dial(monkeypatch, launcher, variables, pause=lambda _: None)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_warden_gives_up_after_its_time(monkeypatch):
     launcher = Launcher(NAME, [NOT_YET] * 100)
     variables = env(f"primary-pod;61100;{NAME};")

@@ -16,6 +16,8 @@ from trainshed.engines.warden.protocol import LAUNCHER, PROVE_S, SECRET
 
 _PAUSE_S: Final = 0.2
 _PAUSE_S_MAX: Final = 1.0
+#: Seconds of silence: a cluster starts wardens and launcher in any order, so refusals are usual.
+_SILENT_S: Final = 2.0
 #: Seconds until a warden gives up.  The launcher gives up earlier, with a message that names the
 #: wardens that have not connected.
 DIAL_S: Final = 1200.0
@@ -46,7 +48,7 @@ def _dial_any(
     within_s: float,
     pause: Callable[[float], object],
 ) -> socket.socket:
-    until_s, pause_s, written_reason = time.monotonic() + within_s, _PAUSE_S, ""
+    until_s, pause_s, paused_s, written_reason = time.monotonic() + within_s, _PAUSE_S, 0.0, ""
     while True:
         for endpoint in endpoints:
             try:
@@ -55,13 +57,14 @@ def _dial_any(
                 reason = f"{endpoint[0]}:{endpoint[1]}: {error.strerror or error}"
         if time.monotonic() > until_s:
             raise OSError(f"cannot connect to the launcher within {within_s:g} s: {reason}")
-        if reason != written_reason:
+        if paused_s > _SILENT_S and reason != written_reason:
             written_reason = reason
             sys.stderr.write(
                 f"{socket.gethostname()}: cannot connect to the launcher: {reason}; retrying for "
                 f"{within_s:g} s\n"
             )
         pause(pause_s)
+        paused_s += pause_s
         pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
 
 
