@@ -2,9 +2,12 @@
 
 import pytest
 
+from conformance.conftest import gcloud, gcloud_at, gcloud_env, own_folder, real_gcloud, warm
 from k8s.emulator.pods.runtime import explain_absence
 from k8s.live_cluster import running_cluster
 from k8s.serving import SERVER_CLAIM, add_test_images
+
+__all__ = ["gcloud", "gcloud_at", "gcloud_env", "own_folder", "real_gcloud", "warm"]
 
 
 @pytest.fixture(scope="module")

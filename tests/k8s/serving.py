@@ -13,12 +13,21 @@ from k8s.live_cluster import MACHINE
 
 SMALL, WHOLE_NODE = "n1-standard-4", "n1-standard-64"
 SERVER_CLAIM = "trainshed"
-#: Every image runs as the image that it names: the registry is not asked.
-IMAGES = """\
+#: An image runs as itself; one image is in the place of Google's.  The registry is not asked.
+IMAGES = f"""\
 [[image]]
 image = "registry.test/*"
 environment = "container"
 
+[[image]]
+image = "us-docker.pkg.dev/vertex-ai/*"
+environment = "container"
+run = "{IMAGE}"
+
+[[image]]
+runtime_version = "*"
+environment = "container"
+run = "{IMAGE}"
 """
 #: Pods have no network but that of the cluster, so pip builds packages with the image's setuptools.
 PYTHON_IMAGE = ContainerImage(

