@@ -16,8 +16,9 @@ _NO_ENTRY_POINT: Final = "the image has neither ENTRYPOINT nor CMD"
 _WAYS: Final = (
     "give the command in the job (containerSpec.command or containerCommand); or have the "
     "administrator add `entrypoint` to an [[image]] table for the image in the server's "
-    "configuration; or let the server ask the image's registry, which needs {registry}"
+    "configuration"
 )
+_REGISTRY_WAY: Final = "; or let the server ask the image's registry, which needs {settings}"
 
 
 class ContainerStart(NamedTuple):
@@ -75,8 +76,9 @@ class ContainerStarts:
         return ContainerStart(description.reference.text, words, description)
 
     def _explain(self, plan: ContainerPlan, reason: str) -> str:
-        ways = _WAYS.format(registry=self._registry_settings)
-        return f"the container of {plan.image} gives no command, and {reason}: {ways}"
+        settings = self._registry_settings
+        ways = _WAYS if self._registry else _WAYS + _REGISTRY_WAY.format(settings=settings)
+        return f"the container of {plan.image} gives no command, and {reason}; {ways}"
 
 
 def compose_words(plan: ContainerPlan, description: ImageDescription) -> tuple[str, ...]:
