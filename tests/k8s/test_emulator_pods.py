@@ -1,9 +1,7 @@
 """Pods of the emulator as processes: namespaces, volumes, users, ends, and nodes that die."""
 
 import base64
-import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,19 +14,7 @@ from k8s.emulator.pods.runtime import explain_absence
 from k8s.http_calls import Caller
 from k8s.live_cluster import running_cluster, shell
 from k8s.recorded import read_trace
-
-STATIC_PROGRAM = """\
-static long call(long number, long a, long b, long c) {
-    long result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-void _start(void) {
-    call(1, 1, (long)"no library here\\n", 16);
-    call(60, 7, 0, 0);
-}
-"""
+from k8s.static_image import make_static_image
 
 
 @pytest.fixture(scope="module")
@@ -196,14 +182,7 @@ def test_an_image_is_pulled_again_until_it_is_there(cluster):
 
 
 def test_an_image_may_be_empty_but_for_a_static_program(cluster, tmp_path):
-    if os.uname().machine != "x86_64":
-        pytest.skip("the program is for x86_64")
-    (tmp_path / "image").mkdir()
-    (tmp_path / "program.c").write_text(STATIC_PROGRAM)
-    target = tmp_path / "image" / "program"
-    words = ("cc", "-static", "-nostdlib", "-ffreestanding", "-o", target, tmp_path / "program.c")
-    subprocess.run(words, check=True)
-    image = ContainerImage(tmp_path / "image", entrypoint=("/program",))
+    image = make_static_image(tmp_path, "no library here", status=7)
     cluster.images.add("localhost/empty:1", image)
     cluster.create_pod("static", {"name": "c0", "image": "localhost/empty:1"})
     assert cluster.end_of("static")["exitCode"] == 7
