@@ -73,10 +73,14 @@ def list_main_mounts(request: ManifestRequest, role: Role) -> list[dict[str, Any
 
 
 def list_launcher_mounts(request: ManifestRequest) -> list[dict[str, Any]]:
-    """List the mounts of a launcher: it alone can read and write the folder of the attempt."""
+    """List the mounts of a launcher: it alone can read and write the folder of the attempt.
+
+    It reads the checkpoints and the event files of programs in the buckets.
+    """
     path = attempt_path(request.installation, request.key)
     attempt = {"name": _SPOOL_VOLUME, "mountPath": ATTEMPT, "subPath": path}
-    return [_compose_library_mount(request), attempt, _compose_metrics_mount()]
+    buckets = ({**mount, "readOnly": True} for mount in _list_bucket_mounts(request))
+    return [_compose_library_mount(request), attempt, _compose_metrics_mount(), *buckets]
 
 
 def _compose_library_mount(request: ManifestRequest) -> dict[str, Any]:
