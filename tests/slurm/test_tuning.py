@@ -39,18 +39,18 @@ with (folder / "events.out.tfevents.1").open("wb") as file:
 
 @pytest.fixture
 def on_cluster(cluster, tmp_path):
-    with _server(tmp_path / "cluster", table(cluster)) as server:
+    with serve_study(tmp_path / "cluster", table(cluster)) as server:
         yield server
 
 
 @pytest.fixture
 def here(tmp_path):
-    with _server(tmp_path / "here", "") as server:
+    with serve_study(tmp_path / "here", "") as server:
         yield server
 
 
-def _server(folder, config):
-    return serving(folder, "--anonymous", config=config, program=altered("draws-alike"))
+def serve_study(folder, config, **more):
+    return serving(folder, "--anonymous", config=config, program=altered("draws-alike"), **more)
 
 
 def run_study(server, document, in_between=lambda: None):

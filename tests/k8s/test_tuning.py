@@ -1,0 +1,50 @@
+"""Studies whose trials run in pods have the results that they have on one machine."""
+
+import pytest
+
+from e2e.test_tuning import study
+from k8s.serving import IMAGES, compose_table
+from slurm.test_tuning import WRITES_EVENTS, run_study, serve_study
+
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(600)]
+
+TRIALS, PARALLEL = 12, 4
+
+
+@pytest.fixture
+def on_cluster(live_cluster, tmp_path):
+    folder = tmp_path / "cluster"
+    with serve_study(folder, compose_table(live_cluster, folder), images=IMAGES) as server:
+        yield server
+
+
+@pytest.fixture
+def here(tmp_path):
+    with serve_study(tmp_path / "here", "") as server:
+        yield server
+
+
+def test_trials_by_hypertunes_file_are_those_of_one_machine(on_cluster, here):
+    """The server is killed meanwhile."""
+    document = study(trials=TRIALS, parallel=PARALLEL, algorithm="RANDOM_SEARCH")
+
+    def kill():
+        on_cluster.kill()
+        on_cluster.start()
+
+    trials = run_study(on_cluster, document, kill)
+    assert len(trials) == TRIALS
+    assert trials == run_study(here, document)
+
+
+def test_trials_by_event_files_are_those_of_one_machine(on_cluster, here):
+    document = study(WRITES_EVENTS, trials=6, parallel=3, algorithm="RANDOM_SEARCH")
+    trials = run_study(on_cluster, document)
+    assert {trial["last"]["stepCount"] for trial in trials} == {"5"}
+    assert trials == run_study(here, document)
+
+
+def test_what_is_tried_next_follows_from_what_pods_have_reported(on_cluster, here):
+    """One at a time, so that what is known before each trial is the same."""
+    document = study(trials=4, parallel=1)
+    assert run_study(on_cluster, document) == run_study(here, document)
