@@ -23,9 +23,9 @@ MACHINE = "localhost/machine:1"
 
 
 @contextmanager
-def running_cluster(folder, *, times=QUICK):
+def running_cluster(folder, *, times=QUICK, tls=None):
     """A cluster with one node of 64 CPUs; what it runs ends with the block."""
-    cluster = LiveCluster(folder, times)
+    cluster = LiveCluster(folder, times, tls)
     try:
         cluster.start()
         yield cluster
@@ -34,9 +34,9 @@ def running_cluster(folder, *, times=QUICK):
 
 
 class LiveCluster:
-    def __init__(self, folder, times):
+    def __init__(self, folder, times, tls=None):
         self.folder = folder
-        self.api = EmulatedApi()
+        self.api = EmulatedApi(tls=tls)
         self.store = self.api.store
         self.api.admission.webhooks.append(KUEUE_WEBHOOK)
         self.images, self.claims = ImageShelf(), ClaimFolders()

@@ -74,9 +74,9 @@ def prepare_server(cluster, folder, *flags, **more):
     return prepared(folder, *flags, config=table, images=IMAGES)
 
 
-def add_test_images(cluster):
+def add_test_images(cluster, *more):
     """Add the images of the tests' jobs: this machine with the Python of the tests."""
-    for name in (IMAGE, MACHINE):
+    for name in (IMAGE, MACHINE, *more):
         cluster.images.add(name, PYTHON_IMAGE)
     cluster.images.add(USER_IMAGE, replace(PYTHON_IMAGE, user=f"{USER}:{USER}"))
 

@@ -1,8 +1,14 @@
 """Studies whose trials run in pods have the results that they have on one machine."""
 
-import pytest
+import tarfile
 
-from e2e.test_tuning import study
+import pytest
+import yaml
+
+from e2e import fleet
+from e2e.support import PROJECT, good
+from e2e.test_tuning import create, ended, study
+from examples.cluster import EXAMPLES, needs
 from k8s.serving import IMAGES, compose_table
 from slurm.test_tuning import WRITES_EVENTS, run_study, serve_study
 
@@ -48,3 +54,26 @@ def test_what_is_tried_next_follows_from_what_pods_have_reported(on_cluster, her
     """One at a time, so that what is known before each trial is the same."""
     document = study(trials=4, parallel=1)
     assert run_study(on_cluster, document) == run_study(here, document)
+
+
+@needs("sklearn", "hypertune")
+def test_the_example_finds_a_good_network(on_cluster):
+    """Its package and configuration are those of the folder, with fewer trials."""
+    bucket = on_cluster.data_dir / "buckets" / "my-bucket"
+    good(on_cluster.call("POST", f"/storage/v1/b?project={PROJECT}", {"name": bucket.name}))
+    (bucket / "packages").mkdir()
+    with tarfile.open(bucket / "packages" / "digits-1.0.tar.gz", "w:gz") as archive:
+        for name in ("setup.py", "trainer"):
+            archive.add(EXAMPLES / "tuning" / name, f"tuning/{name}")
+    document = yaml.safe_load((EXAMPLES / "tuning" / "hpt.yaml").read_text())
+    name = create(on_cluster, document | {"displayName": "digits", "maxTrialCount": 4})
+    job = ended(on_cluster, name, timeout_s=400)
+    assert job["state"] == "JOB_STATE_SUCCEEDED", fleet.story_text(on_cluster, name)
+    accuracies = [
+        metric["value"]
+        for trial in job["trials"]
+        for metric in trial["finalMeasurement"]["metrics"]
+    ]
+    assert len(accuracies) == 4
+    assert max(accuracies) > 0.8
+    assert any((bucket / "digits").glob("*/model/model.npz"))
