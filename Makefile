@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm test test-full test-gpu gpu-wheels postgres slurm compiler docker shells bubblewrap podman isolation check bench bench-tuning clean lock golden dist
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells bubblewrap podman isolation check bench bench-tuning clean lock golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -36,6 +36,10 @@ demo-plan: $(VENV)/.demo
 # a gang on a Slurm of its own, real daemons on this machine; needs root
 demo-slurm: $(VENV)/.demo slurm
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/slurm/demo.sh $(CURDIR)/runs/slurm
+
+# a gang on the Kubernetes cluster of the tests, whose pods are processes of this machine; needs root
+demo-kubernetes: $(VENV)/.test
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/kubernetes/demo.sh $(CURDIR)/runs/kubernetes
 
 # lint, format, types, import contracts, and at least one test of everything that is promised
 test: $(VENV)/.test postgres slurm docker bubblewrap compiler shells
