@@ -5,8 +5,8 @@ import pytest
 from e2e import fleet
 from e2e.support import native, submit
 from e2e.test_hangs import RESTART, STUCK
-from e2e.test_maintenance import HEARD, LISTENER
-from k8s.job_programs import FOLDER, put_object
+from e2e.test_maintenance import DEAF, HEARD, LISTENER
+from k8s.job_programs import FOLDER, list_pods, put_object
 from k8s.serving import serving_cluster, small_job
 from slurm.test_hold import DIES
 
@@ -58,7 +58,7 @@ def test_a_drained_node_gives_a_notice_and_the_job_starts_again_elsewhere(server
     assert job["restarts"] == {"maintenance": 1, "infra": 0, "user": 0}
     assert node not in {replica["node"] for replica in job["replicas"]}
     events = fleet.trainshed(server, "jobs", "events", name)
-    assert f"the cluster ends primary-0, worker-0 on the node {node}" in events
+    assert f"the cluster ends workerpool0-0, workerpool1-0 on the node {node}" in events
 
 
 def test_a_replica_that_hangs_is_named_and_the_job_starts_again(server):
@@ -70,3 +70,13 @@ def test_a_replica_that_hangs_is_named_and_the_job_starts_again(server):
     story = fleet.story_text(server, name)
     assert "Replica workerpool1-0 has shown no progress for 3 s" in story
     assert "waits_for_ever (<string>" in story  # its stack, by py-spy of the image
+
+
+def test_a_program_that_ignores_a_cancel_is_killed_after_the_grace(server, live_cluster):
+    name = fleet.begun(server, small_job("deaf", DEAF))
+    fleet.cancel(server, name)
+    assert "heard" in fleet.output_lines(server, name)
+    (end,) = fleet.story(server, name, "REPLICA_ENDED")
+    assert "killed" in end["message"], end
+    uid = native(server, name)["uid"]
+    live_cluster.wait_for(lambda: not list_pods(live_cluster, uid), "its pods to go")
