@@ -57,6 +57,8 @@ def make_request(*groups, settings=None, image=IMAGE, **more):
         group=1000,
         architecture="amd64",
         scheduling=WITHOUT_QUEUE,
+        job_id="training_1",
+        project="demo-proj",
         gpus=ROWS,
     )
     return replace(request, **more)

@@ -143,6 +143,7 @@ def test_kubectl_shows_a_job_by_its_labels(server, live_cluster, kubectl):
     secret = live_cluster.store.get("Secret", "default", jobset)["data"]["secret"]
     for kind, subject in (("pod", primary), ("jobset", jobset)):
         described = kubectl.run("describe", kind, subject)
+        assert f"trainshed.dev/project: {PROJECT}" in " ".join(described.split())
         assert f"trainshed.dev/job={uid}" in described.replace(":  ", "=")
         assert b64decode(secret).decode() not in described
     put_object(server, "go-labelled")

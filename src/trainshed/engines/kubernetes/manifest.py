@@ -67,7 +67,8 @@ def compose_jobset(request: ManifestRequest) -> dict[str, Any]:
 
 
 def _compose_jobset_metadata(request: ManifestRequest) -> dict[str, Any]:
-    scheduling, metadata = request.scheduling, _compose_metadata(request)
+    scheduling = request.scheduling
+    metadata = {**_compose_metadata(request), "annotations": request.annotations}
     if scheduling.queue:
         metadata["labels"][QUEUE] = scheduling.queue
         if scheduling.workload_priority_class:

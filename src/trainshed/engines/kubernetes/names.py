@@ -16,6 +16,9 @@ INSTALLATION: Final = "trainshed.dev/installation"
 JOB: Final = "trainshed.dev/job"
 ATTEMPT: Final = "trainshed.dev/attempt"
 ROLE: Final = "trainshed.dev/role"
+#: Annotations that tell users of the cluster which job an object belongs to.
+JOB_ID: Final = "trainshed.dev/job-id"
+PROJECT: Final = "trainshed.dev/project"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 #: The value of ``MANAGED_BY``.
 TRAINSHED: Final = "trainshed"

@@ -47,7 +47,7 @@ def compose_pod(request: ManifestRequest, role: RoleRequest) -> dict[str, Any]:
     return {
         "metadata": {
             "labels": {**labels, **_OPT_OUTS},
-            "annotations": {**_OPT_OUTS, **_KEEP_RUNNING},
+            "annotations": {**request.annotations, **_OPT_OUTS, **_KEEP_RUNNING},
         },
         "spec": _compose_spec(request, role),
     }

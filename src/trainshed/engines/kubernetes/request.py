@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from trainshed.engines.kubernetes.gpus import GpuRow
+from trainshed.engines.kubernetes.names import JOB_ID, PROJECT
 from trainshed.engines.kubernetes.options import KubernetesOptions, PodScheduling
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import ReplicaPlan
@@ -55,12 +56,20 @@ class ManifestRequest:
     architecture: str
     """The server's architecture in Kubernetes' words, such as ``amd64``."""
     scheduling: PodScheduling
+    job_id: str
+    """The job's id in its project."""
+    project: str
     gpus: Mapping[str, GpuRow] = field(default_factory=dict)
     """The rows of GPUs by accelerator type: those of the settings and of the nodes."""
     buckets: tuple[str, ...] = ()
     """The names of the buckets of the job's project."""
     deadline_s: int | None = None
     """Seconds after which the cluster ends the pods; None: never."""
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of the JobSet and its pods."""
+        return {JOB_ID: self.job_id, PROJECT: self.project}
 
 
 def list_roles(

@@ -264,6 +264,8 @@ class ClusterSubmitter:
             group=runtime.group,
             architecture=runtime.architecture,
             scheduling=scheduling,
+            job_id=plan.job_id,
+            project=claim.project,
             gpus=self._list_gpus(),
             buckets=bucket_folders.list_buckets(plan),
             deadline_s=choose_deadline_s(claim.running_s_max, options),
