@@ -368,3 +368,12 @@ def test_a_gang_whose_pods_have_started_has_no_time_limit_of_the_cluster():
 )
 def test_giving_up_after_a_last_look_at_the_records(decision, records, expected):
     assert give_up(decision.why, "killed", end=decision.end, **records) == expected
+
+
+def test_a_cause_before_an_attempt_that_never_begins_is_the_cause_of_its_end():
+    """A drain removes a pod without a process at once; the JobSet fails when the pod is gone."""
+    disruption = ObjectCondition(True, "EvictionByEvictionAPI", "Eviction API: evicting")
+    drained = facts(pods=pods(disruption=disruption, is_deleting=True))
+    memory, decision = observe(drained, facts(FAILED, pods=(), claim=True, now_s=0.5))
+    assert memory.cause.end.loss is Loss.MAINTENANCE
+    assert decision == Over(memory.cause.end)

@@ -54,6 +54,8 @@ class ClusterMemory(NamedTuple):
     """The strongest cause of an end that was observed."""
     cause_since_s: float = 0.0
     """When this cause was first observed."""
+    early_cause: EndCause | None = None
+    """The strongest cause that was observed before a launcher began the attempt."""
     starting_since_s: float | None = None
     """Since when the cluster starts the replicas; None: a queue holds them, or all have started."""
     image_since_s: float | None = None
@@ -110,12 +112,16 @@ def _since(since_s: float | None, facts: KubernetesFacts, *, is_on: bool) -> flo
 def _follow_cause(memory: ClusterMemory, facts: KubernetesFacts) -> ClusterMemory:
     """Remember the strongest cause: its objects may be deleted before the end is recorded.
 
-    As long as an attempt that has not begun can still begin, nothing is a cause of its end.
+    As long as an attempt that has not begun can still begin, nothing is a cause of its end; what
+    was observed until then counts if the attempt does not begin.
     """
-    if not facts.has_begun and not _can_begin_no_more(facts):
-        return memory._replace(cause=None)
-    seen_now = causes.find_cause(facts, has_finished=bool(memory.finished))
-    cause = causes.stronger(memory.cause, seen_now)
+    cause_now = causes.find_cause(facts, has_finished=bool(memory.finished))
+    if not facts.has_begun:
+        cause_now = causes.stronger(memory.early_cause, cause_now)
+        memory = memory._replace(early_cause=cause_now)
+        if not _can_begin_no_more(facts):
+            return memory._replace(cause=None)
+    cause = causes.stronger(memory.cause, cause_now)
     is_known = memory.cause is not None and cause is not None and cause.rank == memory.cause.rank
     since_s = memory.cause_since_s if is_known else facts.now_s
     return memory._replace(cause=cause, cause_since_s=since_s)
