@@ -33,6 +33,7 @@ class ContainerStarter:
             self._tell(pod, container, WARNING, "InspectFailed", reason)
             self._hold(pod, container, attempt, "InvalidImageName", reason)
             return
+        self._tell_absent_secrets(pod)
         try:
             image = self._images.find(name)
         except ImageRefused as error:
@@ -50,6 +51,17 @@ class ContainerStarter:
             self._refuse(pod, container, attempt, message, reason="CreateContainerError")
             return
         self._start(pod, container, attempt, order)
+
+    def _tell_absent_secrets(self, pod):
+        """A kubelet pulls without the secrets that it cannot read, and tells their names."""
+        namespace = pod["metadata"]["namespace"]
+        names = [row["name"] for row in pod["spec"].get("imagePullSecrets") or ()]
+        absent = [n for n in names if self._parts.cache.get("Secret", (namespace, n)) is None]
+        if absent:
+            words = f"Unable to retrieve some image pull secrets ({', '.join(absent)})"
+            message = f"{words}; attempting to pull the image may not succeed."
+            reason = "FailedToRetrieveImagePullSecret"
+            self._parts.recorder.record(pod, WARNING, reason, message, SOURCE)
 
     def _start(self, pod, container, attempt, order):
         self._tell(pod, container, NORMAL, "Created", "Container created")

@@ -4,6 +4,7 @@ The JobSet and its Jobs say nothing about most of these troubles.  The pods' con
 conditions do, and events name objects that were refused or could not be mounted.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -153,12 +154,27 @@ def find_image_trouble(facts: KubernetesFacts) -> Obstacle | None:
     if not pods:
         return None
     pod, container = pods[0]
+    advice = _describe_pull_secrets(facts) or (
+        "check the name of the image, the registry, and the pull secret of the [[engine]] table"
+    )
     text = (
         f"the node {pod.node} cannot pull the image {container.image} of {_name(pods, facts)}: "
-        f"{reasons.describe_pull(container.message)}; check the name of the image, the registry, "
-        "and the pull secret of the [[engine]] table"
+        f"{reasons.describe_pull(container.message)}; {advice}"
     )
     return _make(Reason.IMAGE, text)
+
+
+def _describe_pull_secrets(facts: KubernetesFacts) -> str:
+    """Name the pull secrets that a kubelet did not get; empty: no event says so."""
+    events = (e for e in reversed(facts.events) if e.reason == _PULLS_WITHOUT)
+    names = (_SECRET_NAMES.search(event.message) for event in events)
+    match = next((match for match in names if match), None)
+    if match is None:
+        return ""
+    return (
+        f"the namespace of the jobs has no image pull secret {match[1]}: create it, or correct "
+        "`image_pull_secrets` in the [[engine]] table"
+    )
 
 
 def _find_config_trouble(facts: KubernetesFacts) -> Obstacle | None:
@@ -218,6 +234,8 @@ def _find_other_waiting(facts: KubernetesFacts) -> Obstacle | None:
     return _make(Reason.NOT_STARTING, text + reasons.quote(event.message))
 
 
+_PULLS_WITHOUT: Final = "FailedToRetrieveImagePullSecret"
+_SECRET_NAMES: Final = re.compile(r"pull secrets \(([^)]+)\)")
 _BAD_IMAGE_NAME: Final = "InvalidImageName"
 _IMAGE_TROUBLE: Final = frozenset(
     {
