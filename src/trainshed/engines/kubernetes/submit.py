@@ -9,6 +9,7 @@ that it exists or creates it.
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ from trainshed.engines.kubernetes import (
     paths,
 )
 from trainshed.engines.kubernetes.api.client import Client
-from trainshed.engines.kubernetes.api.errors import ApiRefused
+from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
 from trainshed.engines.kubernetes.attempt_files import ReplicaTask, SubmissionRecord
 from trainshed.engines.kubernetes.gpus import GpuRow
@@ -36,6 +37,7 @@ from trainshed.engines.kubernetes.request import (
     choose_deadline_s,
     list_roles,
 )
+from trainshed.engines.kubernetes.state.refusals import judge_refusal
 from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.spool import Spool, is_claimed
 from trainshed.engines.supervise.record import sent
@@ -166,8 +168,12 @@ class ClusterSubmitter:
         submitted = attempt.submitted
         if submitted is None:
             raise AssertionError(f"the attempt {attempt.key} has no record of its submission")
-        self._create_secret(request)
-        answer = self._create_jobset(attempt.key, jobset)
+        secret = self._create_secret(request)
+        try:
+            answer = self._create_jobset(attempt.key, jobset)
+        except EngineFault:
+            self._delete_secret(secret)
+            raise
         self._keep(attempt, submitted._replace(uid=answer["metadata"]["uid"]))
         self._check_answer(jobset, answer)
         self._adopt_secret(answer)
@@ -176,14 +182,27 @@ class ClusterSubmitter:
         attempt_files.keep_submission(attempt.folder, submission)
         attempt.submitted = submission
 
-    def _create_secret(self, request: ManifestRequest) -> None:
-        """Create the Secret; one of an earlier try stays: pods and launcher read the same."""
+    def _create_secret(self, request: ManifestRequest) -> Mapping[str, Any] | None:
+        """Create the Secret and return it; None: a Secret of an earlier try has the name.
+
+        That Secret stays: pods and launcher read the same one.
+        """
         secret = manifest.compose_secret(request, new_secret())
         try:
-            self._client.post(paths.secrets(self._namespace), secret, _STRICT)
+            return self._client.post(paths.secrets(self._namespace), secret, _STRICT)
         except ApiRefused as refusal:
             if refusal.status != _CONFLICT:
                 raise _explain(refusal, "Secret") from refusal
+        return None
+
+    def _delete_secret(self, secret: Mapping[str, Any] | None) -> None:
+        """Delete a Secret that no JobSet will own; without success it stays, and harms nothing."""
+        if secret is None:
+            return
+        metadata = secret["metadata"]
+        body = manifest.compose_deletion(metadata["uid"])
+        with suppress(ApiRefused, ApiAway):
+            self._client.delete(paths.secret(self._namespace, metadata["name"]), body)
 
     def _create_jobset(self, key: AttemptKey, jobset: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
@@ -309,8 +328,9 @@ def _list_tasks(plan: LaunchPlan) -> tuple[ReplicaTask, ...]:
 
 def _explain(refusal: ApiRefused, kind: str) -> Exception:
     """Return the error for a refused object: for ever, for now, or as if the API were away."""
-    text = f"the cluster refuses the {kind}: {refusal.message}"
-    if refusal.status in _REFUSALS:
+    meaning = judge_refusal(refusal.message)
+    text = f"the cluster refuses the {kind}: {meaning.text}"
+    if refusal.status in _REFUSALS or (refusal.status == _FORBIDDEN and not meaning.heals):
         return EngineFault(f"cannot start the attempt: {text}")
     if refusal.status == _FORBIDDEN and _QUOTA in refusal.message:
         return LaunchRefused(Explanation(reason=Reason.ENGINE_FULL, message=text))

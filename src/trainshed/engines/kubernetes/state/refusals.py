@@ -97,6 +97,11 @@ _MEANINGS: Final[tuple[tuple[re.Pattern[str], Callable[["re.Match[str]"], bool],
         ),
     ),
     (
+        re.compile(r"strict decoding error: unknown field"),
+        _never,
+        "update JobSet on the cluster, whose version does not have the field",
+    ),
+    (
         re.compile(r"is invalid:|strict decoding error|cannot be handled as"),
         _never,
         "correct the job, or the [[engine]] table of the cluster",
