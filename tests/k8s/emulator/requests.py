@@ -75,12 +75,14 @@ class Request:
         target = self.target
         if target is None:
             return Action(self.verb, path=self.path)
+        # a Role of a namespace may permit reading the namespace itself
+        own = target.name if target.resource.kind == "Namespace" else ""
         return Action(
             self.verb,
             target.resource.group,
             target.resource.plural,
             target.subresource,
-            target.namespace,
+            target.namespace or own,
             target.name,
         )
 

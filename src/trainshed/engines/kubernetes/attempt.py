@@ -189,6 +189,7 @@ class KubernetesAttempt:
             events=objects.events,
             workload=objects.workload,
             has_kueue=view.has_kueue,
+            reads_workloads=view.reads_workloads,
             nodes=view.nodes,
             task_names=self._task_names,
         )

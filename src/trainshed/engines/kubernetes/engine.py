@@ -135,7 +135,13 @@ class KubernetesEngine:
     def judge(self, needs: JobNeeds) -> Explanation | None:
         """Explain why the cluster can never run a job; None: the cluster may run it."""
         self._start()
-        return explain_refusal(needs, self._cluster.list_gpu_rows(), self._options)
+        return explain_refusal(
+            needs,
+            self._cluster.list_gpu_rows(),
+            self._options,
+            namespace=self._cluster.namespace,
+            missing_queues=self._cluster.missing_queues,
+        )
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """Compose the plan and the JobSet that ``launch`` would send."""

@@ -3,12 +3,13 @@
 A lack of nodes is no reason: the nodes may be in use, and many clusters add nodes by themselves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.kubernetes.gpus import GpuRow, choose_row
 from trainshed.engines.kubernetes.options import KubernetesOptions, choose_scheduling
+from trainshed.engines.kubernetes.start_check import explain_queues
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.resources import GroupDemand
@@ -22,18 +23,27 @@ _REDUCERS: Final = (
 
 
 def explain_refusal(
-    needs: JobNeeds, rows: Mapping[str, GpuRow], options: KubernetesOptions
+    needs: JobNeeds,
+    rows: Mapping[str, GpuRow],
+    options: KubernetesOptions,
+    *,
+    namespace: str,
+    missing_queues: Collection[str] = (),
 ) -> Explanation | None:
     """Explain why the cluster can never run a job; None: the cluster can, or may be able to.
 
-    ``rows`` are the rows of GPUs of the settings and of the cluster's nodes.
+    ``rows`` are the rows of GPUs of the settings and of the cluster's nodes; ``missing_queues`` are
+    the LocalQueues of the settings that the namespace does not have.
     """
     try:
-        choose_scheduling(needs.wants, needs.project, options)
+        queue = choose_scheduling(needs.wants, needs.project, options).queue
     except UsageFault as fault:
         return Explanation(reason=Reason.NO_SUCH_NODE, message=str(fault))
     if any(group.role is Role.REDUCER for group in needs.demand.groups):
         return Explanation(reason=Reason.NO_SUCH_NODE, message=_REDUCERS)
+    if queue in missing_queues:
+        text = explain_queues([queue], namespace)
+        return Explanation(reason=Reason.NO_SUCH_NODE, message=text)
     explanations = (_explain_group(group, rows) for group in needs.demand.groups)
     return next((explanation for explanation in explanations if explanation), None)
 

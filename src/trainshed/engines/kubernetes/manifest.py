@@ -4,12 +4,12 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trainshed.engines.kubernetes import names
+from trainshed.engines.kubernetes import names, paths
 from trainshed.engines.kubernetes.pod import SECRET_KEY, compose_pod
 from trainshed.engines.kubernetes.request import ManifestRequest, RoleRequest
 from trainshed.model.roles import Role
 
-JOBSET_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
+JOBSET_VERSION: Final = f"{paths.JOBSET}/{paths.JOBSET_VERSION}"
 JOBSET: Final = "JobSet"
 #: The labels of Kueue with the names of a LocalQueue and a WorkloadPriorityClass.
 QUEUE: Final = "kueue.x-k8s.io/queue-name"

@@ -2,14 +2,26 @@
 
 from typing import Final
 
+#: The groups of JobSet and Kueue, and the version of JobSet that the engine writes.
+JOBSET: Final = "jobset.x-k8s.io"
+JOBSET_VERSION: Final = "v1alpha2"
+KUEUE: Final = "kueue.x-k8s.io"
+
+VERSION: Final = "/version"
 NODES: Final = "/api/v1/nodes"
-JOBSETS_GROUP: Final = "/apis/jobset.x-k8s.io/v1alpha2"
-KUEUE_GROUP: Final = "/apis/kueue.x-k8s.io"
+JOBSET_GROUP: Final = f"/apis/{JOBSET}"
+KUEUE_GROUP: Final = f"/apis/{KUEUE}"
+ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def namespace(name: str) -> str:
+    """Return the path of a namespace."""
+    return f"/api/v1/namespaces/{name}"
 
 
 def jobsets(namespace: str) -> str:
     """Return the path of all JobSets of a namespace."""
-    return f"{JOBSETS_GROUP}/namespaces/{namespace}/jobsets"
+    return f"{JOBSET_GROUP}/{JOBSET_VERSION}/namespaces/{namespace}/jobsets"
 
 
 def jobset(namespace: str, name: str) -> str:
@@ -35,6 +47,16 @@ def pods(namespace: str) -> str:
 def events(namespace: str) -> str:
     """Return the path of all events of a namespace."""
     return f"/api/v1/namespaces/{namespace}/events"
+
+
+def claim(namespace: str, name: str) -> str:
+    """Return the path of one PersistentVolumeClaim."""
+    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
+
+
+def local_queue(namespace: str, version: str, name: str) -> str:
+    """Return the path of one of Kueue's LocalQueues; ``version`` is that of Kueue's API."""
+    return f"{KUEUE_GROUP}/{version}/namespaces/{namespace}/localqueues/{name}"
 
 
 def workloads(namespace: str, version: str) -> str:

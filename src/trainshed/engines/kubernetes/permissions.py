@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from trainshed.engines.kubernetes.paths import JOBSET, KUEUE
+
 _CORE: Final = ""
-_JOBSET: Final = "jobset.x-k8s.io"
-_KUEUE: Final = "kueue.x-k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Permission:
 
 PERMISSIONS: Final = (
     Permission(
-        _JOBSET,
+        JOBSET,
         "jobsets",
         ("create", "delete", "get", "list", "watch"),
         "start, observe and end attempts",
@@ -76,14 +76,14 @@ PERMISSIONS: Final = (
         is_needed=False,
     ),
     Permission(
-        _KUEUE,
+        KUEUE,
         "localqueues",
         ("get",),
         "check at the start that the queues of the settings exist",
         is_needed=False,
     ),
     Permission(
-        _KUEUE, "workloads", ("list", "watch"), "say why a queue holds a job", is_needed=False
+        KUEUE, "workloads", ("list", "watch"), "say why a queue holds a job", is_needed=False
     ),
     Permission(
         _CORE,

@@ -21,7 +21,11 @@ class ClusterView(Protocol):
 
     @property
     def has_kueue(self) -> bool:
-        """Whether the API serves Workloads."""
+        """Whether the API serves Workloads, or may serve them."""
+
+    @property
+    def reads_workloads(self) -> bool:
+        """Whether the server may read Workloads."""
 
     @property
     def nodes(self) -> Mapping[str, bool] | None:

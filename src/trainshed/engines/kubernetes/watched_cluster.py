@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from trainshed.engines.kubernetes import names, nodes, paths
+from trainshed.engines.kubernetes import names, nodes, paths, start_check
 from trainshed.engines.kubernetes.api.client import Client
-from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
+from trainshed.engines.kubernetes.api.errors import ApiAway
 from trainshed.engines.kubernetes.api.objects import ObjectChange
 from trainshed.engines.kubernetes.api.progress import Pacing
 from trainshed.engines.kubernetes.api.watch import Watcher
@@ -27,6 +27,8 @@ from trainshed.engines.kubernetes.objects import (
     ObjectIndex,
 )
 from trainshed.engines.kubernetes.options import KubernetesOptions
+from trainshed.engines.kubernetes.repeated_check import RepeatedCheck
+from trainshed.engines.kubernetes.start_check import ClusterFacts
 from trainshed.engines.kubernetes.state import objects
 from trainshed.engines.kubernetes.state.facts import JobSetFacts, PodFacts
 from trainshed.model.attempt import AttemptKey
@@ -35,11 +37,10 @@ from trainshed.model.explanation import Explanation, Reason
 #: The kinds without which an engine cannot work.
 _REQUIRED: Final = (JOBSET, POD, EVENT)
 _NODE: Final = "Node"
-#: The versions of Kueue's API, the newest first.
-_KUEUE_VERSIONS: Final = ("v1beta2", "v1beta1")
 #: Seconds for which a caller waits for the first lists.
 _SYNC_S: Final = 10.0
-_RETRY_S: Final = 60.0
+#: Seconds before a repetition after the API refused a kind that is required.
+_DENIED_S: Final = 5.0
 
 
 class WatchedCluster:
@@ -51,14 +52,20 @@ class WatchedCluster:
         """Start no thread and send no request; ``start`` does."""
         self._client = client
         self._options = options
-        self._namespace = namespace
+        self.namespace = namespace
         self._index = ObjectIndex(installation)
         self._pacing = Pacing(floor_s=options.poll_s)
+        self._check = RepeatedCheck(
+            partial(start_check.read_facts, client, options, namespace),
+            is_denied=lambda: any(watcher.is_denied for watcher in self._watchers.values()),
+            on_facts=self._take_facts,
+        )
         selector = names.selector_of(installation)
+        required = self._pacing._replace(denied_s=_DENIED_S)
         self._watchers = {
-            JOBSET: self._make_watcher(JOBSET, paths.jobsets(namespace), selector),
-            POD: self._make_watcher(POD, paths.pods(namespace), selector),
-            EVENT: self._make_watcher(EVENT, paths.events(namespace), ""),
+            JOBSET: self._make_watcher(JOBSET, paths.jobsets(namespace), selector, required),
+            POD: self._make_watcher(POD, paths.pods(namespace), selector, required),
+            EVENT: self._make_watcher(EVENT, paths.events(namespace), "", required),
         }
         self._nodes = Watcher(
             client, paths.NODES, "", nodes.trim_node, self._take_nodes, pacing=self._pacing
@@ -66,10 +73,8 @@ class WatchedCluster:
         self._ready_nodes: Mapping[str, bool] | None = None
         self._nodes_version = 0
         self._workloads: Watcher | None = None
-        self._has_kueue = True
         self._is_started = False
         self._starting = threading.Lock()
-        self._closing = threading.Event()
         self.on_change: Callable[[Collection[AttemptKey]], None] = lambda _: None
         """The function to call with the attempts whose objects have changed."""
 
@@ -81,11 +86,11 @@ class WatchedCluster:
             self._is_started = True
         for watcher in (*self._watchers.values(), self._nodes):
             watcher.start()
-        threading.Thread(target=self._find_kueue, name="kubernetes-kueue", daemon=True).start()
+        self._check.start()
 
     def close(self) -> None:
         """End the threads and connections."""
-        self._closing.set()
+        self._check.close()
         self._client.close()
         optional = [self._workloads] if self._workloads else []
         for watcher in (*self._watchers.values(), self._nodes, *optional):
@@ -98,10 +103,20 @@ class WatchedCluster:
         for watcher in self._watchers.values():
             if not watcher.wait_synced(max(0.0, deadline_s - time.monotonic())):
                 raise ApiAway(watcher.reason or "the API server has not answered yet")
-        if (why := self.health()) is not None:
+        if (why := self._explain_away()) is not None:
             raise ApiAway(why.message)
 
     def health(self) -> Explanation | None:
+        """Explain since when the cluster cannot run jobs; None: it can, or is not checked yet."""
+        away = self._explain_away()
+        is_denied = any(watcher.is_denied for watcher in self._watchers.values())
+        if not self._check.trouble or (away is not None and not is_denied):
+            return away
+        since = _describe_time(self._check.since_s)
+        text = f"the cluster cannot run jobs since {since}: {self._check.trouble}"
+        return Explanation(reason=Reason.ENGINE_AWAY, message=text)
+
+    def _explain_away(self) -> Explanation | None:
         """Explain since when the API gives no usable answer; None: it does, or starts to."""
         since = {
             kind: watcher.away_since_s
@@ -112,11 +127,10 @@ class WatchedCluster:
             return None
         kind = min(since, key=lambda name: since[name])
         reason = self._watchers[kind].reason
-        text = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(since[kind]))
         return Explanation(
             reason=Reason.ENGINE_AWAY,
-            message=f"the cluster has not listed {kind}s of {self._namespace} since {text}: "
-            f"{reason}",
+            message=f"the cluster has not listed {kind}s of {self.namespace} since "
+            f"{_describe_time(since[kind])}: {reason}",
         )
 
     @property
@@ -131,8 +145,24 @@ class WatchedCluster:
 
     @property
     def has_kueue(self) -> bool:
-        """Whether the API serves Workloads."""
-        return self._has_kueue
+        """Whether the API serves Workloads, or may serve them."""
+        facts = self._check.facts
+        return facts is None or facts.kueue_versions != ()
+
+    @property
+    def reads_workloads(self) -> bool:
+        """Whether the server may read Workloads."""
+        return self._workloads is None or not self._workloads.is_denied
+
+    @property
+    def facts(self) -> ClusterFacts | None:
+        """The facts of the last check of the cluster; None: it is not checked yet."""
+        return self._check.facts
+
+    @property
+    def missing_queues(self) -> Collection[str]:
+        """The LocalQueues of the settings that the namespace did not have at the last check."""
+        return self._check.facts.missing_queues if self._check.facts else ()
 
     @property
     def nodes(self) -> Mapping[str, bool] | None:
@@ -171,10 +201,10 @@ class WatchedCluster:
         """Return the rows of GPUs of the settings, and those that labels of nodes give."""
         return nodes.list_rows(self._options, self.list_node_objects())
 
-    def _make_watcher(self, kind: str, path: str, selector: str) -> Watcher:
+    def _make_watcher(self, kind: str, path: str, selector: str, pacing: Pacing) -> Watcher:
         trim = partial(objects.trim_object, kind)
         take = partial(self._take_changes, kind)
-        return Watcher(self._client, path, selector, trim, take, pacing=self._pacing)
+        return Watcher(self._client, path, selector, trim, take, pacing=pacing)
 
     def _take_changes(self, kind: str, changes: Sequence[ObjectChange]) -> None:
         if keys := self._index.update(kind, changes):
@@ -187,24 +217,15 @@ class WatchedCluster:
             self._nodes_version += 1
             self.on_change(self._index.list_keys())
 
-    def _find_kueue(self) -> None:
-        """Watch Workloads in the newest version that the API serves; look again every minute."""
-        while not self._closing.is_set():
-            try:
-                group = self._client.get(paths.KUEUE_GROUP)
-            except ApiRefused:
-                self._has_kueue = False
-            except ApiAway:
-                pass
-            else:
-                self._watch_workloads(group)
-                return
-            self._closing.wait(_RETRY_S)
-
-    def _watch_workloads(self, group: Mapping[str, Any]) -> None:
-        served = {row.get("version") for row in group.get("versions") or ()}
-        version = next((name for name in _KUEUE_VERSIONS if name in served), _KUEUE_VERSIONS[0])
-        self._has_kueue = True
-        path = paths.workloads(self._namespace, version)
-        self._workloads = self._make_watcher(WORKLOAD, path, "")
+    def _take_facts(self, facts: ClusterFacts) -> None:
+        """Watch Workloads in the newest version that the API serves."""
+        if self._workloads is not None or not facts.kueue_versions:
+            return
+        version = start_check.choose_kueue_version(facts.kueue_versions)
+        path = paths.workloads(self.namespace, version)
+        self._workloads = self._make_watcher(WORKLOAD, path, "", self._pacing)
         self._workloads.start()
+
+
+def _describe_time(since_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(since_s))

@@ -212,6 +212,8 @@ class KubernetesFacts:
     workload: WorkloadFacts | None = None
     has_kueue: bool = True
     """Whether the API serves Workloads."""
+    reads_workloads: bool = True
+    """Whether the server may read Workloads."""
     nodes: Mapping[str, bool] | None = None
     """Whether each node of the cluster is ready; None: the server may not read nodes."""
     task_names: Mapping[tuple[str, int], str] = field(default_factory=dict)

@@ -64,6 +64,13 @@ def _explain_no_workload(
             "Kueue; install Kueue, or remove the queue from the [[engine]] table and the job"
         )
         return _wait(Reason.HELD, text)
+    if not facts.reads_workloads:
+        text = (
+            f"the job waits in the queue {jobset.queue}, and the server may not read Kueue's "
+            "Workloads, which say why; let an administrator add the rule of Workloads to the Role "
+            "of the server (`trainshed doctor --engine NAME` prints the rule)"
+        )
+        return _wait(Reason.ENGINE_QUEUE, text)
     if suspended_s < NO_WORKLOAD_S:
         return _wait(Reason.ENGINE_QUEUE, f"Kueue has made no Workload for {jobset.name} yet")
     text = (
