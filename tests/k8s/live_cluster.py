@@ -23,9 +23,9 @@ MACHINE = "localhost/machine:1"
 
 
 @contextmanager
-def running_cluster(folder, *, times=QUICK, tls=None):
+def running_cluster(folder, *, times=QUICK, tls=None, make_runtime=ProcessRuntime):
     """A cluster with one node of 64 CPUs; what it runs ends with the block."""
-    cluster = LiveCluster(folder, times, tls)
+    cluster = LiveCluster(folder, times, tls, make_runtime)
     try:
         cluster.start()
         yield cluster
@@ -34,14 +34,14 @@ def running_cluster(folder, *, times=QUICK, tls=None):
 
 
 class LiveCluster:
-    def __init__(self, folder, times, tls=None):
+    def __init__(self, folder, times, tls=None, make_runtime=ProcessRuntime):
         self.folder = folder
         self.api = EmulatedApi(tls=tls)
         self.store = self.api.store
         self.api.admission.webhooks.append(KUEUE_WEBHOOK)
         self.images, self.claims = ImageShelf(), ClaimFolders()
         self.images.add(MACHINE, ContainerImage(Path("/")))
-        self.runtime = ProcessRuntime(folder / "pods", self.claims, self._read)
+        self.runtime = make_runtime(folder / "pods", self.claims, self._read)
         self.plane = ControlPlane(self.store, self.runtime, self.images, times=times)
         cache = self.plane.parts.cache
         self.api.server.handlers.logs = PodLogs(cache, self.plane.find_log)

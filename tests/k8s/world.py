@@ -67,7 +67,11 @@ class KubernetesWorld(ShellWorld):
         self._is_empty = False
 
     def engine(self):
-        return self._open(self._names[0])
+        return self.open()
+
+    def open(self, **settings):
+        """The engine with more settings."""
+        return self._open(self._names[0], **settings)
 
     def elsewhere(self):
         return self._open(self._names[1])

@@ -34,10 +34,14 @@ _SUBRESOURCE_KINDS: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
 
 
 class Discovery:
-    """Answers of discovery; groups in ``hidden`` are as if they were not installed."""
+    """Answers of discovery; groups in ``hidden`` are as if they were not installed.
+
+    ``other_versions`` are the versions of groups of which another release is installed.
+    """
 
     def __init__(self) -> None:
         self.hidden: set[str] = set()
+        self.other_versions: dict[str, tuple[str, ...]] = {}
 
     def answer(self, path: str, accept: str) -> Body | None:
         """The answer for a path; None where the path is not discovery's."""
@@ -58,6 +62,7 @@ class Discovery:
         groups = {row.group: row.versions for row in RESOURCES if row.group}
         groups.update({group: (row[0],) for group, row in _POSTED.items()})
         groups[_POLICY] = ("v1",)
+        groups.update(self.other_versions)
         return {group: rows for group, rows in groups.items() if group not in self.hidden}
 
     def _answer_core(self, accept: str) -> Body:

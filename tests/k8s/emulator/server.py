@@ -283,7 +283,8 @@ class _Exchange(BaseHTTPRequestHandler):
                 headers.get("impersonate-user"),
                 self._get_certificate(),
             )
-            request = parse_request(self.command, self.path, headers, body, api.discovery.hidden)
+            absent = api.discovery.hidden | api.discovery.other_versions.keys()
+            request = parse_request(self.command, self.path, headers, body, absent)
             request.user = user
             if fault := api.faults.take(request.verb, request.path):
                 return request, self._fail(request, fault)
