@@ -14,12 +14,15 @@ from k8s.emulator.faults import FOREVER, TOO_MANY
 from k8s.emulator.pods.pod_run import StartRefused
 from k8s.idle_cluster import running_idle_cluster
 from k8s.live_cluster import MACHINE
+from k8s.permitted import TOKEN, USER, permitting
+from k8s.queues import create_queue
 from k8s.world import KubernetesWorld, connect_to
 from trainshed.engines.base import JobNeeds
-from trainshed.engines.kubernetes import factory, options, paths
-from trainshed.engines.kubernetes.permissions import PERMISSIONS, compose_rules
+from trainshed.engines.kubernetes import attempt_files, factory, options, paths
+from trainshed.engines.kubernetes.permissions import PERMISSIONS
 from trainshed.engines.kubernetes.runtime import Bundle
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import Loss, Phase
 from trainshed.model.explanation import Reason
 from trainshed.model.faults import EngineFault
@@ -36,7 +39,6 @@ from trainshed.testing.engine_steps import (
 )
 from trainshed.testing.engine_world import WAITS
 
-USER, TOKEN = "system:serviceaccount:default:server", "server-token"
 SPACE = "default"
 JOBSET, KUEUE = paths.JOBSET, paths.KUEUE
 POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": MACHINE}]}
@@ -67,20 +69,9 @@ def world(cluster, tmp_path):
 
 @pytest.fixture
 def permit(cluster):
-    """An account with exactly the rules of ``PERMISSIONS``, and without some of them."""
-    access = cluster.api.access
-    access.add_user(USER, TOKEN)
-
-    def give(*permissions):
-        access.unbind(USER)
-        role = {"kind": "Role", "metadata": {"namespace": SPACE}}
-        access.bind(USER, {**role, "rules": compose_rules(permissions)})
-        nodes = compose_rules(permissions, is_of_cluster=True)
-        access.bind(USER, {"kind": "ClusterRole", "rules": nodes})
-
-    yield give
-    access.unbind(USER)
-    access.revoke(TOKEN)
+    """Gives the account of the server exactly the rules of some permissions."""
+    with permitting(cluster) as give:
+        yield give
 
 
 @pytest.fixture
@@ -506,17 +497,8 @@ class TestPriorityClassesAndKueue:
     """Said by name; a queue of MultiKueue is refused."""
 
     @pytest.fixture
-    def _queues(self, removed):
-        version = "kueue.x-k8s.io/v1beta2"
-        removed("ResourceFlavor", "any", {}, namespace="", version=version)
-        quota = {"name": "cpu", "nominalQuota": "4"}
-        flavors = [{"name": "any", "resources": [quota]}]
-        spec = {
-            "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
-        }
-        removed("ClusterQueue", "all", spec, namespace="", version=version)
-        removed("LocalQueue", "q", {"clusterQueue": "all"}, version=version)
+    def _queues(self, cluster):
+        create_queue(cluster, "q")
 
     def test_a_priority_class(self, world):
         engine, key = world.open(priority_class="gold"), new_key()
@@ -533,6 +515,19 @@ class TestPriorityClassesAndKueue:
         assert why.reason is Reason.HELD
         engine.stop(key, order(0.0))
         ended(engine, key)
+
+    @pytest.mark.usefixtures("_queues")
+    def test_a_server_that_was_killed_finds_its_job_that_has_left_the_queue(self, world):
+        engine, key = world.open(queue="q"), new_key()
+        launch(world, engine, key, WAITS)
+        eventually(lambda: world.pods_of(key), "the queue admits the job")
+        folder = AttemptFolder(f"{world.jobs}/{key.uid}/{key.attempt}")
+        submission = attempt_files.read_submission(folder)
+        attempt_files.keep_submission(folder, submission._replace(uid=""))
+        again = world.open(queue="q")
+        launch(world, again, key, WAITS)
+        assert attempt_files.read_submission(folder).uid == submission.uid
+        until(again, key, Phase.STARTING)
 
     def test_a_queue_that_is_not_there(self, world):
         engine, key = world.open(queue="absent"), new_key()

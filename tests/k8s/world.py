@@ -55,6 +55,7 @@ class KubernetesWorld(ShellWorld):
     def __init__(self, cluster, folder):
         self._cluster = cluster
         self._base = folder
+        self.token = ADMIN_TOKEN
         self._names = [secrets.token_hex(4) for _ in range(2)]
         self.claim = f"{CLAIM}-{self._names[0]}"
         self.root = cluster.add_claim(self.claim)
@@ -95,7 +96,7 @@ class KubernetesWorld(ShellWorld):
                 **more,
             }
         )
-        client = _Blindfolded(connect_to(self._cluster.api), lambda: self._is_empty)
+        client = _Blindfolded(connect_to(self._cluster.api, self.token), lambda: self._is_empty)
         engine = factory.make_with_client(context, settings, client, "kubernetes")
         self._opened.append(engine)
         engine.fleet()

@@ -55,6 +55,7 @@ _MANIFEST: Final = "jobset.json"
 _CONFLICT, _FORBIDDEN, _NOT_FOUND = 409, 403, 404
 #: Statuses with which the API refuses a manifest for ever.
 _REFUSALS: Final = frozenset({400, 413, 422})
+_SUSPEND: Final = "suspend"
 _QUOTA: Final = "exceeded quota"
 #: Seconds between the deadline of a launcher and the limit of the running time.
 _SPARE_S: Final = 240.0
@@ -229,9 +230,12 @@ class ClusterSubmitter:
         return jobset
 
     def _check_answer(self, jobset: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Take the JobSet back if the API has dropped or changed a field of it."""
-        own = {part: jobset[part] for part in ("metadata", "spec")}
-        missing = list_missing_fields(own, answer)
+        """Take the JobSet back if the API has dropped or changed a field of it.
+
+        The JobSet of an earlier try may have left its queue, so it may not be suspended any more.
+        """
+        spec = {name: value for name, value in jobset["spec"].items() if name != _SUSPEND}
+        missing = list_missing_fields({"metadata": jobset["metadata"], "spec": spec}, answer)
         if not missing:
             return
         body = manifest.compose_deletion(answer["metadata"]["uid"])
