@@ -19,7 +19,7 @@ def group(role, *, gpu_type=None):
 
 def refusal_of(*groups, rows=ROWS, **wants):
     demand = JobDemand(region=None, groups=groups)
-    return explain_refusal(JobNeeds(demand=demand, wants=wants), rows, OPTIONS)
+    return explain_refusal(JobNeeds(demand=demand, wants=wants), rows, OPTIONS, namespace="ml")
 
 
 @pytest.mark.parametrize("gpu_type", [None, T4])

@@ -255,8 +255,8 @@ class TestNamespaceQueuePullSecretClaimGpuRow:
 
     def test_a_gpu_type_without_a_row_is_refused_at_submit(self, world):
         engine = world.open(gpus={"NVIDIA_L4": {}})
-        each = Demand(vcpus=1, gpu_type="NVIDIA_TESLA_T4", gpu_count=1)
-        groups = (GroupDemand(role=Role.PRIMARY, count=1, each=each),)
+        replica = Demand(vcpus=1, gpu_type="NVIDIA_TESLA_T4", gpu_count=1)
+        groups = (GroupDemand(role=Role.PRIMARY, count=1, each=replica),)
         why = engine.judge(JobNeeds(demand=JobDemand(region=None, groups=groups)))
         assert "the cluster has no NVIDIA_TESLA_T4; its GPUs are: NVIDIA_L4" in why.message
         assert why.change.accepted == "NVIDIA_L4"

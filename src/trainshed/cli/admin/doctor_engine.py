@@ -54,7 +54,7 @@ def _run_probe(engine: Engine) -> Iterator[EngineFinding]:
     try:
         yield from engine.probe()
     except (EngineFault, OSError) as fault:
-        advice = "try the commands of the cluster by hand as the server's user: sinfo, squeue"
+        advice = "try the cluster by hand as the server's user: sinfo, or kubectl get jobsets"
         yield EngineFinding("answer", is_well=False, found=str(fault), advice=advice)
 
 

@@ -5,13 +5,14 @@ files in the attempt's folder, and the API has the objects.  So a restarted serv
 server on the same claim, reads the same state.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from trainshed.engines import spool
 from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.base import (
+    EngineFinding,
     FilesystemView,
     JobNeeds,
     ListedAttempt,
@@ -62,6 +63,7 @@ class KubernetesEngine:
         name: str,
         needs_command: str,
         library: str,
+        run_probe: Callable[[], Iterator[EngineFinding]],
         make_orders: Callable[[AttemptTable[KubernetesAttempt]], ClusterOrders],
     ) -> None:
         """``needs_command``: why a container must have a command; empty: the registry is asked.
@@ -73,6 +75,7 @@ class KubernetesEngine:
         self._spool = spool_
         self._cluster = cluster
         self._submitter = submitter
+        self._run_probe = run_probe
         self._attempts = AttemptTable(
             self._remember, self._look_at, is_over=lambda attempt: attempt.final is not None
         )
@@ -247,6 +250,10 @@ class KubernetesEngine:
 
     def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
         return self._submitter.read_sent(key)
+
+    def probe(self) -> Iterator[EngineFinding]:
+        """Check the API, then start two pods; yield the findings.  Raises OSError."""
+        return self._run_probe()
 
     @property
     def is_synced(self) -> bool:

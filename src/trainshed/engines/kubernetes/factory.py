@@ -1,18 +1,21 @@
 """Makes the engine of a Kubernetes cluster from its table in the configuration."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import EngineContext
-from trainshed.engines.kubernetes import bucket_folders, mounts, names, options, runtime
+from trainshed.engines.kubernetes import bucket_folders, mounts, names, options, probe, runtime
 from trainshed.engines.kubernetes.api.client import Client, connect
 from trainshed.engines.kubernetes.engine import KubernetesEngine
 from trainshed.engines.kubernetes.images import ContainerStarts
 from trainshed.engines.kubernetes.options import KubernetesOptions
 from trainshed.engines.kubernetes.orders import ClusterOrders
+from trainshed.engines.kubernetes.probe_pods import ProbeTarget
 from trainshed.engines.kubernetes.registry import Registry
-from trainshed.engines.kubernetes.submit import ClusterSubmitter, PodRuntime
+from trainshed.engines.kubernetes.request import PodRuntime
+from trainshed.engines.kubernetes.submit import ClusterSubmitter
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
 from trainshed.engines.spool import PASSABLE, Spool
 from trainshed.engines.warden import archive
@@ -51,6 +54,7 @@ def make_with_client(
     namespace = settings.namespace or client.namespace
     cluster = WatchedCluster(client, settings, namespace, context.installation)
     starts = _make_starts(settings)
+    pod_runtime = _store_runtime(spool)
     submitter = ClusterSubmitter(
         settings,
         spool,
@@ -59,7 +63,7 @@ def make_with_client(
         installation=context.installation,
         name=name,
         starts=starts,
-        runtime=_store_runtime(spool),
+        runtime=pod_runtime,
         list_gpus=cluster.list_gpu_rows,
         server_buckets=context.buckets,
     )
@@ -73,6 +77,12 @@ def make_with_client(
         name=name,
         needs_command=starts.needs_command,
         library=f"{mounts.LIBRARY}/{library.name}",
+        run_probe=partial(
+            probe.probe,
+            client,
+            ProbeTarget(settings, context.installation, namespace, pod_runtime),
+            spool,
+        ),
         make_orders=lambda attempts: ClusterOrders(
             attempts,
             spool,

@@ -83,6 +83,12 @@ def list_launcher_mounts(request: ManifestRequest) -> list[dict[str, Any]]:
     return [_compose_library_mount(request), attempt, _compose_metrics_mount(), *buckets]
 
 
+def list_probe_mounts(request: ManifestRequest, folder: str) -> list[dict[str, Any]]:
+    """List the mounts of a container of a probe, whose files are in a folder of the claim."""
+    own = {"name": _SPOOL_VOLUME, "mountPath": ATTEMPT, "subPath": folder}
+    return [_compose_library_mount(request), own]
+
+
 def _compose_library_mount(request: ManifestRequest) -> dict[str, Any]:
     path = library_path(request.installation)
     return {"name": _SPOOL_VOLUME, "mountPath": LIBRARY, "subPath": path, "readOnly": True}

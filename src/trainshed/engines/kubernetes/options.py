@@ -69,6 +69,9 @@ class KubernetesOptions:
     security: SecuritySettings = AS_IMAGE
     registry: bool = True
     """Whether to ask registries for the entry points of images."""
+    probe_image: str = ""
+    """The image of the pods of ``trainshed doctor --engine``, which may be empty: any image that
+    the nodes can pull.  If not set, the probe starts no pod."""
     docker_config: str = ""
     """The file with the credentials for registries, as the server sees it."""
     ca_file: str = ""

@@ -25,6 +25,18 @@ _SPARE_S: Final = 7 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodRuntime:
+    """What pods run launchers and wardens with; paths are those in pods."""
+
+    start: tuple[str, ...]
+    """The words before the archive."""
+    archive: str
+    architecture: str
+    user: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRequest:
     """The pods of all replicas of one role."""
 

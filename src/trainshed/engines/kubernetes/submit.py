@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from trainshed.engines.kubernetes.read_back import list_missing_fields
 from trainshed.engines.kubernetes.request import (
     LAUNCHER_PORT,
     ManifestRequest,
+    PodRuntime,
     choose_deadline_s,
     list_roles,
 )
@@ -61,18 +62,6 @@ _QUOTA: Final = "exceeded quota"
 _SPARE_S: Final = 240.0
 _FIELDS_NAMED_MAX: Final = 5
 _STRICT: Final = {"fieldValidation": "Strict"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodRuntime:
-    """What pods run launchers and wardens with; paths are those in pods."""
-
-    start: tuple[str, ...]
-    """The words before the archive."""
-    archive: str
-    architecture: str
-    user: int
-    group: int
 
 
 class ClusterSubmitter:
