@@ -10,9 +10,18 @@ from trainshed.engines.kubernetes import probe_cluster, probe_task
 from trainshed.engines.kubernetes.nodes import ClusterNode
 from trainshed.engines.kubernetes.probe_answers import ProbeAnswer, judge_answers, measure_delays
 from trainshed.engines.kubernetes.probe_exchange import ProbeExchange
+from trainshed.engines.kubernetes.probe_obstacles import find_probe_obstacle
 from trainshed.engines.kubernetes.probe_pods import CONTAINERS, ProbeTarget, compose_probe
 from trainshed.engines.kubernetes.request import PodRuntime
 from trainshed.engines.kubernetes.start_check import ClusterFacts
+from trainshed.engines.kubernetes.state.facts import (
+    ContainerFacts,
+    JobSetFacts,
+    KubernetesFacts,
+    ObjectCondition,
+    PodFacts,
+)
+from trainshed.model.attempt import AttemptKey
 
 SERVER = 1000
 ANSWER = ProbeAnswer("n1", SERVER, SERVER, 100.0, 100.2, 100.5, "10.0.0.1", 0.1)
@@ -152,3 +161,21 @@ def test_nodes_of_another_architecture_run_no_job():
     assert not finding.is_well
     assert finding.found.startswith("0 of 2 nodes")
     assert probe_cluster.judge_nodes(rows, "arm64").is_well
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        ("StartError", "primary-0 cannot start on the node n1: permission denied; check that"),
+        ("Error", "primary-0 ended with exit code 1, Error); check that pods can write"),
+    ],
+)
+def test_a_failed_jobset_says_why_its_pods_did_not_answer(ended, words):
+    container = ContainerFacts("main", ended=ended, exit_code=1, message="permission denied")
+    pod = PodFacts("p", "u", "primary", 0, phase="Failed", node="n1", containers=(container,))
+    condition = ObjectCondition(True, "ReachedMaxRestarts", "jobset failed")
+    jobset = JobSetFacts("p", "u", "ml", replicas={"primary": 1}, conditions={"Failed": condition})
+    facts = KubernetesFacts(key=AttemptKey(0, 1), name="p", uid="u", jobset=jobset, pods=(pod,))
+    obstacle = find_probe_obstacle(facts, 1.0)
+    assert not obstacle.heals
+    assert words in obstacle.explanation.message

@@ -377,3 +377,12 @@ def test_a_cause_before_an_attempt_that_never_begins_is_the_cause_of_its_end():
     memory, decision = observe(drained, facts(FAILED, pods=(), claim=True, now_s=0.5))
     assert memory.cause.end.loss is Loss.MAINTENANCE
     assert decision == Over(memory.cause.end)
+
+
+def test_a_container_that_cannot_start_fails_the_job_also_if_its_jobset_has_failed_first():
+    """A server that was away meets the failed JobSet and the pod at once."""
+    refused = (ContainerFacts("main", ended="StartError", exit_code=128, message="no such file"),)
+    failed = facts(FAILED, pods=pods(phase="Failed", containers=refused), claim=True)
+    _, decision = observe(failed)
+    assert decision.end.never
+    assert "cannot start on the node n1: no such file" in decision.end.fault

@@ -54,8 +54,8 @@ def probe(
     """Yield the findings of the API, then those of pods.  Raises OSError if the API is away."""
     facts = read_cluster(client, target.options, target.namespace)
     yield from probe_cluster.judge_cluster(client, facts, target)
-    if explain_trouble(facts):
-        yield _explain_unchecked("the API refuses jobs", "correct the findings above")
+    if explain_trouble(facts) or facts.missing_queues:
+        yield _explain_unchecked("jobs cannot start", "correct the findings above")
     elif not target.options.probe_image:
         yield _explain_unchecked(
             "no image is set for the pods of the probe",

@@ -23,13 +23,14 @@ def find_probe_obstacle(facts: KubernetesFacts, waited_s: float) -> Obstacle | N
     """Return why the pods do not answer; None: no reason is known.  ``waited_s``: until now."""
     if facts.jobset is None:
         return None
-    if facts.jobset.terminal is not None:
+    obstacle = None if facts.jobset.is_suspended else obstacles.find_obstacle(facts)
+    if facts.jobset.terminal is not None and (obstacle is None or obstacle.heals):
         text = f"{reasons.describe_state(facts)}; check that pods can write files in the claim"
         explanation = Explanation(reason=Reason.NOT_STARTING, message=text)
         return Obstacle(explanation, heals=False)
     if facts.jobset.is_suspended:
         return kueue.explain_suspended(facts, waited_s)
-    return obstacles.find_obstacle(facts)
+    return obstacle
 
 
 def read_facts(client: Client, namespace: str, name: str, kueue_version: str) -> KubernetesFacts:

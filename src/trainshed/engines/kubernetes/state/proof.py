@@ -327,6 +327,9 @@ def _describe_end(facts: KubernetesFacts, memory: ClusterMemory) -> EndByCluster
         return facts.withdrawn
     if memory.cause is not None and facts.order is None:
         return memory.cause.end
+    obstacle = None if facts.has_begun else obstacles.find_obstacle(facts)
+    if obstacle is not None and not obstacle.heals:
+        return _fail(obstacle)
     state = memory.finished or reasons.describe_state(facts)
     return EndByCluster(f"{state}, and no end is recorded", Loss.INFRA)
 
