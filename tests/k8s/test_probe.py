@@ -12,6 +12,9 @@ from k8s.queues import create_queue
 from k8s.world import KubernetesWorld
 from trainshed.engines.kubernetes import probe, probe_exchange
 from trainshed.engines.kubernetes.permissions import PERMISSIONS
+from trainshed.model.attempt import Phase
+from trainshed.testing.engine_steps import FINAL, launch, new_key, until
+from trainshed.testing.engine_world import WAITS
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
 
@@ -155,3 +158,14 @@ def test_a_probe_of_a_queue_waits_until_it_is_admitted(probed, live_cluster):
     findings = probed(queue="train")
     assert not [finding for finding in findings.values() if not finding.is_well]
     assert findings["Kueue"].found == "kueue.x-k8s.io v1beta2; the queues of the settings are train"
+
+
+def test_a_job_whose_launcher_cannot_write_in_the_claim_says_so(world, live_cluster, monkeypatch):
+    row = replace(live_cluster.claims.find("default", world.claim), is_read_only=True)
+    monkeypatch.setattr(live_cluster.claims, "find", lambda *_: row)
+    engine, key = world.engine(), new_key()
+    launch(world, engine, key, WAITS, WAITS)
+    end = until(engine, key, *FINAL)
+    assert (end.phase, end.loss) == (Phase.ENDED, None)
+    assert "Read-only file system: '/trainshed/attempt/claim'" in end.fault
+    assert world.started(key) == 0

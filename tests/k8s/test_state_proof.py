@@ -386,3 +386,39 @@ def test_a_container_that_cannot_start_fails_the_job_also_if_its_jobset_has_fail
     _, decision = observe(failed)
     assert decision.end.never
     assert "cannot start on the node n1: no such file" in decision.end.fault
+
+
+SQUASHED = "Traceback:\nPermissionError: [Errno 13] Permission denied: '/trainshed/attempt/claim'\n"
+
+
+def launcher(message=SQUASHED, exit_code=1):
+    ended = "Error" if exit_code else "Completed"
+    return ContainerFacts("launcher", ended=ended, exit_code=exit_code, message=message)
+
+
+@pytest.mark.parametrize(
+    ("message", "loss"), [(SQUASHED, None), ("OSError: [Errno 116] Stale file handle", Loss.INFRA)]
+)
+def test_a_launcher_that_cannot_write_in_the_claim_ends_the_attempt(message, loss):
+    """The wardens dial it for many minutes, and all containers have started."""
+    failed = facts(pods=pods(containers=(*RUNNING, launcher(message))))
+    assert observe(failed)[1] == TakeClaim()
+    end = observe(replace(failed, claim=True))[1].end
+    assert (end.loss, end.never) == (loss, loss is None)
+    assert end.fault.startswith("the launcher of primary-0 on the node n1 could not begin the att")
+    assert message.strip().splitlines()[-1] in end.fault
+    assert "check that pods can write files in the claim" in end.fault
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"claim": False},
+        {"has_begun": True},
+        {"pods": pods(containers=(*RUNNING, launcher(exit_code=0)))},
+        {"pods": pods(containers=(*RUNNING, launcher("", 143)), is_deleting=True)},
+    ],
+)
+def test_another_launcher_that_has_ended_is_no_reason_to_end_the_attempt(given):
+    failed = {"pods": pods(containers=(*RUNNING, launcher())), **given}
+    assert observe(facts(**failed))[1] == Runs()

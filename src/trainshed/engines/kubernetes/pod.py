@@ -112,6 +112,8 @@ def _compose_launcher(request: ManifestRequest, role: RoleRequest) -> dict[str, 
         "resources": {"requests": _compose_least(request.options)},
         "securityContext": security.compose_launcher_context(request.user, request.group),
         "volumeMounts": mounts.list_launcher_mounts(request),
+        # a launcher that cannot begin has no other place for its reason
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 

@@ -28,6 +28,7 @@ from k8s.emulator.pods.starting import NODE_ADDRESS, SOURCE, ContainerStarter
 from k8s.emulator.statuses import NotFound
 
 ALL_HOSTS = ("", "hosts", "")
+MESSAGE_BYTES_MAX = 2048
 
 
 class Kubelets:
@@ -70,7 +71,7 @@ class Kubelets:
             return
         if run is None:
             run = self._runs[key[2]] = self._begin(pod)
-        self._read_exits(run)
+        self._read_exits(pod, run)
         if is_deleting(pod):
             self._terminate(pod, run)
         elif status_of(pod).get("phase") not in FINAL_PHASES:
@@ -124,13 +125,23 @@ class Kubelets:
         if run := self._runs.get(uid):
             self._parts.loop.wake(self, (*run.key, uid))
 
-    def _read_exits(self, run):
+    def _read_exits(self, pod, run):
         for name, container in run.containers.items():
             if not container.is_running or (run.uid, name) not in self._exits:
                 continue
             code, is_oom = self._exits.pop((run.uid, name))
             started = container.state["running"]["startedAt"]
             container.state = compose_exit(code, started, self._parts.now_s, is_oom=is_oom)
+            if code and (message := self._read_message(pod, run, name)):
+                container.state["terminated"]["message"] = message
+
+    def _read_message(self, pod, run, name):
+        """The end of a failed container's log, if its manifest asks for it."""
+        row = next(row for row in pod["spec"]["containers"] if row["name"] == name)
+        path = self._runtime.log_path(run.uid, name)
+        if path is None or row.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return ""
+        return path.read_bytes()[-MESSAGE_BYTES_MAX:].decode(errors="replace")
 
     def _advance(self, pod, run):
         now_s, times = self._parts.now_s, self._parts.times

@@ -17,6 +17,7 @@ SECRET_MODE = 0o644
 class ClaimFolder:
     folder: Path
     is_noexec: bool = False
+    is_read_only: bool = False
 
 
 class ClaimFolders:
@@ -80,7 +81,7 @@ def _make_folders(root, sub_path):
 def _plan_volume(pod, row, source, claims, read):
     if claim := row.get("persistentVolumeClaim"):
         place = claims.find(pod["metadata"]["namespace"], claim["claimName"])
-        is_read_only = claim.get("readOnly", False)
+        is_read_only = claim.get("readOnly", False) or place.is_read_only
         return PodVolume(place.folder, is_read_only=is_read_only, is_noexec=place.is_noexec)
     if "emptyDir" in row:
         return PodVolume(source, _tmpfs_options(row["emptyDir"] or {}))

@@ -30,6 +30,7 @@ from trainshed.engines.decisions import (
 from trainshed.engines.kubernetes.state import causes, kueue, obstacles, reasons
 from trainshed.engines.kubernetes.state.causes import EndCause
 from trainshed.engines.kubernetes.state.facts import JobSetFacts, KubernetesFacts
+from trainshed.engines.kubernetes.state.launchers import find_failed_launcher
 from trainshed.engines.kubernetes.state.obstacles import Obstacle
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
 from trainshed.model.attempt import Loss, Outcome
@@ -249,6 +250,8 @@ def _find_withdrawal(
     if jobset.is_suspended:
         obstacle = _explain_queue(facts, memory)
         return None if obstacle.heals else _fail(obstacle)
+    if (end := find_failed_launcher(facts)) is not None:
+        return end
     obstacle_now = obstacles.find_obstacle(facts)
     if obstacle_now is not None and not obstacle_now.heals:
         return _fail(obstacle_now)
@@ -330,6 +333,8 @@ def _describe_end(facts: KubernetesFacts, memory: ClusterMemory) -> EndByCluster
     obstacle = None if facts.has_begun else obstacles.find_obstacle(facts)
     if obstacle is not None and not obstacle.heals:
         return _fail(obstacle)
+    if (end := find_failed_launcher(facts)) is not None:
+        return end
     state = memory.finished or reasons.describe_state(facts)
     return EndByCluster(f"{state}, and no end is recorded", Loss.INFRA)
 
