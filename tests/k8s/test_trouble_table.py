@@ -182,10 +182,13 @@ class TestNoJobSetTooOldNoPermission:
         cluster.api.server.discovery.other_versions[JOBSET] = ("v1alpha1",)
         words_of(watched(), "in the version v1alpha1", "needs jobset.x-k8s.io/v1alpha2")
 
-    def test_a_jobset_without_a_field_is_named_by_the_first_job(self, world, webhooks):
-        """The API server prunes nothing silently: the submission asks for strict validation."""
+    def test_a_jobset_without_a_field_is_named_by_health_and_by_a_job(
+        self, world, watched, webhooks
+    ):
+        """The API server prunes nothing silently: requests ask for strict validation."""
         text = 'strict decoding error: unknown field "spec.network.publishNotReadyAddresses"'
         webhooks.append(Webhook("w", lambda *_: text, ("JobSet",)))
+        words_of(watched(), "is too old", "the field spec.network.publishNotReadyAddresses")
         with pytest.raises(EngineFault, match=r"publishNotReadyAddresses.*update JobSet"):
             launch(world, world.engine(), new_key(), WAITS)
 
@@ -538,7 +541,7 @@ class TestPriorityClassesAndKueue:
     def test_a_cluster_without_kueue(self, world, cluster):
         cluster.api.server.discovery.hidden.add(KUEUE)
         try:
-            engine, key = world.open(queue="q"), new_key()
+            engine, key = world.open(queue="absent"), new_key()
             launch(world, engine, key, WAITS)
             waits_with(engine, key, "the cluster has no Kueue; install Kueue, or remove the queue")
         finally:

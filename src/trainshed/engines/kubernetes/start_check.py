@@ -11,6 +11,7 @@ from typing import Any, Final
 from trainshed.engines.kubernetes import paths
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import NOT_FOUND, ApiRefused
+from trainshed.engines.kubernetes.dry_run import find_unknown_field
 from trainshed.engines.kubernetes.options import KubernetesOptions
 from trainshed.engines.kubernetes.permissions import PERMISSIONS, Permission
 
@@ -42,6 +43,8 @@ class ClusterFacts:
     claim: str
     jobset_versions: tuple[str, ...] | None = None
     """The served versions of JobSet's group; empty: there is no such group; None: not known."""
+    unknown_field: str = ""
+    """A field of every job's JobSet that the API does not know; empty: it knows all fields."""
     kueue_versions: tuple[str, ...] | None = None
     """The served versions of Kueue's group; empty: there is no such group; None: not known."""
     has_namespace: bool | None = None
@@ -76,11 +79,20 @@ def explain_jobset(facts: ClusterFacts) -> str:
     if not facts.jobset_versions:
         return f"the cluster does not serve the kind JobSet ({paths.JOBSET}); {_INSTALL_JOBSET}"
     if paths.JOBSET_VERSION in facts.jobset_versions:
-        return ""
+        return _explain_unknown_field(facts.unknown_field)
     served = ", ".join(facts.jobset_versions)
     return (
         f"the cluster serves the kind JobSet in the version {served}, and Trainshed needs "
         f"{paths.JOBSET}/{paths.JOBSET_VERSION}; {_INSTALL_JOBSET}"
+    )
+
+
+def _explain_unknown_field(field: str) -> str:
+    if not field:
+        return ""
+    return (
+        f"the cluster's JobSet is too old: it does not know the field {field}, which the JobSet of "
+        f"a job has; {_INSTALL_JOBSET}"
     )
 
 
@@ -128,10 +140,12 @@ def read_facts(client: Client, options: KubernetesOptions, namespace: str) -> Cl
     kueue = list_versions(client, paths.KUEUE_GROUP)
     version = choose_kueue_version(kueue or ())
     may_read = ReadableKinds(client, namespace)
+    jobset = list_versions(client, paths.JOBSET_GROUP)
     return ClusterFacts(
         namespace=namespace,
         claim=options.claim,
-        jobset_versions=list_versions(client, paths.JOBSET_GROUP),
+        jobset_versions=jobset,
+        unknown_field=find_unknown_field(client, options, namespace) if jobset else "",
         kueue_versions=kueue,
         has_namespace=may_read.exists(paths.namespace(namespace)),
         denied=tuple(list_denied(client, namespace, has_kueue=bool(kueue))),
