@@ -89,8 +89,8 @@ ALLOWED: Final = {
         "engines/environments/overlay.py::*",
         "engines/isolation/replica_machine.py::*",
         "engines/isolation/trial.py::main",
-        "engines/kubernetes/probe_exchange.py::*",
-        "engines/kubernetes/probe_task.py::*",
+        "engines/kubernetes/probing/exchange.py::*",
+        "engines/kubernetes/probing/task.py::*",
     ),
     "the cache of packages, in folders that builders do not write to, or have not been given yet": (
         "engines/environments/builder.py::Builder.build",
@@ -151,7 +151,7 @@ ALLOWED: Final = {
         "engines/kubernetes/factory.py::make_with_client",
         "engines/kubernetes/options.py::*",
         "engines/kubernetes/pod_settings.py::*",
-        "engines/kubernetes/probe.py::_Probe.run",
+        "engines/kubernetes/probing/run.py::_Probe.run",
         "engines/setting_readers.py::*",
     ),
     "the folder that an administrator names in a command, itself: not what lies in it": (

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from engines.kubernetes_requests import START, read_options
-from trainshed.engines.kubernetes import probe_cluster, probe_task
 from trainshed.engines.kubernetes.nodes import ClusterNode
-from trainshed.engines.kubernetes.probe_answers import ProbeAnswer, judge_answers, measure_delays
-from trainshed.engines.kubernetes.probe_exchange import ProbeExchange
-from trainshed.engines.kubernetes.probe_obstacles import find_probe_obstacle
-from trainshed.engines.kubernetes.probe_pods import CONTAINERS, ProbeTarget, compose_probe
+from trainshed.engines.kubernetes.probing import cluster, task
+from trainshed.engines.kubernetes.probing.answers import ProbeAnswer, judge_answers, measure_delays
+from trainshed.engines.kubernetes.probing.exchange import ProbeExchange
+from trainshed.engines.kubernetes.probing.obstacles import find_probe_obstacle
+from trainshed.engines.kubernetes.probing.pods import CONTAINERS, ProbeTarget, compose_probe
 from trainshed.engines.kubernetes.request import PodRuntime
 from trainshed.engines.kubernetes.start_check import ClusterFacts
 from trainshed.engines.kubernetes.state.facts import (
@@ -126,9 +126,9 @@ def test_the_task_and_the_server_exchange_files(tmp_path, monkeypatch):
     exchange = ProbeExchange(tmp_path / "probe")
     exchange.open()
     folder = str(tmp_path / "probe")
-    monkeypatch.setattr(probe_task.time, "sleep", lambda _: exchange.look())
+    monkeypatch.setattr(task.time, "sleep", lambda _: exchange.look())
     for name in CONTAINERS:
-        probe_task.run(folder, name, "" if name == "launcher" else "localhost")
+        task.run(folder, name, "" if name == "launcher" else "localhost")
     assert exchange.is_complete
     assert exchange.answers["primary"].address
     assert not exchange.answers["launcher"].address
@@ -148,7 +148,7 @@ FACTS = ClusterFacts(namespace="ml", claim="c", jobset_versions=("v1alpha2",))
     ],
 )
 def test_kueue(facts, queues, is_well, words):
-    (finding,) = probe_cluster.judge_queues(facts, queues)
+    (finding,) = cluster.judge_queues(facts, queues)
     assert (finding.is_well, words in finding.found) == (is_well, True), finding
 
 
@@ -157,10 +157,10 @@ def test_nodes_of_another_architecture_run_no_job():
         ClusterNode(f"n{number}", {"kubernetes.io/arch": name}, 4.0, 8.0, 0, "any", is_open)
         for number, (name, is_open) in enumerate([("arm64", True), ("amd64", False)])
     ]
-    finding = probe_cluster.judge_nodes(rows, "amd64")
+    finding = cluster.judge_nodes(rows, "amd64")
     assert not finding.is_well
     assert finding.found.startswith("0 of 2 nodes")
-    assert probe_cluster.judge_nodes(rows, "arm64").is_well
+    assert cluster.judge_nodes(rows, "arm64").is_well
 
 
 @pytest.mark.parametrize(

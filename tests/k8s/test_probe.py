@@ -10,8 +10,8 @@ from k8s.live_cluster import MACHINE
 from k8s.permitted import TOKEN, permitting
 from k8s.queues import create_queue
 from k8s.world import KubernetesWorld
-from trainshed.engines.kubernetes import probe, probe_exchange
 from trainshed.engines.kubernetes.permissions import PERMISSIONS
+from trainshed.engines.kubernetes.probing import exchange, run
 from trainshed.model.attempt import Phase
 from trainshed.testing.engine_steps import FINAL, launch, new_key, until
 from trainshed.testing.engine_world import WAITS
@@ -115,21 +115,21 @@ def test_a_claim_whose_files_another_user_owns_is_named(monkeypatch, probed):
             return status
         return os.stat_result([*status[:4], 65534, *status[5:]])
 
-    monkeypatch.setattr(probe_exchange.os, "lstat", squash)
+    monkeypatch.setattr(exchange.os, "lstat", squash)
     finding = probed()["owner of files"]
     assert not finding.is_well
     assert "sees the user 65534 as the owner of their files" in finding.found
 
 
 def test_a_claim_that_pods_cannot_write_is_named(probed, monkeypatch):
-    monkeypatch.setattr(probe_exchange, "_MODE", 0o555)
+    monkeypatch.setattr(exchange, "_MODE", 0o555)
     finding = probed(security={"run_as_user": 1234, "run_as_group": 1234})["pods of the probe"]
     assert "no answer of the container" in finding.found
     assert "check that pods can write files in the claim" in finding.found
 
 
 def test_an_image_that_cannot_be_pulled_and_its_secret_are_named(probed, monkeypatch):
-    monkeypatch.setattr(probe, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(run, "_PATIENCE_S", 1.0)
     finding = probed(probe_image="registry.test/absent:1", image_pull_secrets=["absent"])[
         "pods of the probe"
     ]

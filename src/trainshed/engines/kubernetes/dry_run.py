@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from trainshed.engines.kubernetes import paths, probe_pods
+from trainshed.engines.kubernetes import paths
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
 from trainshed.engines.kubernetes.options import KubernetesOptions
-from trainshed.engines.kubernetes.probe_pods import ProbeTarget
+from trainshed.engines.kubernetes.probing.pods import ProbeTarget, compose_probe
 from trainshed.engines.kubernetes.request import PodRuntime
 
 _QUERY: Final = {"dryRun": "All", "fieldValidation": "Strict"}
@@ -28,7 +28,7 @@ def find_unknown_field(client: Client, options: KubernetesOptions, namespace: st
     Other refusals, as by a quota or a policy, say nothing about fields.  Raises ApiAway.
     """
     settings = replace(options, probe_image=options.probe_image or _IMAGE)
-    jobset = probe_pods.compose_probe(ProbeTarget(settings, "0", namespace, _RUNTIME), _NAME)
+    jobset = compose_probe(ProbeTarget(settings, "0", namespace, _RUNTIME), _NAME)
     try:
         client.post(paths.jobsets(namespace), jobset, _QUERY)
     except ApiRefused as refusal:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import EngineContext
-from trainshed.engines.kubernetes import bucket_folders, mounts, names, options, probe, runtime
+from trainshed.engines.kubernetes import bucket_folders, mounts, names, options, runtime
 from trainshed.engines.kubernetes.api.client import Client, connect
 from trainshed.engines.kubernetes.engine import KubernetesEngine
 from trainshed.engines.kubernetes.images import ContainerStarts
 from trainshed.engines.kubernetes.options import KubernetesOptions
 from trainshed.engines.kubernetes.orders import ClusterOrders
-from trainshed.engines.kubernetes.probe_pods import ProbeTarget
+from trainshed.engines.kubernetes.probing.pods import ProbeTarget
+from trainshed.engines.kubernetes.probing.run import probe
 from trainshed.engines.kubernetes.registry import Registry
 from trainshed.engines.kubernetes.request import PodRuntime
 from trainshed.engines.kubernetes.submit import ClusterSubmitter
@@ -78,7 +79,7 @@ def make_with_client(
         needs_command=starts.needs_command,
         library=f"{mounts.LIBRARY}/{library.name}",
         run_probe=partial(
-            probe.probe,
+            probe,
             client,
             ProbeTarget(settings, context.installation, namespace, pod_runtime),
             spool,

@@ -8,9 +8,10 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.kubernetes import manifest, mounts, names, probe_task
+from trainshed.engines.kubernetes import manifest, mounts, names
 from trainshed.engines.kubernetes.options import KubernetesOptions, choose_scheduling
 from trainshed.engines.kubernetes.pod import LAUNCHER_CONTAINER
+from trainshed.engines.kubernetes.probing import task
 from trainshed.engines.kubernetes.request import ManifestRequest, PodRuntime, RoleRequest
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Demand
@@ -106,7 +107,7 @@ def _change_container(
     is_launcher = container["name"] == LAUNCHER_CONTAINER
     own_name = LAUNCHER if is_launcher else role
     peer = "" if is_launcher else names.dns_name_of(name, _PEERS[role], 0)
-    source = inspect.getsource(probe_task)
+    source = inspect.getsource(task)
     node = {"name": "TRAINSHED_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     return {
         **container,

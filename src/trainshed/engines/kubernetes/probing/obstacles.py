@@ -6,7 +6,7 @@ from typing import Any, Final
 from trainshed.engines.kubernetes import paths
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
-from trainshed.engines.kubernetes.probe_pods import PROBE
+from trainshed.engines.kubernetes.probing.pods import PROBE
 from trainshed.engines.kubernetes.state import kueue, objects, obstacles, reasons
 from trainshed.engines.kubernetes.state.facts import KubernetesFacts
 from trainshed.engines.kubernetes.state.obstacles import Obstacle

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import EngineFinding
-from trainshed.engines.kubernetes import paths, probe_answers, probe_cluster, probe_pods
+from trainshed.engines.kubernetes import paths
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import NOT_FOUND, ApiAway, ApiRefused
-from trainshed.engines.kubernetes.probe_exchange import ProbeExchange
-from trainshed.engines.kubernetes.probe_obstacles import find_probe_obstacle, read_facts
-from trainshed.engines.kubernetes.probe_pods import CONTAINERS, ProbeTarget
+from trainshed.engines.kubernetes.probing import answers, cluster, pods
+from trainshed.engines.kubernetes.probing.exchange import ProbeExchange
+from trainshed.engines.kubernetes.probing.obstacles import find_probe_obstacle, read_facts
+from trainshed.engines.kubernetes.probing.pods import CONTAINERS, ProbeTarget
 from trainshed.engines.kubernetes.start_check import (
     ClusterFacts,
     choose_kueue_version,
@@ -53,7 +54,7 @@ def probe(
 ) -> Iterator[EngineFinding]:
     """Yield the findings of the API, then those of pods.  Raises OSError if the API is away."""
     facts = read_cluster(client, target.options, target.namespace)
-    yield from probe_cluster.judge_cluster(client, facts, target)
+    yield from cluster.judge_cluster(client, facts, target)
     if explain_trouble(facts) or facts.missing_queues:
         yield _explain_unchecked("jobs cannot start", "correct the findings above")
     elif not target.options.probe_image:
@@ -109,7 +110,7 @@ class _Probe:
             )
 
     def _examine_pods(self) -> Iterator[EngineFinding]:
-        jobset = probe_pods.compose_probe(self._target, self._name)
+        jobset = pods.compose_probe(self._target, self._name)
         self._posted_s = time.time()
         try:
             self._client.post(paths.jobsets(self._target.namespace), jobset, _STRICT)
@@ -121,7 +122,7 @@ class _Probe:
         if not self._exchange.is_complete:
             yield _explain_task(self._describe_missing(obstacle))
             return
-        yield from probe_answers.judge_answers(
+        yield from answers.judge_answers(
             self._exchange.answers,
             posted_s=self._posted_s,
             server_user=self._target.runtime.user,

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.engines.kubernetes.probe_answers import ProbeAnswer
-from trainshed.engines.kubernetes.probe_pods import CONTAINERS
+from trainshed.engines.kubernetes.probing.answers import ProbeAnswer
+from trainshed.engines.kubernetes.probing.pods import CONTAINERS
 from trainshed.engines.supervise.record.folder import read_file
 from trainshed.files.beneath import PathBeneath
 from trainshed.files.trees import remove_tree

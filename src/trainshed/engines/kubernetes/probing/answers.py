@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from trainshed.engines.base import EngineFinding
-from trainshed.engines.kubernetes.probe_pods import CONTAINERS, LAUNCHER, PRIMARY, WORKER
+from trainshed.engines.kubernetes.probing.pods import CONTAINERS, LAUNCHER, PRIMARY, WORKER
 
 #: A longer delay of the shared claim, in seconds, is reported as bad: log lines and ends of jobs
 #: have the same delay.

@@ -8,8 +8,8 @@ from trainshed.engines.kubernetes import nodes, paths, start_check
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
 from trainshed.engines.kubernetes.nodes import ClusterNode
-from trainshed.engines.kubernetes.probe_obstacles import list_objects
-from trainshed.engines.kubernetes.probe_pods import ProbeTarget
+from trainshed.engines.kubernetes.probing.obstacles import list_objects
+from trainshed.engines.kubernetes.probing.pods import ProbeTarget
 from trainshed.engines.kubernetes.start_check import ClusterFacts, DeniedVerbs
 
 _ARCHITECTURE: Final = "kubernetes.io/arch"
