@@ -194,6 +194,14 @@ def test_an_event_of_a_pod_counts_until_its_containers_have_started(event, reaso
     assert find_obstacle(facts(pods=(pod(node="n1", containers=runs),), events=events)) is None
 
 
+def test_a_claim_that_kubelets_cannot_enter():
+    message = 'failed to prepare subPath for volumeMount "spool" of container "main"'
+    waits = (ContainerFacts("main", waiting="CreateContainerConfigError", message=message),)
+    obstacle = find_obstacle(facts(pods=(pod(node="n1", containers=waits),)))
+    assert obstacle.explanation.reason is Reason.VOLUME
+    assert f"{message}; let the kubelets" in obstacle.explanation.message
+
+
 def test_an_obstacle_that_cannot_heal_comes_first():
     pulling = pod(index=1, node="n1", containers=(ContainerFacts("main", waiting="ErrImagePull"),))
     message = (
@@ -360,6 +368,7 @@ def test_a_queue_of_another_cluster_is_refused_by_name():
         ({}, 29.0, Reason.ENGINE_QUEUE, "Kueue has made no Workload for ts-a-1-1 yet"),
         ({}, 30.0, Reason.HELD, "check that Kueue runs"),
         ({"has_kueue": False}, 0.0, Reason.HELD, "the cluster has no Kueue"),
+        ({"reads_workloads": False}, 40.0, Reason.ENGINE_QUEUE, "may not read Kueue's Workloads"),
         ({"jobset": JOBSET._replace(queue="")}, 0.0, Reason.HELD, "another user has suspended"),
     ],
 )

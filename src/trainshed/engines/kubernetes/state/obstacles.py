@@ -178,11 +178,17 @@ def _describe_pull_secrets(facts: KubernetesFacts) -> str:
 
 
 def _find_config_trouble(facts: KubernetesFacts) -> Obstacle | None:
-    """Return the object that the kubelet needs for a container, and that does not exist."""
+    """Return the object that the kubelet needs for a container, and that it does not get."""
     pods = _pods_with(facts, lambda container: container.waiting in _CONFIG_TROUBLE)
     if not pods:
         return None
     why = reasons.quote(pods[0][1].message) or pods[0][1].waiting
+    if _SUB_PATH in why:
+        text = (
+            f"{_name(pods, facts)} cannot start: {why}; let the kubelets, which are root on their "
+            "nodes, enter the folders of the shared claim (mode 0711 or wider)"
+        )
+        return _make(Reason.VOLUME, text, is_bad_request=True)
     text = (
         f"{_name(pods, facts)} cannot start: {why}; create it in the namespace of the jobs, or "
         "correct the [[engine]] table"
@@ -247,6 +253,7 @@ _IMAGE_TROUBLE: Final = frozenset(
         "SignatureValidationFailed",
     }
 )
+_SUB_PATH: Final = "subPath"
 _CONFIG_TROUBLE: Final = frozenset({"CreateContainerConfigError"})
 #: What a container that starts as usual waits for.
 _NO_TROUBLE: Final = frozenset({"ContainerCreating", "PodInitializing"})
