@@ -127,6 +127,7 @@ GET    /audit                                                 administrator
 OPEN = """
 GET    /                                                      open
 GET    /healthz                                               open
+GET    /readyz                                                open
 POST   /token                                                 open
 """
 COLLECTIONS = {

@@ -15,6 +15,7 @@ from trainshed.api.connections import Connections, Times, limits_of
 from trainshed.api.http_server import HttpServer
 from trainshed.api.native import Native
 from trainshed.api.permissions import Permissions
+from trainshed.api.probes import Probes
 from trainshed.api.rest import make_app
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
@@ -87,13 +88,16 @@ def build_native(**parts):
     return Native(**{**{name: MagicMock() for name in needed}, "metrics": str, **parts})
 
 
-def application(methods, *, raw=(), native=None, exchange=None, is_healthy=lambda: True, **changes):
+WELL = Probes(is_healthy=lambda: True, is_controlling=lambda: True)
+
+
+def application(methods, *, raw=(), native=None, exchange=None, probes=WELL, **changes):
     return make_app(
         surroundings(methods, **changes),
         raw=raw,
         native=native,
         exchange=exchange or (lambda assertion, _: {"access_token": assertion}),
-        is_healthy=is_healthy,
+        probes=probes,
     )
 
 

@@ -21,6 +21,7 @@ from trainshed.api.handlers import (
 )
 from trainshed.api.not_here import absent_sentence
 from trainshed.api.permissions import Permissions
+from trainshed.api.probes import Probes
 from trainshed.api.rest import make_app
 from trainshed.api.table import Handlers, google_table
 from trainshed.model.access import ALL_PROJECTS, AccessRole
@@ -129,7 +130,7 @@ def edges(tmp_path_factory):
             raw=(),
             native=None,
             exchange=access.exchange,
-            is_healthy=lambda: store.waiting_count() >= 0,
+            probes=Probes(lambda: store.waiting_count() >= 0, lambda: True),
         )
         rest = held.enter_context(client(app))
         rpc = held.enter_context(grpc_client(rows, around, folder))
@@ -159,8 +160,8 @@ def error(answer):
     return body["code"], body["status"], body["message"]
 
 
-def test_the_server_is_healthy(rest):
-    assert rest.get("/healthz").text == "ok"
+def test_the_server_is_healthy_and_ready(rest):
+    assert [rest.get(path).text for path in ("/healthz", "/readyz")] == ["ok", "ok"]
 
 
 # ---- ml v1 ----

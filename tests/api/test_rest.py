@@ -8,7 +8,7 @@ import re
 import pytest
 from starlette.responses import JSONResponse
 
-from api.support import Seen, application, client, method
+from api.support import WELL, Seen, application, client, method
 from trainshed.api.call import RawMethod
 from trainshed.model.access import AccessRole
 from trainshed.model.refusals import Code, Refusal, Throttled
@@ -107,9 +107,13 @@ def test_a_connection_is_kept_for_the_next_call(edge):
 # ---- health ----
 
 
-def test_the_server_is_healthy_for_everybody_while_the_store_answers():
+PROBES = ("/healthz", "/readyz")
+
+
+@pytest.mark.parametrize("path", PROBES)
+def test_a_probe_needs_no_token_and_no_known_host(path):
     with client(application([]), token=None) as edge:
-        answer = edge.get("/healthz")
+        answer = edge.get(path, headers={"Host": "10.244.7.10:8080"})
     assert (answer.status_code, answer.text) == (200, "ok")
 
 
@@ -117,11 +121,20 @@ def broken_store():
     raise OSError("the disk is gone")
 
 
+@pytest.mark.parametrize("path", PROBES)
 @pytest.mark.parametrize("is_healthy", [lambda: False, broken_store])
-def test_the_server_is_not_healthy_without_the_store(is_healthy):
-    with client(application([], is_healthy=is_healthy), token=None) as edge:
-        answer = edge.get("/healthz")
+def test_the_server_is_neither_healthy_nor_ready_without_the_store(path, is_healthy):
+    with client(application([], probes=WELL._replace(is_healthy=is_healthy)), token=None) as edge:
+        answer = edge.get(path)
     assert (answer.status_code, answer.text) == (503, "the store does not answer")
+
+
+def test_a_server_without_its_controller_is_healthy_and_not_ready():
+    probes = WELL._replace(is_controlling=lambda: False)
+    with client(application([], probes=probes), token=None) as edge:
+        answers = [edge.get(path) for path in PROBES]
+    assert [answer.status_code for answer in answers] == [200, 503]
+    assert answers[1].text == "the controller does not run"
 
 
 # ---- the page for browsers ----

@@ -67,3 +67,15 @@ def test_a_step_that_hangs_holds_up_no_end_that_has_a_bound():
         assert not goes_on.is_set()
     finally:
         goes_on.set()
+
+
+def test_a_worker_runs_from_its_start_to_its_end():
+    worker = Worker("idle", lambda: None, tick_s=3600.0)
+    assert not worker.is_running
+    worker.start()
+    try:
+        assert worker.is_running
+    finally:
+        worker.end()
+    assert not worker.is_running
+    worker.join()

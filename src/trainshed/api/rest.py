@@ -8,7 +8,6 @@ with ``credentials`` (docs/sources/vertex.md 2.4).  Such a client uses addresses
 ``/as/TOKEN/``; the token must be a token for buckets (decision 0071).
 """
 
-import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -56,11 +55,11 @@ from trainshed.api.incoming import (
     request_context,
     watched,
 )
+from trainshed.api.probes import Probes, list_probe_routes
 from trainshed.api.table import LOG_PATH
 from trainshed.api.threads import LOG_THREADS, THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
-from trainshed.store.base import StoreFault
 
 #: nginx's status for a client that disconnected; for the log only.
 GONE_STATUS = 499
@@ -214,28 +213,24 @@ def answer(services: ChainServices, context: RequestContext) -> Response:
     return json_bytes_response(context.reply)
 
 
-_log = logging.getLogger(__name__)
-
-
 def make_app(
     services: ChainServices,
     *,
     raw: Sequence[RawMethod],
     native: ASGIApp | None,
     exchange: Callable[[str, str], dict[str, Any]],
-    is_healthy: Callable[[], bool],
+    probes: Probes,
 ) -> Starlette:
     """Return the whole application.
 
     ``native`` is mounted at ``/trainshed/v1`` and reads its caller from ``request.state.caller``.
-    ``exchange`` turns a grant and its sender's address into a token document.  ``is_healthy``
-    returns whether the store answers, and may raise.
+    ``exchange`` turns a grant and its sender's address into a token document.
     """
     google = GoogleRoutes(services)
     routes: list[BaseRoute] = [
         Mount(f"/{version}", app=google) for version in sorted(services.routes.versions)
     ]
-    routes += [front_page_route(services), Route("/healthz", _health(is_healthy))]
+    routes += [front_page_route(services), *list_probe_routes(probes)]
     routes.append(grant_route(exchange, services))
     if native is not None:
         routes.append(Mount("/trainshed/v1", app=Recognised(native, services)))
@@ -320,24 +315,6 @@ class Recognised:
             await send(message)
 
         return logged_send
-
-
-def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:
-    async def endpoint(request: Request) -> Response:
-        del request
-        try:
-            healthy = await anyio.to_thread.run_sync(is_healthy)
-        except StoreFault as fault:  # transient: no traceback
-            _log.warning("cannot query the store for the health check: %s", fault)
-            healthy = False
-        except Exception:  # noqa: BLE001  # any failure gets the same answer
-            _log.warning("cannot query the store for the health check", exc_info=True)
-            healthy = False
-        return PlainTextResponse(
-            "ok" if healthy else "the store does not answer", 200 if healthy else 503
-        )
-
-    return endpoint
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:

@@ -26,6 +26,7 @@ from trainshed.api.handlers import (
 )
 from trainshed.api.not_here import absent_sentence
 from trainshed.api.permissions import Permissions
+from trainshed.api.probes import Probes
 from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
@@ -268,7 +269,10 @@ def build(
         raw=storage,
         native=native,
         exchange=access.exchange,
-        is_healthy=lambda: store.waiting_count() >= 0,
+        probes=Probes(
+            is_healthy=lambda: store.waiting_count() >= 0,
+            is_controlling=lambda: controller.is_running,
+        ),
     )
     return Application(
         settings=settings,

@@ -191,6 +191,11 @@ class Controller:
         self._wake("observe")
 
     @property
+    def is_running(self) -> bool:
+        """Whether all threads were started, and none has ended or is to end."""
+        return all(worker.is_running for worker in self._workers.values())
+
+    @property
     def leading(self) -> bool:
         """Return whether this server is the one that schedules."""
         return self._leases.leading

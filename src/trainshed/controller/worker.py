@@ -83,6 +83,11 @@ class Worker:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread runs and ``end`` was not called."""
+        return self._thread.is_alive() and not self._ending.is_set()
+
     def wake(self) -> None:
         """Run the step soon; cheap, callable from any thread."""
         self._woken.set()

@@ -31,7 +31,7 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Runs the service: gcloud's and the Vertex SDK's API, the controller and the "
-        "engines in one process. It is ready when /healthz answers; trainshed env prints how to "
+        "engines in one process. It is ready when /readyz answers; trainshed env prints how to "
         "point clients at it.",
         example=EXAMPLE,
         usage=f"{prog} [flags]\n       {prog} --run [flags] -- COMMAND [ARG ...]",

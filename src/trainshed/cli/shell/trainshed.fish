@@ -803,7 +803,7 @@ complete -c trainshed -n '_shtab_trainshed_using catalog' -l overlay -xka "(__fi
 complete -c trainshed -n '_shtab_trainshed_using catalog' -l format -xka "text json" -d 'Format of the results'
 complete -c trainshed -n '_shtab_trainshed_using catalog; and test $_shtab_trainshed_npos -eq 0' -ka "machine-types accelerators regions runtimes images editions" -d 'machine-types, accelerators, regions, runtimes, images, editions'
 complete -c trainshed -n '_shtab_trainshed_using catalog; and test $_shtab_trainshed_npos -eq 1' -ka "list describe" -d 'default: list'
-complete -c trainshed -n '_shtab_trainshed_using; and test $_shtab_trainshed_npos -eq 0' -a serve -d 'Runs the service: gcloud'"'"'s and the Vertex SDK'"'"'s API, the controller and the engines in one process. It is ready when /healthz answers; trainshed env prints how to point clients at it.'
+complete -c trainshed -n '_shtab_trainshed_using; and test $_shtab_trainshed_npos -eq 0' -a serve -d 'Runs the service: gcloud'"'"'s and the Vertex SDK'"'"'s API, the controller and the engines in one process. It is ready when /readyz answers; trainshed env prints how to point clients at it.'
 complete -c trainshed -n '_shtab_trainshed_using serve' -s h -l help -d 'show this help message and exit'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l run -d 'Start a throw-away server on free ports, run the command after -- against it as trainshed run does, and end with its exit status'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l project -x -d 'With --run: project id; default: CLOUDSDK_CORE_PROJECT, local'
