@@ -54,6 +54,8 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         host="127.0.0.1",
         port=8080,
         grpc_port=8081,
+        tls_certificate=Path("/etc/trainshed/tls/tls.crt"),
+        tls_key=Path("/etc/trainshed/tls/tls.key"),
         database="postgresql+psycopg://trainshed@db/trainshed",
         allowed_hosts=("trainer.lan",),
         allowed_origins=("https://console.example",),
@@ -220,6 +222,9 @@ def test_as_many_fake_gpus_as_one_attempt_can_hold():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("[server]\ntls_certificate = 'tls.crt'", ["the absolute path of a file"]),
+        ("[server]\ntls_certificate = '/tls.crt'", ["needs server.tls_key"]),
+        ("[server]\ntls_key = '/tls.key'", ["needs server.tls_certificate"]),
         ("[serve]", ["'serve'", "did you mean server?", "quota"]),
         ("port = 1", ["'port'", "server, fleet"]),
         ("[server]\nprot = 1", ["config.toml: server", "'prot'", "did you mean port?"]),

@@ -28,6 +28,7 @@ from trainshed.config.values import (
     duration,
     duration_or_never,
     fake_gpus,
+    file_path,
     grpc_port,
     gs_paths,
     hosts,
@@ -72,6 +73,8 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "port": ("port", port),
         "grpc_port": ("grpc_port", grpc_port),
         "https": ("https", switch_or_auto),
+        "tls_certificate": ("tls_certificate", file_path),
+        "tls_key": ("tls_key", file_path),
         "database": ("database", text),
         "allowed_hosts": ("allowed_hosts", hosts),
         "allowed_origins": ("allowed_origins", origins),
@@ -256,7 +259,15 @@ def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
             fields[name] = _read_buckets(f"{path}: {name}", value)
         else:
             _refuse_unknown(str(path), name, [*_TABLES, *_ROWS, _BUCKETS])
+    _check_tls_files(str(path), fields)
     return fields
+
+
+def _check_tls_files(place: str, fields: Mapping[str, Any]) -> None:
+    """Raise UsageFault for a certificate without its key, or a key without its certificate."""
+    for name, other in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
+        if name in fields and other not in fields:
+            raise UsageFault(f"{place}: server.{name} needs server.{other}; set both or neither")
 
 
 def _read_table(place: str, table: Any, keys: Mapping[str, tuple[str, Reader]]) -> dict[str, Any]:

@@ -90,6 +90,10 @@ class Settings:
     """None: no gRPC; 0: a free port."""
     https: bool | None = None
     """Whether HTTP uses TLS; None: only if ``host`` is not a loopback address."""
+    tls_certificate: Path | None = None
+    """The PEM file of the server's certificate and its chain; None: one of the own authority."""
+    tls_key: Path | None = None
+    """The PEM file of the certificate's key; None as ``tls_certificate``."""
     insecure_http: bool = False
     """Whether plain HTTP is allowed on an address that other machines can reach."""
     anonymous: bool = False

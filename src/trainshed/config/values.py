@@ -6,6 +6,7 @@ A reader gets a value of TOML, a variable or a flag, and raises WrongValue.
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from trainshed.config.settings import DROP, LOG, PASS, REFUSE
@@ -52,6 +53,13 @@ def texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
         raise WrongValue("a list of texts")
     return tuple(value)
+
+
+def file_path(value: Any) -> Path:
+    """Read the absolute path of a file; the file need not exist."""
+    if not isinstance(value, str) or not value.startswith("/") or value.endswith("/"):
+        raise WrongValue("the absolute path of a file")
+    return Path(value)
 
 
 def hosts(value: Any) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from trainshed.files.server_files import RunningServer, forget_running, note_dat
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
 from trainshed.service.auth.certificates import ServerTls
+from trainshed.service.auth.given_certificates import GivenTls
 from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.ports.held import HeldPorts
 from trainshed.service.ports.listening import API, BACKLOG, GRPC, OwnPorts, ServerPorts
@@ -115,7 +116,7 @@ def _serve(
         grpc=_authority(_client_host(host), grpc.port) if grpc else None,
         pid=os.getpid(),
         anonymous=settings.anonymous,
-        ca=str(tls.files.bundle) if tls else None,
+        ca=str(tls.bundle) if tls and tls.bundle else None,
     )
     try:
         application.start()
@@ -145,14 +146,30 @@ def _is_https(settings: Settings) -> bool:
     return wants_tls(settings.host, https=settings.https, insecure=settings.insecure_http)
 
 
-def _tls(application: Application) -> ServerTls | None:
+def _tls(application: Application) -> ServerTls | GivenTls | None:
     """Return the certificate for HTTP and gRPC, and have it renewed; None if both use no TLS."""
     settings = application.settings
     if settings.grpc_port is None and not _is_https(settings):
         return None
-    tls = ServerTls(settings.data_dir, [settings.host, *settings.allowed_hosts])
+    tls = _load_given(settings) or ServerTls(
+        settings.data_dir, [settings.host, *settings.allowed_hosts]
+    )
     application.housekeeping.add("certificates", tls.renew)
     return tls
+
+
+def _load_given(settings: Settings) -> GivenTls | None:
+    """Return the certificate of the settings; None: they name none.  Raises UsageFault."""
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None or key is None:
+        return None
+    try:
+        return GivenTls(certificate, key)
+    except OSError as error:
+        raise UsageFault(
+            "server.tls_certificate and server.tls_key must be readable PEM files of one pair, got "
+            f"{certificate} and {key}: {error.strerror or error}"
+        ) from error
 
 
 def _print_stopped(application: Application) -> None:
@@ -178,7 +195,7 @@ def _run_http(
     application: Application,
     listener: socket.socket,
     limits: ConnectionLimits,
-    tls: ServerTls | None,
+    tls: ServerTls | GivenTls | None,
 ) -> None:
     config = uvicorn.Config(
         application.http,
@@ -216,7 +233,10 @@ def _explain_listen_fault(settings: Settings, flag: str, port: int, error: OSErr
 
 
 def _start_grpc(
-    application: Application, limits: ConnectionLimits, tls: ServerTls | None, ports: ServerPorts
+    application: Application,
+    limits: ConnectionLimits,
+    tls: ServerTls | GivenTls | None,
+    ports: ServerPorts,
 ) -> GrpcServer | None:
     settings = application.settings
     if settings.grpc_port is None or tls is None:
@@ -262,7 +282,8 @@ def _print_address(
     if running.grpc:
         lines.append(f"gRPC with TLS   {running.grpc}")
     if running.url.startswith("https:"):
-        lines.append(f"certificates    clients must trust {running.ca}")
+        trusted = running.ca or f"the authority of {settings.tls_certificate}"
+        lines.append(f"certificates    clients must trust {trusted}")
     elif not is_loopback(settings.host):
         lines.append(
             "plain HTTP      tokens are sent without encryption; put a proxy with TLS in front"

@@ -100,9 +100,14 @@ class ServerTls:
         self._data_dir = data_dir
         self._names = tuple(names)
         self._leaf = leaf
-        self._protocols = list(protocols)
+        self._protocols = protocols
         self.files = ensure_tls(data_dir, self._names, leaf=leaf)
         self.pair, self.context = self._load()
+
+    @property
+    def bundle(self) -> Path | None:
+        """The file of the authorities that clients must trust."""
+        return self.files.bundle
 
     def renew(self, *, now: datetime | None = None) -> bool:
         """Renew the certificate if it is due; return whether it was renewed.  Raises OSError."""
@@ -112,14 +117,25 @@ class ServerTls:
         self.pair, self.context = self._load()
         return True
 
-    def _load(self) -> tuple[tuple[bytes, bytes], ssl.SSLContext]:
-        """Return the key and the certificate as PEM, and the TLS context of HTTP."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.num_tickets = 0  # few clients resume a session, and each would get two tickets
-        context.set_alpn_protocols(self._protocols)
-        context.load_cert_chain(self.files.certificate, self.files.key)
-        return (self.files.key.read_bytes(), self.files.certificate.read_bytes()), context
+    def _load(self) -> "LoadedPair":
+        return load_pair(self.files.certificate, self.files.key, self._protocols)
+
+
+#: The key and the certificate as PEM, and the TLS context of HTTP.
+LoadedPair = tuple[tuple[bytes, bytes], ssl.SSLContext]
+
+
+def load_pair(certificate: Path, key: Path, protocols: Sequence[str]) -> LoadedPair:
+    """Load a certificate with its chain, and its key; ALPN offers ``protocols`` in this order.
+
+    Raises OSError for files that cannot be read or do not match.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.num_tickets = 0  # few clients resume a session, and each would get two tickets
+    context.set_alpn_protocols(list(protocols))
+    context.load_cert_chain(certificate, key)
+    return (key.read_bytes(), certificate.read_bytes()), context
 
 
 def address_of_machine() -> str | None:
