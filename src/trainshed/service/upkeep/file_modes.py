@@ -24,6 +24,9 @@ PRIVATE_FOLDER: Final = 0o700
 
 _OTHERS: Final = stat.S_IRWXO
 _GROUP_AND_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+#: Others may pass the folder of all buckets, and not list it: where it is on a shared file system,
+#: a kubelet resolves the path of a bucket as root, which a file server may treat as any user.
+_READ_OR_WRITE: Final = _GROUP_AND_OTHERS & ~(stat.S_IXGRP | stat.S_IXOTH)
 #: Folders without secrets that replicas of every project read.
 _SHOWN: Final = frozenset({LIBRARY, REPLICA_TOOLS})
 _SECRETS: Final = (
@@ -71,9 +74,11 @@ def _list_private(data_dir: Path) -> Iterator[tuple[Path, int]]:
     entries = (path for path in sorted(data_dir.iterdir()) if path.name not in _SHOWN)
     folders = [path for path in entries if path.is_dir()]
     secrets = [path for name in _SECRETS for path in sorted(data_dir.glob(name))]
-    yield from ((path, _GROUP_AND_OTHERS) for path in (data_dir, *folders, *secrets))
+    buckets = buckets_of(data_dir).root
+    for path in (data_dir, *folders, *secrets):
+        yield path, _READ_OR_WRITE if path == buckets else _GROUP_AND_OTHERS
     with suppress(FileNotFoundError):
-        yield from ((path, _OTHERS) for path in sorted(buckets_of(data_dir).root.iterdir()))
+        yield from ((path, _OTHERS) for path in sorted(buckets.iterdir()))
 
 
 def _close(path: Path, excess_bits: int) -> bool:
