@@ -67,14 +67,18 @@ def _merge_items(before: Any, patch: Any) -> Any:
         rows = before if isinstance(before, dict) else {}
         return {key: _merge_items(rows.get(key), value) for key, value in patch.items()}
     if isinstance(patch, list) and isinstance(before, list):
-        stored = {row.get("name"): row for row in before if isinstance(row, dict)}
+        stored = {key: row for row in before if (key := _find_merge_key(row))}
+        keys = [_find_merge_key(row) for row in patch]
         return [
-            _merge_item(stored[row["name"]], row)
-            if isinstance(row, dict) and row.get("name") in stored
-            else row
-            for row in patch
+            _merge_item(stored[key], row) if key in stored else row
+            for key, row in zip(keys, patch, strict=True)
         ]
     return patch
+
+
+def _find_merge_key(row: Any) -> str | None:
+    """What tells an item of a list from others; None: the whole item does."""
+    return (row.get("mountPath") or row.get("name")) if isinstance(row, dict) else None
 
 
 def _merge_item(stored: Body, patch: Body) -> Any:

@@ -61,6 +61,11 @@ def _make_custom(kind: str, plural: str, group: str, versions: tuple[str, ...], 
     return Resource(kind, plural, group, versions, **values)
 
 
+def _make_role(kind: str, plural: str, **more) -> Resource:
+    """A kind that the emulator only stores: ``Access`` has the rules of users."""
+    return Resource(kind, plural, "rbac.authorization.k8s.io", **more)
+
+
 _KUEUE_VERSIONS = ("v1beta2", "v1beta1")
 
 RESOURCES: tuple[Resource, ...] = (
@@ -87,6 +92,11 @@ RESOURCES: tuple[Resource, ...] = (
     _make_core("ResourceQuota", "resourcequotas", has_status=True, short_names=("quota",)),
     _make_core("LimitRange", "limitranges", short_names=("limits",)),
     Resource("Job", "jobs", BATCH, has_status=True, has_generation=True),
+    Resource("StatefulSet", "statefulsets", "apps", has_status=True, has_generation=True),
+    _make_role("Role", "roles", is_namespaced=True),
+    _make_role("RoleBinding", "rolebindings", is_namespaced=True),
+    _make_role("ClusterRole", "clusterroles", is_namespaced=False),
+    _make_role("ClusterRoleBinding", "clusterrolebindings", is_namespaced=False),
     Resource(
         "PriorityClass",
         "priorityclasses",
