@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells bubblewrap podman isolation check bench bench-tuning clean lock golden dist
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells bubblewrap podman isolation check bench bench-tuning clean lock golden dist image
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -145,6 +145,13 @@ dist: $(VENV)/.demo
 	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist .
 	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist trainer
 	@ls dist
+
+# the server's image, which deploy/helm/trainshed runs; needs a docker daemon (or DOCKER_CLIENT=podman)
+IMAGE ?= trainshed:$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/trainshed/__init__.py)
+DOCKER_CLIENT ?= docker
+image: dist
+	$(DOCKER_CLIENT) build -f deploy/Dockerfile $(IMAGE_FLAGS) -t $(IMAGE) .
+	@echo "push it to a registry of the cluster, and give its name to the chart: image.repository, image.tag"
 
 clean:
 	rm -rf $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow .venv-gpu build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,6 +17,8 @@ from installed.stranger import collect_distributions
 from isolation.python_image import leave_out_unused
 
 PREFIX = Path("/opt/python")
+#: The extras of the Dockerfile.
+EXTRAS = ("server", "postgres", "kubernetes", "remote")
 #: What the Dockerfile and jobs call besides Python.
 COMMANDS = (*PROGRAMS, "chmod", "chown")
 
@@ -48,7 +50,7 @@ def make_base(env, image, wheel):
 def list_package_files(wheel):
     """The files of pip and of what the wheel requires, with their names in site-packages."""
     info = zipfile.Path(wheel, f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/")
-    required = collect_distributions(metadata.PathDistribution(info), ("server",), {})
+    required = collect_distributions(metadata.PathDistribution(info), EXTRAS, {})
     distributions = [*required.values(), metadata.distribution("pip")]
     return {
         Path(distribution.locate_file(file)): file

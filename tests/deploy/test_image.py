@@ -35,6 +35,12 @@ import ssl, urllib.request
 context = ssl.create_default_context(cafile="/var/lib/trainshed/tls/ca-bundle.pem")
 urllib.request.urlopen("https://localhost:8080/healthz", context=context).read()
 """
+#: Prints the name of the folder that the server of a Kubernetes engine lends to pods.
+BUNDLE = """
+from trainshed.engines.kubernetes import factory, runtime
+from trainshed.engines.warden import archive
+print(runtime.bundle(archive.build()).name)
+"""
 #: Submits PRINT_USER to a throw-away server, waits for its end and prints state and log.
 SUBMIT = f"""
 import json, os, time, urllib.request
@@ -85,8 +91,8 @@ def start(daemon, tmp_path):
     volume = f"trainshed-{tmp_path.name}"
     containers = []
 
-    def start_server():
-        words = ("run", "--detach", *ALONE, "-v", f"{volume}:/var/lib/trainshed", IMAGE)
+    def start_server(*flags):
+        words = ("run", "--detach", *ALONE, *flags, "-v", f"{volume}:/var/lib/trainshed", IMAGE)
         containers.append(Container(daemon, docker(daemon, *words).stdout.decode().strip()))
         containers[-1].wait_until_healthy()
         return containers[-1]
@@ -184,3 +190,18 @@ def test_the_server_of_the_image_runs_jobs_and_its_volume_survives_the_container
     assert second.read_states() == {"short": "SUCCEEDED", "long": "RUNNING"}
     second.run("trainshed", "jobs", "cancel", "long", "--project", "demo")
     assert second.stop() == "0", second.log()
+
+
+def test_the_python_of_the_image_can_be_lent_to_pods(daemon):
+    words = ("run", "--rm", *ALONE, "--entrypoint", "python3", IMAGE, "-c", BUNDLE)
+    done = docker(daemon, *words, check=False)
+    assert done.stdout.decode().startswith("runtime-"), done.stderr.decode()[-3000:]
+
+
+def test_the_server_needs_no_root_file_system_to_write_to(start):
+    folders = ("/tmp", "/var/cache/trainshed:uid=10001,mode=0700")  # noqa: S108 - a container's
+    writable = [word for folder in folders for word in ("--tmpfs", folder)]
+    server = start("--read-only", *writable, "--cap-drop", "ALL")
+    printed = server.submit("short", PRINT_USER, "--stream-logs")
+    assert "runs as 10001" in printed, printed
+    assert server.stop() == "0", server.log()
