@@ -72,6 +72,7 @@ class ApiServer:
         self.handlers = Handlers(store, access)
         self.audit: list[AuditEntry] = []
         self.bookmark_s = bookmark_s
+        self.host = HOST
         self.port = port
         self.tls = tls
         self._generation = 0
@@ -80,7 +81,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        return f"{'https' if self.tls else 'http'}://{HOST}:{self.port}"
+        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}"
 
     @property
     def is_running(self) -> bool:
@@ -88,7 +89,7 @@ class ApiServer:
 
     def start(self) -> None:
         """Listen; the first time on a free port, later on that again."""
-        server = _Listener((HOST, self.port), _make_handler(self), self.tls)
+        server = _Listener((self.host, self.port), _make_handler(self), self.tls)
         self.port = server.server_address[1]
         self._server = server
         self._thread = threading.Thread(

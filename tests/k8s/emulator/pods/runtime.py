@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from k8s.emulator.pods import linux
 from k8s.emulator.pods.cgroups import MemoryGroup, make_group
 from k8s.emulator.pods.hosts import RESOLVER, host_name_of
 from k8s.emulator.pods.network import SERVER, PodNetwork, find_tool
@@ -155,11 +156,26 @@ class ProcessRuntime:
         """The first processes of a pod's containers."""
         return {name: row.pid for name, row in self._pods[uid].containers.items()}
 
+    def call_in_network(self, call):
+        """Call in the network of all pods: sockets made there stay there (``network.SERVER``)."""
+        self._open_network()
+
+        def enter_and_call():
+            linux.enter(self._holder.pid, ("net",))
+            call()
+
+        thread = threading.Thread(target=enter_and_call, name="pod-network")
+        thread.start()
+        thread.join()
+
     def _connect(self, pid):
+        self._open_network()
+        return self._network.connect(pid)
+
+    def _open_network(self):
         if self._network is None:
             self._holder = _start_sandbox("cluster", [], [])
             self._network = PodNetwork(self._holder.pid)
-        return self._network.connect(pid)
 
     def _make_folders(self, pod, folder, volumes):
         folder.mkdir(parents=True, exist_ok=True)

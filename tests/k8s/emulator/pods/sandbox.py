@@ -40,6 +40,7 @@ def _write(row):
     descriptor = os.open(row["path"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, row["mode"])
     os.write(descriptor, row["text"].encode())
     os.fchmod(descriptor, row["mode"])
+    os.fchown(descriptor, -1, row["group"])
     os.close(descriptor)
 
 

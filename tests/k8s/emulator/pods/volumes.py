@@ -94,7 +94,8 @@ def _plan_volume(pod, row, source, claims, read):
             if obj is None and not wanted.get("optional"):
                 words = f'MountVolume.SetUp failed for volume "{row["name"]}"'
                 raise VolumeRefused(f'{words} : {kind.lower()} "{wanted[key]}" not found')
-            files = _plan_files(obj, wanted, source) if obj else ()
+            group = (pod["spec"].get("securityContext") or {}).get("fsGroup", -1)
+            files = _plan_files(obj, wanted, source, group) if obj else ()
             return PodVolume(source, "mode=0755", files, is_read_only=True)
     kinds = ", ".join(sorted(set(row) - {"name"}))
     raise VolumeRefused(f'the emulator has no volumes of kind "{kinds}"')
@@ -108,10 +109,15 @@ def _tmpfs_options(source):
     return f"mode=1777,size={int(parse_quantity(limit))}" if limit else "mode=1777"
 
 
-def _plan_files(obj, wanted, source):
+def _plan_files(obj, wanted, source, group):
     data, mode = decode_data(obj), wanted.get("defaultMode", SECRET_MODE)
     items = wanted.get("items") or [{"key": key, "path": key} for key in data]
     return tuple(
-        {"path": str(source / row["path"]), "text": data[row["key"]], "mode": row.get("mode", mode)}
+        {
+            "path": str(source / row["path"]),
+            "text": data[row["key"]],
+            "mode": row.get("mode", mode),
+            "group": group,
+        }
         for row in items
     )
