@@ -67,6 +67,20 @@ def test_a_new_name_renews_the_certificate_under_the_same_authority_and_key(tmp_
     assert (files.ca.read_bytes(), files.key.read_bytes()) == (ca, key)
 
 
+def test_names_of_earlier_starts_have_a_bound(tmp_path):
+    """A pod has another address after each start."""
+    counts = []
+    for number in range(100):
+        files = ensure_tls(tmp_path, ["trainer.lan", f"10.244.0.{number}"])
+        names = read(files.certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+        texts = [str(name.value) for name in names.value]
+        assert {"trainer.lan", f"10.244.0.{number}"} <= set(texts)
+        counts.append(len(texts))
+    assert 60 <= max(counts) <= 66
+
+
 def test_certificates_are_renewed_before_they_end(tmp_path):
     files = ensure_tls(tmp_path, [], now=NOW)
     ca, first = files.ca.read_bytes(), read(files.certificate)

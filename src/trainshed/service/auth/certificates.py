@@ -39,6 +39,8 @@ _BACKDATED = timedelta(hours=1)
 #: The file name, without extension, of the server's own certificate.
 SERVER = "server"
 ALWAYS = ("localhost", "127.0.0.1", "::1")
+#: Names from which on those of earlier starts are dropped: clients get all in each handshake.
+_NAMES_MAX = 64
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # left out, not bound
 _MARK = b"# Trainshed's own authority, then the public ones\n"
 
@@ -185,7 +187,7 @@ def _server(files: TlsFiles, authority: _Pair, names: frozenset[str], today: dat
     if pair and _is_good(pair.certificate, authority, names, today):
         return
     key = pair.key if pair else _new_key(files.key)
-    all_names = names | (_names_of(pair.certificate) if pair else frozenset())
+    all_names = names | (_choose_old_names(pair.certificate) if pair else frozenset())
     ends = min(today + SERVER_LIFE, authority.certificate.not_valid_after_utc)
     signer = authority.certificate, authority.key.public_key()
     built = (
@@ -200,6 +202,15 @@ def _server(files: TlsFiles, authority: _Pair, names: frozenset[str], today: dat
         .sign(authority.key, hashes.SHA256())
     )
     write_file(files.certificate, built.public_bytes(Encoding.PEM), PUBLIC)
+
+
+def _choose_old_names(certificate: x509.Certificate) -> frozenset[str]:
+    """Return the names of an old certificate; none if it has too many.
+
+    Another server may need them.  A pod has another address after each start.
+    """
+    names = _names_of(certificate)
+    return names if len(names) < _NAMES_MAX else frozenset()
 
 
 def _is_good(
