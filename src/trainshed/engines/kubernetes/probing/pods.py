@@ -71,6 +71,8 @@ def _compose_request(target: ProbeTarget) -> ManifestRequest:
     )
     return ManifestRequest(
         key=_KEY,
+        job_id="probe",
+        project="",
         installation=target.installation,
         roles=roles,
         start=runtime.start,
