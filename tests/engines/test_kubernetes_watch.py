@@ -1,5 +1,6 @@
 """The list-and-watch loop, against a small API server with faults on order."""
 
+import logging
 import threading
 import time
 
@@ -383,3 +384,14 @@ def test_a_client_that_is_closed_ends_the_watch(api):
     client.close()
     watcher.close()
     assert not [t for t in threading.enumerate() if t.name == "kubernetes-pods"]
+
+
+def test_a_watcher_of_a_closed_client_reports_no_trouble_of_the_api(api, caplog):
+    client = open_client(api.url)
+    watcher = Watcher(client, PODS, "", trim.trim_pod, print)
+    watcher.step()
+    client.close()
+    for _ in range(3):
+        watcher.step()
+    assert watcher.away_since_s is None
+    assert not [record for record in caplog.records if record.levelno >= logging.INFO]

@@ -10,7 +10,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainshed.engines.kubernetes.api.access import ClusterAccess
-from trainshed.engines.kubernetes.api.errors import BUSY_CODE, UNAVAILABLE_CODE, ApiAway, read_error
+from trainshed.engines.kubernetes.api.errors import (
+    BUSY_CODE,
+    UNAVAILABLE_CODE,
+    ApiAway,
+    ClientClosed,
+    read_error,
+)
 from trainshed.engines.kubernetes.api.requests import ApiAnswer, ApiRequest, Carrier, RequestLimits
 from trainshed.engines.kubernetes.api.retries import parse_retry_after, plan_retry
 from trainshed.engines.kubernetes.api.stream import WatchStream
@@ -138,7 +144,7 @@ class Client:
 
     def _refuse_if_closed(self) -> None:
         if self._closing.is_set():
-            raise ApiAway("the client of the cluster is closed")
+            raise ClientClosed("the client of the cluster is closed")
 
     def _send(self, request: ApiRequest) -> dict[str, Any]:
         retries = 0

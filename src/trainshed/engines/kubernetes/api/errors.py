@@ -52,6 +52,10 @@ class ApiAway(OSError):
         return str(self.strerror)
 
 
+class ClientClosed(ApiAway):
+    """This client was closed; the API server may be well."""
+
+
 class BrokenConnection(ApiAway):
     """The connection ended before its answer did."""
 

@@ -27,8 +27,9 @@ from trainshed.engines.kubernetes.api.errors import ApiAway
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _KUBECONFIG: Final = "~/.kube/config"
 _HOST: Final = "KUBERNETES_SERVICE_HOST"
-#: Idle connections that stay open: one for each watch and some for other requests.
-_CONNECTIONS: Final = 10
+#: Connections that may be open at once: five watches, four launches, the deletions, and those of an
+#: administrator's commands in the server.
+_CONNECTIONS: Final = 16
 #: Characters of a library's text that a message repeats.
 _TEXT_MAX: Final = 300
 #: A word this long may be a token or a key.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from trainshed.engines.kubernetes.api.client import Client
-from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
+from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused, ClientClosed
 from trainshed.engines.kubernetes.api.objects import ObjectChange, ObjectStore
 from trainshed.engines.kubernetes.api.progress import (
     Pacing,
@@ -240,6 +240,7 @@ class Watcher:
         outcome = StepOutcome.DENIED if is_denied else StepOutcome.FAILED
         self._progress = note_failure(self._progress, outcome)
         self.reason = str(error)
-        if self.away_since_s is None and not self._closing.is_set():
+        is_closed = self._closing.is_set() or isinstance(error, ClientClosed)
+        if self.away_since_s is None and not is_closed:
             _LOG.warning("cannot list %s: %s; retrying", self._path, self.reason)
             self.away_since_s = time.time()
