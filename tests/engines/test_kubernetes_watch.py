@@ -3,15 +3,18 @@
 import logging
 import threading
 import time
+from functools import partial
 
 import pytest
 
 from engines.fake_kubernetes_api import EXPIRED, PODS, FakeApi, error, pod, status
 from engines.kubernetes_clients import Clock, client_to
 from engines.support import DEADLINE_S, wait_until
-from trainshed.engines.kubernetes.api import trim
 from trainshed.engines.kubernetes.api.progress import Pacing
 from trainshed.engines.kubernetes.api.watch import Watcher
+from trainshed.engines.kubernetes.state.objects import trim_object
+
+trim_pod = partial(trim_object, "Pod")
 
 _clients = []
 
@@ -49,7 +52,7 @@ def api():
 def watcher(api, clock, changes):
     client = open_client(api.url, bytes_max=1 << 20)
     return Watcher(
-        client, PODS, "a=b", trim.trim_pod, changes.extend, pacing=Pacing(quick_s=0.0), now_s=clock
+        client, PODS, "a=b", trim_pod, changes.extend, pacing=Pacing(quick_s=0.0), now_s=clock
     )
 
 
@@ -64,7 +67,7 @@ def test_a_list_is_read_in_pages_and_watched_from_its_version(api, clock, change
         open_client(api.url),
         PODS,
         "a=b",
-        trim.trim_pod,
+        trim_pod,
         changes.extend,
         pacing=Pacing(page_objects=2),
         now_s=clock,
@@ -202,7 +205,7 @@ NO_LISTS = {
 @pytest.mark.parametrize("fault", NO_LISTS.values(), ids=NO_LISTS)
 def test_a_list_that_fails_leaves_the_objects_as_they_are(api, clock, changes, fault):
     client = open_client(api.url, pauses=[])
-    watcher = Watcher(client, PODS, "", trim.trim_pod, changes.extend, now_s=clock)
+    watcher = Watcher(client, PODS, "", trim_pod, changes.extend, now_s=clock)
     api.put(pod("p"))
     watcher.step()
     changes.clear()
@@ -228,7 +231,7 @@ def test_a_list_that_breaks_between_its_pages_is_not_believed(api, clock, change
         open_client(api.url),
         PODS,
         "",
-        trim.trim_pod,
+        trim_pod,
         changes.extend,
         pacing=Pacing(page_objects=2),
         now_s=clock,
@@ -324,7 +327,7 @@ def test_a_caller_that_fails_does_not_end_the_watcher(api, clock, caplog):
     def fail(_):
         raise ZeroDivisionError
 
-    watcher = Watcher(open_client(api.url), PODS, "", trim.trim_pod, fail, now_s=clock)
+    watcher = Watcher(open_client(api.url), PODS, "", trim_pod, fail, now_s=clock)
     api.put(pod("p"))
     watcher.step()
     assert names(watcher) == ["p"]
@@ -360,7 +363,7 @@ def test_objects_that_the_caller_does_not_read_are_not_stored(api, clock, change
 def test_a_thread_follows_the_api_and_ends_at_once_when_it_is_closed(api, changes):
     api.ends_watches = False
     client = open_client(api.url)
-    watcher = Watcher(client, PODS, "", trim.trim_pod, changes.extend)
+    watcher = Watcher(client, PODS, "", trim_pod, changes.extend)
     watcher.start()
     watcher.start()
     assert watcher.wait_synced(DEADLINE_S)
@@ -378,7 +381,7 @@ def test_a_thread_follows_the_api_and_ends_at_once_when_it_is_closed(api, change
 def test_a_client_that_is_closed_ends_the_watch(api):
     api.ends_watches = False
     client = open_client(api.url)
-    watcher = Watcher(client, PODS, "", trim.trim_pod, print)
+    watcher = Watcher(client, PODS, "", trim_pod, print)
     watcher.start()
     wait_until(lambda: api.queries(watches=True), "a watch")
     client.close()
@@ -388,7 +391,7 @@ def test_a_client_that_is_closed_ends_the_watch(api):
 
 def test_a_watcher_of_a_closed_client_reports_no_trouble_of_the_api(api, caplog):
     client = open_client(api.url)
-    watcher = Watcher(client, PODS, "", trim.trim_pod, print)
+    watcher = Watcher(client, PODS, "", trim_pod, print)
     watcher.step()
     client.close()
     for _ in range(3):

@@ -50,8 +50,12 @@ def read_nodes(
 def trim_node(obj: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a Node that this module and the state of attempts read."""
     metadata, status = obj.get("metadata") or {}, obj.get("status") or {}
-    fields = ("name", "uid", "resourceVersion", "labels")
-    ready = [row for row in status.get("conditions") or () if row.get("type") == "Ready"]
+    fields = ("name", "uid", "labels")
+    ready = [
+        {"type": "Ready", "status": row.get("status")}  # without the time of the last heartbeat
+        for row in status.get("conditions") or ()
+        if row.get("type") == "Ready"
+    ]
     return {
         "apiVersion": obj.get("apiVersion", "v1"),
         "kind": "Node",

@@ -53,7 +53,7 @@ class ApiAway(OSError):
 
 
 class ClientClosed(ApiAway):
-    """This client was closed; the API server may be well."""
+    """The caller has closed the client; the API server may be well."""
 
 
 class BrokenConnection(ApiAway):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused, ClientClosed
-from trainshed.engines.kubernetes.api.objects import ObjectChange, ObjectStore
+from trainshed.engines.kubernetes.api.objects import ObjectChange, ObjectStore, share_texts
 from trainshed.engines.kubernetes.api.progress import (
     Pacing,
     StepOutcome,
@@ -171,7 +171,7 @@ class Watcher:
         for item in items or ():
             uid, version = item["metadata"]["uid"], item["metadata"].get("resourceVersion", "")
             is_same = bool(version) and self._versions.get(uid) == version
-            value = current.get(uid) if is_same else self._trim(item)
+            value = current.get(uid) if is_same else self._cut(item)
             if value is not None:
                 values[uid], versions[uid] = value, version
         return metadata["resourceVersion"], metadata.get("continue", "")
@@ -211,12 +211,16 @@ class Watcher:
     def _store_event(
         self, kind: str, uid: str, version: str, value: Mapping[str, Any]
     ) -> list[ObjectChange]:
-        trimmed = self._trim(value)
+        trimmed = self._cut(value)
         if kind == DELETED:
             self._versions.pop(uid, None)
             return [] if trimmed is None else self._store.remove(uid, trimmed)
         self._versions[uid] = version
         return [] if trimmed is None else self._store.set(uid, trimmed)
+
+    def _cut(self, value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        trimmed = self._trim(value)
+        return None if trimmed is None else dict(share_texts(trimmed))
 
     def _report(self, changes: Sequence[ObjectChange]) -> None:
         if not changes:

@@ -151,7 +151,10 @@ def proves_absence(status: int, reason: str, details: ApiObject, name: str) -> b
 
 
 def trim_object(kind: str, obj: ApiObject) -> dict[str, Any]:
-    """Return the parts of an object that the functions of this module read, and its version."""
+    """Return the parts of an object that the functions of this module read.
+
+    Without its version, an object is equal after a change of a part that no function reads.
+    """
     return {**_trim(obj, _COMMON), **_TRIMS[kind](obj)}
 
 
@@ -215,7 +218,6 @@ _METADATA: Final = (
     "name",
     "namespace",
     "uid",
-    "resourceVersion",
     "creationTimestamp",
     "deletionTimestamp",
     "labels",
