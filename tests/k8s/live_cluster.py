@@ -1,10 +1,11 @@
 """A cluster of the tests' own whose pods are processes: an API server, controllers, and nodes."""
 
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from k8s.emulator.api import EmulatedApi
+from k8s.emulator.api import ADMIN_TOKEN, EmulatedApi, write_kubeconfig
 from k8s.emulator.control_plane import ControlPlane
 from k8s.emulator.controllers.objects import status_of
 from k8s.emulator.controllers.times import QUICK
@@ -14,10 +15,13 @@ from k8s.emulator.pods.runtime import ProcessRuntime
 from k8s.emulator.pods.volumes import ClaimFolders
 from k8s.emulator.statuses import NotFound
 from k8s.scripted_cluster import KUEUE_WEBHOOK
+from trainshed.engines.kubernetes.api.client import connect
 from trainshed.engines.kubernetes.runtime import architecture
 
 DEADLINE_S = 60.0
 POLL_S = 0.02
+#: The names of the cluster's threads; those that answer requests have a number in theirs.
+THREADS = frozenset({"api-server", "container-end", "emulator-controllers", "garbage-collector"})
 MACHINE = "localhost/machine:1"
 """An image that is this machine's own root folder."""
 
@@ -34,6 +38,9 @@ def running_cluster(folder, *, times=QUICK, tls=None, make_runtime=ProcessRuntim
 
 
 class LiveCluster:
+    namespace = "default"
+    image = python_image = MACHINE
+
     def __init__(self, folder, times, tls=None, make_runtime=ProcessRuntime):
         self.folder = folder
         self.api = EmulatedApi(tls=tls)
@@ -57,6 +64,52 @@ class LiveCluster:
         finally:
             self.runtime.close()
             self.api.stop()
+
+    @property
+    def control(self):
+        """The cluster itself, whose parts tests may stop; see ``given_cluster``."""
+        return self
+
+    def connect(self):
+        """A client with the rights of an administrator."""
+        return connect(str(self._write_kubeconfig(self.folder)), keys_folder=str(self.folder))
+
+    def open_claim(self, name):
+        """Add a claim; its name and its folder."""
+        return name, self.add_claim(name)
+
+    def make_settings(self, folder, claim, token=ADMIN_TOKEN):
+        """The settings of an engine; its kubeconfig in ``folder`` names one user of the cluster."""
+        return {
+            "kubeconfig": str(self._write_kubeconfig(folder, token)),
+            "claim": claim,
+            "spool": str(self.folder / "claims" / self.namespace / claim),
+        }
+
+    @property
+    def is_answering(self):
+        return self.api.server.is_running
+
+    def stop_api(self):
+        """Cut all connections; nodes and controllers go on."""
+        self.api.server.stop()
+
+    def start_api(self):
+        self.api.server.start()
+
+    def cordon_all(self, *, is_cordoned):
+        """Let no node accept new pods, or let all of them."""
+        nodes, _ = self.store.list("Node", None)
+        for node in nodes:
+            self.plane.cordon(node["metadata"]["name"], is_cordoned=is_cordoned)
+
+    def list_threads(self):
+        """The cluster's own threads in this process."""
+        return [
+            thread
+            for thread in threading.enumerate()
+            if thread.name in THREADS or "process_request_thread" in thread.name
+        ]
 
     def add_node(self, name, *, labels=None, **more):
         """A node of this machine's architecture with 64 CPUs."""
@@ -130,6 +183,12 @@ class LiveCluster:
         """A container's last state in a pod that has ended."""
         rows = self.wait_for_phase(name, "Succeeded", "Failed")["status"]["containerStatuses"]
         return next(row["state"]["terminated"] for row in rows if row["name"] == container)
+
+    def _write_kubeconfig(self, folder, token=ADMIN_TOKEN):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "kubeconfig"
+        path.unlink(missing_ok=True)
+        return write_kubeconfig(path, self.api.url, token)
 
     def _read(self, namespace, kind, name):
         return self.plane.parts.cache.get(kind, (namespace, name))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from e2e.support import IMAGE, custom_job, prepared, serving
 from engine_tables import compose_engine_table
-from k8s.emulator.api import ADMIN_TOKEN, write_kubeconfig
+from k8s.emulator.api import ADMIN_TOKEN
 from k8s.emulator.pods.images import DEFAULT_PATH, ContainerImage
 from k8s.live_cluster import MACHINE
 
@@ -43,16 +43,10 @@ USER, USER_IMAGE = 12345, "registry.test/p/img-of-a-user:1"
 
 def compose_table(cluster, folder, *, token=ADMIN_TOKEN, claim=SERVER_CLAIM, **more):
     """The engine's table; the kubeconfig in ``folder`` names one user of the cluster."""
-    folder.mkdir(parents=True, exist_ok=True)
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.unlink(missing_ok=True)
-    write_kubeconfig(kubeconfig, cluster.api.url, token)
     settings = {
         "name": "cluster",
         "kind": "kubernetes",
-        "kubeconfig": str(kubeconfig),
-        "spool": str(cluster.folder / "claims" / "default" / claim),
-        "claim": claim,
+        **cluster.make_settings(folder, claim, token),
         "registry": False,
         "lost_after_s": 2.0,
         **more,

@@ -1,36 +1,27 @@
-"""The world of the contract of engines on an emulated cluster whose pods are processes."""
+"""The world of the contract of engines on a cluster: the emulated one, or any other."""
 
 import secrets
-from contextlib import contextmanager
+import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-import urllib3
+import pytest
 
 from engines.attempts import lines
-from k8s.emulator.api import ADMIN_TOKEN
-from k8s.live_cluster import MACHINE, shell
+from k8s.given_cluster import NEEDS_CONTROL
 from trainshed.engines.base import EngineContext
-from trainshed.engines.kubernetes import factory, names, options
-from trainshed.engines.kubernetes.api.access import ClusterAccess, ClusterSession
-from trainshed.engines.kubernetes.api.client import BYTES_MAX, Client
-from trainshed.engines.kubernetes.api.requests import RequestLimits
-from trainshed.engines.kubernetes.api.transport import Transport
+from trainshed.engines.kubernetes import factory, mounts, names, options, paths
+from trainshed.engines.kubernetes.api.errors import NOT_FOUND, ApiRefused
 from trainshed.engines.kubernetes.runtime import architecture
 from trainshed.model.launch_plan import ContainerPlan
+from trainshed.testing.engine_steps import eventually
 from trainshed.testing.engine_world import ShellWorld
 
-CLAIM = "spool"
 BUCKET = "contract"
-
-
-def connect_to(api, token=ADMIN_TOKEN):
-    """A client of the emulated API server, with the token of one of its users."""
-    headers = {"Authorization": f"Bearer {token}"}
-
-    def load():
-        return ClusterSession(api.url, urllib3.PoolManager(), lambda: headers, "default")
-
-    return Client(Transport(ClusterAccess(load), RequestLimits(), BYTES_MAX))
+#: What an attempt whose JobSet was deleted without its dependents leaves, besides its pods.
+JOBS, SERVICES = "/apis/batch/v1/namespaces/{}/jobs", "/api/v1/namespaces/{}/services"
+FORCED = {"gracePeriodSeconds": 0}
+IN_FOREGROUND = {"propagationPolicy": "Foreground"}
 
 
 class _Blindfolded:
@@ -55,39 +46,40 @@ class KubernetesWorld(ShellWorld):
     def __init__(self, cluster, folder):
         self._cluster = cluster
         self._base = folder
-        self.token = ADMIN_TOKEN
         self._names = [secrets.token_hex(4) for _ in range(2)]
-        self.claim = f"{CLAIM}-{self._names[0]}"
-        self.root = cluster.add_claim(self.claim)
-        self._buckets = self.root / self._names[0] / "buckets" / BUCKET
-        for path in (self.root / self._names[0], self._buckets.parent, self._buckets):
+        self._namespace = cluster.namespace
+        self.client = cluster.connect()
+        self._has_nodes = self._can_list(paths.NODES)
+        self.claim, self.root = cluster.open_claim(f"spool-{self._names[0]}")
+        buckets = self.root / self._names[0] / "buckets" / BUCKET
+        for path in (self.root / self._names[0], buckets.parent, buckets):
             path.mkdir(mode=0o711)
-        self._buckets.chmod(0o777)
-        super().__init__(self._buckets)
+        buckets.chmod(0o777)
+        super().__init__(buckets, inside=f"{mounts.BUCKETS}/{BUCKET}", metrics=mounts.METRICS)
         self._opened = []
+        self._orphaned = []
         self._is_empty = False
 
     def engine(self):
-        return self.open()
-
-    def open(self, **settings):
-        """The engine with more settings."""
-        return self._open(self._names[0], **settings)
+        return self._open(self._names[0])
 
     def elsewhere(self):
         return self._open(self._names[1])
 
     def _open(self, installation, **more):
+        folder = self._base / installation
+        folder.mkdir(exist_ok=True)
         context = EngineContext(
-            jobs_dir=self._base / installation / "jobs",
+            jobs_dir=folder / "jobs",
             name="kubernetes",
             installation=installation,
-            buckets=self._base / "buckets",
+            buckets=folder / "buckets",
         )
         settings = options.read(
             {
                 "spool": str(self.root),
                 "claim": self.claim,
+                "namespace": self._namespace,
                 "lost_after_s": 2.0,
                 "poll_s": 5.0,
                 "launcher_cpu": "",
@@ -96,116 +88,123 @@ class KubernetesWorld(ShellWorld):
                 **more,
             }
         )
-        client = _Blindfolded(connect_to(self._cluster.api, self.token), lambda: self._is_empty)
+        client = _Blindfolded(self._cluster.connect(), lambda: self._is_empty)
         engine = factory.make_with_client(context, settings, client, "kubernetes")
         self._opened.append(engine)
         engine.fleet()
-        if self._cluster.api.server.is_running:
-            self._cluster.wait_for(lambda: engine.is_synced, "the first lists")
+        if self._cluster.control is None or self._cluster.control.is_answering:
+            eventually(lambda: engine.is_synced, "the engine has the first lists")
+            eventually(lambda: engine.fleet() or not self._has_nodes, "it knows the nodes")
         return engine
 
     def plan(self, key, *programs):
-        """The plan with an image for each replica, and the files of the bucket as pods see them."""
+        """The plan with an image for each replica, and the bucket as pods see it."""
         plan = super().plan(key, *programs)
-        text, inside = str(self._buckets), f"/gcs/{BUCKET}"
         replicas = [
             replace(
                 row,
                 argv=(),
-                env={name: value.replace(text, inside) for name, value in row.env.items()},
-                container=ContainerPlan(image=MACHINE, command=row.argv, args=()),
+                container=ContainerPlan(image=self._cluster.image, command=row.argv, args=()),
             )
             for row in plan.replicas
         ]
-        return replace(plan, replicas=tuple(replicas), binds=((text, inside),))
+        binds = ((str(self._folder), self._inside),)
+        return replace(plan, replicas=tuple(replicas), binds=binds)
 
     def close(self):
         """End the threads of all engines, then whatever a failed test has left."""
         for engine in self._opened:
             engine.close()
-        for jobset in self._list("JobSet"):
-            self._cluster.store.delete("JobSet", "default", jobset["metadata"]["name"])
-        self._cluster.wait_for(lambda: not self._list("Pod"), "all pods to go")
+        for installation in self._names:
+            self._remove_objects({names.INSTALLATION: installation})
+            shutil.rmtree(self.root / installation, ignore_errors=True)
+        self.client.close()
+
+    def list_own_threads(self):
+        control = self._cluster.control
+        return [] if control is None else control.list_threads()
 
     @property
     def jobs(self):
         """Where its attempts have their folders."""
         return self.root / self._names[0] / "jobs"
 
+    @property
+    def library(self):
+        """The folder with the interpreter of its pods."""
+        return self.root / self._names[0] / "lib"
+
     def name_of(self, key):
         return names.name_of(self._names[0], key)
 
     def pods_of(self, key):
+        """The pods of an attempt; that with the launcher is the first."""
         labels = names.labels_of(self._names[0], key)
-        return [
-            pod for pod in self._list("Pod") if labels.items() <= pod["metadata"]["labels"].items()
-        ]
+        pods = self._list(paths.pods(self._namespace), labels)
+        return sorted(pods, key=lambda pod: "-primary-" not in pod["metadata"]["name"])
 
     def lines(self, key):
         return lines(self.jobs, key)
 
     def lose(self, key):
         """The JobSet is deleted by somebody else, and its pods without any grace period."""
-        store = self._cluster.store
-        pods = self.pods_of(key)
-        store.delete("JobSet", "default", self.name_of(key), propagation="Orphan")
+        name, pods = self.name_of(key), self.pods_of(key)
+        self._orphaned.append(name)
+        self.client.delete(paths.jobset(self._namespace, name), {"propagationPolicy": "Orphan"})
         for pod in pods:
-            store.delete("Pod", "default", pod["metadata"]["name"], grace_s=0)
-        self._cluster.wait_for(lambda: not self.pods_of(key), "the pods to go")
+            self._delete(self._pod_path(pod), FORCED)
+        eventually(lambda: not self.pods_of(key), "the pods are gone")
 
     @contextmanager
     def leftover(self, key):
         """A pod that bears the labels of an attempt, and has no folder and no JobSet."""
-        name = f"{self.name_of(key)}-left"
-        row = {**shell("exec sleep 600"), "name": "main"}
+        container = {
+            "name": "main",
+            "image": self._cluster.image,
+            "command": ["/bin/sh", "-c", "exec sleep 600"],
+        }
         spec = {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 1,
             "nodeSelector": {"kubernetes.io/arch": architecture()},
-            "containers": [row],
+            "containers": [container],
         }
-        meta = {
-            "name": name,
-            "namespace": "default",
-            "labels": names.labels_of(self._names[0], key),
-        }
-        store = self._cluster.store
-        store.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        name = f"{self.name_of(key)}-left"
+        meta = {"name": name, "labels": names.labels_of(self._names[0], key)}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        pod = self.client.post(paths.pods(self._namespace), body)
         try:
-            self._cluster.wait_for_phase(name, "Running")
+            eventually(lambda: self._phase(pod) == "Running", "the pod runs")
             yield
         finally:
-            store.delete("Pod", "default", name, grace_s=0)
-            self._cluster.wait_for_removal("Pod", name)
+            self._delete(self._pod_path(pod), FORCED)
+            eventually(lambda: self._phase(pod) is None, "the pod is gone")
 
     @contextmanager
     def away(self):
         """Neither the API answers, nor can be opened what attempts have recorded."""
-        paths = list(self.jobs.glob("*/*/records.jsonl"))
-        self._cluster.api.server.stop()
-        for path in paths:
+        control = self._require_control("an API server that stops")
+        paths_of_records = list(self.jobs.glob("*/*/records.jsonl"))
+        control.stop_api()
+        for path in paths_of_records:
             path.rename(path.with_suffix(".aside"))
             path.symlink_to(path)
         try:
             yield
         finally:
-            for path in paths:
+            for path in paths_of_records:
                 path.with_suffix(".aside").rename(path)
-            self._cluster.api.server.start()
+            control.start_api()
 
     @contextmanager
     def busy(self):
         """No node accepts new pods."""
-        self._cordon(is_cordoned=True)
+        control = self._require_control("nodes that accept no pods")
+        control.cordon_all(is_cordoned=True)
         try:
             yield
         finally:
-            self._cordon(is_cordoned=False)
-
-    def _cordon(self, *, is_cordoned):
-        for node in self._list("Node", None):
-            name = node["metadata"]["name"]
-            self._cluster.plane.cordon(name, is_cordoned=is_cordoned)
+            control.cordon_all(is_cordoned=False)
 
     @contextmanager
     def empty(self):
@@ -219,8 +218,56 @@ class KubernetesWorld(ShellWorld):
     def evict(self, key):
         """All pods of an attempt are drained."""
         for pod in self.pods_of(key):
-            self._cluster.plane.evict("default", pod["metadata"]["name"])
+            meta = {field: pod["metadata"][field] for field in ("name", "namespace")}
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+            with suppress_absence():
+                self.client.post(f"{self._pod_path(pod)}/eviction", body)
 
-    def _list(self, kind, namespace="default"):
-        rows, _ = self._cluster.store.list(kind, namespace)
-        return rows
+    def _require_control(self, what):
+        if self._cluster.control is None:
+            pytest.skip(f"{NEEDS_CONTROL}: {what}")
+        return self._cluster.control
+
+    def _remove_objects(self, labels):
+        """Delete all objects with these labels, and wait until the pods are gone."""
+        jobs, services = (text.format(self._namespace) for text in (JOBS, SERVICES))
+        for path in (paths.jobsets(self._namespace), jobs, paths.secrets(self._namespace)):
+            for row in self._list(path, labels):
+                self._delete(f"{path}/{row['metadata']['name']}", IN_FOREGROUND)
+        for name in self._orphaned:
+            self._delete(f"{services}/{name}")
+        pods = paths.pods(self._namespace)
+        eventually(lambda: not self._list(pods, labels), "all pods are gone")
+
+    def _can_list(self, path):
+        try:
+            return bool(self.client.get(path)["items"])
+        except ApiRefused:
+            return False
+
+    def _list(self, path, labels):
+        query = {"labelSelector": ",".join(f"{name}={text}" for name, text in labels.items())}
+        return self.client.get(path, query)["items"]
+
+    def _delete(self, path, body=None):
+        with suppress_absence():
+            self.client.delete(path, body)
+
+    def _phase(self, pod):
+        """The phase of a pod; None: it does not exist."""
+        with suppress_absence():
+            return self.client.get(self._pod_path(pod))["status"].get("phase", "")
+        return None
+
+    def _pod_path(self, pod):
+        return f"{paths.pods(self._namespace)}/{pod['metadata']['name']}"
+
+
+@contextmanager
+def suppress_absence():
+    """Go on after the API's answer that an object does not exist."""
+    try:
+        yield
+    except ApiRefused as refusal:
+        if refusal.reason != NOT_FOUND:
+            raise

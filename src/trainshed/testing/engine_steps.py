@@ -2,6 +2,7 @@
 # ruff: noqa: S101 - of tests
 
 import secrets
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat, SeatsOrClaim
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.testing.engine_world import FakeProgram, World
+from trainshed.testing.engine_world import FakeProgram, HasThreads, World
 
 _T = TypeVar("_T")
 
@@ -88,6 +89,12 @@ def living(engine: Engine, key: AttemptKey) -> Sequence[LivingProcess]:
     return [
         part for attempt in engine.list_attempts() if attempt.key == key for part in attempt.living
     ]
+
+
+def list_threads(world: World) -> set[threading.Thread]:
+    """List the threads of this process, without those that are known to be the world's."""
+    own = world.list_own_threads() if isinstance(world, HasThreads) else ()
+    return set(threading.enumerate()) - set(own)
 
 
 def launched(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:

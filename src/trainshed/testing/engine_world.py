@@ -6,10 +6,11 @@ engines whose replicas see a folder of this machine.
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from trainshed.engines.base import Engine
 from trainshed.model.attempt import AttemptKey, MetricsPlan
@@ -95,6 +96,14 @@ class QueueWorld(World, Protocol):
         """End a running attempt by an administrator's order, such as a drain."""
 
 
+@runtime_checkable
+class HasThreads(Protocol):
+    """A world that runs a part of itself, such as a simulated cluster, in the test's process."""
+
+    def list_own_threads(self) -> Collection[threading.Thread]:
+        """List the threads that are the world's and not the engine's."""
+
+
 def plan_of(
     *programs: FakeProgram, env: Mapping[str, str] | None = None, metric_file: str = ""
 ) -> LaunchPlan:
@@ -158,17 +167,23 @@ class ShellWorld:
 
     limits_memory = True
 
-    def __init__(self, folder: Path) -> None:
-        """``folder`` belongs to the test."""
+    def __init__(self, folder: Path, *, inside: str = "", metrics: str = "") -> None:
+        """``folder`` belongs to the test; programs see it under the path ``inside``.
+
+        ``metrics`` is the folder of metric files, as programs see it.  Empty: ``folder``.
+        """
         self._folder = folder
+        self._inside = inside or str(folder)
+        self._metrics = metrics or self._inside
 
     def plan(self, key: AttemptKey, *programs: FakeProgram) -> LaunchPlan:
         """Return the plan, with the files through which test and programs communicate."""
-        start_file, go = self._path("started", key), self._path("go", key)
-        metric_file = str(self._path("metrics", key))
-        return plan_of(
-            *programs, env={"STARTED": str(start_file), "GO": str(go)}, metric_file=metric_file
-        )
+        env = {
+            "STARTED": f"{self._inside}/{_name_file('started', key)}",
+            "GO": f"{self._inside}/{_name_file('go', key)}",
+        }
+        metric_file = f"{self._metrics}/{_name_file('metrics', key)}"
+        return plan_of(*programs, env=env, metric_file=metric_file)
 
     def started(self, key: AttemptKey) -> int:
         """Count the lines that the starts have written."""
@@ -181,4 +196,8 @@ class ShellWorld:
         self._path("go", key).touch()
 
     def _path(self, kind: str, key: AttemptKey) -> Path:
-        return self._folder / f"{kind}-{key.uid}-{key.attempt}"
+        return self._folder / _name_file(kind, key)
+
+
+def _name_file(kind: str, key: AttemptKey) -> str:
+    return f"{kind}-{key.uid}-{key.attempt}"

@@ -4,7 +4,7 @@
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from multiprocessing import get_context
@@ -15,6 +15,7 @@ import pytest
 
 from trainshed.engines.base import ReplicaShape
 from trainshed.model.attempt import AttemptKey, Phase
+from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 from trainshed.testing.engine_contract import EngineContract
 from trainshed.testing.engine_steps import (
@@ -34,6 +35,8 @@ from trainshed.testing.engine_world import WAITS, FakeProgram, World
 
 #: The umask of isolated programs, whatever the umask of the server.
 _STRICTEST_UMASK: Final = "0077"
+#: The umask with which container runtimes start images.
+_IMAGE_UMASK: Final = "0022"
 
 #: Code that waits until all three programs of its gang have started.
 _ALL_STARTED: Final = "while [ $(wc -l < $STARTED) -lt 3 ]; do sleep 0.02; done; sleep 0.2"
@@ -56,19 +59,18 @@ class ProgramContract(EngineContract):
         engine, key = world.engine(), AttemptKey(new_key().uid, 3)
         plan = world.plan(key, FakeProgram())
         work = engine.sight(key, [ReplicaShape(Role.PRIMARY, 0)]).work
-        Path(work).mkdir(parents=True)
+        if not engine.traits.has_own_work_folders:
+            Path(work).mkdir(parents=True)
         argv = ("/bin/sh", "-c", code, "a b", "'\"$KIT\\", "")
-        env = {**plan.primary.env, "KIT": "as 'it' is\n=$HOME"}
-        replica = replace(plan.primary, argv=argv, env=env)
+        replica = _replace_program(plan.primary, argv, {"KIT": "as 'it' is\n=$HOME"})
         plan = replace(plan, replicas=(replica,), cwd=work, unset_env=("UNSET",))
         engine.launch(key, plan, place_of(engine, plan))
         assert ended(engine, key).exit_code == 0
-        mask = os.umask(0)
-        os.umask(mask)
-        first, second, *paths, umask, unset, secrets, contract = _texts(world, key)
+        first, second, folder, stdin, umask, unset, secrets, contract = _texts(world, key)
         assert [first, second] == ["as 'it' is", "=$HOME|a b|'\"$KIT\\||2"]
-        assert paths == [work, "/dev/null"]
-        assert umask in {f"{mask:04o}", _STRICTEST_UMASK}
+        assert folder == work or (replica.container and folder.startswith("/"))
+        assert stdin == "/dev/null"
+        assert umask in {_read_umask(), _STRICTEST_UMASK, replica.container and _IMAGE_UMASK}
         assert [unset, secrets, contract] == ["", "0", f"{key}|3|primary-0"]
 
     @pytest.mark.parametrize(
@@ -159,3 +161,20 @@ class ProgramContract(EngineContract):
 def _texts(world: World, key: AttemptKey, stream: str = "stdout") -> Sequence[str]:
     lines = [line for line in world.lines(key) if line.task_name == "primary-0"]
     return [line.text for line in lines if line.stream == stream]
+
+
+def _replace_program(
+    replica: ReplicaPlan, argv: Sequence[str], env: Mapping[str, str]
+) -> ReplicaPlan:
+    """Return a replica that runs these words, in its image if it has one; ``env`` is added."""
+    env = {**replica.env, **env}
+    if replica.container is None:
+        return replace(replica, argv=tuple(argv), env=env)
+    container = replace(replica.container, command=tuple(argv), args=())
+    return replace(replica, container=container, env=env)
+
+
+def _read_umask() -> str:
+    mask = os.umask(0)
+    os.umask(mask)
+    return f"{mask:04o}"
