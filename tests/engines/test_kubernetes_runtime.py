@@ -1,5 +1,6 @@
 """The server's Python starts in an image that has nothing; every bundle of it is the same."""
 
+import _sqlite3
 import io
 import os
 import platform
@@ -80,13 +81,14 @@ def start(root, *words, **env):
 
 def test_a_bundle_is_small_and_has_the_files_that_a_start_names(bundle):
     assert sum(map(len, bundle.files.values())) < 25 * MB
-    assert {runtime.LOADER, runtime.PYTHON, runtime.WARDEN} <= set(bundle.files)
+    names = {runtime.START, runtime.LOADER, runtime.PYTHON, runtime.WARDEN}
+    assert names <= set(bundle.files)
     assert not [path for path in bundle.files if path.startswith("/") or ".." in path]
 
 
 def test_the_words_of_a_start_are_those_of_the_loader():
     assert " ".join(runtime.compose_start("/r")) == (
-        "/r/ld.so --library-path /r/lib --argv0 /r/bin/python3 /r/bin/python3 -I -S"
+        "/r/start /r/ld.so --library-path /r/lib --argv0 /r/bin/python3 /r/bin/python3 -I -S"
     )
 
 
@@ -145,6 +147,26 @@ def test_a_program_that_fails_there_says_where(root):
 def test_variables_of_an_image_do_not_keep_it_from_starting(root, env):
     done = start(root, "-c", "print('it runs')", **env)
     assert (done.returncode, done.stdout) == (0, "it runs\n"), done.stderr
+
+
+def test_a_library_of_an_image_that_does_not_fit_does_not_keep_it_from_starting(root):
+    """A module of Python whose own libraries the root does not have."""
+    source = getattr(_sqlite3, "__file__", None)
+    if source is None:
+        pytest.skip("this Python has no module with a library of its own")
+    shutil.copy(source, root.path / "does-not-fit.so")
+    start_program, *words = runtime.compose_start(root.runtime)
+    env = {"LD_PRELOAD": "/does-not-fit.so", "LDX": "1"}
+    code = "import os; print(os.environ['~D_PRELOAD'], os.environ['LDX'])"
+    assert root.run(*words, "-c", code, **env).returncode == 127, "without the first program"
+    done = root.run(start_program, *words, "-c", code, **env)
+    assert (done.returncode, done.stdout) == (0, "/does-not-fit.so 1\n"), done.stderr
+
+
+def test_the_first_program_needs_one_to_start(root):
+    start_program = runtime.compose_start(root.runtime)[0]
+    assert root.run(start_program).returncode == 127
+    assert root.run(start_program, "/no/such/program").returncode == 127
 
 
 def test_a_whole_attempt_runs_with_wardens_in_empty_roots(root, tmp_path, tmp_path_factory):

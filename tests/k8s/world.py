@@ -2,7 +2,7 @@
 
 import secrets
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest

@@ -1,9 +1,10 @@
 """Bundles the server's own Python for pods, so that an image needs no Python, C library or shell.
 
-A bundle is one folder: the loader, the interpreter, its libraries, and the modules of the standard
-library that the warden's archive imports.  A pod starts the loader by its path, so nothing of the
-image is read.  A statically linked interpreter for all pods would be one more file to build and
-to trust; the server's own is tested with every start of the server.
+A bundle is one folder: a program that starts the loader, the loader, the interpreter, its
+libraries, and the modules of the standard library that the warden's archive imports.  A pod starts
+all of them by their paths, so nothing of the image is read.  A statically linked interpreter for
+all pods would be one more file to build and to trust; the server's own is tested with every start
+of the server.
 
 The interpreter is that below the server's virtual environment, which has no packages.
 """
@@ -24,10 +25,12 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.engines.kubernetes import standard_library
 from trainshed.engines.kubernetes.elf import copy_mapped, read_loader
+from trainshed.engines.kubernetes.start_program import make_start_program
 from trainshed.engines.warden.archive import Archive, list_imports
 from trainshed.model.faults import EngineFault
 
 #: The names of the files in a bundle that a pod's command contains.
+START: Final = "start"
 LOADER: Final = "ld.so"
 PYTHON: Final = "bin/python3"
 LIBRARIES: Final = "lib"
@@ -89,8 +92,9 @@ def compose_start(folder: str) -> tuple[str, ...]:
     ``folder`` is the path of the bundle in the pod.
     """
     python = f"{folder}/{PYTHON}"
+    start = (f"{folder}/{START}",) if make_start_program(architecture()) else ()
     libraries = ("--library-path", f"{folder}/{LIBRARIES}")
-    return (f"{folder}/{LOADER}", *libraries, "--argv0", python, python, "-I", "-S")
+    return (*start, f"{folder}/{LOADER}", *libraries, "--argv0", python, python, "-I", "-S")
 
 
 def bundle(archive: Archive, python: str = "") -> Bundle:
@@ -106,7 +110,9 @@ def bundle(archive: Archive, python: str = "") -> Bundle:
     loader = _find_loader(python, program)
     content = _ask_for_modules(python, archive)
     libraries = _find_libraries(loader, [python, *content["libraries"]])
+    start = make_start_program(architecture())
     files = {
+        **({START: start} if start else {}),
         LOADER: _copy(loader),
         PYTHON: copy_mapped(python, program),
         WARDEN: _add_compiled(archive, content["sources"]),

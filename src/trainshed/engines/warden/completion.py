@@ -10,7 +10,7 @@ from trainshed.engines.processes.variables import select_for_programs
 from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.spec import OWN_CONTAINER, ReplicaSpec
-from trainshed.engines.warden import images, program_files
+from trainshed.engines.warden import images, loader_variables, program_files
 from trainshed.engines.warden.protocol import LAUNCHER
 from trainshed.model import trainer_contract
 from trainshed.model.launch_plan import PYTHON_WORD
@@ -87,7 +87,9 @@ def read_own_environment() -> dict[str, str]:
     ``os.environ`` may have one more: Python sets LC_CTYPE if no variable names a locale.
     """
     entries = (entry.partition(b"=") for entry in read_environment(os.getpid()) if entry)
-    return {os.fsdecode(name): os.fsdecode(text) for name, _, text in entries}
+    env = {os.fsdecode(name): os.fsdecode(text) for name, _, text in entries}
+    loader_variables.show_variables(env)
+    return env
 
 
 def compose_interpreter() -> tuple[str, ...]:
@@ -96,10 +98,11 @@ def compose_interpreter() -> tuple[str, ...]:
     In a container, the interpreter may be one that its own loader has started.
     """
     root = os.path.dirname(os.path.dirname(sys.executable))
-    loader = f"{root}/ld.so"
+    start, loader = f"{root}/start", f"{root}/ld.so"
     if not os.path.exists(loader):
         return (sys.executable,)
-    return (loader, "--library-path", f"{root}/lib", "--argv0", sys.executable, sys.executable)
+    words = (start, loader) if os.path.exists(start) else (loader,)
+    return (*words, "--library-path", f"{root}/lib", "--argv0", sys.executable, sys.executable)
 
 
 def _list_files(

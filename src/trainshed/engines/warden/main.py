@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from trainshed.engines.warden import loader_variables
+
 _USAGE: Final = 2
 #: Lengths of the arguments that run an attempt: the word, a folder, and perhaps a claim.
 _ATTEMPT_LENGTHS: Final = (2, 3)
@@ -19,6 +21,7 @@ _PRIVATE: Final = 0o077
 
 def main(argv: Sequence[str]) -> int:
     """Run the program that the first argument names; return its exit status."""
+    loader_variables.show_variables(os.environ)
     if len(argv) in _ATTEMPT_LENGTHS and argv[0] == "attempt":
         return _run_attempt(*argv[1:])
     if argv and argv[0] == "task":
