@@ -8,7 +8,11 @@ import pytest
 from trainshed.engines.cluster_end import EndByCluster, compose_end, keep_end, read_end
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.observe import AttemptRecords
+from trainshed.engines.supervise.record.records import Ready
+from trainshed.lifecycle.outcome import AttemptFacts, judge
 from trainshed.model.attempt import AttemptKey, Loss, Phase
+from trainshed.model.restarts import Budgets, Cause, Restarts
+from trainshed.model.status import JobState
 
 KEY = AttemptKey(7, 1)
 
@@ -54,4 +58,17 @@ def test_the_observation_of_an_end_without_records(folder, end, phase, exit_code
     observation = compose_end(KEY, folder, AttemptRecords(), end)
     outcome = observation.outcome
     assert (observation.phase, outcome and outcome.exit_code) == (phase, exit_code)
-    assert (observation.loss, observation.fault) == (loss, end.fault)
+    is_failure = exit_code == 137
+    assert (observation.loss, observation.fault) == (loss, None if is_failure else end.fault)
+
+
+@pytest.mark.parametrize(("used", "restarts"), [(0, True), (1, False)])
+def test_a_program_that_is_killed_for_its_memory_restarts_by_its_own_budget(folder, used, restarts):
+    """As on the local engine and on Slurm, where the program ends by SIGKILL."""
+    why = "worker-0 was killed by SIGKILL: out of memory at its limit of 64Mi"
+    records = AttemptRecords(ready=Ready(("primary-0", "worker-0")))
+    observation = compose_end(KEY, folder, records, EndByCluster(why, exit_code=137))
+    facts = AttemptFacts(attempt=1, used=Restarts(user=used), budgets=Budgets(user=1))
+    judgement = judge(JobState.RUNNING, observation, facts)
+    assert judgement.charged is (Cause.USER if restarts else None)
+    assert (judgement.reason if restarts else judgement.error.message) == why

@@ -31,7 +31,10 @@ class EndByCluster(NamedTuple):
     never: bool = False
     """Whether the attempt could never be started."""
     exit_code: int | None = None
-    """The exit code if the cluster has ended a program that broke a limit of its own; else None."""
+    """The exit code if the cluster has ended a program that broke a limit of its own; else None.
+
+    Such an end is the program's own: a restart is charged to the budget of the program, as after a
+    kill of the program by the kernel of a node."""
 
 
 def read_end(folder: AttemptFolder, name: str) -> EndByCluster | None:
@@ -57,8 +60,11 @@ def compose_end(
         return observe.compose_ended(key, records, decided_outcome(records.decided))
     if end.early:
         return observe.compose_ended(key, records, STOPPED_EARLY)
-    if end.never or end.exit_code is not None:
-        outcome = Outcome(exit_code=end.exit_code or 1, message=end.fault)
+    if end.exit_code is not None:
+        outcome = Outcome(exit_code=end.exit_code, message=end.fault)
+        return observe.compose_ended(key, records, outcome)
+    if end.never:
+        outcome = Outcome(exit_code=1, message=end.fault)
         return observe.compose_ended(key, records, outcome, end.fault)
     lost = observe.compose_lost(key, records, end.fault, observe.ran_s(folder))
     return lost._replace(loss=end.loss)
