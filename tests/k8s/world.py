@@ -94,7 +94,8 @@ class KubernetesWorld(ShellWorld):
         engine.fleet()
         if self._cluster.control is None or self._cluster.control.is_answering:
             eventually(lambda: engine.is_synced, "the engine has the first lists")
-            eventually(lambda: engine.fleet() or not self._has_nodes, "it knows the nodes")
+            is_blind = self._is_empty or not self._has_nodes
+            eventually(lambda: is_blind or engine.fleet(), "it knows the nodes")
         return engine
 
     def plan(self, key, *programs):

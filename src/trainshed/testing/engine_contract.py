@@ -300,7 +300,7 @@ class EngineContract:
         assert list(other.list_attempts()) == []
         other.stop(key, order(0.0))
         assert ended(other, key).replicas == ()
-        assert other.forget(key.uid)
+        eventually(lambda: other.forget(key.uid), "nothing of it is in the queue")
         assert engine.observe([key])[0].phase is Phase.READY
         queue.finish(key)
         assert ended(engine, key).exit_code == 0
@@ -408,13 +408,13 @@ class EngineContract:
         with world.leftover(second):
             assert not world.engine().forget(key.uid)
         assert ended(engine, other).exit_code == 0
-        assert engine.forget(key.uid)
+        eventually(lambda: engine.forget(key.uid), "its last processes have gone")
         assert {attempt.key for attempt in engine.list_attempts()} == {other}
         assert list(world.lines(key)) == []
         for server in (engine, world.engine()):
             assert server.observe([key])[0].phase is Phase.UNKNOWN
             assert server.forget(key.uid), "nothing of the job is left"
-        assert engine.forget(other.uid)
+        eventually(lambda: engine.forget(other.uid), "its last processes have gone")
         assert list(engine.list_attempts()) == []
 
     def test_installations_do_not_see_each_other(self, world: World) -> None:
