@@ -22,6 +22,14 @@ def any_cluster(request, tmp_path_factory):
     return request.getfixturevalue("live_cluster")
 
 
+@pytest.fixture
+def controlled_cluster(any_cluster):
+    """A cluster whose nodes, images and objects a test sees and changes."""
+    if any_cluster.control is None:
+        pytest.skip(f"{NEEDS_CONTROL}: nodes, images and objects of the tests")
+    return any_cluster
+
+
 @pytest.fixture(scope="module")
 def live_cluster(tmp_path_factory):
     """A cluster whose pods are processes, with four nodes and the server's claim."""

@@ -39,7 +39,10 @@ def running_cluster(folder, *, times=QUICK, tls=None, make_runtime=ProcessRuntim
 
 class LiveCluster:
     namespace = "default"
-    image = python_image = MACHINE
+    image = MACHINE
+    """An image with a shell."""
+    stand_in = ""
+    """An image with Python that runs in the place of the jobs' own; empty: nodes have their own."""
 
     def __init__(self, folder, times, tls=None, make_runtime=ProcessRuntime):
         self.folder = folder

@@ -29,6 +29,14 @@ runtime_version = "*"
 environment = "container"
 run = "{IMAGE}"
 """
+#: A cluster that is not the tests' own has no image of theirs.
+STAND_IN = """\
+[[image]]
+image = "{image}"
+environment = "container"
+run = "{run}"
+
+"""
 #: Pods have no network but that of the cluster, so pip builds packages with the image's setuptools.
 PYTHON_IMAGE = ContainerImage(
     Path("/"),
@@ -39,6 +47,12 @@ PYTHON_IMAGE = ContainerImage(
     },
 )
 USER, USER_IMAGE = 12345, "registry.test/p/img-of-a-user:1"
+
+
+def compose_image_tables(cluster, images=IMAGES):
+    """The tables of images of a server."""
+    row = STAND_IN.format(image=IMAGE, run=cluster.stand_in) if cluster.stand_in else ""
+    return row + images
 
 
 def compose_table(cluster, folder, *, token=ADMIN_TOKEN, claim=SERVER_CLAIM, **more):
@@ -58,14 +72,16 @@ def compose_table(cluster, folder, *, token=ADMIN_TOKEN, claim=SERVER_CLAIM, **m
 def serving_cluster(cluster, folder, *flags, config="", images=IMAGES, **more):
     """A started server whose jobs all go to the cluster; ``more`` are settings of the engine."""
     table = compose_table(cluster, folder, **more)
+    images = compose_image_tables(cluster, images)
     with serving(folder, *flags, config=f"{table}\n{config}", images=images) as server:
         yield server
+        assert "urllib3" not in server.output(), "its pool of connections is too small"
 
 
 def prepare_server(cluster, folder, *flags, **more):
     """A server like that of ``serving_cluster``, not started."""
     table = compose_table(cluster, folder, **more)
-    return prepared(folder, *flags, config=table, images=IMAGES)
+    return prepared(folder, *flags, config=table, images=compose_image_tables(cluster))
 
 
 def add_test_images(cluster, *more):

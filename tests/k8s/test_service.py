@@ -1,4 +1,7 @@
-"""A server whose only engine is a cluster of pods: the same jobs, the same commands and answers."""
+"""A server whose only engine is a cluster of pods: the same jobs, the same commands and answers.
+
+Also on the cluster that the environment names; see README.md in this folder.
+"""
 
 import json
 import os
@@ -24,8 +27,8 @@ COURSE = ["ACCEPTED", "HANDED_OVER", "PREPARING", "RUNNING", "SUCCEEDED"]
 
 
 @pytest.fixture(scope="module")
-def server(live_cluster, tmp_path_factory):
-    with serving_cluster(live_cluster, tmp_path_factory.mktemp("served") / "data") as server:
+def server(any_cluster, tmp_path_factory):
+    with serving_cluster(any_cluster, tmp_path_factory.mktemp("served") / "data") as server:
         fleet.make_bucket(server)
         yield server
 
@@ -46,7 +49,7 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server):
     assert "print('trained')" in parts["plan.json"]
 
 
-def test_a_gang_of_all_roles_finds_each_other(server, live_cluster):
+def test_a_gang_of_all_roles_finds_each_other(server, controlled_cluster):
     """Every pod has a network of its own."""
     code = ROLES.replace("FOLDER", repr(FOLDER))
     container = {"imageUri": IMAGE, "containerCommand": ["python", "-c"], "containerArgs": [code]}
@@ -62,10 +65,12 @@ def test_a_gang_of_all_roles_finds_each_other(server, live_cluster):
         *("master 0", "heard worker 0", "heard worker 1", "heard ps 0"),
     ]
     assert fleet.output_lines(server, name, "evaluator-replica-0") == ["evaluator 0 gpus="]
-    live_cluster.wait_for(lambda: not list_pods(live_cluster, job["uid"]), "its pods to go")
+    controlled_cluster.wait_for(
+        lambda: not list_pods(controlled_cluster, job["uid"]), "its pods to go"
+    )
 
 
-def test_a_cancelled_program_gets_a_notice_and_then_ends(server, live_cluster):
+def test_a_cancelled_program_gets_a_notice_and_then_ends(server, controlled_cluster):
     name = fleet.begun(server, small_job("listens", OBEYS, workers=1), "runs")
     fleet.wait_for_words(server, name, "runs", task="workerpool1-0")
     fleet.cancel(server, name)
@@ -73,10 +78,11 @@ def test_a_cancelled_program_gets_a_notice_and_then_ends(server, live_cluster):
         word, _, notice = fleet.output_lines(server, name, task)[-1].partition(" ")
         assert (word, json.loads(notice)["reason"]) == ("notice", "cancel")
     uid = native(server, name)["uid"]
-    live_cluster.wait_for(lambda: not list_pods(live_cluster, uid), "its pods to go")
+    controlled_cluster.wait_for(lambda: not list_pods(controlled_cluster, uid), "its pods to go")
 
 
-def test_a_job_that_waits_says_why_and_is_cancelled(server):
+def test_a_job_that_waits_says_why_and_is_cancelled(server, controlled_cluster):
+    assert controlled_cluster, "it has four nodes of one size"
     gang = submit(server, small_job("gang", machine=WHOLE_NODE, workers=6))
     come_to(server, gang, "ENQUEUED")
     fleet.wait_until(lambda: native(server, gang)["waiting"]["reason"] == "CAPACITY")
@@ -120,7 +126,8 @@ def test_a_package_is_installed_in_every_pod(server, tmp_path):
         assert fleet.output_lines(server, name, task)[-1] == "['--words', 'two words']"
 
 
-def test_an_image_of_any_user_and_the_server_use_the_same_bucket(server):
+def test_an_image_of_any_user_and_the_server_use_the_same_bucket(server, controlled_cluster):
+    assert controlled_cluster, "it has an image of the user"
     results = server.data_dir / "buckets" / fleet.BUCKET
     (results / "input").mkdir()
     (results / "input" / "data").write_text("by the server")
