@@ -1,5 +1,7 @@
 """Plays the requests of a recorded trace on a scripted cluster at the times of the recording."""
 
+import copy
+
 from k8s.emulator.store import NotFound
 from k8s.recorded import WatchedChange, WatchStory, changes_of, read_trace
 from k8s.scripted_cluster import ScriptedCluster
@@ -14,7 +16,7 @@ KINDS_BY_PATH = {
 
 def play(name, prepare=None):
     """The recorded and the emulated story of a trace."""
-    trace = list(read_trace(name))
+    trace = read_trace(name)
     player = Player(trace, prepare)
     player.play()
     return WatchStory(changes_of(trace)), WatchStory(player.changes)
@@ -56,7 +58,7 @@ class Player:
         if record["method"] == "POST" and parts[-1] == "eviction":
             self.cluster.plane.evict(self.namespace, self._own_name(parts[-2]))
         elif record["method"] == "POST":
-            body = record["body"]
+            body = copy.deepcopy(record["body"])
             body["metadata"].setdefault("namespace", self.namespace)
             self.cluster.store.create(body)
         elif record["method"] in {"DELETE", "PATCH"}:
@@ -65,7 +67,8 @@ class Player:
     def _change(self, record, kind, name):
         space = None if kind == "Node" else self.namespace
         if record["method"] == "PATCH":
-            self.cluster.store.modify(kind, space, name, lambda obj: merge(obj, record["body"]))
+            patch = copy.deepcopy(record["body"])
+            self.cluster.store.modify(kind, space, name, lambda obj: merge(obj, patch))
             return
         propagation = record.get("query", {}).get("propagationPolicy", "Background")
         try:

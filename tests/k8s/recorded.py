@@ -8,8 +8,8 @@ no part of a state.
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 TRACES = Path(__file__).parent / "traces"
@@ -41,17 +41,26 @@ class WatchedChange:
     object: dict
 
 
-def read_trace(name) -> Iterator[dict]:
-    """Records of a trace; a watch's record carries its full object."""
+@cache
+def read_trace(name):
+    """All records of a trace; a watch's record has its full object.  No caller may change them.
+
+    ``name`` is that of the file without its ending, or the part before the first hyphen.
+    """
+    paths = sorted(TRACES.glob("*.jsonl"))
+    (path,) = (path for path in paths if name in {path.stem, path.stem.partition("-")[0]})
+    return tuple(_list_records(path))
+
+
+def _list_records(path):
     last = {}
-    (path,) = TRACES.glob(f"{name}-*.jsonl")
-    with path.open() as file:
-        for record in map(json.loads, file):
-            if record["rec"] == "watch" and record["kind"] != "Event":
-                if "patch" in record:
-                    record["object"] = apply_patch(last[record["uid"]], record["patch"])
-                last[record["object"]["metadata"]["uid"]] = record["object"]
-            yield record
+    for line in path.read_text("utf-8").splitlines():
+        record = json.loads(line)
+        if record["rec"] == "watch" and record["kind"] != "Event":
+            if "patch" in record:
+                record["object"] = apply_patch(last[record["uid"]], record["patch"])
+            last[record["object"]["metadata"]["uid"]] = record["object"]
+        yield record
 
 
 def apply_patch(old, patch):

@@ -1,10 +1,8 @@
 """Replays the traces of a real cluster, and what our engine would decide at every moment."""
 
-import json
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
+from k8s.recorded import read_trace
 from trainshed.engines.decisions import GiveUp, Over, Recorded, TakeClaim, give_up
 from trainshed.engines.kubernetes.state import objects
 from trainshed.engines.kubernetes.state.facts import KubernetesFacts
@@ -18,40 +16,9 @@ from trainshed.engines.kubernetes.state.proof import (
 from trainshed.model.attempt import AttemptKey, Outcome, ReplicaExit
 from trainshed.model.roles import Role
 
-TRACES = Path(__file__).parent / "traces"
 KEY = AttemptKey(4611686018427387904, 2)
 #: Seconds between two observations if nothing happens in the cluster.
 TICK_S = 1.0
-
-
-def apply_patch(old, patch):
-    """The object after a patch: null removes a key, ``$by`` merges a list by that key."""
-    if isinstance(patch, dict) and "$by" in patch:
-        by, changed = patch["$by"], {item[patch["$by"]]: item for item in patch["$set"]}
-        merged = [changed.pop(item[by], item) for item in old]
-        return merged + list(changed.values())
-    if not isinstance(patch, dict) or not isinstance(old, dict):
-        return patch
-    kept_items = {key: value for key, value in old.items() if patch.get(key, value) is not None}
-    changes = {key: apply_patch(old.get(key), p) for key, p in patch.items() if p is not None}
-    return {**kept_items, **changes}
-
-
-@cache
-def read_records(trace):
-    """Every record of a trace; watch records have the whole object."""
-    return tuple(_list_records(trace))
-
-
-def _list_records(trace):
-    last = {}
-    for line in (TRACES / f"{trace}.jsonl").read_text("utf-8").splitlines():
-        record = json.loads(line)
-        if record["rec"] == "watch" and "patch" in record:
-            record["object"] = apply_patch(last[record["uid"]], record["patch"])
-        if record["rec"] == "watch" and record["kind"] != "Event":
-            last[record["object"]["metadata"]["uid"]] = record["object"]
-        yield record
 
 
 class Cluster:
@@ -189,7 +156,7 @@ def replay(trace, name, records=(), *, until_s=0.0, without=(), **settings):
     cluster = Cluster(without=without)
     attempt = Attempt(cluster, name, records, **settings)
     now_s = 0.0
-    for record in read_records(trace):
+    for record in read_trace(trace):
         while now_s + TICK_S < record.get("t", 0.0) and not attempt.is_over:
             now_s += TICK_S
             attempt.observe(now_s)

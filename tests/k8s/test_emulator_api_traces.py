@@ -2,15 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from k8s.emulator.api import start_api
 from k8s.emulator.statuses import ApiError
 from k8s.http_calls import Caller, make_pod
+from k8s.recorded import read_trace
 
-TRACES = Path(__file__).parent / "traces"
 #: Watches and lists of these traces wait; one second is as good as the three of the recording.
 SECONDS = {"timeoutSeconds": "1"}
 USERS = {"wrong token": {"token": "wrong"}, "without rights": {"impersonated": "nobody"}}
@@ -19,10 +18,7 @@ VARYING = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "
 
 def read_exchanges(name):
     """(request, response) pairs of a trace, in order."""
-    (path,) = TRACES.glob(f"{name}-*.jsonl")
-    with path.open() as file:
-        records = [json.loads(line) for line in file]
-    calls = [record for record in records if record["rec"] in ("request", "response")]
+    calls = [record for record in read_trace(name) if record["rec"] in ("request", "response")]
     return list(zip(calls[::2], calls[1::2], strict=True))
 
 
@@ -118,8 +114,7 @@ def test_a_second_apply_of_numbers_raises_the_generation_and_a_third_does_not(ap
 
 
 def list_name_limits():
-    with (TRACES / "k-invalid.jsonl").open() as file:
-        return [record for record in map(json.loads, file) if record["rec"] == "limit"]
+    return [record for record in read_trace("k") if record["rec"] == "limit"]
 
 
 @pytest.mark.parametrize("limit", list_name_limits(), ids=lambda row: row["arithmetic"])
@@ -141,9 +136,7 @@ def test_names_may_be_as_long_as_the_trace_found(api, limit):
 
 
 def read_event_messages(name, reason):
-    (path,) = TRACES.glob(f"{name}-*.jsonl")
-    with path.open() as file:
-        rows = [json.loads(line) for line in file]
+    rows = read_trace(name)
     events = [r["object"] for r in rows if r["rec"] == "watch" and r["kind"] == "Event"]
     return {e["message"] for e in events if e["reason"] == reason}
 

@@ -5,14 +5,8 @@ Each test is named after its trace.
 
 import pytest
 
-from k8s.replaying import (
-    Cluster,
-    explanations,
-    kinds,
-    outcome,
-    read_records,
-    replay,
-)
+from k8s.recorded import read_trace
+from k8s.replaying import Cluster, explanations, kinds, outcome, replay
 from trainshed.engines.cluster_end import EndByCluster
 from trainshed.engines.decisions import Over, Recorded, Runs
 from trainshed.engines.kubernetes.state import objects
@@ -85,7 +79,7 @@ def test_m2_bad_command_oom_of_a_program_that_is_killed_by_a_signal():
 
 def test_o_env_dns():
     cluster = Cluster()
-    for record in read_records("o-env-dns"):
+    for record in read_trace("o-env-dns"):
         cluster.apply(record)
     (jobset,) = map(objects.read_jobset, cluster.objects["JobSet"].values())
     pods = objects.read_pods(cluster.objects["Pod"].values(), jobset.uid)

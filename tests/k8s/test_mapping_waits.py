@@ -5,7 +5,8 @@ Each test is named after its trace.
 
 import pytest
 
-from k8s.replaying import explanations, kinds, outcome, read_records, replay
+from k8s.recorded import read_trace
+from k8s.replaying import explanations, kinds, outcome, replay
 from trainshed.engines.cluster_end import EndByCluster
 from trainshed.engines.decisions import Over, Recorded
 from trainshed.engines.kubernetes.state import objects
@@ -100,7 +101,7 @@ def test_j2_kueue_never_of_a_job_that_another_user_lets_run_before_it_begins():
 
 def test_k_invalid():
     """A request that the API refuses as invalid is refused at every try."""
-    responses = [r for r in read_records("k-invalid") if r["rec"] == "response" and "body" in r]
+    responses = [r for r in read_trace("k-invalid") if r["rec"] == "response" and "body" in r]
     refused = [r["body"]["message"] for r in responses if r["status"] in {400, 422}]
     assert len(refused) > 10
     for message in refused:
@@ -217,7 +218,7 @@ def test_p_api_errors():
             response.get("body", {}).get("details", {}),
             "no-such",
         )
-        for response in read_records("p-api-errors")
+        for response in read_trace("p-api-errors")
         if response["rec"] == "response"
     ]
     assert proofs[0] is True

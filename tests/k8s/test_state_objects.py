@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from k8s.replaying import TRACES, Cluster, read_records
+from k8s.recorded import TRACES, read_trace
+from k8s.replaying import Cluster
+from trainshed.engines.kubernetes import nodes
 from trainshed.engines.kubernetes.state import objects
 from trainshed.engines.kubernetes.state.facts import EventFacts, ObjectCondition
 
@@ -19,7 +21,7 @@ READERS = {
 @pytest.mark.parametrize("trace", sorted(path.stem for path in TRACES.glob("*.jsonl")))
 def test_a_trimmed_object_has_the_same_facts(trace):
     sizes = [0, 0]
-    for record in read_records(trace):
+    for record in read_trace(trace):
         read = READERS.get(record["kind"]) if record["rec"] == "watch" else None
         if read is not None:
             trimmed = objects.trim_object(record["kind"], record["object"])
@@ -53,6 +55,20 @@ def test_nodes():
     expected = {"a": True, "b": False, "c": False, "": False}
     assert objects.read_nodes(given) == expected
     assert objects.read_nodes([objects.trim_object("Node", obj) for obj in given]) == expected
+
+
+def test_a_heartbeat_of_a_node_and_a_new_version_change_no_trimmed_object():
+    def node(version, beat):
+        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": beat}
+        return {
+            "metadata": {"name": "a", "uid": "u", "resourceVersion": version},
+            "status": {"conditions": [ready, {"type": "DiskPressure", "status": "False"}]},
+        }
+
+    assert nodes.trim_node(node("1", "1s")) == nodes.trim_node(node("2", "2s"))
+    for kind in (*READERS, "Node"):
+        first, second = (objects.trim_object(kind, node(version, "1s")) for version in "12")
+        assert first == second
 
 
 def test_only_the_pods_of_the_first_run_of_the_jobset_are_read():
@@ -108,7 +124,7 @@ def test_workloads_of_both_versions():
 
 def test_the_last_state_of_a_container_and_its_limit():
     cluster = Cluster()
-    for record in read_records("m2-bad-command-oom"):
+    for record in read_trace("m2-bad-command-oom"):
         cluster.apply(record)
     pods = map(objects.read_pod, cluster.objects["Pod"].values())
     ends = {pod.containers[0].ended: pod.containers[0] for pod in pods}

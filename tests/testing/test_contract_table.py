@@ -27,7 +27,8 @@ HEAD = """\
 
 Every engine passes the tests of `trainshed.testing.engine_contract` and, if it runs real programs,
 those of `trainshed.testing.program_contract`
-([add an engine](../../CONTRIBUTING.md#add-an-engine)). This page is drawn from the tests (`make golden`).
+([add an engine](../../CONTRIBUTING.md#add-an-engine)). This page is drawn from the tests
+(`make golden`).
 
 - **yes**: runs in `make test`. The local engine runs each test as the server's user and as users of
   projects; `make test-full` adds Landlock and the sandbox.
