@@ -17,6 +17,8 @@ _TROUBLE_S: Final = 5.0
 _REPEAT_S: Final = 300.0
 #: Seconds between two looks whether a check is due.
 _LOOK_S: Final = 0.5
+#: Seconds for which ``close`` waits for the request that runs.
+_CLOSE_S: Final = 2.0
 
 
 class RepeatedCheck:
@@ -37,6 +39,7 @@ class RepeatedCheck:
         self._is_denied = is_denied
         self._on_facts = on_facts
         self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kubernetes-check", daemon=True)
         self._checked_s = float("-inf")
         self.facts: ClusterFacts | None = None
         """The facts of the last check; None: the API has not answered one yet."""
@@ -46,12 +49,14 @@ class RepeatedCheck:
         """Time, by the system clock, since when there is a trouble."""
 
     def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="kubernetes-check", daemon=True).start()
+        """Start the thread; once."""
+        self._thread.start()
 
     def close(self) -> None:
-        """Let the thread end after its request."""
+        """End the thread, without waiting long for a request that runs."""
         self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
         while not self._closing.is_set():

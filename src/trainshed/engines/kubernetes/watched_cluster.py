@@ -74,6 +74,7 @@ class WatchedCluster:
         self._nodes_version = 0
         self._workloads: Watcher | None = None
         self._is_started = False
+        self._is_closed = False
         self._starting = threading.Lock()
         self.on_change: Callable[[Collection[AttemptKey]], None] = lambda _: None
         """The function to call with the attempts whose objects have changed."""
@@ -81,20 +82,22 @@ class WatchedCluster:
     def start(self) -> None:
         """Start the threads, unless they run."""
         with self._starting:
-            if self._is_started:
+            if self._is_started or self._is_closed:
                 return
             self._is_started = True
-        for watcher in (*self._watchers.values(), self._nodes):
-            watcher.start()
-        self._check.start()
+            for watcher in (*self._watchers.values(), self._nodes):
+                watcher.start()
+            self._check.start()
 
     def close(self) -> None:
         """End the threads and connections."""
-        self._check.close()
+        with self._starting:
+            self._is_closed = True
+            optional = [self._workloads] if self._workloads else []
         self._client.close()
-        optional = [self._workloads] if self._workloads else []
         for watcher in (*self._watchers.values(), self._nodes, *optional):
             watcher.close()
+        self._check.close()
 
     def sync(self) -> None:
         """Wait for the first lists.  Raises OSError if the API does not answer."""
@@ -223,8 +226,10 @@ class WatchedCluster:
             return
         version = start_check.choose_kueue_version(facts.kueue_versions)
         path = paths.workloads(self.namespace, version)
-        self._workloads = self._make_watcher(WORKLOAD, path, "", self._pacing)
-        self._workloads.start()
+        with self._starting:
+            if not self._is_closed:
+                self._workloads = self._make_watcher(WORKLOAD, path, "", self._pacing)
+                self._workloads.start()
 
 
 def _describe_time(since_s: float) -> str:

@@ -102,9 +102,9 @@ class Watcher:
         return self._synced.wait(timeout_s)
 
     def start(self) -> None:
-        """Start the thread, unless it runs."""
+        """Start the thread, unless it runs or the watcher is closed."""
         with self._starting:
-            if self._thread is None:
+            if self._thread is None and not self._closing.is_set():
                 name = f"kubernetes-{self._path.rpartition('/')[2]}"
                 self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
                 self._thread.start()
@@ -114,8 +114,10 @@ class Watcher:
         self._closing.set()
         if (stream := self._stream) is not None:
             stream.close()
-        if self._thread is not None:
-            self._thread.join(_CLOSE_S)
+        with self._starting:
+            thread = self._thread
+        if thread is not None:
+            thread.join(_CLOSE_S)
 
     def _loop(self) -> None:
         while not self._closing.is_set():
