@@ -19,7 +19,7 @@ from trainshed.testing.engine_world import FakeProgram
 
 _sqlite3 = pytest.importorskip("_sqlite3")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
 IMAGE, LIBRARY = "localhost/preloads:1", "/does-not-fit.so"
 OF_IMAGE = {"LD_PRELOAD": LIBRARY, "LD_LIBRARY_PATH": "/of/the/image", "LD_AUDIT": LIBRARY}
