@@ -31,7 +31,7 @@ from trainshed.engines.supervise.kernel.spawn import (
 from trainshed.engines.supervise.loop import Children, Death, Loop
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.output import OutputSource
-from trainshed.engines.supervise.record.spec import ReplicaSpec
+from trainshed.engines.supervise.record.spec import OWN_CONTAINER, ReplicaSpec
 from trainshed.engines.supervise.record.tether import is_tethered
 from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
@@ -367,7 +367,9 @@ class Replicas(Gang):
         )
         if self._is_in_foreground and not ended.oom:
             ended = ended._replace(peak_memory_bytes=None)
-        self._end_texts[replica.task_name] = end_words(ended, usage, replica.limits)
+        self._end_texts[replica.task_name] = end_words(
+            ended, usage, replica.limits, is_contained=replica.container == OWN_CONTAINER
+        )
         if usage.refused_forks:
             warning = refused_forks_warning(replica.task_name, usage.refused_forks)
             self._output.note(warning, "WARNING")
@@ -396,13 +398,18 @@ def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> mounts.
     )
 
 
-def end_words(ended: ReplicaExit, usage: Usage, limits: ReplicaLimits) -> str:
-    """Describe the exit of a replica, with its memory limit and kills for lack of memory."""
+def end_words(
+    ended: ReplicaExit, usage: Usage, limits: ReplicaLimits, *, is_contained: bool = False
+) -> str:
+    """Describe the exit of a replica, with its memory limit and kills for lack of memory.
+
+    ``is_contained``: the replica is in a container of a cluster, which may have a limit of its own.
+    """
     return exits.describe_exit(
         ended,
         limit_bytes=limits.memory_bytes,
         children_killed=usage.oom_kills,
-        machine_oom=ended.oom and not usage.oom_kills,
+        machine_oom=ended.oom and not usage.oom_kills and not is_contained,
     )
 
 

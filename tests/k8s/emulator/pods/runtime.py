@@ -55,6 +55,7 @@ class ContainerProcess:
     pid: int
     group: MemoryGroup | None
     waiter: threading.Thread | None = None
+    is_out_of_memory: bool = False
 
 
 @dataclass(slots=True)
@@ -105,6 +106,12 @@ class ProcessRuntime:
     def signal(self, uid, container, signum):
         with suppress(KeyError, ProcessLookupError):
             os.kill(self._pods[uid].containers[container].pid, signum)
+
+    def exhaust_memory(self, uid, container):
+        """Kill a whole container, as the kernel does at the limit of its group (version 2)."""
+        process = self._pods[uid].containers[container]
+        process.is_out_of_memory = True
+        os.kill(process.pid, signal.SIGKILL)
 
     def kill_pod(self, uid):
         with self._lock:
@@ -252,7 +259,8 @@ class ProcessRuntime:
 
     def _wait(self, uid, name, container):
         code = container.entry.wait()
-        is_oom = container.group is not None and container.group.has_killed
+        is_oom = container.is_out_of_memory
+        is_oom |= container.group is not None and container.group.has_killed
         if container.group is not None:
             _until(container.group.remove)
         if not self._pods.get(uid, None) or self._pods[uid].is_killed:
