@@ -33,7 +33,7 @@ class GivenCluster:
         self.namespace = environ.get(NAMESPACE) or client.namespace
         client.close()
 
-    def connect(self):
+    def connect(self, _token=""):
         """A client with the rights of the kubeconfig."""
         return connect(self._kubeconfig, keys_folder=str(self._folder))
 

@@ -15,7 +15,7 @@ from k8s.emulator.pods.runtime import ProcessRuntime
 from k8s.emulator.pods.volumes import ClaimFolders
 from k8s.emulator.statuses import NotFound
 from k8s.scripted_cluster import KUEUE_WEBHOOK
-from trainshed.engines.kubernetes.api.client import connect
+from k8s.world import connect_to
 from trainshed.engines.kubernetes.runtime import architecture
 
 DEADLINE_S = 60.0
@@ -73,9 +73,9 @@ class LiveCluster:
         """The cluster itself, whose parts tests may stop; see ``given_cluster``."""
         return self
 
-    def connect(self):
-        """A client with the rights of an administrator."""
-        return connect(str(self._write_kubeconfig(self.folder)), keys_folder=str(self.folder))
+    def connect(self, token=ADMIN_TOKEN):
+        """A client with the rights of one of the cluster's users."""
+        return connect_to(self.api, token)
 
     def open_claim(self, name):
         """Add a claim; its name and its folder."""
@@ -83,8 +83,11 @@ class LiveCluster:
 
     def make_settings(self, folder, claim, token=ADMIN_TOKEN):
         """The settings of an engine; its kubeconfig in ``folder`` names one user of the cluster."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "kubeconfig"
+        path.unlink(missing_ok=True)
         return {
-            "kubeconfig": str(self._write_kubeconfig(folder, token)),
+            "kubeconfig": str(write_kubeconfig(path, self.api.url, token)),
             "claim": claim,
             "spool": str(self.folder / "claims" / self.namespace / claim),
         }
@@ -186,12 +189,6 @@ class LiveCluster:
         """A container's last state in a pod that has ended."""
         rows = self.wait_for_phase(name, "Succeeded", "Failed")["status"]["containerStatuses"]
         return next(row["state"]["terminated"] for row in rows if row["name"] == container)
-
-    def _write_kubeconfig(self, folder, token=ADMIN_TOKEN):
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "kubeconfig"
-        path.unlink(missing_ok=True)
-        return write_kubeconfig(path, self.api.url, token)
 
     def _read(self, namespace, kind, name):
         return self.plane.parts.cache.get(kind, (namespace, name))

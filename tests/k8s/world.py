@@ -6,12 +6,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+import urllib3
 
 from engines.attempts import lines
+from k8s.emulator.api import ADMIN_TOKEN
 from k8s.given_cluster import NEEDS_CONTROL
 from trainshed.engines.base import EngineContext
 from trainshed.engines.kubernetes import factory, mounts, names, options, paths
+from trainshed.engines.kubernetes.api.access import ClusterAccess, ClusterSession
+from trainshed.engines.kubernetes.api.client import BYTES_MAX, Client
 from trainshed.engines.kubernetes.api.errors import NOT_FOUND, ApiRefused
+from trainshed.engines.kubernetes.api.requests import RequestLimits
+from trainshed.engines.kubernetes.api.transport import Transport
 from trainshed.engines.kubernetes.runtime import architecture
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.testing.engine_steps import eventually
@@ -20,8 +26,20 @@ from trainshed.testing.engine_world import ShellWorld
 BUCKET = "contract"
 #: What an attempt whose JobSet was deleted without its dependents leaves, besides its pods.
 JOBS, SERVICES = "/apis/batch/v1/namespaces/{}/jobs", "/api/v1/namespaces/{}/services"
+CONNECTIONS = 16
 FORCED = {"gracePeriodSeconds": 0}
 IN_FOREGROUND = {"propagationPolicy": "Foreground"}
+
+
+def connect_to(api, token=ADMIN_TOKEN):
+    """A client of an emulated API server, with the token of one of its users."""
+    headers = {"Authorization": f"Bearer {token}"}
+
+    def load():
+        pool = urllib3.PoolManager(maxsize=CONNECTIONS)
+        return ClusterSession(api.url, pool, lambda: headers, "default")
+
+    return Client(Transport(ClusterAccess(load), RequestLimits(), BYTES_MAX))
 
 
 class _Blindfolded:
@@ -48,8 +66,9 @@ class KubernetesWorld(ShellWorld):
         self._base = folder
         self._names = [secrets.token_hex(4) for _ in range(2)]
         self._namespace = cluster.namespace
+        self.token = ADMIN_TOKEN
+        """The token of the user that engines are, on an emulated cluster."""
         self.client = cluster.connect()
-        self._has_nodes = self._can_list(paths.NODES)
         self.claim, self.root = cluster.open_claim(f"spool-{self._names[0]}")
         buckets = self.root / self._names[0] / "buckets" / BUCKET
         for path in (self.root / self._names[0], buckets.parent, buckets):
@@ -61,7 +80,11 @@ class KubernetesWorld(ShellWorld):
         self._is_empty = False
 
     def engine(self):
-        return self._open(self._names[0])
+        return self.open()
+
+    def open(self, **settings):
+        """The engine as after a restart of the server, with more settings."""
+        return self._open(self._names[0], **settings)
 
     def elsewhere(self):
         return self._open(self._names[1])
@@ -88,14 +111,14 @@ class KubernetesWorld(ShellWorld):
                 **more,
             }
         )
-        client = _Blindfolded(self._cluster.connect(), lambda: self._is_empty)
+        client = _Blindfolded(self._cluster.connect(self.token), lambda: self._is_empty)
         engine = factory.make_with_client(context, settings, client, "kubernetes")
         self._opened.append(engine)
         engine.fleet()
         if self._cluster.control is None or self._cluster.control.is_answering:
             eventually(lambda: engine.is_synced, "the engine has the first lists")
-            is_blind = self._is_empty or not self._has_nodes
-            eventually(lambda: is_blind or engine.fleet(), "it knows the nodes")
+            has_nodes = can_list(client, paths.NODES)
+            eventually(lambda: engine.fleet() or not has_nodes, "it knows the nodes")
         return engine
 
     def plan(self, key, *programs):
@@ -240,12 +263,6 @@ class KubernetesWorld(ShellWorld):
         pods = paths.pods(self._namespace)
         eventually(lambda: not self._list(pods, labels), "all pods are gone")
 
-    def _can_list(self, path):
-        try:
-            return bool(self.client.get(path)["items"])
-        except ApiRefused:
-            return False
-
     def _list(self, path, labels):
         query = {"labelSelector": ",".join(f"{name}={text}" for name, text in labels.items())}
         return self.client.get(path, query)["items"]
@@ -262,6 +279,14 @@ class KubernetesWorld(ShellWorld):
 
     def _pod_path(self, pod):
         return f"{paths.pods(self._namespace)}/{pod['metadata']['name']}"
+
+
+def can_list(client, path):
+    """Whether a list has objects, for a client that may read it."""
+    try:
+        return bool(client.get(path)["items"])
+    except ApiRefused:
+        return False
 
 
 @contextmanager
