@@ -33,6 +33,7 @@ from trainshed.testing.engine_steps import (
     ready,
     run,
     until,
+    wait_for_seats,
 )
 from trainshed.testing.engine_world import (
     DEAF,
@@ -240,10 +241,10 @@ class EngineContract:
         until(engine, key, Phase.READY)
         nodes = {node.name for node in engine.fleet()}
         for server in (engine, queue.engine()):
-            (observation,) = server.observe([key])
-            where = {(seat.role, seat.index) for seat in observation.placed}
+            seats = wait_for_seats(server, key)
+            where = {(seat.role, seat.index) for seat in seats}
             assert where == {(Role.PRIMARY, 0), (Role.WORKER, 0)}
-            assert {seat.node for seat in observation.placed} <= nodes
+            assert {seat.node for seat in seats} <= nodes
         eventually(lambda: queue.started(key) == 2, "all programs run")
         queue.finish(key)
         assert ended(engine, key).exit_code == 0

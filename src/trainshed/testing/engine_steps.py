@@ -52,6 +52,14 @@ def until(engine: Engine, key: AttemptKey, *phases: Phase) -> Observation:
     )[0]
 
 
+def wait_for_seats(engine: Engine, key: AttemptKey) -> Sequence[Seat]:
+    """Wait until an engine with its own queue reports the nodes of an attempt; return the seats.
+
+    Programs may run before the queue says on which nodes.
+    """
+    return eventually(lambda: engine.observe([key])[0].placed, f"{key} has nodes")
+
+
 def launch(world: World, engine: Engine, key: AttemptKey, *programs: FakeProgram) -> None:
     """Launch an attempt, on the first node or into the engine's own queue."""
     plan = world.plan(key, *programs)
