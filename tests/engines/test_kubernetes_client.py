@@ -442,7 +442,7 @@ def test_without_the_package_the_command_that_installs_it_is_named(monkeypatch, 
 
 def test_the_library_is_imported_only_when_a_client_is_made():
     code = (
-        "import sys; from trainshed.engines.kubernetes.api import client, watch, trim;"
+        "import sys; from trainshed.engines.kubernetes.api import client, watch;"
         "print(sorted({n.partition('.')[0] for n in sys.modules} & {'kubernetes', 'urllib3'}))"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

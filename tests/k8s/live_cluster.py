@@ -1,5 +1,6 @@
 """A cluster of the tests' own whose pods are processes: an API server, controllers, and nodes."""
 
+import signal
 import threading
 import time
 from contextlib import contextmanager
@@ -108,6 +109,10 @@ class LiveCluster:
         nodes, _ = self.store.list("Node", None)
         for node in nodes:
             self.plane.cordon(node["metadata"]["name"], is_cordoned=is_cordoned)
+
+    def kill_container(self, pod, name):
+        """End the processes of a container; nothing else of its pod."""
+        self.runtime.signal(pod["metadata"]["uid"], name, signal.SIGKILL)
 
     def list_threads(self):
         """The cluster's own threads in this process."""

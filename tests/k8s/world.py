@@ -171,10 +171,15 @@ class KubernetesWorld(ShellWorld):
         return lines(self.jobs, key)
 
     def lose(self, key):
-        """The JobSet is deleted by somebody else, and its pods without any grace period."""
+        """The JobSet is deleted by somebody else, and its pods without any grace period.
+
+        The launcher ends first: it would record that it has lost the others.
+        """
         name, pods = self.name_of(key), self.pods_of(key)
         self._orphaned.append(name)
         self.client.delete(paths.jobset(self._namespace, name), {"propagationPolicy": "Orphan"})
+        if self._cluster.control is not None:
+            self._cluster.control.kill_container(pods[0], "launcher")
         for pod in pods:
             self._delete(self._pod_path(pod), FORCED)
         eventually(lambda: not self.pods_of(key), "the pods are gone")
