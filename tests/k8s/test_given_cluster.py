@@ -18,7 +18,10 @@ CONTRACT = (
     "program_finds or lost_is_gone or left_is_found or forgotten or lost_for_maintenance "
     "or answers_nothing or every_line or reports_are_read or cannot_be_seen or queued_attempt"
 )
-WITHOUT_CONTROL = ("cannot_be_seen", "queued_attempt", "an_image_of_any_user")
+WITHOUT_CONTROL = (
+    *("cannot_be_seen", "queued_attempt", "an_image_of_any_user"),
+    *("gang_of_all_roles", "cancelled_program", "job_that_waits"),
+)
 
 
 @pytest.mark.full

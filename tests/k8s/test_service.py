@@ -81,8 +81,8 @@ def test_a_cancelled_program_gets_a_notice_and_then_ends(server, controlled_clus
     controlled_cluster.wait_for(lambda: not list_pods(controlled_cluster, uid), "its pods to go")
 
 
-def test_a_job_that_waits_says_why_and_is_cancelled(server, controlled_cluster):
-    assert controlled_cluster, "it has four nodes of one size"
+@pytest.mark.usefixtures("controlled_cluster")
+def test_a_job_that_waits_says_why_and_is_cancelled(server):
     gang = submit(server, small_job("gang", machine=WHOLE_NODE, workers=6))
     come_to(server, gang, "ENQUEUED")
     fleet.wait_until(lambda: native(server, gang)["waiting"]["reason"] == "CAPACITY")
@@ -126,8 +126,8 @@ def test_a_package_is_installed_in_every_pod(server, tmp_path):
         assert fleet.output_lines(server, name, task)[-1] == "['--words', 'two words']"
 
 
-def test_an_image_of_any_user_and_the_server_use_the_same_bucket(server, controlled_cluster):
-    assert controlled_cluster, "it has an image of the user"
+@pytest.mark.usefixtures("controlled_cluster")
+def test_an_image_of_any_user_and_the_server_use_the_same_bucket(server):
     results = server.data_dir / "buckets" / fleet.BUCKET
     (results / "input").mkdir()
     (results / "input" / "data").write_text("by the server")
