@@ -3,6 +3,9 @@
 An order to stop is a file in the attempt's folder.  The deletion of the JobSet sends SIGTERM to the
 launcher and to all wardens; the launcher reads the order first, so the end of a cancelled attempt
 is not reported as maintenance.  One thread does this work between the reports of the watches.
+
+Files on the claim change without a report.  So the thread also checks all attempts in turns, of
+thousands a part in each round.
 """
 
 import logging
@@ -10,7 +13,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.attempt_table import AttemptTable
@@ -19,6 +21,7 @@ from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
 from trainshed.engines.kubernetes.state import objects
+from trainshed.engines.kubernetes.turns import Turns
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
 from trainshed.engines.spool import Spool
 from trainshed.model.attempt import AttemptKey
@@ -26,9 +29,14 @@ from trainshed.model.faults import EngineFault
 
 _LOG = logging.getLogger(__name__)
 
-#: Seconds between two rounds if nothing changes, and between two checks of all folders.
+#: Seconds between two rounds if nothing changes.
 _ROUND_S: Final = 0.2
+#: Seconds before work that failed is tried again, and the least between two checks of a folder.
 _ALL_S: Final = 1.0
+#: Limits of one round: checks of the size of records, checks for orders, and retries.
+_RECORDS_MAX: Final = 400
+_FOLDERS_MAX: Final = 10
+_RETRIES_MAX: Final = 200
 #: Seconds until the deletion of a JobSet that still exists is repeated.
 _DELETE_S: Final = 10.0
 _CLOSE_S: Final = 1.5
@@ -56,7 +64,11 @@ class ClusterOrders:
         self._installation = installation
         self._pending: set[AttemptKey] = set()
         self._deleted_s: dict[str, float] = {}
-        self._all_s = float("-inf")
+        self._failed: set[AttemptKey] = set()
+        """Attempts whose work is to be tried again."""
+        self._records = Turns[KubernetesAttempt](_RECORDS_MAX, cycle_s=_ROUND_S)
+        self._folders = Turns[AttemptKey](_FOLDERS_MAX, cycle_s=_ALL_S)
+        self._retries = Turns[AttemptKey](_RETRIES_MAX, cycle_s=_ALL_S)
         self._wake = threading.Event()
         self._ends = False
         self._starting = threading.Lock()
@@ -103,22 +115,33 @@ class ClusterOrders:
     def _work(self) -> None:
         with self._attempts.lock:
             pending, self._pending = self._pending, set()
-        if pending:
-            self.callback(pending)
-        if time.monotonic() - self._all_s >= _ALL_S:
-            self._all_s = time.monotonic()
-            pending |= set(self._cluster.list_keys()) | {row.key for row in self._list_open()}
-        grown = [row.key for row in self._list_open() if _has_grown(row)]
-        if grown:
-            self.callback(grown)
-        for key in pending:
+        now_s = time.monotonic()
+        grown = {row.key for row in self._records.take(self._list_open, now_s) if _has_grown(row)}
+        if pending or grown:
+            self.callback(pending | grown)
+        pending |= grown | {*self._folders.take(self._list_keys, now_s)}
+        for key in pending.union(self._retries.take(self._list_unfinished, now_s)):
             self._carry_out(key)
 
     def _list_open(self) -> list[KubernetesAttempt]:
         return [attempt for attempt in self._attempts.list_all() if attempt.final is None]
 
+    def _list_keys(self) -> set[AttemptKey]:
+        return {*self._cluster.list_keys(), *(row.key for row in self._list_open())}
+
+    def _list_unfinished(self) -> set[AttemptKey]:
+        """List the attempts whose work failed, and those that must be looked up or deleted."""
+        failed, self._failed = self._failed, set()
+        objects = self._cluster.list_keys()
+        return failed.union(
+            row.key
+            for row in self._attempts.list_all()
+            if row.wants_lookup or (row.key in objects and (row.must_end or row.final is not None))
+        )
+
     def _carry_out(self, key: AttemptKey) -> None:
         if self._cluster.is_away:
+            self._failed.add(key)
             return
         try:
             self._spool.check(key)
@@ -128,6 +151,7 @@ class ClusterOrders:
             for uid in self._list_to_delete(attempt):
                 self._delete(attempt, uid)
         except (OSError, ValueError, EngineFault, ApiRefused) as error:
+            self._failed.add(key)
             _LOG.debug("cannot carry out the order of %s: %s; retrying", key, error)
 
     def _list_to_delete(self, attempt: KubernetesAttempt) -> list[str]:
@@ -182,8 +206,9 @@ class ClusterOrders:
 
 def _has_grown(attempt: KubernetesAttempt) -> bool:
     """Return whether the records have grown since the last call."""
-    size = -1
-    with suppress(OSError):
+    try:
         size = os.lstat(attempt.folder.records).st_size
+    except OSError:
+        size = -1
     old_size, attempt.records_size = attempt.records_size, size
     return size not in {old_size, -1}
