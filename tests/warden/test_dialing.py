@@ -55,11 +55,13 @@ def test_addresses_are_tried_in_this_order(monkeypatch, text, more, hosts):
 
 
 def test_a_name_that_does_not_resolve_yet_is_tried_again(monkeypatch, capfd):
-    launcher = Launcher(NAME, [NOT_YET] * 6 + [REFUSED] * 2)
+    launcher = Launcher(NAME, [NOT_YET] * 16 + [REFUSED] * 4)
     pauses = []
     variables = env(f"primary-pod;61100;{NAME};")
     assert dial(monkeypatch, launcher, variables, pause=pauses.append) == "a connection"
-    assert pauses == [0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert [round(pause_s, 2) for pause_s in pauses[:7]] == [0.1, 0.1, 0.1, 0.1, 0.1, 0.12, 0.16]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 1.0
     lines = capfd.readouterr().err.splitlines()
     assert [line.split(": ")[-1].split(";")[0] for line in lines] == [
         "Name or service not known", "Connection refused",

@@ -14,8 +14,10 @@ from trainshed.engines.processes.secret import is_same
 from trainshed.engines.warden import proof
 from trainshed.engines.warden.protocol import LAUNCHER, PROVE_S, SECRET
 
-_PAUSE_S: Final = 0.2
+_PAUSE_S: Final = 0.1
 _PAUSE_S_MAX: Final = 1.0
+#: A pause's share of all earlier ones: most launchers start in the same second.
+_PAUSE_SHARE: Final = 0.25
 #: Seconds of silence: a cluster starts wardens and launcher in any order, so refusals are usual.
 _SILENT_S: Final = 2.0
 #: Seconds until a warden gives up.  The launcher gives up earlier, with a message that names the
@@ -48,7 +50,7 @@ def _dial_any(
     within_s: float,
     pause: Callable[[float], object],
 ) -> socket.socket:
-    until_s, pause_s, paused_s, written_reason = time.monotonic() + within_s, _PAUSE_S, 0.0, ""
+    until_s, paused_s, written_reason = time.monotonic() + within_s, 0.0, ""
     while True:
         for endpoint in endpoints:
             try:
@@ -63,9 +65,9 @@ def _dial_any(
                 f"{socket.gethostname()}: cannot connect to the launcher: {reason}; retrying for "
                 f"{within_s:g} s\n"
             )
+        pause_s = min(_PAUSE_S_MAX, max(_PAUSE_S, _PAUSE_SHARE * paused_s))
         pause(pause_s)
         paused_s += pause_s
-        pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
 
 
 def _connect(endpoint: tuple[str, int], secret: str) -> socket.socket:
