@@ -1,8 +1,8 @@
 """Observes the attempts of this server's active jobs and writes what changed.
 
 The jobs are cached as (state, version, attempt) and read again only after a sign of change.  An
-observation without news costs one look-up, so thousands of running jobs are cheap; of many queued
-jobs each pass observes a part.  A refused write loses nothing: the row has changed, the observer
+observation without news costs one look-up; of many jobs, each pass observes a part, and those of
+which the engine has news.  A refused write loses nothing: the row has changed, the observer
 reads it again, and the next pass judges it again.
 """
 
@@ -39,10 +39,12 @@ from trainshed.store.records.steps import Step
 
 #: Unconfirmed commands read at once; the rest are launched, and observed, later.
 COMMANDS_MAX = 100_000
-#: Above this number of waiting attempts, each is observed once in several passes or on news.
-WAITING_AT_ONCE: Final = 100
-PARTS: Final = 10
+#: Attempts of one pass.  If more wait or run, each is observed once in several passes or on news.
+AT_ONCE: Final = 50
+PARTS_MAX: Final = 20
 _NO_FACTS = AttemptFacts()
+#: States that last: some engines report only the end of an attempt, not that it runs.
+_LASTING: Final = frozenset({JobState.ENQUEUED, JobState.RUNNING})
 _RUN_ON: Final = frozenset({JobState.PREPARING, JobState.RUNNING})
 
 
@@ -123,15 +125,15 @@ class Observer:
         return steps
 
     def _due(self, reported: Collection[AttemptKey]) -> Collection[AttemptKey]:
-        """Return the attempts to observe; of very many waiting attempts, a part in each pass."""
-        waiting = self._waits.waiting
-        if len(waiting) <= WAITING_AT_ONCE:
+        """Return the attempts to observe; of many that wait or run, a part in each pass."""
+        parts = min(PARTS_MAX, -(-len(self._watched) // AT_ONCE))
+        if parts <= 1:
             return self._watched
-        self._part = (self._part + 1) % PARTS
+        self._part = (self._part + 1) % parts
         return [
             key
-            for key in self._watched
-            if key not in waiting or key.uid % PARTS == self._part or key in reported
+            for key, active in self._watched.items()
+            if active.state not in _LASTING or key.uid % parts == self._part or key in reported
         ]
 
     def _refresh(self, server: str) -> Collection[AttemptKey]:

@@ -22,12 +22,6 @@ class StoredWaits:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._stored: dict[AttemptKey, Explanation | None] = {}
-        self._waiting: set[AttemptKey] = set()
-
-    @property
-    def waiting(self) -> Collection[AttemptKey]:
-        """Return the attempts that were in an engine's queue when last observed."""
-        return self._waiting
 
     def explain(
         self, observations: Iterable[Observation], watched: Mapping[AttemptKey, Active]
@@ -48,16 +42,12 @@ class StoredWaits:
     def keep(self, watched: Collection[AttemptKey]) -> None:
         """Forget all other attempts: another server may have them."""
         self._stored = {key: why for key, why in self._stored.items() if key in watched}
-        self._waiting.intersection_update(watched)
 
     def forget(self, key: AttemptKey) -> None:
         """Forget an attempt whose job changed state, which removed its explanation."""
         self._stored.pop(key, None)
-        self._waiting.discard(key)
 
     def _is_new(self, observation: Observation, active: Active) -> bool:
-        if observation.phase is Phase.WAITING:
-            self._waiting.add(observation.key)
         if observation.waits is None:
             if observation.phase is Phase.UNKNOWN:
                 return False
