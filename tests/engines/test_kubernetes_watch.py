@@ -15,7 +15,6 @@ from trainshed.engines.kubernetes.api.watch import Watcher
 from trainshed.engines.kubernetes.state.objects import trim_object
 
 trim_pod = partial(trim_object, "Pod")
-
 _clients = []
 
 
@@ -110,7 +109,9 @@ def test_a_change_of_fields_that_nobody_reads_is_no_change(api, watcher, changes
     api.put(pod("p"))
     watcher.step()
     changes.clear()
-    api.put(pod("p", qosClass="Burstable"))
+    value = pod("p", qosClass="Burstable")
+    value["metadata"]["resourceVersion"] = "7"
+    api.put(value)
     watcher.step()
     assert not changes
     api.expire()

@@ -57,7 +57,6 @@ def trim_node(obj: Mapping[str, Any]) -> dict[str, Any]:
         if row.get("type") == "Ready"
     ]
     return {
-        "apiVersion": obj.get("apiVersion", "v1"),
         "kind": "Node",
         "metadata": {field: metadata[field] for field in fields if field in metadata},
         "spec": {"unschedulable": bool((obj.get("spec") or {}).get("unschedulable"))},

@@ -76,6 +76,10 @@ class ObjectIndex:
             del by_key[key]
         return key
 
+    def owns(self, kind: str, obj: Mapping[str, Any]) -> bool:
+        """Return whether an object belongs to an attempt of the installation."""
+        return find_key(kind, obj, self._installation) is not None
+
     def version(self, key: AttemptKey) -> int:
         """Return a number that grows whenever an object of the attempt changes."""
         return self._versions.get(key, 0)

@@ -4,9 +4,10 @@ Each function reads only the fields that ``trim_object`` keeps: a watcher that k
 objects in memory trims them first.  An object without a field is read as one with its default.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from trainshed.engines.kubernetes import names
 from trainshed.engines.kubernetes.state.facts import (
     CheckFacts,
     ContainerFacts,
@@ -27,6 +28,11 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
 JOB_UID: Final = "kueue.x-k8s.io/job-uid"
+
+_SCHEDULED: Final = "PodScheduled"
+_READY: Final = "Ready"
+_DISRUPTED: Final = "DisruptionTarget"
+_POD_CONDITIONS: Final = frozenset({_SCHEDULED, _READY, _DISRUPTED})
 
 _NOT_FOUND: Final = 404
 #: Longest message of a condition or an event that is read, in characters.
@@ -66,8 +72,8 @@ def read_pod(obj: ApiObject) -> PodFacts:
     """Read a pod."""
     metadata, spec, status = _part(obj, "metadata"), _part(obj, "spec"), _part(obj, "status")
     labels, conditions = _labels(obj), _read_conditions(obj)
-    is_scheduled = "PodScheduled" not in conditions or conditions["PodScheduled"].is_true
-    disruption = conditions.get("DisruptionTarget")
+    is_scheduled = _SCHEDULED not in conditions or conditions[_SCHEDULED].is_true
+    disruption = conditions.get(_DISRUPTED)
     index = _text(labels, INDEX) or _text(_part(metadata, "annotations"), INDEX)
     return PodFacts(
         name=_text(metadata, "name"),
@@ -77,8 +83,8 @@ def read_pod(obj: ApiObject) -> PodFacts:
         phase=_text(status, "phase") or "Pending",
         node=_text(spec, "nodeName"),
         is_deleting=bool(metadata.get("deletionTimestamp")),
-        is_ready="Ready" in conditions and conditions["Ready"].is_true,
-        unscheduled=None if is_scheduled else conditions["PodScheduled"],
+        is_ready=_is_ready(conditions),
+        unscheduled=None if is_scheduled else conditions[_SCHEDULED],
         disruption=disruption if disruption is not None and disruption.is_true else None,
         reason=_text(status, "reason"),
         message=_text(status, "message"),
@@ -151,11 +157,12 @@ def proves_absence(status: int, reason: str, details: ApiObject, name: str) -> b
 
 
 def trim_object(kind: str, obj: ApiObject) -> dict[str, Any]:
-    """Return the parts of an object that the functions of this module read.
+    """Return the parts of an object that this package reads.
 
-    Without its version, an object is equal after a change of a part that no function reads.
+    The version of an object is not one of them: most new versions are of no interest.
     """
-    return {**_trim(obj, _COMMON), **_TRIMS[kind](obj)}
+    metadata = _trim_metadata(_part(obj, "metadata"), _METADATA.get(kind, ()))
+    return {**_trim(obj, _COMMON), "metadata": metadata, **_TRIMS[kind](obj)}
 
 
 def _trim_jobset(obj: ApiObject) -> dict[str, Any]:
@@ -182,7 +189,7 @@ def _trim_pod(obj: ApiObject) -> dict[str, Any]:
         "spec": {"nodeName": spec.get("nodeName"), "containers": containers},
         "status": {
             **_trim(status, ("phase", "reason", "message")),
-            **_trim_conditions(obj),
+            **_trim_conditions(obj, _POD_CONDITIONS),
             "containerStatuses": statuses,
         },
     }
@@ -212,33 +219,37 @@ _TRIMS: Final[Mapping[str, Callable[[ApiObject], dict[str, Any]]]] = {
     "Workload": _trim_workload,
     "Node": _trim_node,
 }
-#: Fields that every object keeps; ``metadata`` keeps the fields of ``_METADATA``.
-_COMMON: Final = ("apiVersion", "kind", "metadata")
-_METADATA: Final = (
-    "name",
-    "namespace",
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "labels",
-    "ownerReferences",
+#: Fields that every object keeps, and fields of the metadata of every object and of one kind.
+_COMMON: Final = ("kind",)
+_IDENTITY: Final = ("name", "namespace", "uid", "deletionTimestamp")
+_METADATA: Final[Mapping[str, tuple[str, ...]]] = {
+    "Event": ("creationTimestamp",),
+    "Workload": ("ownerReferences",),
+}
+_LABELS: Final = (
+    *(names.INSTALLATION, names.JOB, names.ATTEMPT),
+    *(JOBSET_UID, RESTART, ROLE, INDEX, QUEUE, PRIORITY_CLASS, JOB_UID),
 )
 _SPECS: Final = ("containers", "initContainers")
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses")
 
 
 def _trim(obj: ApiObject, fields: Iterable[str]) -> dict[str, Any]:
-    trimmed = {field: obj[field] for field in fields if field in obj}
-    if "metadata" in trimmed:
-        metadata = _trim(_part(obj, "metadata"), _METADATA)
-        annotations = _part(_part(obj, "metadata"), "annotations")
-        trimmed["metadata"] = {**metadata, "annotations": _trim(annotations, (INDEX,))}
-    return trimmed
+    return {field: obj[field] for field in fields if field in obj}
 
 
-def _trim_conditions(obj: ApiObject) -> dict[str, Any]:
+def _trim_metadata(metadata: ApiObject, fields: tuple[str, ...]) -> dict[str, Any]:
+    maps = {"labels": _LABELS, "annotations": (INDEX,)}
+    parts = {part: _trim(_part(metadata, part), keys) for part, keys in maps.items()}
+    own = {part: values for part, values in parts.items() if values}
+    return {**_trim(metadata, (*_IDENTITY, *fields)), **own}
+
+
+def _trim_conditions(obj: ApiObject, types: Collection[str] | None = None) -> dict[str, Any]:
+    """Trim the conditions of these types; None: of all types."""
     fields = ("type", "status", "reason", "message")
-    return {"conditions": [_trim(c, fields) for c in _list(_part(obj, "status"), "conditions")]}
+    rows = _list(_part(obj, "status"), "conditions")
+    return {"conditions": [_trim(c, fields) for c in rows if not types or c.get("type") in types]}
 
 
 def _read_conditions(obj: ApiObject) -> dict[str, ObjectCondition]:
@@ -286,7 +297,7 @@ def _is_workload_of(obj: ApiObject, uid: str) -> bool:
 
 
 def _is_ready(conditions: Mapping[str, ObjectCondition]) -> bool:
-    return "Ready" in conditions and conditions["Ready"].is_true
+    return _READY in conditions and conditions[_READY].is_true
 
 
 def _count_replicas(job: ApiObject) -> int:
