@@ -39,8 +39,8 @@ def test_pauses_double_up_to_their_limit_and_vary_by_half():
 
 def test_a_list_alone_does_not_end_the_pauses_and_a_watch_that_worked_does():
     failing = WatchProgress(version="7", failures=5)
-    listed = note_list(note_failure(failing, StepOutcome.EXPIRED), "9", 10.0)
-    assert listed.failures == 6
+    listed = note_list(note_failure(failing, StepOutcome.EXPIRED), "9", 10.0, 250)
+    assert (listed.failures, listed.objects) == (6, 250)
     assert plan_pause_s(listed, 1.0, PACING) == 0.0, "the watch begins at once"
     assert plan_pause_s(note_failure(listed, StepOutcome.EXPIRED), 1.0, PACING) == 30.0
     assert note_end(listed, 60.0, PACING).failures == 0
@@ -58,6 +58,9 @@ def test_a_list_alone_does_not_end_the_pauses_and_a_watch_that_worked_does():
         (WatchProgress(version="7", listed_s=0.0), 119.5, None),
         (WatchProgress(version="7", listed_s=0.0), 500.0, None),
         (WatchProgress(version="", listed_s=0.0), 1.0, None),
+        (WatchProgress(version="7", listed_s=0.0, objects=4000), 0.0, 120.0),
+        (WatchProgress(version="7", listed_s=0.0, objects=4000), 130.0, 110.0),
+        (WatchProgress(version="7", listed_s=0.0, objects=4000), 240.0, None),
     ],
 )
 def test_a_watch_lasts_until_the_next_list_is_due(progress, now_s, watch_s):

@@ -95,7 +95,8 @@ class KubernetesOptions:
     lost_after_s: float = 90.0
     """Seconds to wait for the records of an attempt whose pods are gone."""
     poll_s: float = 60.0
-    """Seconds between two complete lists of objects; a watch reports changes earlier."""
+    """Seconds between two complete lists of a few objects, and the longest watch of changes; of
+    thousands of objects, lists are less frequent."""
     grace_s: float = 10.0
     grace_s_max: float = 300.0
     """Seconds to which longer grace periods of orders are cut: pods fix the limit at creation."""

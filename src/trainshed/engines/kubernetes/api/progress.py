@@ -1,7 +1,9 @@
 """Decides what the list-and-watch loop of one kind of objects does next: pure functions.
 
 The loop lists once, then watches from the version of the list.  A list is due again when that
-version has expired, and every ``floor_s`` seconds, because a watch may be dead without an error.
+version has expired, and now and then, because a watch may be dead without an error.  A watch begins
+anew every ``floor_s`` seconds, which costs nothing; a list of thousands of objects costs seconds of
+processor time, so it is due less often the more objects the last one had.
 """
 
 import enum
@@ -18,7 +20,9 @@ class Pacing(NamedTuple):
     """Times of the loop, in seconds, and the size of a page."""
 
     floor_s: float = 120.0
-    """Between two lists while watches work."""
+    """The longest watch, and the least between two lists while watches work."""
+    object_s: float = 0.03
+    """Added for each object to the time between two lists."""
     pause_s_first: float = 1.0
     """Before the first repetition after a failure; each later pause is twice as long."""
     pause_s_max: float = 30.0
@@ -50,14 +54,20 @@ class WatchProgress:
     """The version from which to watch; empty: a list is due."""
     listed_s: float = float("-inf")
     """Time of the last list that succeeded."""
+    objects: int = 0
+    """Number of objects in that list."""
     failures: int = 0
     """Failures since a watch has worked; lists between them may have succeeded."""
     outcome: StepOutcome = StepOutcome.WORKED
 
 
-def note_list(progress: WatchProgress, version: str, now_s: float) -> WatchProgress:
-    """Return the progress after a list; failures count until a watch has worked as well."""
-    return replace(progress, version=version, listed_s=now_s, outcome=StepOutcome.WORKED)
+def note_list(progress: WatchProgress, version: str, now_s: float, objects: int) -> WatchProgress:
+    """Return the progress after a list of some objects.
+
+    Failures count until a watch has worked as well.
+    """
+    outcome = StepOutcome.WORKED
+    return replace(progress, version=version, listed_s=now_s, objects=objects, outcome=outcome)
 
 
 def note_version(progress: WatchProgress, version: str) -> WatchProgress:
@@ -90,8 +100,10 @@ def _add_failure(progress: WatchProgress, outcome: StepOutcome) -> WatchProgress
 
 def plan_watch_s(progress: WatchProgress, now_s: float, pacing: Pacing) -> float | None:
     """Return the seconds for which to watch; None: list."""
-    left_s = progress.listed_s + pacing.floor_s - now_s
-    return left_s if progress.version and left_s >= _WATCH_S_MIN else None
+    interval_s = pacing.floor_s + pacing.object_s * progress.objects
+    left_s = progress.listed_s + interval_s - now_s
+    watch_s = min(left_s, pacing.floor_s)
+    return watch_s if progress.version and watch_s >= _WATCH_S_MIN else None
 
 
 def plan_pause_s(progress: WatchProgress, random: float, pacing: Pacing) -> float:

@@ -149,7 +149,7 @@ class Watcher:
             query["continue"] = more
         else:
             raise ApiAway(f"a list must have at most {_PAGES_MAX} pages, got more")
-        self._progress = note_list(self._progress, version, self._now_s())
+        self._progress = note_list(self._progress, version, self._now_s(), len(values))
         self._versions = versions
         changes = self._store.replace(values)
         self._note_answer()
