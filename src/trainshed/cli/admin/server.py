@@ -21,6 +21,7 @@ from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app.application import Application, build
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.config import Settings, load_settings
+from trainshed.engines.processes.heap import share_one_heap
 from trainshed.files.server_files import RunningServer, forget_running, note_database, write_running
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
@@ -44,6 +45,7 @@ SWITCH_S = 0.003
 def set_up(flags: Mapping[str, Any]) -> Settings:
     """Prepare this process, and read the settings of a command line.  Raises UsageFault."""
     os.umask(UMASK)
+    share_one_heap()
     file = Path(flags["config"]) if flags["config"] else None
     settings = load_settings(file, os.environ, flags)
     log_to_stderr(verbose=flags["verbose"])

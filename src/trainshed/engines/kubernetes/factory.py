@@ -18,6 +18,7 @@ from trainshed.engines.kubernetes.registry import Registry
 from trainshed.engines.kubernetes.request import PodRuntime
 from trainshed.engines.kubernetes.submit import ClusterSubmitter
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
+from trainshed.engines.processes.heap import release_freed_memory
 from trainshed.engines.spool import PASSABLE, Spool
 from trainshed.engines.warden import archive
 from trainshed.model.faults import UsageFault
@@ -56,6 +57,7 @@ def make_with_client(
     cluster = WatchedCluster(client, settings, namespace, context.installation)
     starts = _make_starts(settings)
     pod_runtime = _store_runtime(spool)
+    release_freed_memory()  # the files of the runtime were 23 MB
     submitter = ClusterSubmitter(
         settings,
         spool,

@@ -32,7 +32,7 @@ class Pacing(NamedTuple):
     """A watch that the API ends sooner counts as a failure."""
     steady_s: float = 10.0
     """A connection that breaks after this time counts as the first failure."""
-    page_objects: int = 250
+    page_objects: int = 100
 
 
 class StepOutcome(enum.Enum):

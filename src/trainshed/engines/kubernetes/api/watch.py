@@ -27,6 +27,7 @@ from trainshed.engines.kubernetes.api.progress import (
     plan_watch_s,
 )
 from trainshed.engines.kubernetes.api.stream import BOOKMARK, DELETED, WatchStream
+from trainshed.engines.processes.heap import release_freed_memory
 
 _LOG = logging.getLogger(__name__)
 
@@ -155,6 +156,8 @@ class Watcher:
         self._note_answer()
         self._synced.set()
         self._report(changes)
+        if len(values) >= self._pacing.page_objects:
+            release_freed_memory()
 
     def _read_page(
         self,
