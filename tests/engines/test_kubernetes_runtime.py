@@ -129,6 +129,15 @@ def test_it_does_what_launchers_and_wardens_do(root):
     assert f"{root.runtime}/{runtime.PYTHON}" in done.stdout
 
 
+def test_a_warden_proves_its_secret_without_openssl(root):
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from trainshed.engines.warden import proof; "
+        "print(len(proof.prove_warden('s', b'a', b'b')), '_hashlib' in sys.modules)"
+    )
+    done = start(root, "-c", code, f"{root.runtime}/{runtime.WARDEN}")
+    assert (done.stdout.split(), done.stderr) == (["32", "False"], "")
+
+
 def test_a_program_that_fails_there_says_where(root):
     done = start(root, "-c", "import json\njson.loads('{')")
     assert done.returncode == 1

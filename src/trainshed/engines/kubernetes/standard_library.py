@@ -25,6 +25,10 @@ _UNCHECKED: Final = b"\1\0\0\0" + bytes(8)
 #: Modules that Python imports by itself, to write the traceback of an exception.
 _ALWAYS: Final = ("linecache", "runpy", "traceback", "tracemalloc", "warnings", "zipimport")
 
+#: Modules of SHA-256, which a warden imports by a name that depends on the version: without them,
+#: every warden would load OpenSSL.
+_BY_NAME: Final = ("_sha2", "_sha256")
+
 
 def main() -> None:
     """Answer a request ``{"modules": [...], "sources": {path: text}}``.
@@ -52,7 +56,7 @@ def _answer(names: Iterable[str], sources: dict[str, str]) -> Iterator[tuple[str
 
 def _list_origins(names: Iterable[str]) -> set[str]:
     """Import modules; return the files of all modules that are imported then."""
-    for name in sorted({*names, *_ALWAYS, *_list_encodings()}):
+    for name in sorted({*names, *_ALWAYS, *_BY_NAME, *_list_encodings()}):
         _import(name)
     sysconfig.get_config_vars()  # imports a module whose name depends on the platform
     specs = [getattr(module, "__spec__", None) for module in list(sys.modules.values())]
