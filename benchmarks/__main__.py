@@ -36,6 +36,7 @@ MODULES: Final = {
     "recovery": "service.recovery",
     "studies": "service.studies",
     "slurm": "slurm.submits",
+    "kubernetes": "kubernetes.submits",
     "reduction": "reduction.rings",
     "planning": "planning.accuracy",
     "planning-hosts": "planning.hosts",

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"gpu"}
 #: These import PyTorch.
 TORCH = {"reduction", "planning-hosts"}
-#: A Slurm cluster starts, or servers again and again; ``make test`` only imports these.
-LONG = {"slurm", "isolation", "service", "logs", "startup", "planning-speed"}
+#: A cluster starts, or servers again and again; ``make test`` only imports these.
+LONG = {"slurm", "kubernetes", "isolation", "service", "logs", "startup", "planning-speed"}
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,1 @@
+"""The benchmark of jobs on a Kubernetes cluster."""
