@@ -68,6 +68,8 @@ class KubernetesAttempt:
     """The result of such a request: whether the JobSet does not exist; None: no result yet."""
     must_end: bool = False
     """Whether the JobSet must be deleted, because of an end that is stored."""
+    is_secret_deleted: bool = False
+    """Whether the Secret of an attempt without a JobSet was deleted by this server."""
     records_size: int = -1
     """Size of the records in bytes when their growth was last reported."""
     _lacks_jobset: bool = False
@@ -86,6 +88,12 @@ class KubernetesAttempt:
     def uid(self) -> str:
         """The uid of the JobSet; empty: not known yet."""
         return self.submitted.uid if self.submitted else ""
+
+    @property
+    def has_stray_secret(self) -> bool:
+        """Whether the cluster may have a Secret of the attempt that no JobSet owns."""
+        is_over = self.final is not None and self.submitted is not None
+        return is_over and not self.uid and not self.is_secret_deleted
 
     def unchanged(self, view: ClusterView) -> Observation | None:
         """Return the last observation if folder and objects have not changed; else None.

@@ -204,6 +204,7 @@ class KubernetesEngine:
 
         Raises OSError.
         """
+        self._start()
         self._cluster.sync()
         keys = self._spool.attempts_of(uid)
         objects = [key for key in self._cluster.list_keys() if key.uid == uid]
@@ -211,6 +212,10 @@ class KubernetesEngine:
             self._orders.add(objects)
             return False
         if any(self._attempts.may_live(key, _may_begin) for key in keys):
+            return False
+        strays = [key for key in keys if self._attempts.get(key).has_stray_secret]
+        if strays:
+            self._orders.add(strays)
             return False
         self._attempts.drop(keys)
         self._spool.remove(uid)

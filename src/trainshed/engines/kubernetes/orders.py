@@ -1,4 +1,4 @@
-"""Deletes the JobSets of attempts that must end, and looks for JobSets that the lists lack.
+"""Deletes the objects of attempts that must end, and looks for JobSets that the lists lack.
 
 An order to stop is a file in the attempt's folder.  The deletion of the JobSet sends SIGTERM to the
 launcher and to all wardens; the launcher reads the order first, so the end of a cancelled attempt
@@ -20,6 +20,7 @@ from trainshed.engines.kubernetes import attempt_files, manifest, names, paths
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
+from trainshed.engines.kubernetes.secrets import delete_secret
 from trainshed.engines.kubernetes.state import objects
 from trainshed.engines.kubernetes.turns import Turns
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
@@ -136,7 +137,9 @@ class ClusterOrders:
         return failed.union(
             row.key
             for row in self._attempts.list_all()
-            if row.wants_lookup or (row.key in objects and (row.must_end or row.final is not None))
+            if row.wants_lookup
+            or row.has_stray_secret
+            or (row.key in objects and (row.must_end or row.final is not None))
         )
 
     def _carry_out(self, key: AttemptKey) -> None:
@@ -149,7 +152,10 @@ class ClusterOrders:
             if attempt.wants_lookup:
                 self._look_up(attempt)
             for uid in self._list_to_delete(attempt):
+                self._keep_uid(attempt, uid)
                 self._delete(attempt, uid)
+            if attempt.has_stray_secret:
+                self._delete_stray_secret(attempt)
         except (OSError, ValueError, EngineFault, ApiRefused) as error:
             self._failed.add(key)
             _LOG.debug("cannot carry out the order of %s: %s; retrying", key, error)
@@ -172,6 +178,28 @@ class ClusterOrders:
             and (must_all_end or (attempt.uid and jobset.uid != attempt.uid))
         ]
 
+    def _keep_uid(self, attempt: KubernetesAttempt, uid: str) -> None:
+        """Store the uid of a JobSet whose server was killed before it did: it will be gone."""
+        if attempt.submitted is None or attempt.uid or not attempt.launching.acquire(timeout=0):
+            return
+        try:
+            submission = attempt.submitted._replace(uid=uid)
+            attempt_files.keep_submission(attempt.folder, submission)
+            attempt.submitted = submission
+        finally:
+            attempt.launching.release()
+
+    def _delete_stray_secret(self, attempt: KubernetesAttempt) -> None:
+        """Delete the Secret of an attempt that has ended before it had a JobSet."""
+        if not attempt.launching.acquire(timeout=0):
+            return
+        try:
+            name = names.name_of(self._installation, attempt.key)
+            delete_secret(self._client, self._namespace, name)
+            attempt.is_secret_deleted = True
+        finally:
+            attempt.launching.release()
+
     def _delete(self, attempt: KubernetesAttempt, uid: str) -> None:
         now_s = time.monotonic()
         if now_s - self._deleted_s.get(uid, float("-inf")) < _DELETE_S:
@@ -188,6 +216,7 @@ class ClusterOrders:
         except ApiRefused as refusal:
             if refusal.status not in {_NOT_FOUND, _CONFLICT}:
                 raise
+        delete_secret(self._client, self._namespace, name)
 
     def _look_up(self, attempt: KubernetesAttempt) -> None:
         """Request the JobSet by its name, because the lists lack it; store whether it exists."""

@@ -1,18 +1,18 @@
 """Submits an attempt to the cluster exactly once, even if the server is killed in between.
 
-``kubernetes.json`` in the attempt's folder is written before the JobSet is created, and again with
-its uid afterwards.  The name of the JobSet is that of the attempt, and the API accepts a name only
-once: a server that reads the record without a uid creates the JobSet again, and the API answers
-that it exists or creates it.
+``kubernetes.json`` in the attempt's folder is written before the first object is created, and again
+with the JobSet's uid after the last step.  A server that reads the record without a uid first reads
+the JobSet by its name, and continues after the last step of the earlier server.  The API accepts a
+name only once.  So an answer that refuses a JobSet proves that no JobSet of the attempt exists.
 """
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from trainshed.engines.base import LaunchRefused
 from trainshed.engines.kubernetes import (
@@ -38,9 +38,11 @@ from trainshed.engines.kubernetes.request import (
     choose_deadline_s,
     list_roles,
 )
+from trainshed.engines.kubernetes.secrets import delete_secret
+from trainshed.engines.kubernetes.state import objects
 from trainshed.engines.kubernetes.state.refusals import judge_refusal
 from trainshed.engines.processes.secret import new_secret
-from trainshed.engines.spool import Spool, is_claimed
+from trainshed.engines.spool import Spool, is_claimed, take_claim
 from trainshed.engines.supervise.record import sent
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule
@@ -51,6 +53,8 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import ContainerPlan, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Claim
+
+_LOG = logging.getLogger(__name__)
 
 _MANIFEST: Final = "jobset.json"
 _CONFLICT, _FORBIDDEN, _NOT_FOUND = 409, 403, 404
@@ -126,7 +130,12 @@ class ClusterSubmitter:
         jobset = manifest.compose_jobset(request)
         if earlier is None:
             self._prepare(attempt, plan, claim, jobset)
-        self._create(attempt, request, jobset)
+            answer = None
+        else:
+            answer = self._find_own(attempt.key, jobset["metadata"]["name"])
+        if answer is None:
+            answer = self._create(request, jobset)
+        self._accept(attempt, jobset, answer)
 
     def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
         """Read the texts that were sent for an attempt.  Raises OSError."""
@@ -151,63 +160,67 @@ class ClusterSubmitter:
         name, tasks = jobset["metadata"]["name"], _list_tasks(plan)
         self._keep(attempt, SubmissionRecord(time.time(), name, tasks=tasks))
 
-    def _create(
-        self, attempt: KubernetesAttempt, request: ManifestRequest, jobset: Mapping[str, Any]
-    ) -> None:
-        """Create the Secret and the JobSet; store the JobSet's uid."""
-        submitted = attempt.submitted
-        if submitted is None:
-            raise AssertionError(f"the attempt {attempt.key} has no record of its submission")
-        secret = self._create_secret(request)
+    def _create(self, request: ManifestRequest, jobset: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Create the Secret and the JobSet; return the JobSet as the API answered."""
+        self._create_secret(request)
         try:
-            answer = self._create_jobset(attempt.key, jobset)
-        except EngineFault:
-            self._delete_secret(secret)
-            raise
-        self._keep(attempt, submitted._replace(uid=answer["metadata"]["uid"]))
-        self._check_answer(jobset, answer)
+            return self._client.post(paths.jobsets(self._namespace), jobset, _STRICT)
+        except ApiRefused as refusal:
+            name = jobset["metadata"]["name"]
+            if refusal.status != _CONFLICT:
+                self._refuse(name, "JobSet", refusal)
+            existing = self._find_own(request.key, name)
+            if existing is None:
+                raise ApiAway(f"the JobSet {name} was deleted by others just now") from refusal
+            return existing
+
+    def _accept(
+        self, attempt: KubernetesAttempt, jobset: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> None:
+        """Check the JobSet that the API has, give it the Secret, and store its uid last."""
+        if attempt.submitted is None:
+            raise AssertionError(f"the attempt {attempt.key} has no record of its submission")
+        self._check_answer(attempt.folder, jobset, answer)
         self._adopt_secret(answer)
+        self._keep(attempt, attempt.submitted._replace(uid=answer["metadata"]["uid"]))
 
     def _keep(self, attempt: KubernetesAttempt, submission: SubmissionRecord) -> None:
         attempt_files.keep_submission(attempt.folder, submission)
         attempt.submitted = submission
 
-    def _create_secret(self, request: ManifestRequest) -> Mapping[str, Any] | None:
-        """Create the Secret and return it; None: a Secret of an earlier try has the name.
-
-        That Secret stays: pods and launcher read the same one.
-        """
+    def _create_secret(self, request: ManifestRequest) -> None:
+        """Create the Secret; one of an earlier try stays: pods and launcher read the same."""
         secret = manifest.compose_secret(request, new_secret())
         try:
-            return self._client.post(paths.secrets(self._namespace), secret, _STRICT)
+            self._client.post(paths.secrets(self._namespace), secret, _STRICT)
         except ApiRefused as refusal:
             if refusal.status != _CONFLICT:
-                raise _explain(refusal, "Secret") from refusal
-        return None
+                self._refuse(secret["metadata"]["name"], "Secret", refusal)
 
-    def _delete_secret(self, secret: Mapping[str, Any] | None) -> None:
-        """Delete a Secret that no JobSet will own; without success it stays, and harms nothing."""
-        if secret is None:
-            return
-        metadata = secret["metadata"]
-        body = manifest.compose_deletion(metadata["uid"])
-        with suppress(ApiRefused, ApiAway):
-            self._client.delete(paths.secret(self._namespace, metadata["name"]), body)
+    def _refuse(self, name: str, kind: str, refusal: ApiRefused) -> NoReturn:
+        """Delete the Secret, which no JobSet will own, and raise the error for a refused object."""
+        error = _explain(refusal, kind)
+        if not isinstance(error, ApiAway):
+            self._delete_secret(name)
+        raise error from refusal
 
-    def _create_jobset(self, key: AttemptKey, jobset: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _delete_secret(self, name: str) -> None:
         try:
-            return self._client.post(paths.jobsets(self._namespace), jobset, _STRICT)
+            delete_secret(self._client, self._namespace, name)
         except ApiRefused as refusal:
-            if refusal.status != _CONFLICT:
-                raise _explain(refusal, "JobSet") from refusal
-        return self._find_own(key, jobset["metadata"]["name"])
+            _LOG.warning("cannot delete the Secret %s: %s; delete it", name, refusal)
 
-    def _find_own(self, key: AttemptKey, name: str) -> Mapping[str, Any]:
-        """Return the JobSet that has the name already, if it is that of the attempt."""
+    def _find_own(self, key: AttemptKey, name: str) -> Mapping[str, Any] | None:
+        """Return the JobSet that has the name, if it is that of the attempt; None: there is none.
+
+        Raises EngineFault if it is another one's, or is being deleted.
+        """
         try:
             jobset = self._client.get(paths.jobset(self._namespace, name))
         except ApiRefused as refusal:
-            raise _explain(refusal, "JobSet") from refusal
+            if objects.proves_absence(refusal.status, refusal.reason, refusal.details, name):
+                return None
+            raise ApiAway(f"the cluster does not show the JobSet {name}: {refusal}") from refusal
         metadata = jobset["metadata"]
         if names.key_of(metadata.get("labels") or {}, self._installation) != key:
             raise EngineFault(
@@ -218,17 +231,23 @@ class ClusterSubmitter:
             raise EngineFault(f"cannot start the attempt {key}: its JobSet {name} is being deleted")
         return jobset
 
-    def _check_answer(self, jobset: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+    def _check_answer(
+        self, folder: AttemptFolder, jobset: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> None:
         """Take the JobSet back if the API has dropped or changed a field of it.
 
-        The JobSet of an earlier try may have left its queue, so it may not be suspended any more.
+        Whether it is suspended is not compared: Kueue may have admitted a JobSet that an earlier
+        server has created.
         """
         spec = {name: value for name, value in jobset["spec"].items() if name != _SUSPEND}
         missing = list_missing_fields({"metadata": jobset["metadata"], "spec": spec}, answer)
         if not missing:
             return
+        take_claim(folder)
         body = manifest.compose_deletion(answer["metadata"]["uid"])
-        self._client.delete(paths.jobset(self._namespace, answer["metadata"]["name"]), body)
+        name = answer["metadata"]["name"]
+        self._client.delete(paths.jobset(self._namespace, name), body)
+        self._delete_secret(name)
         texts = "; ".join(row.text for row in missing[:_FIELDS_NAMED_MAX])
         raise EngineFault(
             f"the cluster has changed the JobSet ({texts}); update JobSet on the cluster, or let "
@@ -236,13 +255,17 @@ class ClusterSubmitter:
         )
 
     def _adopt_secret(self, jobset: Mapping[str, Any]) -> None:
-        """Let the cluster delete the Secret with its JobSet."""
-        path = paths.secret(self._namespace, jobset["metadata"]["name"])
+        """Let the cluster delete the Secret with its JobSet, whoever deletes the JobSet.
+
+        The JobSet runs: a refusal is logged, and the server deletes the Secret with the JobSet.
+        """
+        name = jobset["metadata"]["name"]
+        path = paths.secret(self._namespace, name)
         try:
             self._client.patch(path, manifest.compose_owner_patch(jobset))
         except ApiRefused as refusal:
             if refusal.status != _NOT_FOUND:  # deleted with a JobSet that is gone already
-                raise _explain(refusal, "Secret") from refusal
+                _LOG.warning("cannot make the JobSet %s the owner of its Secret: %s", name, refusal)
 
     def _complete(self, plan: LaunchPlan) -> LaunchPlan:
         """Return the plan with the image and the command of every container."""
@@ -323,6 +346,8 @@ def _explain(refusal: ApiRefused, kind: str) -> Exception:
     """Return the error for a refused object: for ever, for now, or as if the API were away."""
     meaning = judge_refusal(refusal.message)
     text = f"the cluster refuses the {kind}: {meaning.text}"
+    if refusal.is_transient:
+        return ApiAway(text)  # an API with an error may have stored the object
     if refusal.status in _REFUSALS or (refusal.status == _FORBIDDEN and not meaning.heals):
         return EngineFault(f"cannot start the attempt: {text}")
     if refusal.status == _FORBIDDEN and _QUOTA in refusal.message:
