@@ -3,7 +3,7 @@
     python failing_server.py FAILPOINTS.json serve --data-dir ...
 
 The places are all calls by which the server commits or acts: those of the store that write, every
-commit of the database, and those of the engine; and of the local engine and that of a cluster all
+commit of the database, and those of the engine; and of the local engine and those of clusters all
 that they write, start or order.  Each has a side, ``before`` or ``after``.  FAILPOINTS.json is
 ``{"kill": PLACE or null, "after": N, "seen": FILE, "engine": SOCKET or null, "places": who does}``:
 the process is killed (SIGKILL, by itself) when it comes to PLACE for the N-th time; all places that
@@ -25,6 +25,8 @@ from trainshed.app import application as app
 from trainshed.cli.main import main
 from trainshed.engines import spool
 from trainshed.engines.base import PlacedBy
+from trainshed.engines.kubernetes import attempt_files as kubernetes_files
+from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.engine import LocalEngine
@@ -79,6 +81,16 @@ SLURM = (
     (Queue, "cancel"),
     (Queue, "look_now"),
 )
+#: Where that of Kubernetes does; the spool and the plan are places of Slurm's engine already.
+KUBERNETES = (
+    (kubernetes_files, "keep_submission"),
+    (kubernetes_files, "keep_end"),
+    (kubernetes_files, "keep_withdrawn"),
+    (kubernetes_files, "keep_nodes"),
+)
+#: The requests about single objects, by the method of the client; lists are places of no kind.
+REQUESTS = ("post", "patch", "delete", "get")
+KINDS = ("jobsets", "secrets")
 
 
 class Failpoints:
@@ -120,7 +132,7 @@ def _role():
     name = threading.current_thread().name
     if name.startswith("launch-"):
         return "launch"
-    return name if name.startswith(("controller-", "store-")) else "api"
+    return name if name.startswith(("controller-", "store-", "kubernetes-orders")) else "api"
 
 
 class Watched:
@@ -136,6 +148,19 @@ class Watched:
         return getattr(self._real, name)
 
 
+def around_requests(send, verb, failpoints):
+    """A method of the client, with places around requests that name an object or create one."""
+
+    @functools.wraps(send)
+    def sent(client, path, *args, **kwargs):
+        kind = next((kind for kind in KINDS if f"/{kind}" in path), None)
+        if kind is None or (verb == "get" and path.endswith(f"/{kind}")):
+            return send(client, path, *args, **kwargs)
+        return failpoints.around(send, f"kubernetes {verb} {kind}")(client, path, *args, **kwargs)
+
+    return sent
+
+
 def instrument(failpoints, engine_socket, places):
     open_store, build = app.open_store, app.build
     app.open_store = lambda *args, **kwargs: Watched(
@@ -143,10 +168,12 @@ def instrument(failpoints, engine_socket, places):
     )
     # all that is committed, whatever it is: the group of writes of many callers too
     DefaultDialect.do_commit = failpoints.around(DefaultDialect.do_commit, "commit")
-    for kind, places_of in (("local", LOCAL), ("slurm", SLURM)):
+    for kind, places_of in (("local", LOCAL), ("slurm", SLURM), ("kubernetes", KUBERNETES)):
         for owner, name in places_of:
             inside = failpoints.around(getattr(owner, name), f"{kind} {name}")
             setattr(owner, name, inside)
+    for verb in REQUESTS:
+        setattr(Client, verb, around_requests(getattr(Client, verb), verb, failpoints))
     if engine_socket:
         from controller.tuning_world import with_arguments  # noqa: PLC0415 - only when simulated
         from e2e.remote_engine import RemoteEngine  # noqa: PLC0415 - the same

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from e2e.support import PROJECT, settings
+from e2e.support import CONFIG, PROJECT, settings
 from server_process import ServerProcess
 
 PROGRAM = Path(__file__).with_name("failing_server.py")
@@ -21,9 +21,9 @@ REACH_S_MAX = 60
 class FailingServer(ServerProcess):
     """A server with failpoints; ``arm`` says at which one the next start ends."""
 
-    def __init__(self, data_dir, *flags, engine=None, places="SERVER", config=""):
+    def __init__(self, data_dir, *flags, engine=None, places="SERVER", config="", images=CONFIG):
         super().__init__(data_dir, *flags, environ={"TRAINSHED_CACHE_DIR": str(data_dir / "cache")})
-        (data_dir / "config.toml").write_text(settings(config))
+        (data_dir / "config.toml").write_text(settings(config, images))
         self._reached_file = data_dir / "seen.txt"
         self._config_file = data_dir / "failpoints.json"
         self._engine = str(engine) if engine else None

@@ -6,8 +6,9 @@ from itertools import cycle
 import pytest
 
 from e2e import fleet
+from e2e.cluster_kills import are_cancelled, cancel_two, check_fates, delete_one
 from e2e.failpoints import FailingServer, Jobs, uid_of
-from e2e.support import end_all, native, wait_until
+from e2e.support import end_all, wait_until
 from e2e.test_failpoints import kill_at, kill_everywhere, tell
 from slurm.support import a_job, allocations, table, waits_for
 
@@ -41,7 +42,7 @@ def test_each_attempt_has_one_allocation_and_none_is_lost(cluster, tmp_path):
         def drive():
             for _ in range(QUICK):
                 jobs.submit("ended")
-            cancel_two(server, jobs, never)
+            cancel_two(server, jobs, waits_for(never))
             delete_one(server, jobs)
             wait_until(lambda: server.has_ended or are_cancelled(server, jobs))
 
@@ -52,63 +53,14 @@ def test_each_attempt_has_one_allocation_and_none_is_lost(cluster, tmp_path):
         server.arm(None)
         assert server.begin(), server.output()[-6000:]
         go.touch()
-        check(server, jobs, cluster)
+        check_fates(server, jobs)
+        check_allocations(server, jobs, cluster)
     finally:
         end_all(server)
     tell(places, server)
     assert not missed, missed
     # on an idle cluster jobs begin at once: what is cancelled is asked to end by its launcher
     assert {"submit", "keep_submitted", "look_now"} <= {place.split()[2] for place in places}
-
-
-def cancel_two(server, jobs, never):
-    """One that just came, and one that runs."""
-    for may_begin in (False, True):
-        if name := jobs.submit(code=waits_for(never)):
-            if may_begin:
-                wait_until(lambda name=name: server.has_ended or _runs(server, name))
-            jobs.cancel(name)
-
-
-def _runs(server, name):
-    return _state(server, name) == "JOB_STATE_RUNNING"
-
-
-def _state(server, name):
-    response = server.try_call("GET", f"/v1/{name}")
-    return response and response[1].get("state")
-
-
-def are_cancelled(server, jobs):
-    return all(_state(server, name) == "JOB_STATE_CANCELLED" for name in jobs.those("cancelled"))
-
-
-def delete_one(server, jobs):
-    for name in jobs.those("ended"):
-        if _state(server, name) == "JOB_STATE_SUCCEEDED":
-            server.try_call("DELETE", f"/v1/{name}")
-            jobs.fates[name] = "deleted"
-            return
-
-
-def check(server, jobs, cluster):
-    for fate, states in (
-        ("lives", {"SUCCEEDED"}),
-        ("ended", {"SUCCEEDED"}),
-        ("cancelled", {"CANCELLED"}),
-        ("maybe cancelled", {"CANCELLED", "PENDING", "QUEUED", "ENQUEUED", "RUNNING"}),
-    ):
-        for name in jobs.those(fate):
-            wait_until(
-                lambda name=name, states=states: native(server, name)["state"] in states,
-                lambda name=name: fleet.story_text(server, name),
-            )
-    for name in [name for fate in ("lives", "ended") for name in jobs.those(fate)]:
-        job = native(server, name)
-        assert (job["attempt"], job.get("restarts")) == (1, None), fleet.story_text(server, name)
-    for name in jobs.those("lives"):
-        assert fleet.output_lines(server, name) == ["began"]
-    check_allocations(server, jobs, cluster)
 
 
 def check_allocations(server, jobs, cluster):
