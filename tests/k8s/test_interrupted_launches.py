@@ -1,14 +1,17 @@
 """A launch is killed at each of its steps: one JobSet, and nothing is left in the cluster."""
 
+from pathlib import Path
+
 import pytest
 
 from e2e.support import wait_until
 from k8s.emulator.admission import Webhook
 from k8s.emulator.api import start_api
 from k8s.emulator.faults import SERVER_ERROR
-from k8s.interrupted_launches import INSTALLATION, CrashWorld, Steps
+from k8s.interrupted_launches import INSTALLATION, CrashWorld, Killed, Steps
 from trainshed.engines.base import LaunchRefused
 from trainshed.engines.kubernetes import names
+from trainshed.engines.spool import Spool
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.stopping import StopOrder, StopReason
 
@@ -101,6 +104,28 @@ def test_forgetting_a_job_deletes_the_secret_that_a_killed_server_left(world):
         engine.observe([key])
     engine.close()
     end_all(world, world.open(), keys, stops=False)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_the_next_server_finishes_forgetting_a_job(world, monkeypatch, is_removed):
+    engine, key = world.open(), AttemptKey(1, 1)
+    world.launch(engine, key)
+    remove = Spool.remove
+
+    def kill(spool, uid):
+        if is_removed:
+            remove(spool, uid)
+        raise Killed
+
+    with monkeypatch.context() as patches:
+        patches.setattr(Spool, "remove", kill)
+        with pytest.raises(Killed):
+            end_all(world, engine, [key])
+    engine.close()
+    engine = world.open()
+    assert [row.key for row in engine.list_attempts()] == ([] if is_removed else [key])
+    end_all(world, engine, [key], stops=False)
+    assert not list(Path(engine.traits.jobs).iterdir())
 
 
 def test_a_jobset_that_kueue_has_admitted_meanwhile_is_not_taken_back(world):

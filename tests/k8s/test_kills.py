@@ -9,7 +9,7 @@ import pytest
 from e2e import fleet
 from e2e.cluster_kills import are_cancelled, cancel_two, check_fates, delete_one
 from e2e.failpoints import FailingServer, Jobs, uid_of
-from e2e.support import end_all, good, wait_until
+from e2e.support import end_all, wait_until
 from e2e.test_failpoints import kill_at, kill_everywhere, tell
 from k8s.serving import IMAGES, SERVER_CLAIM, compose_table, small_job
 from k8s.started_programs import bucket_of, counted_start, read_starts, waits_for
@@ -22,6 +22,7 @@ LIVES = 4
 QUICK, JOBS = 3, 50
 CREATED = 201
 QUICKLY = counted_start()
+EXPIRES = "\n[jobs]\nfinished_days_max = 0.00006\n"
 
 
 def is_ours(place):
@@ -124,17 +125,20 @@ def name_in(row):
 
 
 def check_nothing_is_left(server, jobs, cluster):
-    """The cluster has no object of any attempt, and the claim no folder after the deletions."""
+    """The cluster has no object of any attempt, and the claim no folder once jobs are expired."""
     for name, state in jobs.states().items():
         if state not in {"JOB_STATE_SUCCEEDED", "JOB_STATE_CANCELLED"}:
             fleet.cancel(server, name)
-    for kind in ("JobSet", "Pod", "Secret"):
+    for kind in ("JobSet", "Pod"):
         wait_until(
             lambda kind=kind: not cluster.store.list(kind, "default")[0],
             lambda kind=kind: cluster.store.list(kind, "default")[0],
         )
-    for name in jobs.states():
-        good(server.call("DELETE", f"/v1/{name}"))
+    server.stop()
+    with (server.data_dir / "config.toml").open("a") as file:
+        file.write(EXPIRES)
+    assert server.begin()
     installation = (server.data_dir / "installation").read_text().strip()
     folder = cluster.folder / "claims" / "default" / SERVER_CLAIM / installation / "jobs"
-    wait_until(lambda: not list(folder.iterdir()), lambda: list(folder.glob("*/*")))
+    wait_until(lambda: not list(folder.iterdir()), lambda: list(folder.glob("*/*")), timeout_s=240)
+    assert not cluster.store.list("Secret", "default")[0]
