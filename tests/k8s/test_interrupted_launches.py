@@ -8,11 +8,13 @@ from e2e.support import wait_until
 from k8s.emulator.admission import Webhook
 from k8s.emulator.api import start_api
 from k8s.emulator.faults import SERVER_ERROR
+from k8s.http_calls import make_jobset
 from k8s.interrupted_launches import INSTALLATION, CrashWorld, Killed, Steps
 from trainshed.engines.base import LaunchRefused
 from trainshed.engines.kubernetes import names
 from trainshed.engines.spool import Spool
 from trainshed.model.attempt import AttemptKey, Phase
+from trainshed.model.faults import EngineFault
 from trainshed.model.stopping import StopOrder, StopReason
 
 ORDER = StopOrder(grace_s=1.0, reason=StopReason.CANCEL, message="cancelled")
@@ -176,3 +178,14 @@ def test_a_server_error_is_no_refusal(world):
         world.launch(engine, key)
     world.launch(engine, key)
     assert world.count_created("jobsets") == {name_of(key): 1}
+
+
+def test_a_jobset_of_the_name_that_is_not_ours_is_left_alone(world):
+    engine, key = world.open(), AttemptKey(1, 1)
+    foreign = make_jobset(name_of(key))
+    uid = uid_of(world.api.store.create(foreign))
+    with pytest.raises(EngineFault, match="not of this server"):
+        world.launch(engine, key)
+    engine.stop(key, ORDER)
+    assert [uid_of(row) for row in world.list_objects("JobSet")] == [uid]
+    assert not world.list_objects("Secret")

@@ -169,7 +169,11 @@ class ClusterSubmitter:
             name = jobset["metadata"]["name"]
             if refusal.status != _CONFLICT:
                 self._refuse(name, "JobSet", refusal)
-            existing = self._find_own(request.key, name)
+            try:
+                existing = self._find_own(request.key, name)
+            except EngineFault:
+                self._delete_secret(name)
+                raise
             if existing is None:
                 raise ApiAway(f"the JobSet {name} was deleted by others just now") from refusal
             return existing
