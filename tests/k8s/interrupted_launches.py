@@ -1,6 +1,7 @@
 """Engines on an API without pods, killed at a step of a launch: files and requests are steps."""
 
 import json
+import threading
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,7 +9,7 @@ from dataclasses import replace
 from k8s.world import CLAIM, connect_to
 from trainshed.engines.base import EngineContext
 from trainshed.engines.kubernetes import attempt_files, factory, options
-from trainshed.engines.kubernetes.api.errors import ApiAway
+from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
 from trainshed.engines.kubernetes.runtime import architecture
 from trainshed.engines.kubernetes.submit import ClusterSubmitter, PodRuntime
 from trainshed.model.launch_plan import ContainerPlan
@@ -30,15 +31,26 @@ class Steps:
 
     def __init__(self, kill_at=STEPS_MAX):
         self._left = kill_at
+        self._thread = threading.get_ident()
         self.is_dead = False
+
+    @property
+    def is_launching(self):
+        """Whether this is the thread of the test: threads of the engine send requests, too."""
+        return threading.get_ident() == self._thread
 
     def reach(self):
         if self.is_dead:
             raise ApiAway("the server was killed")
+        if not self.is_launching:
+            return
         self._left -= 1
         if self._left < 0:
             self.is_dead = True
             raise Killed
+
+    def note_deletion(self, path):
+        """Do nothing after a DELETE."""
 
     def around(self, call):
         def called(*args, **kwargs):
@@ -48,6 +60,30 @@ class Steps:
             return answer
 
         return called
+
+
+class StoredWithError(Steps):
+    """The first JobSet is stored, and the answer is an error of the API server."""
+
+    has_failed = False
+
+    def around(self, call):
+        def called(path, *args, **kwargs):
+            answer = call(path, *args, **kwargs)
+            if path.endswith("/jobsets") and self.is_launching and not self.has_failed:
+                self.has_failed = True
+                raise ApiRefused(500, "InternalError", "etcdserver: request timed out")
+            return answer
+
+        return called
+
+
+class DiesAfterDelete(Steps):
+    """The server is killed after its first DELETE of a JobSet."""
+
+    def note_deletion(self, path):
+        if "/jobsets/" in path:
+            self.is_dead = True
 
 
 class _SteppedClient:
@@ -69,7 +105,9 @@ class _SteppedClient:
     def delete(self, path, body=None, query=None):
         if self._steps.is_dead:
             raise ApiAway("the server was killed")
-        return self._client.delete(path, body, query)
+        answer = self._client.delete(path, body, query)
+        self._steps.note_deletion(path)
+        return answer
 
 
 class CrashWorld:
@@ -142,9 +180,8 @@ class CrashWorld:
     def count_created(self, plural):
         """How often the API has created an object of each name."""
         rows = self.api.server.list_audit("create", f"/{plural}")
-        return Counter(
-            json.loads(row.body)["metadata"]["name"] for row in rows if row.code == CREATED
-        )
+        created = [row for row in rows if row.code == CREATED and "dryRun" not in row.query]
+        return Counter(json.loads(row.body)["metadata"]["name"] for row in created)
 
     def close(self):
         for engine in self._opened:

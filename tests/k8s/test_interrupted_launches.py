@@ -7,9 +7,15 @@ import pytest
 from e2e.support import wait_until
 from k8s.emulator.admission import Webhook
 from k8s.emulator.api import start_api
-from k8s.emulator.faults import SERVER_ERROR
 from k8s.http_calls import make_jobset
-from k8s.interrupted_launches import INSTALLATION, CrashWorld, Killed, Steps
+from k8s.interrupted_launches import (
+    INSTALLATION,
+    CrashWorld,
+    DiesAfterDelete,
+    Killed,
+    Steps,
+    StoredWithError,
+)
 from trainshed.engines.base import LaunchRefused
 from trainshed.engines.kubernetes import names
 from trainshed.engines.spool import Spool
@@ -108,6 +114,18 @@ def test_forgetting_a_job_deletes_the_secret_that_a_killed_server_left(world):
     end_all(world, world.open(), keys, stops=False)
 
 
+def test_a_server_that_is_killed_after_a_delete_leaves_no_secret(world):
+    keys = kill_at_each_step(world)
+    created = {row["metadata"]["name"] for row in world.list_objects("JobSet")}
+    for key in [key for key in keys if name_of(key) in created]:
+        killed = DiesAfterDelete()
+        engine = world.open(killed)
+        engine.stop(key, ORDER)
+        wait_until(lambda killed=killed: killed.is_dead)
+        engine.close()
+    end_all(world, world.open(), keys)
+
+
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_the_next_server_finishes_forgetting_a_job(world, monkeypatch, is_removed):
     engine, key = world.open(), AttemptKey(1, 1)
@@ -164,7 +182,7 @@ def test_a_refusal_after_a_kill_does_not_hide_what_runs(world, kind):
         if name_of(key) in created:
             world.launch(engine, key)
         else:
-            with pytest.raises(LaunchRefused):
+            with pytest.raises((LaunchRefused, EngineFault)):
                 world.launch(engine, key)
     assert {row["metadata"]["name"] for row in world.list_objects("JobSet")} == created
     assert {row["metadata"]["name"] for row in world.list_objects("Secret")} == created
@@ -172,12 +190,12 @@ def test_a_refusal_after_a_kill_does_not_hide_what_runs(world, kind):
 
 def test_a_server_error_is_no_refusal(world):
     """The API may have stored the object: another attempt could run beside this one."""
-    engine, key = world.open(), AttemptKey(1, 1)
-    world.api.faults.order(SERVER_ERROR, verbs=("create",), path="/jobsets")
+    engine, key = world.open(StoredWithError()), AttemptKey(1, 1)
     with pytest.raises(OSError, match="etcdserver: request timed out"):
         world.launch(engine, key)
     world.launch(engine, key)
     assert world.count_created("jobsets") == {name_of(key): 1}
+    end_all(world, engine, [key])
 
 
 def test_a_jobset_of_the_name_that_is_not_ours_is_left_alone(world):

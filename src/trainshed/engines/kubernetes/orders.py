@@ -211,12 +211,19 @@ class ClusterOrders:
         }
         self._deleted_s[uid] = now_s
         name = names.name_of(self._installation, attempt.key)
+        self._delete_secret(name)
         try:
             self._client.delete(paths.jobset(self._namespace, name), manifest.compose_deletion(uid))
         except ApiRefused as refusal:
             if refusal.status not in {_NOT_FOUND, _CONFLICT}:
                 raise
-        delete_secret(self._client, self._namespace, name)
+
+    def _delete_secret(self, name: str) -> None:
+        """Delete the Secret before its JobSet: a later server has no reason to look for it."""
+        try:
+            delete_secret(self._client, self._namespace, name)
+        except ApiRefused as refusal:
+            _LOG.warning("cannot delete the Secret %s: %s; delete it", name, refusal)
 
     def _look_up(self, attempt: KubernetesAttempt) -> None:
         """Request the JobSet by its name, because the lists lack it; store whether it exists."""
