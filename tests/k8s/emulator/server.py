@@ -309,7 +309,10 @@ class _Exchange(BaseHTTPRequestHandler):
         length = int(headers.get("content-length") or 0)
         if length > _MAX_BODY:
             raise _Cut
-        return self.rfile.read(length) if length else b""
+        body = self.rfile.read(length) if length else b""
+        if len(body) < length:  # the client was killed while it sent the request
+            raise _Cut
+        return body
 
     def _fail(self, request: Request, fault: Disturbance) -> Answer:
         api = self.server_api
