@@ -209,7 +209,6 @@ class ClusterOrders:
             for other, deleted_s in self._deleted_s.items()
             if now_s - deleted_s < _DELETE_S
         }
-        self._deleted_s[uid] = now_s
         name = names.name_of(self._installation, attempt.key)
         self._delete_secret(name)
         try:
@@ -217,6 +216,7 @@ class ClusterOrders:
         except ApiRefused as refusal:
             if refusal.status not in {_NOT_FOUND, _CONFLICT}:
                 raise
+        self._deleted_s[uid] = now_s
 
     def _delete_secret(self, name: str) -> None:
         """Delete the Secret before its JobSet: a later server has no reason to look for it."""
