@@ -5,7 +5,7 @@ import time
 
 from controller.world import explained, go, nodes, runs
 from trainshed.controller.handing_over import AT_ONCE_MAX
-from trainshed.controller.observe import PARTS
+from trainshed.controller.observe import PARTS_MAX
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.restarts import Restarts
@@ -148,7 +148,7 @@ def test_many_that_wait_cost_little_and_are_handed_over_without_delay(queue_worl
     calls = []
     real = world.engine.observe
     world.engine.observe = lambda keys: (calls.append(len(keys)), real(keys))[1]
-    for _ in range(PARTS):
+    for _ in range(PARTS_MAX):
         controller.observe_once()
     assert sum(calls) == len(uids), "each is looked at once in so many passes"
     world.engine.explain(AttemptKey(uids[0], 1), HELD)

@@ -2,10 +2,12 @@
 
 import importlib.util
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import yaml
 
+import leftovers
 from trainshed.config import load_settings
 
 CHART = Path(__file__).parents[2] / "deploy/helm/trainshed"
@@ -22,10 +24,19 @@ def why_no_helm():
     return "not installed (pip install helm-python-sdk): helm" if absent else ""
 
 
-def render(values, *, release=RELEASE, namespace=NAMESPACE):
-    """The text of each template with these values; HelmError says why there is none."""
+@cache
+def load_helm():
+    """The module; its runtime opens descriptors at its first call and keeps them."""
     import helm_python  # noqa: PLC0415  # 75 MB that not every machine has
 
+    with leftovers.outliving_the_test():
+        helm_python.lint(str(CHART), {})
+    return helm_python
+
+
+def render(values, *, release=RELEASE, namespace=NAMESPACE):
+    """The text of each template with these values; HelmError says why there is none."""
+    helm_python = load_helm()
     with helm_python.Chart.load(CHART) as chart:
         chart.validate_schema(values)
         return chart.render(values, name=release, namespace=namespace)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from deploy.helm_chart import CHART, NAME, NAMESPACE, RELEASE
+from deploy.helm_chart import CHART, NAME, NAMESPACE, RELEASE, load_helm
 from k8s.emulator.api import ADMIN_TOKEN, make_tls, write_kubeconfig
 from k8s.emulator.pods.images import ContainerImage
 from k8s.emulator.pods.network import SERVER, find_tool
@@ -67,7 +67,7 @@ def serving_with_tls(cluster, folder):
 def helm(folder, url, ca):
     """Helm, as a cluster's administrator.  Releases are in its memory: it stores them in protobuf,
     which the emulator does not read."""
-    import helm_python  # noqa: PLC0415  # 75 MB that not every machine has
+    helm_python = load_helm()
 
     kubeconfig = write_kubeconfig(folder / "helm-kubeconfig", url, ADMIN_TOKEN, ca_file=str(ca))
     with helm_python.Config(

@@ -6,17 +6,18 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 
-from k8s.world import CLAIM, connect_to
+from k8s.world import connect_to
 from trainshed.engines.base import EngineContext
 from trainshed.engines.kubernetes import attempt_files, factory, options
 from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
+from trainshed.engines.kubernetes.request import PodRuntime
 from trainshed.engines.kubernetes.runtime import architecture
-from trainshed.engines.kubernetes.submit import ClusterSubmitter, PodRuntime
+from trainshed.engines.kubernetes.submit import ClusterSubmitter
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.testing.engine_steps import claim_of
 from trainshed.testing.engine_world import FakeProgram, plan_of
 
-INSTALLATION = "abc"
+INSTALLATION, CLAIM = "abc", "spool"
 CREATED = 201
 #: More steps than a launch has.
 STEPS_MAX = 40

@@ -58,6 +58,7 @@ class LiveCluster:
         self.api.server.handlers.logs = PodLogs(cache, self.plane.find_log)
 
     def start(self):
+        self.runtime.open_network()
         self.api.start()
         self.plane.start()
         self.add_node("node-1")

@@ -165,7 +165,7 @@ class ProcessRuntime:
 
     def call_in_network(self, call):
         """Call in the network of all pods: sockets made there stay there (``network.SERVER``)."""
-        self._open_network()
+        self.open_network()
 
         def enter_and_call():
             linux.enter(self._holder.pid, ("net",))
@@ -176,10 +176,11 @@ class ProcessRuntime:
         thread.join()
 
     def _connect(self, pid):
-        self._open_network()
+        self.open_network()
         return self._network.connect(pid)
 
-    def _open_network(self):
+    def open_network(self):
+        """Open the network of all pods, whose process ends with this runtime."""
         if self._network is None:
             self._holder = _start_sandbox("cluster", [], [])
             self._network = PodNetwork(self._holder.pid)
