@@ -38,7 +38,7 @@ def make(context: EngineContext) -> KubernetesEngine:
     name = context.name or _NAME
     folder = context.jobs_dir.parent / "engines" / name
     for path in (folder.parent, folder):  # `parents` would give the parent another mode
-        path.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     client = connect(settings.kubeconfig, settings.context, keys_folder=str(folder))
     return make_with_client(context, settings, client, name)
 
