@@ -20,8 +20,11 @@ class IdleRuntime(ScriptedRuntime):
     def start(self, pod, order):
         self._scripts[pod["metadata"]["uid"], order.name] = ContainerScript(None, obeys=True)
 
+    def open_network(self):
+        """Do nothing: there are no processes to connect."""
+
     def close(self):
-        pass
+        """Do nothing: there are no processes to end."""
 
 
 @contextmanager

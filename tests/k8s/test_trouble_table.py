@@ -18,7 +18,14 @@ from k8s.permitted import TOKEN, USER, permitting
 from k8s.queues import create_queue
 from k8s.world import KubernetesWorld, connect_to
 from trainshed.engines.base import JobNeeds
-from trainshed.engines.kubernetes import attempt_files, factory, options, paths
+from trainshed.engines.kubernetes import (
+    attempt_files,
+    factory,
+    options,
+    paths,
+    repeated_check,
+    watched_cluster,
+)
 from trainshed.engines.kubernetes.permissions import PERMISSIONS
 from trainshed.engines.kubernetes.runtime import Bundle
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
@@ -52,11 +59,14 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _small_runtime():
-    """Containers run nothing here, so they need no interpreter."""
+def _no_waits():
+    """Containers run nothing here, so they need no interpreter; and checks come sooner."""
     with pytest.MonkeyPatch.context() as patch:
         bundle = Bundle("runtime-0", {"ld.so": b""})
         patch.setattr(factory.runtime, "bundle", lambda _archive: bundle)
+        patch.setattr(repeated_check, "_TROUBLE_S", 0.2)
+        patch.setattr(repeated_check, "_LOOK_S", 0.1)
+        patch.setattr(watched_cluster, "_DENIED_S", 0.2)
         yield
 
 
