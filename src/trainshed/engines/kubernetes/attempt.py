@@ -74,6 +74,8 @@ class KubernetesAttempt:
     """Size of the records in bytes when their growth was last reported."""
     _lacks_jobset: bool = False
     """Whether the last list lacked the JobSet: soon afterwards, a list may be older than it."""
+    _looked_up_s: float = 0.0
+    """When ``lookup`` was stored, in seconds of the monotonic clock."""
     _nodes: tuple[ReplicaNode, ...] = ()
     _task_names: Mapping[tuple[str, int], str] = field(default_factory=dict)
     _replica_count: int = 0
@@ -135,6 +137,7 @@ class KubernetesAttempt:
             self._read()
             objects = view.find(self.key, self.submitted, self._claimant)
             self._lacks_jobset = bool(self.uid) and objects.jobset is None
+            self._drop_old_lookup(is_listed=objects.jobset is not None)
             if objects.jobset is not None:
                 self._replica_count = sum(objects.jobset.replicas.values())
             self._follow_nodes(objects.pods)
@@ -144,6 +147,17 @@ class KubernetesAttempt:
                 return observation
             self.final = observe.with_report(observation._replace(placed=self.seats), self.folder)
         return self.final
+
+    def note_lookup(self, *, is_absent: bool) -> None:
+        """Store the result of a request for the JobSet; the next observation uses it."""
+        self._looked_up_s = time.monotonic()
+        self.lookup, self.wants_lookup = is_absent, False
+
+    def _drop_old_lookup(self, *, is_listed: bool) -> None:
+        """Forget that the JobSet existed: it may be gone now.  A uid that is gone never returns."""
+        is_old = is_listed or time.monotonic() - self._looked_up_s >= SETTLE_S
+        if self.lookup is False and is_old:
+            self.lookup = None
 
     def _read(self) -> None:
         if self.submitted is None or not self.submitted.uid:

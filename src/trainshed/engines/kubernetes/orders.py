@@ -236,7 +236,7 @@ class ClusterOrders:
             if not objects.proves_absence(refusal.status, refusal.reason, details, name):
                 raise
             is_absent = True
-        attempt.lookup, attempt.wants_lookup = is_absent, False
+        attempt.note_lookup(is_absent=is_absent)
         self.callback([attempt.key])
 
 
