@@ -8,6 +8,7 @@ from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.kubernetes import options
 from trainshed.engines.kubernetes.api.errors import ApiAway
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
+from trainshed.engines.kubernetes.attempt_files import SubmissionRecord
 from trainshed.engines.kubernetes.orders import ClusterOrders
 from trainshed.engines.kubernetes.state.facts import JobSetFacts
 from trainshed.engines.kubernetes.turns import Turns
@@ -21,10 +22,11 @@ CYCLE = 40
 
 
 class FakeCluster:
-    """JobSets of attempts; ``deleted`` are the uids that the engine deleted."""
+    """JobSets of attempts; ``deleted`` are the uids of those that the engine deleted."""
 
     def __init__(self):
         self.jobsets, self.deleted, self.is_away, self.fails = {}, [], False, False
+        self.deleted_secrets = []
 
     def list_keys(self):
         return set(self.jobsets)
@@ -36,6 +38,7 @@ class FakeCluster:
         if self.fails:
             raise ApiAway("no answer")
         if "/jobsets/" not in path:
+            self.deleted_secrets.append(path.rpartition("/")[2])
             return
         self.deleted.append(body["preconditions"]["uid"])
 
@@ -139,6 +142,19 @@ def test_the_jobset_of_an_attempt_that_ended_is_deleted_soon(work, attempts, clu
     for _ in range(6):
         work()
     assert cluster.deleted == ["uid-190"]
+
+
+def test_a_copy_of_a_jobset_by_others_costs_the_attempt_nothing(work, spool, attempts, cluster):
+    key, name = AttemptKey(7, 1), "ts-inst-7-1"
+    attempts.get(key).submitted = SubmissionRecord(1.0, name, "uid-7")
+    cluster.jobsets[key].append(JobSetFacts("copy", "uid-of-copy"))
+    work.orders.add([key])
+    work()
+    assert (cluster.deleted, cluster.deleted_secrets) == ([], [])
+    spool.folder(key).give_order(Order(1.0))
+    work.orders.add([key])
+    work()
+    assert (cluster.deleted, cluster.deleted_secrets) == (["uid-7"], [name])
 
 
 def test_records_that_grow_are_reported_within_a_second(work, spool):

@@ -161,11 +161,15 @@ class ClusterOrders:
             _LOG.debug("cannot carry out the order of %s: %s; retrying", key, error)
 
     def _list_to_delete(self, attempt: KubernetesAttempt) -> list[str]:
-        """List the uids of the JobSets that must not run: of an order, an end, or made again."""
+        """List the uids of the JobSets that must not run: of an order, an end, or made again.
+
+        A copy that a user made by another name is not one of them: it is not the server's.
+        """
         if not os.path.lexists(attempt.folder.path):
             return []  # of a job whose files were removed, or of another server's spool
         self._attempts.observe(attempt.key)
-        jobsets = self._cluster.list_jobsets(attempt.key)
+        name = names.name_of(self._installation, attempt.key)
+        jobsets = [row for row in self._cluster.list_jobsets(attempt.key) if row.name == name]
         if not jobsets:
             return []
         is_over = attempt.final is not None or attempt.must_end
