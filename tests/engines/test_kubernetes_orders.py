@@ -157,6 +157,12 @@ def test_a_copy_of_a_jobset_by_others_costs_the_attempt_nothing(work, spool, att
     assert (cluster.deleted, cluster.deleted_secrets) == (["uid-7"], [name])
 
 
+def test_events_of_a_forgotten_attempt_make_no_entry(work, attempts):
+    work.orders.add([AttemptKey(MANY, 1)])
+    work()
+    assert attempts.peek(AttemptKey(MANY, 1)) is None
+
+
 def test_records_that_grow_are_reported_within_a_second(work, spool):
     for _ in range(5):
         work()

@@ -148,6 +148,8 @@ class ClusterOrders:
             return
         try:
             self._spool.check(key)
+            if self._is_forgotten(key):
+                return
             attempt = self._attempts.get(key)
             if attempt.wants_lookup:
                 self._look_up(attempt)
@@ -159,6 +161,14 @@ class ClusterOrders:
         except (OSError, ValueError, EngineFault, ApiRefused) as error:
             self._failed.add(key)
             _LOG.debug("cannot carry out the order of %s: %s; retrying", key, error)
+
+    def _is_forgotten(self, key: AttemptKey) -> bool:
+        """Return whether an attempt has no folder and no entry: its events end later than its job.
+
+        An entry made for it would stay for ever.
+        """
+        has_folder = os.path.lexists(self._spool.folder(key).path)
+        return self._attempts.peek(key) is None and not has_folder
 
     def _list_to_delete(self, attempt: KubernetesAttempt) -> list[str]:
         """List the uids of the JobSets that must not run: of an order, an end, or made again.
