@@ -69,15 +69,16 @@ class RepeatedCheck:
         return time.monotonic() - self._checked_s >= (_TROUBLE_S if is_soon else _REPEAT_S)
 
     def check(self) -> None:
-        """Send the requests of a check, and store its facts if the API answers."""
+        """Send the requests of a check, and store its facts if the API answers them."""
         self._checked_s = time.monotonic()
         try:
             facts = self._read_facts()
+            self._note(facts)
+            self._on_facts(facts)
         except ApiAway as error:
             _LOG.debug("cannot check the cluster: %s; retrying", error)
-            return
-        self._note(facts)
-        self._on_facts(facts)
+        except Exception:  # noqa: BLE001 - the next check may succeed
+            _LOG.exception("cannot check the cluster; retrying")
 
     def _note(self, facts: ClusterFacts) -> None:
         trouble = start_check.explain_trouble(facts)
