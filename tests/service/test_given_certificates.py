@@ -45,6 +45,25 @@ def test_the_next_certificate_is_shown_once_both_files_are_there(issue):
     assert tls.context is not context
 
 
+def test_files_that_change_while_they_are_read_are_read_again(issue, monkeypatch):
+    tls = GivenTls(*issue(1))
+    first, context = tls.pair, tls.context
+    load = ssl.SSLContext.load_cert_chain
+
+    def load_before_a_change(*args, **more):
+        load(*args, **more)
+        issue(3)
+
+    issue(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_cert_chain", load_before_a_change)
+        with pytest.raises(OSError, match="were changed while they were read"):
+            tls.renew()
+    assert (tls.pair, tls.context) == (first, context)
+    assert tls.renew()
+    assert not tls.renew()
+
+
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key"])
 def test_a_file_that_is_missing_or_another_stops_the_start_with_both_paths(issue, tmp_path, name):
     certificate, key = issue(1)

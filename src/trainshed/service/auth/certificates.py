@@ -130,14 +130,18 @@ LoadedPair = tuple[tuple[bytes, bytes], ssl.SSLContext]
 def load_pair(certificate: Path, key: Path, protocols: Sequence[str]) -> LoadedPair:
     """Load a certificate with its chain, and its key; ALPN offers ``protocols`` in this order.
 
-    Raises OSError for files that cannot be read or do not match.
+    Raises OSError for files that cannot be read, do not match, or change meanwhile, and for a key
+    with a passphrase.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.num_tickets = 0  # few clients resume a session, and each would get two tickets
     context.set_alpn_protocols(list(protocols))
-    context.load_cert_chain(certificate, key)
-    return (key.read_bytes(), certificate.read_bytes()), context
+    pair = key.read_bytes(), certificate.read_bytes()
+    context.load_cert_chain(certificate, key, password="")  # else it waits for one on the terminal
+    if pair != (key.read_bytes(), certificate.read_bytes()):
+        raise OSError(f"{certificate} and {key} were changed while they were read; try again")
+    return pair, context
 
 
 def address_of_machine() -> str | None:
