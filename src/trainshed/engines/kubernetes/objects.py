@@ -46,17 +46,25 @@ class ObjectIndex:
         self._by_key: dict[str, defaultdict[AttemptKey, dict[str, Mapping[str, Any]]]] = {
             kind: defaultdict(dict) for kind in (JOBSET, POD, EVENT, WORKLOAD)
         }
-        self._versions: defaultdict[AttemptKey, int] = defaultdict(int)
+        self._changes = 0
+        self._versions: dict[AttemptKey, int] = {}
 
     def update(self, kind: str, changes: Sequence[ObjectChange]) -> set[AttemptKey]:
         """Store changed objects, and drop deleted ones; return the attempts that they concern."""
         with self._lock:
             keys = {self._update_one(self._by_key[kind], kind, change) for change in changes}
-            keys.discard(None)
             changed = {key for key in keys if key is not None}
             for key in changed:
-                self._versions[key] += 1
+                self._note_change(key)
         return changed
+
+    def _note_change(self, key: AttemptKey) -> None:
+        """Give an attempt a version that it never had; forget it with its last object."""
+        self._changes += 1
+        if any(key in by_key for by_key in self._by_key.values()):
+            self._versions[key] = self._changes
+        else:
+            self._versions.pop(key, None)
 
     def _update_one(
         self,
@@ -81,7 +89,7 @@ class ObjectIndex:
         return find_key(kind, obj, self._installation) is not None
 
     def version(self, key: AttemptKey) -> int:
-        """Return a number that grows whenever an object of the attempt changes."""
+        """Return a number that differs after each change of an object; 0: there is no object."""
         return self._versions.get(key, 0)
 
     def list_keys(self) -> Collection[AttemptKey]:
