@@ -361,6 +361,24 @@ def test_objects_that_the_caller_does_not_read_are_not_stored(api, clock, change
     assert {query["fieldSelector"] for query in api.queries(watches=True)} == {"type=Warning"}
 
 
+def test_an_object_that_the_caller_reads_no_more_is_gone_after_the_next_list(api, clock, changes):
+    def cut(value):
+        return value if value["metadata"]["name"].startswith("ts-") else None
+
+    pacing = Pacing(quick_s=0.0)
+    watcher = Watcher(
+        open_client(api.url), PODS, "", cut, changes.extend, pacing=pacing, now_s=clock
+    )
+    api.put(pod("ts-a", "uid-a"))
+    watcher.step()
+    api.put(pod("other", "uid-a"))
+    watcher.step()
+    clock.now_s += 2 * pacing.floor_s
+    watcher.step()
+    assert not watcher.objects
+    assert [change.is_deleted for change in changes] == [False, True]
+
+
 def test_a_thread_follows_the_api_and_ends_at_once_when_it_is_closed(api, changes):
     api.ends_watches = False
     client = open_client(api.url)

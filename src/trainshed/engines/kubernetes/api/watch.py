@@ -220,8 +220,11 @@ class Watcher:
         if kind == DELETED:
             self._versions.pop(uid, None)
             return [] if trimmed is None else self._store.remove(uid, trimmed)
+        if trimmed is None:
+            self._versions.pop(uid, None)  # the next list reads the object again
+            return []
         self._versions[uid] = version
-        return [] if trimmed is None else self._store.set(uid, trimmed)
+        return self._store.set(uid, trimmed)
 
     def _cut(self, value: Mapping[str, Any]) -> Mapping[str, Any] | None:
         trimmed = self._trim(value)
