@@ -16,11 +16,15 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from trainshed.engines.attempt_table import AttemptTable
-from trainshed.engines.kubernetes import attempt_files, manifest, names, paths
+from trainshed.engines.kubernetes import attempt_files, names, paths
 from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
-from trainshed.engines.kubernetes.secrets import delete_secret
+from trainshed.engines.kubernetes.deletions import (
+    delete_jobset,
+    delete_secret,
+    try_to_delete_secret,
+)
 from trainshed.engines.kubernetes.state import objects
 from trainshed.engines.kubernetes.turns import Turns
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
@@ -41,7 +45,6 @@ _RETRIES_MAX: Final = 200
 #: Seconds until the deletion of a JobSet that still exists is repeated.
 _DELETE_S: Final = 10.0
 _CLOSE_S: Final = 1.5
-_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class ClusterOrders:
@@ -224,20 +227,10 @@ class ClusterOrders:
             if now_s - deleted_s < _DELETE_S
         }
         name = names.name_of(self._installation, attempt.key)
-        self._delete_secret(name)
-        try:
-            self._client.delete(paths.jobset(self._namespace, name), manifest.compose_deletion(uid))
-        except ApiRefused as refusal:
-            if refusal.status not in {_NOT_FOUND, _CONFLICT}:
-                raise
+        # the Secret first: a later server has no reason to look for it
+        try_to_delete_secret(self._client, self._namespace, name)
+        delete_jobset(self._client, self._namespace, name, uid)
         self._deleted_s[uid] = now_s
-
-    def _delete_secret(self, name: str) -> None:
-        """Delete the Secret before its JobSet: a later server has no reason to look for it."""
-        try:
-            delete_secret(self._client, self._namespace, name)
-        except ApiRefused as refusal:
-            _LOG.warning("cannot delete the Secret %s: %s; delete it", name, refusal)
 
     def _look_up(self, attempt: KubernetesAttempt) -> None:
         """Request the JobSet by its name, because the lists lack it; store whether it exists."""

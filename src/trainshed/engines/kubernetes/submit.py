@@ -27,6 +27,7 @@ from trainshed.engines.kubernetes.api.client import Client
 from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
 from trainshed.engines.kubernetes.attempt_files import ReplicaTask, SubmissionRecord
+from trainshed.engines.kubernetes.deletions import delete_jobset, try_to_delete_secret
 from trainshed.engines.kubernetes.gpus import GpuRow
 from trainshed.engines.kubernetes.images import ContainerStarts
 from trainshed.engines.kubernetes.options import KubernetesOptions, choose_scheduling
@@ -38,7 +39,6 @@ from trainshed.engines.kubernetes.request import (
     choose_deadline_s,
     list_roles,
 )
-from trainshed.engines.kubernetes.secrets import delete_secret
 from trainshed.engines.kubernetes.state import objects
 from trainshed.engines.kubernetes.state.refusals import judge_refusal
 from trainshed.engines.processes.secret import new_secret
@@ -172,7 +172,7 @@ class ClusterSubmitter:
             try:
                 existing = self._find_own(request.key, name)
             except EngineFault:
-                self._delete_secret(name)
+                try_to_delete_secret(self._client, self._namespace, name)
                 raise
             if existing is None:
                 raise ApiAway(f"the JobSet {name} was deleted by others just now") from refusal
@@ -205,14 +205,8 @@ class ClusterSubmitter:
         """Delete the Secret, which no JobSet will own, and raise the error for a refused object."""
         error = _explain(refusal, kind)
         if not isinstance(error, ApiAway):
-            self._delete_secret(name)
+            try_to_delete_secret(self._client, self._namespace, name)
         raise error from refusal
-
-    def _delete_secret(self, name: str) -> None:
-        try:
-            delete_secret(self._client, self._namespace, name)
-        except ApiRefused as refusal:
-            _LOG.warning("cannot delete the Secret %s: %s; delete it", name, refusal)
 
     def _find_own(self, key: AttemptKey, name: str) -> Mapping[str, Any] | None:
         """Return the JobSet that has the name, if it is that of the attempt; None: there is none.
@@ -248,10 +242,9 @@ class ClusterSubmitter:
         if not missing:
             return
         take_claim(folder)
-        body = manifest.compose_deletion(answer["metadata"]["uid"])
-        name = answer["metadata"]["name"]
-        self._client.delete(paths.jobset(self._namespace, name), body)
-        self._delete_secret(name)
+        name, uid = answer["metadata"]["name"], answer["metadata"]["uid"]
+        delete_jobset(self._client, self._namespace, name, uid)
+        try_to_delete_secret(self._client, self._namespace, name)
         texts = "; ".join(row.text for row in missing[:_FIELDS_NAMED_MAX])
         raise EngineFault(
             f"the cluster has changed the JobSet ({texts}); update JobSet on the cluster, or let "
@@ -259,7 +252,7 @@ class ClusterSubmitter:
         )
 
     def _adopt_secret(self, jobset: Mapping[str, Any]) -> None:
-        """Let the cluster delete the Secret with its JobSet, whoever deletes the JobSet.
+        """Let the cluster delete the Secret with its JobSet, also if a user deletes the JobSet.
 
         The JobSet runs: a refusal is logged, and the server deletes the Secret with the JobSet.
         """
