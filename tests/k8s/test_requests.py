@@ -96,7 +96,9 @@ def test_lines_are_read_while_a_program_runs(server):
 
 
 def test_a_job_waits_in_a_queue_of_kueue_and_says_why(live_cluster, tmp_path):
-    """First the queue is absent, then it is full."""
+    """First the queue has no ClusterQueue, then it is full."""
+    meta = {"name": "train", "namespace": "default"}
+    create_kueue(live_cluster, "LocalQueue", {"metadata": meta, "spec": {"clusterQueue": "all"}})
     with serving_cluster(live_cluster, tmp_path / "data", queue="train") as server:
         fleet.make_bucket(server)
         name = submit(server, small_job("queued", waits_for("go-queued")))
@@ -108,10 +110,6 @@ def test_a_job_waits_in_a_queue_of_kueue_and_says_why(live_cluster, tmp_path):
         create_kueue(live_cluster, "ResourceFlavor", {"metadata": {"name": "any"}, "spec": {}})
         spec = {"namespaceSelector": {}, "resourceGroups": [group]}
         create_kueue(live_cluster, "ClusterQueue", {"metadata": {"name": "all"}, "spec": spec})
-        meta = {"name": "train", "namespace": "default"}
-        create_kueue(
-            live_cluster, "LocalQueue", {"metadata": meta, "spec": {"clusterQueue": "all"}}
-        )
         fleet.running(server, name)
         second = submit(server, small_job("second"))
         wait_for_reason(server, second, "other jobs use the quota of the queue train")

@@ -256,15 +256,17 @@ class TestNamespaceQueuePullSecretClaimGpuRow:
         cluster.store.update({**claim, "status": {"phase": "Lost"}}, subresource="status")
         words_of(watched(claim="broken"), "broken has lost its volume")
 
-    def test_a_queue_of_the_settings_refuses_the_jobs_that_use_it(self, world):
-        engine = world.open(queue={"risky": "absent", "*": ""})
+    def test_a_queue_of_the_settings_refuses_the_jobs_that_use_it(self, world, cluster):
+        engine = world.open(queue={"risky": "late", "*": ""})
         demand = JobDemand(region=None, groups=())
         needs = JobNeeds(demand=demand, project="risky")
         why = eventually(lambda: engine.judge(needs), "the job is refused")
         assert why.reason is Reason.NO_SUCH_NODE
-        assert "has no LocalQueue absent; create it, or correct `queue`" in why.message
+        assert "has no LocalQueue late; create it, or correct `queue`" in why.message
         assert engine.judge(replace(needs, project="other")) is None
         assert engine.health() is None
+        create_queue(cluster, "late")
+        eventually(lambda: engine.judge(needs) is None, "the job is accepted")
 
     def test_a_gpu_type_without_a_row_is_refused_at_submit(self, world):
         engine = world.open(gpus={"NVIDIA_L4": {}})

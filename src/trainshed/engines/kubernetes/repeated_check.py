@@ -12,7 +12,7 @@ from trainshed.engines.kubernetes.start_check import ClusterFacts
 
 _LOG = logging.getLogger(__name__)
 
-#: Seconds between two checks: while there is a trouble, and else.
+#: Seconds between two checks: while a part is missing, and else.
 _TROUBLE_S: Final = 5.0
 _REPEAT_S: Final = 300.0
 #: Seconds between two looks whether a check is due.
@@ -65,7 +65,8 @@ class RepeatedCheck:
             self._closing.wait(_LOOK_S)
 
     def _is_due(self) -> bool:
-        is_soon = self.facts is None or bool(self.trouble) or self._is_denied()
+        lacks_part = self.facts is None or bool(self.trouble) or bool(self.facts.missing_queues)
+        is_soon = lacks_part or self._is_denied()
         return time.monotonic() - self._checked_s >= (_TROUBLE_S if is_soon else _REPEAT_S)
 
     def check(self) -> None:
