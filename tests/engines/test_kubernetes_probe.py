@@ -29,7 +29,7 @@ RUNTIME = PodRuntime(start=START, archive="/a.pyz", architecture="amd64", user=S
 
 
 @pytest.mark.parametrize(
-    ("greeted_s", "seen_s", "replied_s", "delays"),
+    ("greeted_s", "received_s", "replied_s", "delays"),
     [
         (100.0, 100.2, 100.5, (0.2, 0.3, 0.0)),
         # the pod's clock is 60 s behind: the reply would be visible before it was written
@@ -39,8 +39,8 @@ RUNTIME = PodRuntime(start=START, archive="/a.pyz", architecture="amd64", user=S
         (100.0, 100.2, None, (0.2, float("inf"), 0.0)),
     ],
 )
-def test_delays_and_clocks(greeted_s, seen_s, replied_s, delays):
-    answer = ANSWER._replace(greeted_s=greeted_s, seen_s=seen_s, replied_s=replied_s)
+def test_delays_and_clocks(greeted_s, received_s, replied_s, delays):
+    answer = ANSWER._replace(greeted_s=greeted_s, received_s=received_s, replied_s=replied_s)
     assert measure_delays(answer) == pytest.approx(delays)
 
 
@@ -61,7 +61,7 @@ def test_answers_that_are_well():
 @pytest.mark.parametrize(
     ("changed", "check", "words"),
     [
-        ({"worker": {"node": "n2", "seen_s": 107.0, "replied_s": 107.1}},
+        ({"worker": {"node": "n2", "received_s": 107.0, "replied_s": 107.1}},
          "shared claim, seen from the server", "on n2 after 7.0 s"),
         ({"worker": {"node": "n2", "replied_s": 109.0}},
          "shared claim, seen from a pod", "on n2 saw a new file of the server after 8.8 s"),

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class Probes(NamedTuple):
-    """The questions of the probes."""
+    """The checks that the probes make."""
 
     is_healthy: Callable[[], bool]
     """Returns whether the store answers; may raise."""
@@ -44,12 +44,12 @@ def list_probe_routes(probes: Probes) -> list[Route]:
         return "the controller does not run"
 
     return [
-        Route("/healthz", _probe(find_health_fault)),
-        Route("/readyz", _probe(find_readiness_fault)),
+        Route("/healthz", _make_endpoint(find_health_fault)),
+        Route("/readyz", _make_endpoint(find_readiness_fault)),
     ]
 
 
-def _probe(find_fault: Callable[[], str]) -> Callable[[Request], Any]:
+def _make_endpoint(find_fault: Callable[[], str]) -> Callable[[Request], Any]:
     """Return an endpoint that responds ``ok``, or 503 with the fault."""
 
     async def endpoint(request: Request) -> Response:

@@ -24,8 +24,8 @@ class ProbeAnswer(NamedTuple):
     """The owner of its files, as the server sees them."""
     greeted_s: float
     """When the container wrote its greeting, by its clock."""
-    seen_s: float
-    """When the server saw the greeting and replied, by the server's clock."""
+    received_s: float
+    """When the server read the greeting and replied, by the server's clock."""
     replied_s: float | None = None
     """When the container saw the reply, by its clock; None: it did not see it in time."""
     address: str = ""
@@ -49,9 +49,9 @@ def measure_delays(answer: ProbeAnswer) -> ClaimDelays:
     Without the reply, the delay to the pod is infinite.
     """
     if answer.replied_s is None:
-        return ClaimDelays(max(0.0, answer.seen_s - answer.greeted_s), float("inf"), 0.0)
-    # the server's clock minus the pod's: a file is seen after it was written
-    lowest_s, highest_s = answer.seen_s - answer.replied_s, answer.seen_s - answer.greeted_s
+        return ClaimDelays(max(0.0, answer.received_s - answer.greeted_s), float("inf"), 0.0)
+    # the server's clock minus the pod's: a file is read after it was written
+    lowest_s, highest_s = answer.received_s - answer.replied_s, answer.received_s - answer.greeted_s
     ahead_s = min(max(0.0, lowest_s), highest_s)
     return ClaimDelays(highest_s - ahead_s, ahead_s - lowest_s, abs(ahead_s))
 
@@ -74,10 +74,11 @@ def judge_answers(
     yield _judge_owner(answers[LAUNCHER], server_user)
     yield from _judge_clocks(answers)
     yield _judge_names(answers)
+    first_line_s = max(0.0, answers[PRIMARY].received_s - posted_s)
     yield EngineFinding(
         "first line",
         is_well=True,
-        found=f"{max(0.0, answers[PRIMARY].seen_s - posted_s):.2f} s after the POST of the JobSet",
+        found=f"{first_line_s:.2f} s after the POST of the JobSet",
     )
 
 

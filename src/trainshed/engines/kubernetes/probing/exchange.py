@@ -56,7 +56,7 @@ class ProbeExchange:
             elif name in self._greetings and f"answer-{name}.json" in files:
                 self._take(name)
 
-    def _reply(self, name: str, seen_s: float) -> None:
+    def _reply(self, name: str, received_s: float) -> None:
         path = self._folder / f"greeting-{name}.json"
         with suppress(OSError, ValueError, TypeError, LookupError):
             greeting, owner = self._read(path), os.lstat(path).st_uid
@@ -65,7 +65,7 @@ class ProbeExchange:
                 user=int(greeting["user"]),
                 owner=owner,
                 greeted_s=float(greeting["at_s"]),
-                seen_s=seen_s,
+                received_s=received_s,
             )
         if name in self._greetings:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
