@@ -6,7 +6,7 @@ import pytest
 
 from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.kubernetes import options
-from trainshed.engines.kubernetes.api.errors import ApiAway
+from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
 from trainshed.engines.kubernetes.attempt import KubernetesAttempt
 from trainshed.engines.kubernetes.attempt_files import SubmissionRecord
 from trainshed.engines.kubernetes.orders import ClusterOrders
@@ -26,7 +26,7 @@ class FakeCluster:
 
     def __init__(self):
         self.jobsets, self.deleted, self.is_away, self.fails = {}, [], False, False
-        self.deleted_secrets = []
+        self.deleted_secrets, self.refuses = [], False
 
     def list_keys(self):
         return set(self.jobsets)
@@ -37,6 +37,8 @@ class FakeCluster:
     def delete(self, path, body=None):
         if self.fails:
             raise ApiAway("no answer")
+        if self.refuses and "/jobsets/" in path:
+            raise ApiRefused(403, "Forbidden", "a policy forbids it")
         if "/jobsets/" not in path:
             self.deleted_secrets.append(path.rpartition("/")[2])
             return
@@ -133,6 +135,19 @@ def test_a_deletion_that_failed_is_repeated_soon(work, spool, cluster, clock, tr
     setattr(cluster, trouble, False)
     clock[0] += 10.0  # a deletion is not repeated sooner
     for _ in range(2):
+        work()
+    assert cluster.deleted == ["uid-7"]
+
+
+def test_a_refused_deletion_is_logged_once_and_repeated(work, spool, cluster, caplog):
+    spool.folder(AttemptKey(7, 1)).give_order(Order(1.0))
+    cluster.refuses = True
+    work.orders.add([AttemptKey(7, 1)])
+    for _ in range(CYCLE):
+        work()
+    assert caplog.text.count("a policy forbids it; retrying") == 1
+    cluster.refuses = False
+    for _ in range(CYCLE):
         work()
     assert cluster.deleted == ["uid-7"]
 

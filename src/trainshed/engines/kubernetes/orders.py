@@ -70,6 +70,8 @@ class ClusterOrders:
         self._deleted_s: dict[str, float] = {}
         self._failed: set[AttemptKey] = set()
         """Attempts whose work is to be tried again."""
+        self._refused: set[AttemptKey] = set()
+        """Attempts of which a refusal was logged, until a later request succeeds."""
         self._records = Turns[KubernetesAttempt](_RECORDS_MAX, cycle_s=_ROUND_S)
         self._folders = Turns[AttemptKey](_FOLDERS_MAX, cycle_s=_ALL_S)
         self._retries = Turns[AttemptKey](_RETRIES_MAX, cycle_s=_ALL_S)
@@ -152,6 +154,7 @@ class ClusterOrders:
         try:
             self._spool.check(key)
             if self._is_forgotten(key):
+                self._refused.discard(key)
                 return
             attempt = self._attempts.get(key)
             if attempt.wants_lookup:
@@ -161,9 +164,21 @@ class ClusterOrders:
                 self._delete(attempt, uid)
             if attempt.has_stray_secret:
                 self._delete_stray_secret(attempt)
-        except (OSError, ValueError, EngineFault, ApiRefused) as error:
+            self._refused.discard(key)
+        except ApiRefused as refusal:
+            self._failed.add(key)
+            self._log_refusal(key, refusal)
+        except (OSError, ValueError, EngineFault) as error:
             self._failed.add(key)
             _LOG.debug("cannot carry out the order of %s: %s; retrying", key, error)
+
+    def _log_refusal(self, key: AttemptKey, refusal: ApiRefused) -> None:
+        """Log a refusal once for each attempt: it may last until an administrator acts."""
+        if key not in self._refused and not refusal.is_transient:
+            self._refused.add(key)
+            _LOG.warning(
+                "the cluster refuses a request for the attempt %s: %s; retrying", key, refusal
+            )
 
     def _is_forgotten(self, key: AttemptKey) -> bool:
         """Return whether an attempt has no folder and no entry: its events end later than its job.
