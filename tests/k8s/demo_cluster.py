@@ -1,6 +1,7 @@
 """Run the emulated cluster until the end of this process: ``python -m k8s.demo_cluster FOLDER``.
 
-``FOLDER/kubeconfig`` appears when it is ready.  Each image is this machine with its own Python.
+``FOLDER/kubeconfig`` appears when it is ready.  Each image is this machine with its own Python;
+pulls of images other than IMAGES_OF_DEMO fail.
 """
 
 import signal
@@ -13,7 +14,12 @@ from k8s.live_cluster import running_cluster
 from k8s.serving import SERVER_CLAIM, add_test_images
 from trainshed.service.auth.certificates import ensure_tls
 
-IMAGE_OF_DEMO = "docker.io/library/python:3.12-slim"
+#: The images of the example and of docs/how-to/kubernetes.md.
+IMAGES_OF_DEMO = (
+    "docker.io/library/python:3.12-slim",
+    "python:3.12-slim",
+    "registry.k8s.io/pause:3.10",
+)
 
 
 def main():
@@ -27,7 +33,7 @@ def main():
         for number in range(2, 5):
             cluster.add_node(f"node-{number}")
         cluster.add_claim(SERVER_CLAIM)
-        add_test_images(cluster, IMAGE_OF_DEMO)
+        add_test_images(cluster, *IMAGES_OF_DEMO)
         draft = write_kubeconfig(folder / "draft", cluster.api.url, ca_file=str(tls.ca))
         draft.rename(folder / "kubeconfig")
         signal.pause()
