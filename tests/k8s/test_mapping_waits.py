@@ -204,7 +204,7 @@ def test_m2_bad_command_oom_of_a_program_that_does_not_exist():
     assert end == EndByCluster(
         'worker-0 cannot start on the node gpu-node-a: exec: "/no/such/binary": stat '
         "/no/such/binary: no such file or directory; check that the node mounts the same claim as "
-        "the server",
+        "the server, whose `spool` must be the folder of `claim`",
         never=True,
     )
 

@@ -54,7 +54,10 @@ def _run_probe(engine: Engine) -> Iterator[EngineFinding]:
     try:
         yield from engine.probe()
     except (EngineFault, OSError) as fault:
-        advice = "try the cluster by hand as the server's user: sinfo, or kubectl get jobsets"
+        advice = (
+            f"correct the [[engine]] table {engine.name!r}, or try the cluster by hand as the "
+            "server's user: sinfo for Slurm, kubectl get jobsets for Kubernetes"
+        )
         yield EngineFinding("answer", is_well=False, found=str(fault), advice=advice)
 
 

@@ -27,6 +27,10 @@ from trainshed.engines.kubernetes.api.errors import ApiAway
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _KUBECONFIG: Final = "~/.kube/config"
 _HOST: Final = "KUBERNETES_SERVICE_HOST"
+_NO_FILE: Final = (
+    "the file does not exist; correct `kubeconfig` in the [[engine]] table or the server's "
+    "variable KUBECONFIG"
+)
 #: Connections that may be open at once: five watches, four launches, the deletions, and those of an
 #: administrator's commands in the server.
 _CONNECTIONS: Final = 16
@@ -89,6 +93,8 @@ class ConfigurationSource:
 
     def _read_file(self, configuration: Any) -> str:
         """Read the kubeconfig and return the namespace of the context; empty: it has none."""
+        if not any(Path(path).expanduser().exists() for path in self._path.split(os.pathsep)):
+            raise ConfigException(_NO_FILE)
         kube_config.load_kube_config(
             self._path,
             self._context,

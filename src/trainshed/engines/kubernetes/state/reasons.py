@@ -185,7 +185,10 @@ _START_ADVICE: Final = {
         "server's architecture only"
     ),
     "permission denied": "; check that the shared claim is not mounted with noexec",
-    "no such file or directory": "; check that the node mounts the same claim as the server",
+    "no such file or directory": (
+        "; check that the node mounts the same claim as the server, whose `spool` must be the "
+        "folder of `claim`"
+    ),
 }
 
 
