@@ -137,7 +137,8 @@ def wishes_of(wants: Mapping[str, str], options: KubernetesOptions) -> dict[str,
         if name not in options.wishes:
             accepted = ", ".join(f"{WISH}{wish}" for wish in options.wishes) or "none"
             raise UsageFault(
-                f"the engine does not accept the label {WISH}{name}; accepted are: {accepted}"
+                f"the engine does not accept the label {WISH}{name}; accepted are: {accepted} "
+                "(the administrator permits labels by `wishes` in the [[engine]] table)"
             )
         _check_wish(name, text)
     return wishes

@@ -122,7 +122,8 @@ def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]
         if name not in options.wishes:
             accepted = ", ".join(f"{WISH}{wish}" for wish in options.wishes) or "none"
             raise UsageFault(
-                f"the engine does not accept the label {WISH}{name}; accepted are: {accepted}"
+                f"the engine does not accept the label {WISH}{name}; accepted are: {accepted} "
+                "(the administrator permits labels by `wishes` in the [[engine]] table)"
             )
         if not NAME.fullmatch(text) or (name == "nice" and not text.isdecimal()):
             accepted = "a whole number from 0" if name == "nice" else "a name that Slurm knows"
