@@ -66,6 +66,7 @@ def test_all_settings_of_a_table():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
+        ({"start_timeout_s": 300}, "image_timeout_s of a Kubernetes engine must be less than"),
         ({"claime": "x"}, "no setting 'claime'; accepted are: spool, claim,"),
         ({"spool": ""}, "needs `spool`"),
         ({"claim": ""}, "needs `claim`"),

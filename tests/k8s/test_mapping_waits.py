@@ -44,7 +44,7 @@ def test_i_unschedulable_gives_places_back():
     )
     ((at_s, end),) = withdrawals(decisions)
     assert at_s == pytest.approx(6.5, abs=1.0)
-    assert end.loss is Loss.INFRA
+    assert end.loss is Loss.MAINTENANCE
     assert end.fault.startswith("2 of 2 workers and the evaluator did not start within 5 s: ")
     assert "1 node lacks nvidia.com/gpu" in end.fault
 

@@ -142,7 +142,7 @@ def test_a_history_that_was_compacted_meanwhile_costs_nothing(server, live_clust
     ended_once(server, names[0])
     (bucket / "go-1").touch()
     ended_once(server, names[1])
-    assert len(api.list_audit("list", "/jobsets")) > before
+    live_cluster.wait_for(lambda: len(api.list_audit("list", "/jobsets")) > before, "a new list")
     for name in names:
         check_count(fleet.output_lines(server, name))
 

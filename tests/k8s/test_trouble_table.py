@@ -418,7 +418,7 @@ class TestUnschedulable:
     """Who has no place and why, then ``start_timeout_s`` gives the places back."""
 
     def test_it_says_how_many_replicas_lack_what_and_gives_up(self, world, cluster):
-        settings = {"gpus": {"any": {}}, "start_timeout_s": 1.0}
+        settings = {"gpus": {"any": {}}, "start_timeout_s": 1.0, "image_timeout_s": 0.5}
         engine, key = world.open(**settings), new_key()
         plan = world.plan(key, *[WAITS] * 4)
         claim = claim_of(engine.name, plan)
@@ -427,7 +427,7 @@ class TestUnschedulable:
         words = "the primary and 3 of 3 workers have no place: 1 node lacks nvidia.com/gpu"
         waits_with(engine, key, words, reason=Reason.CAPACITY)
         end = ended(engine, key)
-        assert (end.phase, end.loss) == (Phase.LOST, Loss.INFRA)
+        assert (end.phase, end.loss) == (Phase.LOST, Loss.MAINTENANCE)
         assert "did not start within 1 s: " in end.fault
         assert words in end.fault
         cluster.wait_for(lambda: not world.pods_of(key), "the places to be given back")

@@ -125,6 +125,9 @@ def read(table: Mapping[str, Any]) -> KubernetesOptions:
     if options.grace_s > options.grace_s_max:
         accepted = f"at least grace_s ({options.grace_s:g})"
         raise READERS.refuse("grace_s_max", accepted, options.grace_s_max)
+    if options.image_timeout_s >= options.start_timeout_s:
+        accepted = f"less than start_timeout_s ({options.start_timeout_s:g})"
+        raise READERS.refuse("image_timeout_s", accepted, options.image_timeout_s)
     return options
 
 

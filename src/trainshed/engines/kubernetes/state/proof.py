@@ -34,10 +34,13 @@ from trainshed.engines.kubernetes.state.launchers import find_failed_launcher
 from trainshed.engines.kubernetes.state.obstacles import Obstacle
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
 from trainshed.model.attempt import Loss, Outcome
+from trainshed.model.explanation import Reason
 
 #: Seconds in which the cluster shows the cause of an end: watches are not ordered, and the state of
 #: a killed container and the event of a deadline come a second after the pod's end.
 SETTLE_S: Final = 5.0
+#: Reasons of replicas that have no node until other programs leave their nodes.
+_NO_ROOM: Final = frozenset({Reason.CAPACITY, Reason.DRAINED})
 
 
 class ClusterMemory(NamedTuple):
@@ -272,7 +275,9 @@ def _find_timeout(
     fault = obstacles.describe_late(facts, obstacle)
     if obstacle is not None and obstacle.is_bad_request:
         return EndByCluster(fault, never=True)
-    return EndByCluster(fault, Loss.INFRA)
+    # a lack of room passes by itself, as after a drain: it must not use up the job's restarts
+    waits_for_room = obstacle is not None and obstacle.explanation.reason in _NO_ROOM
+    return EndByCluster(fault, Loss.MAINTENANCE if waits_for_room else Loss.INFRA)
 
 
 def _fail(obstacle: Obstacle) -> EndByCluster:
