@@ -19,7 +19,7 @@ CONTRACT = (
     "or answers_nothing or every_line or reports_are_read or cannot_be_seen or queued_attempt"
 )
 WITHOUT_CONTROL = (
-    *("cannot_be_seen", "queued_attempt", "an_image_of_any_user"),
+    *("cannot_be_seen", "queued_attempt", "lost_is_gone", "an_image_of_any_user"),
     *("gang_of_all_roles", "cancelled_program", "job_that_waits"),
 )
 
@@ -39,6 +39,7 @@ def test_the_contract_and_a_server_on_a_cluster_of_the_environment(live_cluster,
     }
     contract, service = FOLDER / "test_engine_contract.py", FOLDER / "test_service.py"
     argv = [sys.executable, "-m", "pytest", "-n0", "-q", "-ra", "-p", "no:cacheprovider"]
+    argv.append(f"--basetemp={tmp_path / 'inner'}")
     words = [*argv, contract, service, "-k", f"{CONTRACT} or test_service"]
     done = subprocess.run(
         words,

@@ -175,11 +175,11 @@ class KubernetesWorld(ShellWorld):
 
         The launcher ends first: it would record that it has lost the others.
         """
+        control = self._require_control("a launcher that ends without a record")
         name, pods = self.name_of(key), self.pods_of(key)
         self._orphaned.append(name)
         self.client.delete(paths.jobset(self._namespace, name), {"propagationPolicy": "Orphan"})
-        if self._cluster.control is not None:
-            self._cluster.control.kill_container(pods[0], "launcher")
+        control.kill_container(pods[0], "launcher")
         for pod in pods:
             self._delete(self._pod_path(pod), FORCED)
         eventually(lambda: not self.pods_of(key), "the pods are gone")
