@@ -26,10 +26,10 @@ def why_no_helm():
 
 @cache
 def load_helm():
-    """The module; its runtime opens descriptors at its first call and keeps them."""
-    import helm_python  # noqa: PLC0415  # 75 MB that not every machine has
-
+    """The module; its runtime opens descriptors at the import and at the first call."""
     with leftovers.outliving_the_test():
+        import helm_python  # noqa: PLC0415  # 75 MB that not every machine has
+
         helm_python.lint(str(CHART), {})
     return helm_python
 

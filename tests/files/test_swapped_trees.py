@@ -13,7 +13,8 @@ import pytest
 
 from conftest import FULL
 from storage.swapper import KNOWN, NOBODY, check_unharmed, check_unread, swapping
-from trainshed.engines.isolation.compose import ProjectUser, give, share
+from trainshed.engines.bucket_groups import share_bucket
+from trainshed.engines.isolation.compose import ProjectUser, give
 from trainshed.files import beneath
 from trainshed.files.copies import copy_tree
 from trainshed.files.trees import opened_folders, remove_tree
@@ -75,7 +76,7 @@ def calls(tree, into):
     yield partial(restore, tree, into, numbers)
     yield partial(give, str(tree), NEIGHBOUR)
     yield partial(give, str(tree), NEIGHBOUR, "folder")
-    yield partial(share, str(tree), NEIGHBOUR.gid)
+    yield partial(share_bucket, str(tree), NEIGHBOUR.gid)
     yield partial(walk, tree)
     yield partial(files.ls, "/folder", detail=True)
     for name in ("/file", "/folder/secret"):

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from trainshed.engines.isolation.compose import share
+from trainshed.engines.bucket_groups import share_bucket
 from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.storage.buckets import FOLDER_MODE
 from trainshed.storage.folders import make_all
@@ -31,7 +31,7 @@ def bucket(tmp_path):
     (folder / "old/data").write_text("7")
     (folder / "old/link").symlink_to(tmp_path / "outside")
     (tmp_path / "outside").write_text("not the bucket's")
-    share(str(folder), GROUP)
+    share_bucket(str(folder), GROUP)
     return folder
 
 
@@ -49,7 +49,7 @@ def test_a_bucket_from_before_is_given_with_all_that_is_in_it(bucket):
 
 def test_it_is_done_once(bucket):
     (bucket / "old/data").chmod(0o600)
-    share(str(bucket), GROUP)
+    share_bucket(str(bucket), GROUP)
     assert rights(bucket / "old/data") == (GROUP, "600")
 
 
