@@ -134,12 +134,7 @@ class LiveCluster:
         folder.mkdir(parents=True)
         folder.chmod(0o711)
         self.claims.add(namespace, name, folder, **more)
-        meta = {"name": name, "namespace": namespace}
-        spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-        kind = "PersistentVolumeClaim"
-        body = {"apiVersion": "v1", "kind": kind, "metadata": meta, "spec": spec}
-        claim = self.store.create(body)
-        self.store.update({**claim, "status": {"phase": "Bound"}}, subresource="status")
+        create_claim_object(self.store, name, namespace)
         return folder
 
     def create_pod(self, name, *containers, **spec):
@@ -203,3 +198,18 @@ class LiveCluster:
 def shell(script, *, name="c0", image=MACHINE, **more):
     """A container of a manifest that runs a script in a shell."""
     return {"name": name, "image": image, "command": ["/bin/sh", "-c", script], **more}
+
+
+def create_claim_object(store, name, namespace="default"):
+    """Create a PersistentVolumeClaim that is bound."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    claim = store.create(body)
+    store.update({**claim, "status": {"phase": "Bound"}}, subresource="status")

@@ -19,6 +19,8 @@ from k8s.emulator.controllers.objects import labels_of, owner_reference, stamp, 
 from k8s.emulator.controllers.recorder import NORMAL, EventRecorder
 from k8s.emulator.pods.pod_status import compose_pod_status, compose_running
 from k8s.emulator.statuses import NotFound
+from k8s.live_cluster import create_claim_object
+from k8s.serving import SERVER_CLAIM
 from trainshed.engines.kubernetes import names
 from trainshed.engines.kubernetes.runtime import architecture
 from trainshed.engines.kubernetes.state.objects import JOBSET_UID, RESTART, ROLE
@@ -73,6 +75,7 @@ class PaperCluster:
             resources=NODE_SIZE,
             labels={"kubernetes.io/arch": architecture()},
         )
+        create_claim_object(self.store, SERVER_CLAIM)
         self._thread.start()
 
     def stop(self):
