@@ -32,7 +32,7 @@ _FORKS = ForkServer(
         "trainshed.cli.main",
         "trainshed.cli.admin.server",
         "trainshed.store",
-        "trainshed.api.native",
+        "trainshed.api.native.app",
     ),
     *("trainshed.engines.local.factory", "trainshed.service.nodes.metrics"),
     *("trainshed.tuning.advance", "trainshed.service.auth.signing_keys"),

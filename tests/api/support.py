@@ -13,7 +13,7 @@ from trainshed.api.call import Method, Routes
 from trainshed.api.chain import ChainServices
 from trainshed.api.connections import Connections, Times, limits_of
 from trainshed.api.http_server import HttpServer
-from trainshed.api.native import Native
+from trainshed.api.native.services import Native
 from trainshed.api.permissions import Permissions
 from trainshed.api.probes import Probes
 from trainshed.api.rest import make_app

@@ -5,7 +5,7 @@ import pytest
 from api.support import application, build_native, client, project
 from databases import new_database
 from store.builders import add, go
-from trainshed.api.native import native_app
+from trainshed.api.native.app import native_app
 from trainshed.model.status import JobState
 from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import open_store

@@ -8,7 +8,7 @@ import pytest
 from api.support import application, build_native, client
 from databases import new_database
 from store.builders import add, place
-from trainshed.api.native import native_app
+from trainshed.api.native.app import native_app
 from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.refusals import Refusal

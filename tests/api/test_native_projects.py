@@ -3,7 +3,7 @@
 import pytest
 
 from api.support import application, build_native, client, project
-from trainshed.api.native import native_app
+from trainshed.api.native.app import native_app
 
 STORY = {"events": []}
 

@@ -16,7 +16,7 @@ from store.builders import (
     trial,
     trial_job,
 )
-from trainshed.api.native import native_app
+from trainshed.api.native.app import native_app
 from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.model.log_line import LOG_FOLDER
 from trainshed.model.status import JobError, JobState

@@ -4,7 +4,7 @@ import re
 from unittest.mock import MagicMock
 
 from api.support import build_native
-from trainshed.api.native import native_app
+from trainshed.api.native.app import native_app
 from trainshed.api.not_here import ABSENT
 from trainshed.api.storage import TABLE
 from trainshed.api.table import Handlers, google_table

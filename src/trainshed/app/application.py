@@ -375,7 +375,8 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     dry_runs: DryRuns,
 ) -> ASGIApp:
     # this import is slow; the server answers Google's clients before it has ended
-    from trainshed.api.native import Native, native_app  # noqa: PLC0415
+    from trainshed.api.native.app import native_app  # noqa: PLC0415
+    from trainshed.api.native.services import Native  # noqa: PLC0415
     from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
 
     native = Native(

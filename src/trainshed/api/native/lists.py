@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import TypeAdapter
 
-from trainshed.api.native_callers import project_or_all
+from trainshed.api.native.callers import project_or_all
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.jobs.job_lists import (

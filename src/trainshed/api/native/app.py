@@ -1,0 +1,78 @@
+"""The native routes, below ``/trainshed/v1``, for what Google's APIs do not cover.
+
+The chain's guards run first and set ``request.state.caller``.  See ``openapi.json`` there.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from trainshed.api.chain import database_away
+from trainshed.api.documents import refusal_response
+from trainshed.api.native import models
+from trainshed.api.native.access import audit_router, bucket_token_router, credential_router
+from trainshed.api.native.buckets import bucket_router
+from trainshed.api.native.fleet import attempt_router, fleet_router
+from trainshed.api.native.jobs import job_router
+from trainshed.api.native.lists import job_list_router, quota_router
+from trainshed.api.native.plans import plan_router
+from trainshed.api.native.services import Native
+from trainshed.api.permissions import Permissions
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.jobs.job_lists import JobLists
+from trainshed.store.base import StoreFault
+
+ERRORS: Mapping[int | str, dict[str, Any]] = {
+    code: {"model": models.Status} for code in (400, 401, 403, 404, 409, 422, 429)
+}
+
+
+def native_app(native: Native, version: str) -> FastAPI:
+    """Return the application to mount at ``/trainshed/v1``."""
+    app = FastAPI(
+        title="Trainshed",
+        version=version,
+        description="Explains why jobs wait or failed; lists their events and logs, and the fleet.",
+        docs_url=None,
+        redoc_url=None,
+        responses={**ERRORS},
+        servers=[{"url": "/trainshed/v1"}],
+    )
+    app.state.permissions = Permissions(native.store.project)
+    app.include_router(job_list_router(JobLists(native.store)))
+    app.include_router(job_router(native))
+    app.include_router(plan_router(native))
+    app.include_router(fleet_router(native))
+    app.include_router(quota_router(native.store, native.quotas))
+    app.include_router(attempt_router(native.attempts))
+    app.include_router(bucket_token_router(native.store))
+    app.include_router(credential_router(native))
+    app.include_router(bucket_router(native))
+    app.include_router(audit_router(native))
+    app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
+    app.exception_handler(StoreFault)(_database_away)
+    app.exception_handler(RequestValidationError)(_refuse_malformed)
+    app.exception_handler(HTTPException)(_not_routed)
+    return app
+
+
+def _database_away(_: Request, fault: StoreFault) -> Response:
+    return refusal_response(database_away(fault))
+
+
+def _refuse_malformed(_: Request, error: RequestValidationError) -> Response:
+    text = "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc'][1:]) or 'body'}: {problem['msg']}"
+        for problem in error.errors()
+    )
+    return refusal_response(Refusal(Code.INVALID_ARGUMENT, text))
+
+
+def _not_routed(_: Request, error: HTTPException) -> Response:
+    status = {404: "NOT_FOUND", 405: "UNIMPLEMENTED"}.get(error.status_code, "UNKNOWN")
+    content = {"error": {"code": error.status_code, "message": str(error.detail), "status": status}}
+    return JSONResponse(content, status_code=error.status_code, headers=error.headers)

@@ -1,0 +1,75 @@
+"""Native routes of the fleet: nodes, attempts that cannot be reached, metrics."""
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from fastapi.responses import PlainTextResponse
+
+from trainshed.api.native import models
+from trainshed.api.native.callers import Known, administrator
+from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
+from trainshed.api.native.services import Native
+from trainshed.model.access import AccessRole, Caller
+from trainshed.service.nodes.fencing import AttemptService, FencedAttempt
+from trainshed.service.nodes.node_service import Fleet, NodeOrdered
+from trainshed.wire.times import seconds
+
+
+def fleet_router(native: Native) -> APIRouter:
+    """Return the routes of nodes and metrics."""
+    router, nodes = APIRouter(tags=["fleet"]), native.nodes
+    ordered: dict[str, Any] = {
+        "response_model_exclude_none": True,
+        "dependencies": [Depends(administrator)],
+    }
+
+    @router.get("/nodes", response_model_exclude_none=True)
+    def list_nodes(caller: Known) -> Fleet:
+        """List the nodes as last reported, with the current state of this machine's GPUs.
+
+        A process outside Trainshed that uses a GPU is detected within half a minute.
+        """
+        return nodes.listing(partial(caller.may, AccessRole.VIEWER))
+
+    @router.post("/nodes/{node:path}:drain", **ordered)
+    def drain(node: str, order: models.NodeOrder | None = None) -> NodeOrdered:
+        """Stop new replicas on a node; running ones continue, unless ``notice`` is given."""
+        return nodes.drain(node, _notice(order))
+
+    @router.post("/nodes/{node:path}:maintain", **ordered)
+    def maintain(node: str, order: models.NodeOrder | None = None) -> NodeOrdered:
+        """Give notice to the replicas on a node; their jobs restart on other nodes, or wait."""
+        return nodes.maintain(node, _notice(order))
+
+    @router.post("/nodes/{node:path}:resume", **ordered)
+    def resume(node: str) -> NodeOrdered:
+        """Allow replicas on a node again."""
+        return nodes.resume(node)
+
+    @router.get("/metrics", response_class=PlainTextResponse)
+    def metrics(_: Annotated[Caller, Depends(administrator)]) -> str:
+        """Return the server's metrics in Prometheus' text format."""
+        return native.metrics()
+
+    return router
+
+
+def attempt_router(attempts: AttemptService) -> APIRouter:
+    """Return the route that confirms the end of an attempt."""
+    router = APIRouter(tags=["fleet"])
+
+    @router.post("/attempts/{uid}/{attempt}:fence")
+    def fence(
+        uid: Annotated[int, Path(ge=1, le=SEQ_MAX)],
+        attempt: Annotated[int, Path(ge=1, le=ATTEMPT_MAX)],
+        caller: Annotated[Caller, Depends(administrator)],
+    ) -> FencedAttempt:
+        """Confirm that an unreachable attempt has no running processes: it counts as lost."""
+        return attempts.fence(uid, attempt, caller.name)
+
+    return router
+
+
+def _notice(order: models.NodeOrder | None) -> float | None:
+    return seconds(order.notice) if order else None

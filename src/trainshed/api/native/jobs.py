@@ -1,0 +1,104 @@
+"""Native routes about one job: its summary, explanation, events, manifest, trials and log."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
+
+from trainshed.api.log_stream import LogStream, stream_lines
+from trainshed.api.native import models
+from trainshed.api.native.callers import Known, Readable, Submittable
+from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
+from trainshed.api.native.services import Native
+from trainshed.model.resource_names import ProjectId
+from trainshed.service.jobs.manifests import Manifest, Manifests
+from trainshed.service.jobs.story_answers import JobEvents, JobExplanation, JobSummary, Trials
+from trainshed.service.log.stream import check_trial
+from trainshed.store.records.jobs import JobKind
+
+#: The most events of one response.
+EVENTS_MAX = 1000
+#: The most lines of a log's end in one response.
+TAIL_MAX = 10_000
+
+
+LINES: Mapping[str, Any] = {
+    "description": "One line of the log on each line of the response.",
+    "content": {"application/x-ndjson": {"schema": models.Line.model_json_schema()}},
+}
+
+
+def job_router(native: Native) -> APIRouter:
+    """Return the routes about one job."""
+    router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
+    stories = native.stories
+    manifests = Manifests(stories, native.attempts.engines)
+
+    @router.post("/jobs:dryRun")
+    def dry_run(project: Submittable, call: models.DryRun) -> Manifest:
+        """Return what the server would send to the engine for a job; nothing is stored or started.
+
+        The job is checked as at its creation.  The fleet counts as empty.
+        """
+        kind = JobKind(call.collection)
+        return native.dry_runs.manifest(kind, ProjectId(project), call.location, call.job)
+
+    @router.get("/jobs/{job}", response_model_exclude_none=True)
+    def describe(project: Readable, job: str) -> JobSummary:
+        """Return a job's summary, by its AI Platform id or its Vertex number."""
+        return stories.job(project, job)
+
+    @router.get("/jobs/{job}/explain", response_model_exclude_none=True)
+    def explain(project: Readable, job: str) -> JobExplanation:
+        """Explain the job's state, what blocks it, and one change that would admit it."""
+        return stories.explain(project, job)
+
+    @router.get("/jobs/{job}/events")
+    def events(
+        project: Readable,
+        job: str,
+        after: Annotated[int, Query(ge=0, le=SEQ_MAX)] = 0,
+        limit: Annotated[int, Query(ge=1, le=EVENTS_MAX)] = EVENTS_MAX,
+    ) -> JobEvents:
+        """List the events of the job after the event ``after``, oldest first."""
+        return stories.events(project, job, after=after, limit=limit)
+
+    @router.get("/jobs/{job}/manifest")
+    def manifest(
+        project: Readable,
+        job: str,
+        attempt: Annotated[int | None, Query(ge=1, le=ATTEMPT_MAX)] = None,
+    ) -> Manifest:
+        """Return what the server sent to the engine for the newest attempt, or another one."""
+        return manifests.manifest(project, job, attempt)
+
+    @router.get("/jobs/{job}/trials", response_model_exclude_none=True)
+    def trials(project: Readable, job: str) -> Trials:
+        """List the trials of a tuning job, with fields that Google's documents do not have."""
+        return stories.trials(project, job)
+
+    @router.get(
+        "/jobs/{job}/logs",
+        response_class=StreamingResponse,
+        responses={200: {**LINES}, 429: {"model": models.Status}},
+    )
+    def logs(  # noqa: PLR0913 - one parameter a word of the query
+        request: Request,
+        project: Readable,
+        job: str,
+        caller: Known,
+        *,
+        follow: bool = False,
+        tail: Annotated[int | None, Query(ge=1, le=TAIL_MAX)] = None,
+        task: str | None = None,
+        trial: str | None = None,
+    ) -> StreamingResponse:
+        """Stream the log, one JSON object per line; ``follow`` continues until the job ends."""
+        record = stories.find(project, job)
+        check_trial(native.store, record, trial)
+        cursor = native.logs.cursor(record, trial=trial, task=task)
+        lines = stream_lines(cursor, request.state.admit_again, follow=follow, tail=tail)
+        return LogStream(native.streams, caller, lines)
+
+    return router

@@ -1,0 +1,37 @@
+"""The services behind the native routes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from trainshed.placement.jobs import QuotaRule
+from trainshed.service.auth.access import Access
+from trainshed.service.jobs.dry_runs import DryRuns
+from trainshed.service.jobs.story import Stories
+from trainshed.service.log.pages import LogService
+from trainshed.service.log.streams import Streams
+from trainshed.service.nodes.fencing import AttemptService
+from trainshed.service.nodes.node_service import NodeService
+from trainshed.service.upkeep.audit_log import AuditLog
+from trainshed.service.upkeep.buckets import BucketService
+from trainshed.store.opening import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native:
+    """The services behind the native routes.
+
+    ``metrics`` returns the text of the Prometheus page.
+    """
+
+    store: Store
+    stories: Stories
+    logs: LogService
+    metrics: Callable[[], str]
+    nodes: NodeService
+    attempts: AttemptService
+    buckets: BucketService
+    streams: Streams
+    access: Access
+    audit_log: AuditLog
+    dry_runs: DryRuns
+    quotas: Sequence[QuotaRule] = ()
