@@ -85,6 +85,8 @@ def test_filters_may_be_repeated_and_hold_together(edge):
     assert names(listed(edge, "-/jobs", **admin, state="CANCELLED")) == ["foreign"]
     assert names(listed(edge, "-/jobs", **admin, kind="CUSTOM_JOB")) == ["foreign"]
     assert names(listed(edge, "-/jobs", **admin, creator="otto")) == ["foreign"]
+    assert names(listed(edge, "-/jobs", **admin, open=True)) == ["j4", "j3", "j2", "j1", "j0"]
+    assert names(listed(edge, "-/jobs", **admin, open=True, state="CANCELLED")) == []
     assert names(listed(edge, "demo/jobs", q="J3")) == ["j3"]
     assert names(listed(edge, "demo/jobs", since="2100-01-01")) == []
 

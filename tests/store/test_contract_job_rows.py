@@ -121,6 +121,9 @@ class TestJobRows:
         assert names(store, states=frozenset({JobState.RUNNING})) == ["run"]
         ended = frozenset({JobState.CANCELLED, JobState.FAILED})
         assert names(store, states=ended) == ["Old_1"]
+        assert names(store, is_open=True) == ["census", "run"]
+        assert names(store, is_open=True, states=frozenset({JobState.RUNNING})) == ["run"]
+        assert names(store, is_open=True, states=ended) == []
         assert set(names(store, states=ended | {JobState.QUEUED})) == {"Old_1", "census"}
         assert names(store, kinds=frozenset({ListedKind.AI_PLATFORM_JOB})) == ["census"]
         assert names(store, creator="eve") == ["Old_1"]

@@ -42,6 +42,8 @@ LISTS = {
     "all jobs": page_of_all(None),
     "all jobs of a project": page_of_all("p"),
     "all that ended": page_of_all("p", states=FINAL),
+    "all open": page_of_all(None, is_open=True),
+    "all open of a project": page_of_all("p", is_open=True),
     "all that run": page_of_all(None, states=RUNS),
     "all that run in a project": page_of_all("p", states=RUNS),
 }
@@ -122,7 +124,16 @@ def plan_of(connection, statement):
     return [row.detail for row in plan]
 
 
-@pytest.mark.parametrize("name", ["all that run", "all that run in a project", "open counts"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "all open",
+        "all open of a project",
+        "all that run",
+        "all that run in a project",
+        "open counts",
+    ],
+)
 def test_jobs_that_are_not_over_are_found_without_the_history(connection, name):
     assert "USING INDEX jobs_open " in plan_of(connection, HOT[name])[0]
 

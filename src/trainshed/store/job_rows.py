@@ -51,7 +51,6 @@ _ESCAPE: Final = "/"
 #: The first node and the number of nodes of a job without nodes.
 _NO_NODES: Final = ("", 0)
 
-OPEN: Final = frozenset(JobState) - FINAL
 _WAITS: Final = [state.value for state in JobState if state.waits]
 _KIND: Final = case(
     (TRIALS.c.uid.is_not(None), ListedKind.TRIAL.value),
@@ -132,21 +131,21 @@ def page_of(query: JobListQuery) -> Select[Any]:
 def counts_of(project: str | None) -> Select[Any]:
     """Return the statement that counts jobs that have not ended, by state."""
     open_jobs = select(JOBS.c.state, func.count()).select_from(_FROM)
-    scope = JobListQuery(project=project, states=OPEN)
+    scope = JobListQuery(project=project, is_open=True)
     return open_jobs.where(*_conditions(scope)).group_by(JOBS.c.state)
 
 
 def _conditions(query: JobListQuery) -> Iterator[ColumnElement[bool]]:
     """Yield the SQL conditions of a query."""
     yield JOBS.c.deleted_ns.is_(None)
-    are_open = bool(query.states) and not query.states & FINAL
+    are_open = query.is_open or (bool(query.states) and not query.states & FINAL)
     if are_open:
         yield JOBS.c.end_ns.is_(None)
     if query.project is not None:
         # for open jobs: + "" makes the database use the index of open jobs, not that of the project
         column = JOBS.c.project + "" if are_open else JOBS.c.project
         yield column == codec.plain(query.project)
-    if query.states and query.states != OPEN:
+    if query.states:
         # + "" keeps the database from using the index of states, which is not sorted by age
         yield (JOBS.c.state + "").in_(sorted(state.value for state in query.states))
     kinds = query.kinds or frozenset(ListedKind) - {ListedKind.TRIAL}

@@ -38,6 +38,8 @@ class JobListQuery:
     """A part of a display name or id; ignores case."""
     since: datetime | None = None
     """Only jobs created at this time or later."""
+    is_open: bool = False
+    """Only jobs that have not ended."""
     page_size: int = 100
     after: tuple[int, int] | None = None
     """(create time in ns, uid) of the last row of the previous page."""

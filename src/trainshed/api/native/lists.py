@@ -38,14 +38,16 @@ def job_list_router(lists: JobLists) -> APIRouter:
         label: str = "",
         q: str = "",
         since: str = "",
+        is_open: Annotated[bool, Query(alias="open")] = False,
         pageSize: Annotated[int, Query(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE,  # noqa: N803
         pageToken: str = "",  # noqa: N803 - Google's words
     ) -> Response:
         """List jobs of all kinds, newest first; the project ``-`` means all visible projects.
 
         ``state`` and ``kind`` may be repeated. ``label`` is KEY or KEY:VALUE, ``q`` a part of a
-        name or id, ``since`` the earliest time of creation. A training pipeline stands for the
-        custom job behind it, and a study for its trials, which ``kind=TRIAL`` lists.
+        name or id, ``since`` the earliest time of creation; ``open=true`` leaves out jobs that
+        have ended. A training pipeline stands for the custom job behind it, and a study for its
+        trials, which ``kind=TRIAL`` lists.
         """
         call = JobListCall(
             project=scope,
@@ -55,6 +57,7 @@ def job_list_router(lists: JobLists) -> APIRouter:
             label=label,
             text=q,
             since=since,
+            is_open=is_open,
             page_size=pageSize,
             page_token=pageToken,
         )

@@ -19,7 +19,6 @@ from typing import Any, Final
 from trainshed.app.application import Application
 from trainshed.cli.admin.server import serve, set_up
 from trainshed.config import Settings
-from trainshed.model.status import JobState
 from trainshed.service.auth import signing_keys
 from trainshed.store.decisions import cancel_step
 from trainshed.store.listed_jobs import JobListQuery
@@ -27,7 +26,6 @@ from trainshed.store.listed_jobs import JobListQuery
 #: Seconds that jobs have to end; the engine then ends the rest.
 _END_S: Final = 20.0
 _POLL_S: Final = 0.05
-_OPEN: Final = frozenset(state for state in JobState if not state.is_final)
 _PAGE: Final = 1000
 
 
@@ -75,7 +73,7 @@ def _end_jobs(application: Application) -> None:
     store = application.store
     deadline = time.monotonic() + _END_S
     while time.monotonic() < deadline:
-        rows = store.job_rows(JobListQuery(project=None, states=_OPEN, page_size=_PAGE))
+        rows = store.job_rows(JobListQuery(project=None, is_open=True, page_size=_PAGE))
         records = store.jobs_by_uid([row.uid for row in rows]).values()
         steps = [step for record in records if (step := cancel_step(record))]
         if steps:

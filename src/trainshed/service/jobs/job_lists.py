@@ -32,6 +32,7 @@ class JobListCall:
     label: str = ""
     text: str = ""
     since: str = ""
+    is_open: bool = False
     page_size: int = PAGE_SIZE
     page_token: str = ""
 
@@ -41,7 +42,7 @@ class JobListCall:
         states = ",".join(sorted(state.value for state in self.states))
         kinds = ",".join(sorted(kind.value for kind in self.kinds))
         texts = (self.creator, self.label, self.text, self.since)
-        return digest_of("all jobs", self.project, states, kinds, *texts)
+        return digest_of("all jobs", self.project, states, kinds, *texts, self.is_open)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +143,7 @@ def _query_of(call: JobListCall) -> JobListQuery:
         label=_label_of(call.label) if call.label else None,
         text=call.text,
         since=time_since(call.since) if call.since else None,
+        is_open=call.is_open,
     )
 
 
