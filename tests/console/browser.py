@@ -1,0 +1,150 @@
+"""A browser for tests, and pages that note what the console must never do."""
+
+import os
+import re
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from server_process import Waiting
+
+#: A long deadline costs time only if a test fails; a busy machine may need long.
+DEADLINE_MS = 60_000
+#: Where tests leave pictures of what they saw; git ignores the folder.
+PICTURES = Path(__file__).parents[2] / "build" / "console"
+WIDTH, HEIGHT = 1280, 800
+#: Nothing but this machine has an address, whatever a page loads.
+_FLAGS = (
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-background-networking",
+    "--disable-component-update",
+)
+#: Chromium's own words for an answer with a status of 400 and more; ``_watch`` judges these.
+_STATUS_ERROR = re.compile(r"Failed to load resource: the server responded with a status of \d+")
+_TELL_VIOLATIONS = """
+document.addEventListener("securitypolicyviolation", event =>
+  tellViolation(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
+"""
+
+expect.set_options(timeout=DEADLINE_MS)
+
+
+def find_chromium():
+    """Return the path of Debian's chromium; None if it is not installed."""
+    return shutil.which("chromium")
+
+
+@contextmanager
+def running_chromium(*flags):
+    """A browser without a window; skips the test where there is none."""
+    path = find_chromium()
+    if path is None:
+        pytest.skip("Chromium is not installed (apt install chromium)")
+    is_root = os.geteuid() == 0  # whose processes Chromium's own sandbox refuses
+    words = [*_FLAGS, *flags, *(["--no-sandbox"] if is_root else [])]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=words)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visitor:
+    """A browser's session on one server: its own cookies, and pages that are watched.
+
+    ``faults`` has a sentence for each violation of the policy, error of a script, failed request,
+    answer with a status of 500 and more, and request to another server.  ``forgives`` are patterns
+    of faults that a test causes itself.
+    """
+
+    def __init__(self, browser, url, **options):
+        self.url = url
+        self.faults = []
+        self.requests = []
+        """(verb, path with query) of every request of its pages."""
+        self.forgives = []
+        viewport = {"width": WIDTH, "height": HEIGHT}
+        self.context = browser.new_context(
+            base_url=url, viewport=viewport, reduced_motion="reduce", **options
+        )
+        self.context.set_default_timeout(DEADLINE_MS)
+        self.context.expose_function("tellViolation", lambda text: self._fault("policy", text))
+        self.context.add_init_script(_TELL_VIOLATIONS)
+        self.context.on("page", self._watch)
+
+    def sign_in(self, token):
+        """Sign in without the form, which has a test of its own."""
+        answer = self.context.request.post("/trainshed/v1/signin", data={"token": token})
+        assert answer.ok, f"{answer.status} {answer.text()}"
+        return self
+
+    def open(self, path="/console/") -> Page:
+        """Open a page of the console in a new tab."""
+        page = self.context.new_page()
+        page.goto(path)
+        return page
+
+    def forgive(self, pattern):
+        """Do not count faults that a test causes itself, such as a killed server."""
+        self.forgives.append(re.compile(pattern))
+
+    def check(self):
+        """Fail for the faults so far."""
+        faults = [text for text in self.faults if not any(p.search(text) for p in self.forgives)]
+        assert not faults, "\n".join(faults)
+
+    def close(self):
+        self.context.close()
+
+    def _fault(self, kind, text):
+        self.faults.append(f"{kind}: {text}")
+
+    def _watch(self, page):
+        page.on("pageerror", lambda error: self._fault("script", error.stack or str(error)))
+        page.on("console", self._judge_message)
+        page.on("request", self._judge_request)
+        page.on("requestfailed", self._judge_failure)
+        page.on("response", self._judge_response)
+
+    def _judge_message(self, message):
+        if message.type == "error" and not _STATUS_ERROR.match(message.text):
+            self._fault("console", message.text)
+
+    def _judge_request(self, request):
+        parts = urlsplit(request.url)
+        if parts.scheme in ("data", "blob"):
+            return
+        if f"{parts.scheme}://{parts.netloc}" != self.url:
+            self._fault("another server", f"{request.method} {request.url}")
+        query = f"?{parts.query}" if parts.query else ""
+        self.requests.append((request.method, parts.path + query))
+
+    def _judge_failure(self, request):
+        if request.failure != "net::ERR_ABORTED":  # a page that is left ends its requests
+            self._fault("request", f"{request.method} {request.url}: {request.failure}")
+
+    def _judge_response(self, response):
+        if response.status >= 500:
+            self._fault("answer", f"{response.status} {response.request.method} {response.url}")
+
+
+def wait_on_page(page, is_so, why=lambda: ""):
+    """Poll until something outside of the page is so; the page goes on meanwhile."""
+    waiting = Waiting(DEADLINE_MS / 1000)
+    while not (outcome := is_so()):
+        assert not waiting.is_over, why()
+        page.wait_for_timeout(50)
+    return outcome
+
+
+def take_picture(page, name):
+    """Leave a picture of a page for a person who looks at it."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}.png"
+    page.screenshot(path=path)
+    return path

@@ -1,0 +1,53 @@
+"""The browser, servers and signed-in visitors of the console's tests."""
+
+from pathlib import Path
+
+import pytest
+
+from console.browser import Visitor, running_chromium
+from e2e.support import serving
+
+SIMULATED = (str(Path(__file__).with_name("simulated_server.py")),)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for the tests of a file; Playwright's loop would stop asyncio in others."""
+    with running_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """A server with simulated nodes."""
+    with serving(tmp_path_factory.mktemp("simulated") / "data", program=SIMULATED) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """A server that runs the programs of jobs on this machine."""
+    with serving(tmp_path_factory.mktemp("local") / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def visit(chromium):
+    """``visit(server)`` gives a visitor with the administrator's token, ``token=None`` one without.
+
+    After the test none of them has a fault.
+    """
+    visitors = []
+
+    def begin(server, *, token="", **options):
+        visitor = Visitor(chromium, server.url, **options)
+        visitors.append(visitor)
+        return visitor if token is None else visitor.sign_in(token or server.token)
+
+    yield begin
+    try:
+        for visitor in visitors:
+            visitor.check()
+    finally:
+        for visitor in visitors:
+            visitor.close()
