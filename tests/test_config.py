@@ -8,7 +8,12 @@ import pytest
 
 from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_settings
 from trainshed.config.load import _ROWS, _TABLES
-from trainshed.config.settings import EngineSettings, GatewaySettings, IsolationSettings
+from trainshed.config.settings import (
+    ConsoleSettings,
+    EngineSettings,
+    GatewaySettings,
+    IsolationSettings,
+)
 from trainshed.config.values import WrongValue, fake_gpus
 from trainshed.engines.kubernetes.options import KubernetesOptions
 from trainshed.engines.local.devices.find import COUNT_MAX
@@ -115,7 +120,11 @@ def test_the_page_has_every_key_and_the_file_every_setting():
     text = example()
     for keys in [*_TABLES.values(), *(row[3] for row in _ROWS.values())]:
         assert [key for key in keys if not re.search(rf"\b{key}\b", text)] == []
-    whole = {"isolation": IsolationSettings, "gateway": GatewaySettings}
+    whole = {
+        "isolation": IsolationSettings,
+        "gateway": GatewaySettings,
+        "console": ConsoleSettings,
+    }
     for name, settings in whole.items():
         assert {field for field, _ in _TABLES[name].values()} == set(settings._fields)
     tables = (keys for name, keys in _TABLES.items() if name not in whole)
@@ -197,6 +206,13 @@ def test_a_server_is_anonymous_by_flag_only(load):
 def test_plain_http_for_other_machines_is_a_flag_only(load):
     assert load(insecure_http=True).insecure_http
     assert "--insecure-http" in refused(load, "[server]\ninsecure_http = true")
+
+
+def test_the_flag_switches_the_console_off_and_leaves_its_other_settings(load):
+    text = "[console]\nplain_http = true"
+    assert load(text).console == ConsoleSettings(plain_http=True)
+    assert load(text, no_console=True).console == ConsoleSettings(enabled=False, plain_http=True)
+    assert load("[console]\nenabled = false", no_console=False).console.enabled is False
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,9 @@ OPEN = """
 GET    /                                                      open
 GET    /healthz                                               open
 GET    /readyz                                                open
+GET    /console                                               open
+GET    /console/static/{name}                                 open
+GET    /console/{path:path}                                   open
 POST   /token                                                 open
 """
 COLLECTIONS = {

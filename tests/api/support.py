@@ -91,13 +91,16 @@ def build_native(**parts):
 WELL = Probes(is_healthy=lambda: True, is_controlling=lambda: True)
 
 
-def application(methods, *, raw=(), native=None, exchange=None, probes=WELL, **changes):
+def application(  # noqa: PLR0913 - the parts of the application
+    methods, *, raw=(), native=None, exchange=None, probes=WELL, console=None, **changes
+):
     return make_app(
         surroundings(methods, **changes),
         raw=raw,
         native=native,
         exchange=exchange or (lambda assertion, _: {"access_token": assertion}),
         probes=probes,
+        console=console,
     )
 
 

@@ -118,6 +118,7 @@ NAMES = {
     "schedule": "7", "study": "7", "tuning_job": "7",
     "pipeline_job": "7", "tensorboard": "7",
     "bucket": BUCKET, "name:path": "thing", "name": "thing",
+    "path:path": "jobs", "path": "jobs",
     "node:path": "none", "node": "none", "uid": "7", "attempt": "1", "token": "none", "key": "none",
 }  # fmt: skip
 LOG_QUERY = {

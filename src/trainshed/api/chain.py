@@ -33,7 +33,7 @@ from typing import Final, Protocol
 
 from trainshed.api.call import Call, Json, Method, Routes
 from trainshed.api.documents import read_document, read_query, refuse_large, write_document
-from trainshed.api.guards import check_host, check_origin
+from trainshed.api.guards import check_host, check_origin, is_page_visit
 from trainshed.api.permissions import Permissions, refuse_low
 from trainshed.api.streamed_ends import without_fresh_end
 from trainshed.model.access import ALL_BUCKETS, Caller
@@ -72,6 +72,8 @@ class RequestContext:
     host: str | None = None
     origin: str | None = None
     fetch_site: str | None = None
+    fetch_mode: str | None = None
+    fetch_dest: str | None = None
     loopback: bool = False
     address: str = ""
     in_path: bool = False
@@ -122,10 +124,22 @@ Step = Callable[[ChainServices, RequestContext], None]
 
 def guard(services: ChainServices, context: RequestContext) -> None:
     """Refuse requests that a foreign web page sends through a user's browser."""
+    _guard_host(services, context)
+    check_origin(context.origin, context.fetch_site, services.allowed_origins, host=context.host)
+
+
+def guard_page(services: ChainServices, context: RequestContext) -> None:
+    """Do the same for a page of this server, which links on other pages may open."""
+    if is_page_visit(context.verb, context.fetch_mode, context.fetch_dest):
+        _guard_host(services, context)
+    else:
+        guard(services, context)
+
+
+def _guard_host(services: ChainServices, context: RequestContext) -> None:
     if context.repeated:
         raise Refusal(Code.INVALID_ARGUMENT, f"the header {context.repeated} {GIVEN_TWICE}")
     check_host(context.host, services.allowed_hosts)
-    check_origin(context.origin, context.fetch_site, services.allowed_origins, host=context.host)
 
 
 def recognise(services: ChainServices, context: RequestContext) -> None:

@@ -1,4 +1,4 @@
-"""``GET /``: a page for a user who opens the server's address in a browser.
+"""``GET /``: leads a browser to the console, or shows a page about the API without one.
 
 The page is the same for every caller and needs no token, so it contains no project, no version
 and no address.  A client that does not accept HTML gets a 404, as for an unknown path.
@@ -9,10 +9,11 @@ import hashlib
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from trainshed.api.chain import ChainServices, guard
+from trainshed.api.chain import ChainServices, guard_page
+from trainshed.api.console.pages import CONSOLE_PATH
 from trainshed.api.documents import refusal_response
 from trainshed.api.incoming import request_context
 from trainshed.model.refusals import Code, Refusal
@@ -34,7 +35,9 @@ _PAGE: Final = f"""<!DOCTYPE html>
 <body>
 <h1>Trainshed</h1>
 <p>This server runs training jobs that were written for Google's AI Platform Training and Vertex AI.
-It has an API and no web console: use it from a terminal or a program.</p>
+Its web console is switched off: use the server from a terminal or a program. An administrator
+switches the console on with <code>enabled = true</code> below <code>[console]</code> in
+<code>config.toml</code>.</p>
 <h2>Submit jobs</h2>
 <p>Ask the administrator of this server for a token of your project, and write it to a file that
 only you can read. In a shell that has the command <code>trainshed</code>, with the address of this
@@ -71,16 +74,18 @@ _HEADERS: Final = {
 }
 
 
-def front_page_route(services: ChainServices) -> Route:
-    """Return the route; it checks the Host and the Origin of a request like all routes."""
+def front_page_route(services: ChainServices, *, has_console: bool) -> Route:
+    """Return the route; it checks the Host and the Origin of a request like the console's page."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            guard(services, request_context(request.scope))
+            guard_page(services, request_context(request.scope))
         except Refusal as refusal:
             return refusal_response(refusal)
         if "text/html" not in request.headers.get("accept", ""):
             return refusal_response(Refusal(Code.NOT_FOUND, "there is no method at /"))
+        if has_console:
+            return RedirectResponse(CONSOLE_PATH, 303, headers={"Vary": "Accept"})
         return HTMLResponse(_PAGE, headers=_HEADERS)
 
     return Route("/", endpoint, include_in_schema=False)

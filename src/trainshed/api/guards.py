@@ -85,6 +85,14 @@ def check_origin(
     )
 
 
+def is_page_visit(verb: str, fetch_mode: str | None, fetch_dest: str | None) -> bool:
+    """Return whether a browser opens an address in a tab: by a link, a bookmark or by typing.
+
+    A page of another origin can cause a visit, but it cannot read the answer or frame it.
+    """
+    return verb == "GET" and (fetch_mode, fetch_dest) == ("navigate", "document")
+
+
 def check_anonymous_binding(host: str, *, anonymous: bool) -> None:
     """Raise UsageFault if the network could call the server without a token."""
     if anonymous and not is_loopback(host):

@@ -28,6 +28,8 @@ _FIELDS: Final[Mapping[bytes, str]] = {
     b"content-type": "content_type",
     b"host": "host",
     b"origin": "origin",
+    b"sec-fetch-dest": "fetch_dest",
+    b"sec-fetch-mode": "fetch_mode",
     b"sec-fetch-site": "fetch_site",
     b"user-agent": "user_agent",
 }

@@ -39,6 +39,8 @@ from trainshed.api.chain import (
     perform,
 )
 from trainshed.api.connections import CONNECTION
+from trainshed.api.console.bundle import ConsoleBundle
+from trainshed.api.console.pages import console_routes
 from trainshed.api.documents import (
     TransportRefusal,
     check_json,
@@ -213,25 +215,30 @@ def answer(services: ChainServices, context: RequestContext) -> Response:
     return json_bytes_response(context.reply)
 
 
-def make_app(
+def make_app(  # noqa: PLR0913 - the parts of the application
     services: ChainServices,
     *,
     raw: Sequence[RawMethod],
     native: ASGIApp | None,
     exchange: Callable[[str, str], dict[str, Any]],
     probes: Probes,
+    console: ConsoleBundle | None = None,
 ) -> Starlette:
     """Return the whole application.
 
     ``native`` is mounted at ``/trainshed/v1`` and reads its caller from ``request.state.caller``.
-    ``exchange`` turns a grant and its sender's address into a token document.
+    ``exchange`` turns a grant and its sender's address into a token document.  ``console`` is the
+    web console; None: it is switched off.
     """
     google = GoogleRoutes(services)
     routes: list[BaseRoute] = [
         Mount(f"/{version}", app=google) for version in sorted(services.routes.versions)
     ]
-    routes += [front_page_route(services), *list_probe_routes(probes)]
+    has_console = console is not None
+    routes += [front_page_route(services, has_console=has_console), *list_probe_routes(probes)]
     routes.append(grant_route(exchange, services))
+    if console is not None:
+        routes += console_routes(services, console)
     if native is not None:
         routes.append(Mount("/trainshed/v1", app=Recognised(native, services)))
     storage = raw_routes(raw, services)

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from trainshed import __version__
 from trainshed.api.call import Method, Routes
 from trainshed.api.chain import ChainServices
+from trainshed.api.console.bundle import read_bundle
 from trainshed.api.handlers import (
     JobHandlers,
     LogEntries,
@@ -273,6 +274,7 @@ def build(
             is_healthy=lambda: store.waiting_count() >= 0,
             is_controlling=lambda: controller.is_running,
         ),
+        console=read_bundle() if settings.console.enabled else None,
     )
     return Application(
         settings=settings,

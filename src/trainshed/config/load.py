@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from trainshed.config.engine_tables import read_engines
 from trainshed.config.settings import (
+    ConsoleSettings,
     GatewaySettings,
     IsolationSettings,
     Settings,
@@ -63,6 +64,7 @@ FILE = "config.toml"
 _WHOLE: Mapping[str, Callable[..., Any]] = {
     "isolation": IsolationSettings,
     "gateway": GatewaySettings,
+    "console": ConsoleSettings,
 }
 GRPC_PORT_DEFAULT = 8081
 
@@ -111,6 +113,10 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "public": ("public", refuse_or_pass),
         "telemetry": ("telemetry", telemetry),
         "gs_paths": ("gs_paths", gs_paths),
+    },
+    "console": {
+        "enabled": ("enabled", switch),
+        "plain_http": ("plain_http", switch),
     },
     "engine": {
         "name": ("engine", text),
@@ -210,6 +216,8 @@ def load_settings(
     if database := environ.get("TRAINSHED_DATABASE"):
         values["database"] = database
     values |= _read_flags(flags)
+    if flags.get("no_console"):
+        values["console"] = values.get("console", ConsoleSettings())._replace(enabled=False)
     if "grpc_port" not in values:
         # with --port 0 another server may run, and may use the default gRPC port
         values["grpc_port"] = 0 if values.get("port") == 0 else GRPC_PORT_DEFAULT

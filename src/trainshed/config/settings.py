@@ -58,6 +58,14 @@ class GatewaySettings(NamedTuple):
     """The form of ``--job-dir`` and ``AIP_*`` for programs with the gateway."""
 
 
+class ConsoleSettings(NamedTuple):
+    """The table ``[console]``: the web console at ``/console/`` (decision 0096)."""
+
+    enabled: bool = True
+    plain_http: bool = False
+    """Whether browsers on other machines may sign in over plain HTTP; for a proxy with TLS."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
     """One table ``[[engine]]``."""
@@ -119,6 +127,7 @@ class Settings:
     isolation: IsolationSettings | None = field(default_factory=IsolationSettings)
     """The isolation of jobs on this machine; None for commands that start no job."""
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    console: ConsoleSettings = field(default_factory=ConsoleSettings)
     buckets: Mapping[str, RemoteBucket] = field(default_factory=dict, repr=False)
     """Buckets in other storage services, with credentials."""
     pass_env: tuple[str, ...] = ()

@@ -74,6 +74,7 @@ def parser(prog: str) -> flags.Parser:
         "Serve plain HTTP to other machines; only behind a proxy that provides TLS",
         action="store_true",
     )
+    add("--no-console", "Serve no web console", action="store_true")
     add(
         "--fleet-policy",
         "Resources that a replica reserves on this machine; default: best-effort with GPUs, "

@@ -15,6 +15,7 @@ import uvicorn
 
 from trainshed import __version__
 from trainshed.api.connections import ConnectionLimits, Connections, limits_of
+from trainshed.api.console.pages import CONSOLE_PATH
 from trainshed.api.grpc_server import GrpcServer, start_grpc
 from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
 from trainshed.api.http_server import HttpServer, raise_descriptors
@@ -277,10 +278,28 @@ def _print_address(
     application: Application, running: RunningServer, token: FirstToken, *, as_json: bool
 ) -> None:
     settings = application.settings
+    console = f"{running.url}{CONSOLE_PATH}" if settings.console.enabled else None
     if as_json:
-        out_json({"url": running.url, "grpc": running.grpc, "dataDir": str(settings.data_dir)})
+        folder = str(settings.data_dir)
+        out_json({"url": running.url, "grpc": running.grpc, "dataDir": folder, "console": console})
         return
     lines = [f"Trainshed {__version__} serves on {running.url}"]
+    if console:
+        lines.append(f"console         {console}")
+    lines += _describe_transport(settings, running)
+    lines.append(f"data            {settings.data_dir}")
+    lines += _describe_traits(application)
+    if settings.anonymous:
+        lines.append("anonymous       every user of this machine may submit without a token")
+    elif token.made:
+        # not the token itself: a service manager logs the output
+        lines.append(f"admin token     made; it is in {token.path}")
+    lines.append(f'clients         eval "$(trainshed env --shell{_folder_flag(settings)})"')
+    out("\n".join(lines))
+
+
+def _describe_transport(settings: Settings, running: RunningServer) -> list[str]:
+    lines = []
     if running.grpc:
         lines.append(f"gRPC with TLS   {running.grpc}")
     if running.url.startswith("https:"):
@@ -290,19 +309,17 @@ def _print_address(
         lines.append(
             "plain HTTP      tokens are sent without encryption; put a proxy with TLS in front"
         )
-    lines.append(f"data            {settings.data_dir}")
+    return lines
+
+
+def _describe_traits(application: Application) -> list[str]:
+    """Return lines on the isolation of jobs on this machine."""
     traits = application.engines.nearest.traits
-    lines.append(f"containers      {traits.containers.description}")
+    lines = [f"containers      {traits.containers.description}"]
     if traits.isolation:
         lines.append(f"isolation       {traits.isolation}")
     if traits.network:
         lines.append(f"network         {traits.network}")
     if traits.leftovers:
         lines.append(f"after a kill    processes left by a job are ended by: {traits.leftovers}")
-    if settings.anonymous:
-        lines.append("anonymous       every user of this machine may submit without a token")
-    elif token.made:
-        # not the token itself: a service manager logs the output
-        lines.append(f"admin token     made; it is in {token.path}")
-    lines.append(f'clients         eval "$(trainshed env --shell{_folder_flag(settings)})"')
-    out("\n".join(lines))
+    return lines

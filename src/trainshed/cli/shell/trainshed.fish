@@ -818,6 +818,7 @@ complete -c trainshed -n '_shtab_trainshed_using serve' -l database -x -d 'SQLAl
 complete -c trainshed -n '_shtab_trainshed_using serve' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'Settings file (config.toml in DIR)'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l anonymous -d 'Accept calls without a token; on loopback only'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l insecure-http -d 'Serve plain HTTP to other machines; only behind a proxy that provides TLS'
+complete -c trainshed -n '_shtab_trainshed_using serve' -l no-console -d 'Serve no web console'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l fleet-policy -xka "exact best-effort emulate" -d 'Resources that a replica reserves on this machine; default: best-effort with GPUs, else emulate'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l fake-gpus -x -d 'Offer N simulated GPUs of any requested type instead of the machine'"'"'s own; they cannot compute'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l engine -x -d 'Run this engine of the settings; may be repeated; default: all engines'

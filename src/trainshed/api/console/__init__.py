@@ -1,0 +1,1 @@
+"""Serves the web console: its page, its static files, and the sign-in of browsers."""
