@@ -23,68 +23,24 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from benchmarks.service.documents import LOCATION, PROJECT, T4, simple
+from benchmarks.service.documents import LOCATION, PROJECT, simple
+from benchmarks.service.simulated_nodes import compose, nodes, script
 from trainshed.api.connections import Connections, limits_of
 from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app.application import Application, build
 from trainshed.cli.admin.serve import GC_THRESHOLDS
 from trainshed.cli.admin.server import END_S, tune_interpreter
 from trainshed.config import Settings
-from trainshed.launch.names import task_name
-from trainshed.model.attempt import AttemptKey
-from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
-from trainshed.model.resources import Claim, FleetPolicy, Node, SeatsOrClaim
-from trainshed.model.roles import Dialect
 from trainshed.service.auth.tokens import first_token
 from trainshed.service.jobs.submission import SubmitRules, admit
 from trainshed.service.ports.listening import BACKLOG
 from trainshed.service.starts.images import Images
-from trainshed.store.records.jobs import JobKind, JobRecord, NewJob
-from trainshed.testing.fake_engine import FakeEngine, Script
+from trainshed.store.records.jobs import JobKind, NewJob
+from trainshed.testing.fake_engine import FakeEngine
 from trainshed.wire.aiplatform_v1 import parse
 
-SLOTS = 16
 #: The number of threads that add jobs: with more threads, the store writes larger batches.
 THREADS = 64
-
-
-def nodes(count: int, gpus: int) -> list[Node]:
-    """Return a fleet of machines, each with ``gpus`` GPUs."""
-    return [
-        Node(
-            name=f"node-{number:04}",
-            vcpus=96,
-            memory_gb=768.0,
-            gpus={T4: gpus},
-            slots=SLOTS,
-            policy=FleetPolicy.BEST_EFFORT,
-        )
-        for number in range(count)
-    ]
-
-
-def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
-    """Return a plan that only names the replicas: the simulated engine reads nothing else."""
-    dialect = Dialect.ML_V1 if record.kind is JobKind.ML_JOB else Dialect.AIPLATFORM_V1
-    return LaunchPlan(
-        job_id=record.job.job_id,
-        attempt=attempt,
-        replicas=tuple(
-            ReplicaPlan(
-                role=seat.role,
-                index=seat.index,
-                task_name=task_name(dialect, seat.role, seat.index),
-                argv=("python",),
-            )
-            for seat in ([] if isinstance(place, Claim) else place)
-        ),
-        environment=Environment(python="python"),
-    )
-
-
-def runs_on(_key: AttemptKey, _plan: LaunchPlan) -> Script:
-    """Return a script with which a job runs until the benchmark ends."""
-    return Script(runs_s=None)
 
 
 def queue_jobs(application: Application, count: int) -> None:
@@ -139,7 +95,7 @@ def main() -> None:
     args = parser.parse_args()
     settings = Settings(data_dir=args.data_dir, database=args.database)
     listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
-    engine = FakeEngine(nodes(args.nodes, args.gpus), script=runs_on)
+    engine = FakeEngine(nodes(args.nodes, args.gpus), script=script)
     application = build(settings, engine=engine, compose=compose)
     first_token(application.store, settings.data_dir)
     add_preparation(application)

@@ -16,20 +16,17 @@ from pathlib import Path
 from benchmarks import harness
 from benchmarks.harness import Benchmark, Json, at_most
 from benchmarks.service.documents import LOCATION, PROJECT, pool
-from benchmarks.service.simulated_server import nodes
+from benchmarks.service.simulated_nodes import compose, nodes
 from trainshed.app.application import Application, build
 from trainshed.config import Settings
-from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey, Report
-from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resource_names import ProjectId
-from trainshed.model.resources import Claim, SeatsOrClaim
-from trainshed.model.roles import Dialect
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.studies import trial_views
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.starts.images import Images
-from trainshed.store.records.jobs import JobKind, JobRecord
+from trainshed.store.records.jobs import JobKind
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 SECONDS_MAX = 60.0
@@ -74,30 +71,10 @@ def score(values: dict[str, str]) -> float:
     return 1.0 - worse - float(values["dropout"]) / 4 - 0.1 * (values["optimizer"] == "sgd")
 
 
-def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
-    """Return a plan that names the replicas and has the trial's values as arguments."""
-    trial = record.job.spec.trial
-    words = [word for pair in trial.parameters for word in pair] if trial else []
-    return LaunchPlan(
-        job_id=record.job.job_id,
-        attempt=attempt,
-        replicas=tuple(
-            ReplicaPlan(
-                role=seat.role,
-                index=seat.index,
-                task_name=task_name(Dialect.AIPLATFORM_V1, seat.role, seat.index),
-                argv=("python", *words),
-            )
-            for seat in ([] if isinstance(place, Claim) else place)
-        ),
-        environment=Environment(python="python"),
-    )
-
-
 def reports_once(_key: AttemptKey, plan: LaunchPlan) -> Script:
     """Return a script with which a trial reports its score and ends at once."""
-    words = plan.primary.argv[1:]
-    value = score(dict(zip(words[::2], words[1::2], strict=True)))
+    values = dict(word[2:].split("=", 1) for word in plan.primary.argv[1:])
+    value = score(values)
     return Script(reports=((0.0, Report(tag="accuracy", value=value, step=1)),))
 
 
