@@ -14,7 +14,7 @@ from trainshed.model.log_line import LOG_FOLDER, LogLine, encode, segment_name
 from trainshed.model.status import JobState
 from trainshed.service.log import pages
 from trainshed.service.log.pages import LogService
-from trainshed.storage import log_files
+from trainshed.storage import log_segments
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records.jobs import JobKind
@@ -113,7 +113,7 @@ def test_pages_of_a_search_give_what_the_filter_lets_through(
 def test_a_long_search_gives_a_page_without_entries_and_goes_on(project, monkeypatch):
     """Google does so too; its clients ask for the next page."""
     logs, _ = project
-    monkeypatch.setattr(log_files, "_LINES_BYTES", 200)
+    monkeypatch.setattr(log_segments, "PIECE_BYTES", 200)
     monkeypatch.setattr("trainshed.service.log.searching._OTHERS_BETWEEN", 1)
     times = count(step=pages.SEARCH_S_MAX)
     slow = LogService(logs.store, logs.job_log, clock=lambda: next(times))
@@ -156,8 +156,8 @@ def test_a_page_comes_in_time_while_many_jobs_that_ran_at_once_are_opened(tmp_pa
 def test_a_word_is_searched_without_decoding_the_lines_that_lack_it(project, monkeypatch):
     logs, _ = project
     decoded = []
-    decode = log_files.decode
-    monkeypatch.setattr(log_files, "decode", lambda data: decoded.append(data) or decode(data))
+    decode = log_segments.decode
+    monkeypatch.setattr(log_segments, "decode", lambda data: decoded.append(data) or decode(data))
     page = read_page(logs, "p", EntriesQuery(filter="resource.labels.job_id=j_1 0.2", page_size=50))
     assert len(page.entries) == 10
     unmatched = [data for data in decoded if b"0.2" not in data and b"\\u" not in data]

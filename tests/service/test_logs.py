@@ -21,7 +21,7 @@ from trainshed.service.log import pages as log_pages
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import READ_LENGTH_MAX
 from trainshed.service.upkeep.housekeeping import Retention
-from trainshed.storage import log_files
+from trainshed.storage import log_segments
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records.jobs import JobKind, NewJob
@@ -358,7 +358,7 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
     store.add_event(record.uid, NewEvent(kind="NOTE", message="news"))
     decoded = []
     with monkeypatch.context() as counted:
-        counted.setattr(log_files, "decode", lambda data: decoded.append(1) or decode(data))
+        counted.setattr(log_segments, "decode", lambda data: decoded.append(1) or decode(data))
         everybody, master = logs.cursor(record), logs.cursor(record, task="master-replica-0")
         everybody.skip_to_last(3)
         assert texts_of(everybody.read()) == ["4998", "4999", "news"]

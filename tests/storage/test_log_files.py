@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainshed.model.log_line import LOG_FOLDER, LogLine, encode, segment_name
-from trainshed.storage.log_files import JobLog, Span
+from trainshed.storage.log_files import JobLog
+from trainshed.storage.log_segments import Span
 
 UID = 7
 DEADLINE_S = 120.0
@@ -126,7 +127,8 @@ def test_a_torn_line_appears_when_it_is_whole(tmp_path):
 CUT_SHORT = """
 import os, sys
 from pathlib import Path
-from trainshed.storage.log_files import JobLog, Span
+from trainshed.storage.log_files import JobLog
+from trainshed.storage.log_segments import Span
 root = Path(sys.argv[1])
 lines = JobLog(root).read(7, Span())
 next(lines)

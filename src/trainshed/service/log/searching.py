@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from trainshed.model.log_line import SERVICE_TASK, LogLine
 from trainshed.model.resource_names import JobUid
 from trainshed.service.log.stream import LogSource, all_events, line_of, lines_of, sources
-from trainshed.storage.log_files import JobLog, Span
+from trainshed.storage.log_files import JobLog
+from trainshed.storage.log_segments import Span
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind, JobRecord
 from trainshed.wire.logging_v2 import narrowing

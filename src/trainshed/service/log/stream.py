@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from trainshed.model.log_line import SERVICE_TASK, SEVERITIES, LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobUid
-from trainshed.storage.log_files import JobLog, Span
+from trainshed.storage.log_files import JobLog
+from trainshed.storage.log_segments import Span
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import StoredEvent
