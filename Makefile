@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells chromium bubblewrap podman isolation check bench bench-tuning clean lock golden dist image
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells chromium bubblewrap podman isolation check bench bench-tuning clean lock golden dist image console
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -159,8 +159,23 @@ image: dist
 	$(DOCKER_CLIENT) build -f deploy/Dockerfile $(IMAGE_FLAGS) -t $(IMAGE) .
 	@echo "push it to a registry of the cluster, and give its name to the chart: image.repository, image.tag"
 
+# the pages at /console/: Node comes from a wheel, packages from console/package-lock.json without their scripts
+NODE := .venv-node/bin
+console: .venv-node/.done console/node_modules/.done
+	@cd console && PATH="$(CURDIR)/$(NODE):$$PATH" && node gen_types.mjs && npx --no-install tsc --noEmit && node build.mjs
+
+.venv-node/.done: locks/build.txt locks/node.txt
+	$(PYTHON) -m venv .venv-node
+	.venv-node/bin/python $(LOCKED) -r locks/build.txt
+	.venv-node/bin/python $(LOCKED) -r locks/node.txt
+	@touch $@
+
+console/node_modules/.done: .venv-node/.done console/package-lock.json console/.npmrc
+	cd console && PATH="$(CURDIR)/$(NODE):$$PATH" npm ci --silent
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow .venv-gpu build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf console/node_modules $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow .venv-gpu build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

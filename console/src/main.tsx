@@ -1,0 +1,86 @@
+/** The console's start: signs in, then shows the page of the address. */
+
+import { render, type ComponentType } from "preact";
+
+import { startClock } from "./core/clock";
+import type { PageName, Route } from "./core/route";
+import { safeNext } from "./core/route";
+import { navigate, route, startRouter } from "./core/router";
+import { ApiError } from "./net/api";
+import { session } from "./net/session";
+import { codeProblem, loadSession, signIn } from "./net/signin";
+import QueuePage from "./pages/queue";
+import SignInPage from "./pages/signin";
+import { SignInOverPage } from "./pages/signin/over_page";
+import "./styles/index.css";
+import { Frame } from "./ui/frame";
+import { startKeys } from "./ui/keys";
+import { lazy } from "./ui/lazy";
+import { sentence } from "./ui/notice";
+
+type Page = ComponentType<{ route: Route }>;
+
+const PAGES: Readonly<Record<PageName, Page>> = {
+  queue: QueuePage,
+  signin: SignInPage,
+  job: lazy(() => import("./pages/job")),
+  compare: lazy(() => import("./pages/compare")),
+  study: lazy(() => import("./pages/study")),
+  nodes: lazy(() => import("./pages/nodes")),
+  submit: lazy(() => import("./pages/submit")),
+  settings: lazy(() => import("./pages/settings")),
+  missing: MissingPage,
+};
+
+function MissingPage() {
+  return (
+    <main id="main" tabIndex={-1}>
+      <h1>There is no such page</h1>
+      <p><a href="/console/">The queue</a> lists all jobs.</p>
+    </main>
+  );
+}
+
+function Console() {
+  const current = route.value;
+  const Page = PAGES[current.page];
+  if (current.page === "signin") return <Page route={current} />;
+  if (session.value === null) return null;
+  return (
+    <Frame>
+      <Page key={current.page + JSON.stringify(current.parameters)} route={current} />
+      <SignInOverPage />
+    </Frame>
+  );
+}
+
+/** Sign in with the code of `#code=…`, which leaves the address at once. */
+async function signInWithCode(code: string): Promise<void> {
+  history.replaceState(null, "", location.pathname + location.search);
+  try {
+    await signIn({ code });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    codeProblem.value = sentence(error.message);
+  }
+}
+
+async function start(): Promise<void> {
+  const code = /^#code=([\w.~-]+)$/.exec(location.hash)?.[1];
+  if (code) await signInWithCode(code);
+  try {
+    if (session.value === null) await loadSession();
+    if (route.value.page === "signin") navigate(safeNext(route.value.query.get("next")), { replace: true });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (route.value.page !== "signin") {
+      const next = location.pathname + location.search;
+      navigate(`/console/signin?next=${encodeURIComponent(next)}`, { replace: true });
+    }
+  }
+}
+
+startRouter();
+startKeys();
+startClock();
+void start().then(() => render(<Console />, document.getElementById("console") as HTMLElement));

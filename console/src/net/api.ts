@@ -1,0 +1,151 @@
+/** Calls of the native API: one way for every page, with a time limit and one kind of error. */
+
+import { reportAnswer, reportOutage } from "./connection";
+import { askForSignIn, session } from "./session";
+
+export const API = "/trainshed/v1";
+
+/** A refusal of the server, or a call that got no answer (`code` "UNAVAILABLE", `status` 0). */
+export class ApiError extends Error {
+  readonly status: number;
+  /** The name of the google.rpc code, such as "NOT_FOUND". */
+  readonly code: string;
+  readonly details: unknown[];
+
+  constructor(status: number, code: string, message: string, details: unknown[] = []) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+  }
+
+  get isAway(): boolean {
+    return this.status === 0;
+  }
+}
+
+export type QueryValue = string | number | boolean | null | undefined | readonly string[];
+
+export interface CallOptions {
+  query?: Record<string, QueryValue>;
+  /** Sent as JSON. */
+  body?: unknown;
+  signal?: AbortSignal;
+  /** Milliseconds until the call counts as unanswered; 30,000 by default. */
+  timeoutMs?: number;
+  /** Do not ask the user to sign in when the answer is 401. */
+  noSignIn?: boolean;
+}
+
+/** Return `path` with the query; arrays are repeated, null, undefined and "" left out. */
+export function withQuery(path: string, query: Record<string, QueryValue> = {}): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value === null || value === undefined || value === "") continue;
+    for (const item of Array.isArray(value) ? value : [value]) parameters.append(name, String(item));
+  }
+  const text = parameters.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+function headersOf(options: CallOptions): Record<string, string> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  const csrf = session.peek()?.csrf;
+  if (csrf) headers["X-Trainshed-Csrf"] = csrf;
+  return headers;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return null;
+  }
+}
+
+/** Return the refusal of a response: the google.rpc.Status in its body, or its HTTP status. */
+export async function errorOf(response: Response): Promise<ApiError> {
+  const body = parse(await response.text()) as { error?: Record<string, unknown> } | null;
+  const error = body?.error ?? {};
+  const message = typeof error.message === "string" ? error.message : response.statusText;
+  const code = typeof error.status === "string" ? error.status : `HTTP_${response.status}`;
+  return new ApiError(response.status, code, message || `HTTP status ${response.status}`,
+    Array.isArray(error.details) ? error.details : []);
+}
+
+async function probe(): Promise<boolean> {
+  try {
+    const response = await fetch(`${API}/signin`, { headers: headersOf({}), signal: AbortSignal.timeout(5000) });
+    return response.status < 500;
+  } catch {
+    return false;
+  }
+}
+
+async function fetchOnce(method: string, path: string, options: CallOptions): Promise<Response> {
+  const limit = options.timeoutMs ? AbortSignal.timeout(options.timeoutMs) : undefined;
+  const signals = [limit, options.signal].filter((signal) => signal !== undefined);
+  try {
+    const response = await fetch(API + withQuery(path, options.query), {
+      method,
+      headers: headersOf(options),
+      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      signal: AbortSignal.any(signals),
+      cache: "no-store",
+    });
+    reportAnswer();
+    return response;
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    reportOutage(probe);
+    throw new ApiError(0, "UNAVAILABLE", "the server does not answer");
+  }
+}
+
+/**
+ * Send a call and return its successful response, whose body the caller reads.
+ * At a 401 the user signs in over the page, and the call is sent again. Throws ApiError.
+ */
+export async function fetchApi(method: string, path: string, options: CallOptions = {}): Promise<Response> {
+  let response = await fetchOnce(method, path, options);
+  if (response.status === 401 && !options.noSignIn) {
+    await askForSignIn();
+    response = await fetchOnce(method, path, options);
+  }
+  if (!response.ok) throw await errorOf(response);
+  return response;
+}
+
+/** Send a call below /trainshed/v1 and return its JSON answer. Throws ApiError. */
+export async function callApi<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+  const response = await fetchApi(method, path, { timeoutMs: 30000, ...options });
+  const text = await response.text();
+  return (text ? JSON.parse(text) : {}) as T;
+}
+
+/** Call `onLine` with each JSON line of a response, until it ends or `signal` aborts. Throws ApiError. */
+export async function readLines<T>(
+  path: string,
+  options: CallOptions,
+  onLine: (line: T) => void,
+): Promise<void> {
+  const response = await fetchApi("GET", path, options);
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
+    const lines = (rest + part.value).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) if (line) onLine(JSON.parse(line) as T);
+  }
+  if (rest) onLine(JSON.parse(rest) as T);
+}
+
+/** Start the download of a native path: a link can send no header, so it carries a ticket of 60 s. */
+export async function download(path: string): Promise<void> {
+  const ticket = await callApi<{ path: string }>("POST", "/downloads", { body: { path: API + path } });
+  const link = document.createElement("a");
+  link.href = ticket.path;
+  link.download = "";
+  link.click();
+}

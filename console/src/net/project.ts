@@ -1,0 +1,37 @@
+/** The project that lists show and that Submit uses: of the address, else the last chosen one. */
+
+import { computed, signal } from "@preact/signals";
+
+import { route, setQuery } from "../core/router";
+import { callApi } from "./api";
+import { session } from "./session";
+import { readChoice, writeChoice } from "./settings";
+import type { ProjectOpenJobs } from "./types";
+
+/** The value that stands for all projects of the user. */
+export const ALL_PROJECTS = "-";
+
+const chosen = signal(readChoice("project") ?? ALL_PROJECTS);
+
+/** The projects of the user with their numbers of open jobs; empty before they are read. */
+export const projects = signal<ProjectOpenJobs[]>([]);
+
+/** A project's id, or "-" for all projects of the user. */
+export const project = computed(() => {
+  const own = session.value?.project;
+  if (own && own !== "*") return own;
+  return route.value.parameters.project ?? route.value.query.get("project") ?? chosen.value;
+});
+
+export function chooseProject(id: string): void {
+  chosen.value = id;
+  writeChoice("project", id === ALL_PROJECTS ? null : id);
+  const isInPath = route.value.parameters.project !== undefined;
+  if (!isInPath) setQuery({ project: id === ALL_PROJECTS ? null : id });
+}
+
+/** Read the projects of the user. Throws ApiError. */
+export async function loadProjects(): Promise<void> {
+  const answer = await callApi<{ projects: ProjectOpenJobs[] }>("GET", "/projects");
+  projects.value = answer.projects ?? [];
+}

@@ -1,0 +1,38 @@
+/** Who is signed in, and calls that wait until the user has signed in again over a page. */
+
+import { signal } from "@preact/signals";
+
+import type { Session } from "./types";
+
+/** The present sign-in, or null before the first answer and when signed out. */
+export const session = signal<Session | null>(null);
+
+/** True while a call waits for the user to sign in over the page. */
+export const signInNeeded = signal(false);
+
+let waiting: Array<() => void> = [];
+
+/** Store a sign-in and let the waiting calls go on. */
+export function acceptSession(answer: Session): void {
+  session.value = answer;
+  signInNeeded.value = false;
+  const calls = waiting;
+  waiting = [];
+  for (const resume of calls) resume();
+}
+
+/** Show the sign-in dialog over the page; resolves when the user has signed in. */
+export function askForSignIn(): Promise<void> {
+  signInNeeded.value = true;
+  return new Promise((resolve) => waiting.push(resolve));
+}
+
+/** Return whether the user may submit and cancel jobs; a VIEWER may not. */
+export function maySubmit(): boolean {
+  return session.value !== null && session.value.role !== "VIEWER";
+}
+
+/** Return whether the user administers all projects. */
+export function isAdministrator(): boolean {
+  return session.value?.role === "ADMIN" && session.value.project === "*";
+}

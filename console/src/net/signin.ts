@@ -1,0 +1,27 @@
+/** Makes, reads and ends the sign-in of this browser. */
+
+import { signal } from "@preact/signals";
+
+import { callApi } from "./api";
+import { acceptSession, session } from "./session";
+import type { Session } from "./types";
+
+/** Why the code of the address was refused; shown above the form for a token. */
+export const codeProblem = signal("");
+
+/** Read the sign-in of this browser's cookie. Throws ApiError: 401 without one. */
+export async function loadSession(): Promise<void> {
+  acceptSession(await callApi<Session>("GET", "/signin", { noSignIn: true }));
+}
+
+/** Sign in with a token, or with the code of `trainshed console`. Throws ApiError. */
+export async function signIn(credential: { token: string } | { code: string }): Promise<void> {
+  acceptSession(await callApi<Session>("POST", "/signin", { body: credential, noSignIn: true }));
+}
+
+/** End this sign-in; `everywhere` ends all sign-ins of the same token. Throws ApiError. */
+export async function signOut(everywhere = false): Promise<void> {
+  await callApi("DELETE", "/signin", { query: { everywhere: everywhere || null }, noSignIn: true });
+  session.value = null;
+  location.assign("/console/signin");
+}

@@ -1,0 +1,169 @@
+/**
+ * One stream of server-sent events for all topics of the page, read with `fetch`: an EventSource
+ * can send no header. A hidden page holds none, because a browser has six connections to a server.
+ */
+
+import { signal } from "@preact/signals";
+
+import { API, withQuery } from "./api";
+import { outage, pauseAfter, recoveries } from "./connection";
+import { askForSignIn, session } from "./session";
+
+/** "polling": the server has no stream left, so views read their data every 5 s. */
+export type Liveness = "connecting" | "live" | "polling" | "reconnecting" | "paused";
+
+export interface StreamEvent {
+  /** "ready" after each connect, and every 5 s while polling: read everything again. */
+  type: string;
+  data: unknown;
+}
+
+export type StreamHandler = (event: StreamEvent) => void;
+
+export const liveness = signal<Liveness>("connecting");
+/** When the last event or comment came, in milliseconds since 1970; 0 before the first. */
+export const lastHeard = signal(0);
+
+const POLL_MS = 5000;
+/** The server sends a comment every 15 s; a stream that is silent for longer is dead. */
+const SILENCE_MS = 40000;
+
+const handlers = new Map<string, Set<StreamHandler>>();
+let current: AbortController | null = null;
+let restartTimer = 0;
+
+/** Call `handler` with each event of the topic until the returned function is called. */
+export function subscribe(topic: string, handler: StreamHandler): () => void {
+  const set = handlers.get(topic) ?? new Set();
+  const isNew = set.size === 0;
+  set.add(handler);
+  handlers.set(topic, set);
+  if (isNew) scheduleRestart(20);
+  return () => {
+    set.delete(handler);
+    if (set.size === 0 && handlers.get(topic) === set) {
+      handlers.delete(topic);
+      scheduleRestart(500);
+    }
+  };
+}
+
+function scheduleRestart(pauseMs: number): void {
+  clearTimeout(restartTimer);
+  restartTimer = window.setTimeout(() => void restart(), pauseMs);
+}
+
+async function restart(): Promise<void> {
+  current?.abort();
+  current = null;
+  if (handlers.size === 0 || session.value === null) return;
+  if (document.hidden) {
+    liveness.value = "paused";
+    return;
+  }
+  current = new AbortController();
+  await keepOpen(current.signal);
+}
+
+/** Open the stream, and open it again after each end, until the signal aborts. */
+async function keepOpen(stop: AbortSignal): Promise<void> {
+  for (let failures = 0; !stop.aborted; failures += 1) {
+    const outcome = await readOnce(stop);
+    if (stop.aborted) return;
+    if (outcome === "full") await poll(stop);
+    else {
+      if (outcome === "ended") failures = 0;
+      liveness.value = "reconnecting";
+      await pause(pauseAfter(failures), stop);
+    }
+  }
+}
+
+type Outcome = "full" | "ended" | "failed";
+
+async function readOnce(stop: AbortSignal): Promise<Outcome> {
+  const silence = new AbortController();
+  let timer = window.setTimeout(() => silence.abort(), SILENCE_MS);
+  const heard = (): void => {
+    lastHeard.value = Date.now();
+    clearTimeout(timer);
+    timer = window.setTimeout(() => silence.abort(), SILENCE_MS);
+  };
+  try {
+    const response = await openStream(AbortSignal.any([stop, silence.signal]));
+    if (response.status === 503 || response.status === 429 || response.status === 404) return "full";
+    if (response.status === 401) await askForSignIn();
+    if (!response.ok || !response.body) return "failed";
+    await readEvents(response.body, heard);
+    return "ended";
+  } catch {
+    return "failed";
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function openStream(stop: AbortSignal): Promise<Response> {
+  const headers: Record<string, string> = { Accept: "text/event-stream" };
+  const csrf = session.peek()?.csrf;
+  if (csrf) headers["X-Trainshed-Csrf"] = csrf;
+  const path = withQuery(`${API}/stream`, { topic: [...handlers.keys()] });
+  return fetch(path, { headers, signal: stop, cache: "no-store" });
+}
+
+async function readEvents(body: ReadableStream<Uint8Array>, heard: () => void): Promise<void> {
+  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  let rest = "";
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    heard();
+    const blocks = (rest + part.value).replaceAll("\r\n", "\n").split("\n\n");
+    rest = blocks.pop() ?? "";
+    for (const block of blocks) dispatch(parseEvent(block));
+  }
+}
+
+/** Return the event of one block of the stream, or null for a comment. */
+export function parseEvent(block: string): (StreamEvent & { topic?: string }) | null {
+  let type = "message";
+  const data: string[] = [];
+  for (const line of block.split("\n")) {
+    if (line.startsWith("event:")) type = line.slice(6).trim();
+    else if (line.startsWith("data:")) data.push(line.slice(5).trimStart());
+  }
+  if (data.length === 0 && type === "message") return null;
+  const value = data.length > 0 ? (JSON.parse(data.join("\n")) as unknown) : null;
+  const topic = (value as { topic?: unknown } | null)?.topic;
+  return { type, data: value, ...(typeof topic === "string" ? { topic } : {}) };
+}
+
+/** Give an event to the handlers of its topic: `data.topic`, else every topic of the event's type. */
+function dispatch(event: (StreamEvent & { topic?: string }) | null): void {
+  if (event === null) return;
+  if (event.type === "ready") liveness.value = "live";
+  for (const [topic, set] of handlers) {
+    const isTopic = event.topic ? event.topic === topic : topic.split(":")[0] === event.type;
+    if (event.type === "ready" || isTopic) for (const handler of [...set]) handler(event);
+  }
+}
+
+async function poll(stop: AbortSignal): Promise<void> {
+  liveness.value = "polling";
+  for (let round = 0; round < 12 && !stop.aborted; round += 1) {
+    await pause(POLL_MS, stop);
+    if (!stop.aborted && outage.value === null) {
+      lastHeard.value = Date.now();
+      for (const set of handlers.values()) for (const handler of [...set]) handler({ type: "ready", data: null });
+    }
+  }
+}
+
+function pause(milliseconds: number, stop: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    stop.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}
+
+document.addEventListener("visibilitychange", () => scheduleRestart(document.hidden ? 2000 : 0));
+recoveries.subscribe((count) => count > 0 && scheduleRestart(0));
+session.subscribe((value) => value && scheduleRestart(0));

@@ -1,0 +1,68 @@
+/** A modal dialog on the browser's own element, which holds the focus and gives it back. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  children: ComponentChildren;
+  /** False: Escape does not close it. */
+  closable?: boolean;
+}
+
+export function Dialog({ title, onClose, children, closable = true }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement;
+    element.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  const cancel = (event: Event): void => {
+    event.preventDefault();
+    if (closable) onClose();
+  };
+  return (
+    <dialog ref={element} aria-labelledby={id} onCancel={cancel} onClick={(event) => closable && event.target === element.current && onClose()}>
+      <div class="dialog">
+        <header>
+          <h2 id={id}>{title}</h2>
+          {closable && <button type="button" class="plain" aria-label="Close" onClick={onClose}>✕</button>}
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  title: string;
+  /** The word on the button that does it. */
+  action: string;
+  onConfirm: () => void;
+  onClose: () => void;
+  children: ComponentChildren;
+}
+
+/** Asks before an order that cannot be taken back. */
+export function Confirm({ title, action, onConfirm, onClose, children }: ConfirmProps) {
+  const confirm = (event: Event): void => {
+    event.preventDefault();
+    onClose();
+    onConfirm();
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={confirm}>
+        {children}
+        <footer class="actions">
+          <button type="button" onClick={onClose}>Back</button>
+          <button type="submit" class="danger" autofocus>{action}</button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

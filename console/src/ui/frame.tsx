@@ -1,0 +1,149 @@
+/** What surrounds every page: navigation, project, state of the connection, user. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
+
+import { now } from "../core/clock";
+import { formatDuration } from "../core/format";
+import { navigate, route } from "../core/router";
+import { outage } from "../net/connection";
+import { ALL_PROJECTS, chooseProject, loadProjects, project, projects } from "../net/project";
+import { session } from "../net/session";
+import { signOut } from "../net/signin";
+import { liveness } from "../net/stream";
+import { KeysHelp, openKeysHelp, useKeys } from "./keys";
+import { Menu } from "./menu";
+import { Notice, Toasts } from "./notice";
+import { chooseTheme, theme, THEMES } from "./theme";
+
+const PAGES = [
+  { page: "queue", path: "/console/", title: "Queue", key: "g q" },
+  { page: "studies", path: "/console/?kind=TUNING_JOB&ended=1", title: "Studies", key: "g s" },
+  { page: "nodes", path: "/console/nodes", title: "Nodes", key: "g n" },
+  { page: "submit", path: "/console/submit", title: "Submit", key: "g b" },
+] as const;
+
+/** Return the name in the navigation of the present address. */
+function currentPage(): string {
+  const { page, query } = route.value;
+  if (page === "study") return "studies";
+  if (page === "job" || page === "compare") return "queue";
+  return page === "queue" && query.get("kind") === "TUNING_JOB" ? "studies" : page;
+}
+
+const KEYS = [
+  { keys: "?", label: "These keys", run: openKeysHelp },
+  ...PAGES.map(({ key, title, path }) => ({ keys: key, label: `Go to ${title}`, run: () => navigate(path) })),
+];
+
+export function Frame({ children }: { children: ComponentChildren }) {
+  useKeys("Everywhere", KEYS);
+  return (
+    <div class={outage.value ? "frame away" : "frame"}>
+      <a class="skip" href="#main" onClick={focusMain}>Skip to the content</a>
+      <header class="bar">
+        <a class="brand" href="/console/">Trainshed</a>
+        <nav aria-label="Pages">
+          {PAGES.map(({ page, path, title }) => (
+            <a key={page} href={path} aria-current={currentPage() === page ? "page" : undefined}>{title}</a>
+          ))}
+        </nav>
+        <ProjectSelector />
+        <Connection />
+        <UserMenu />
+      </header>
+      <Banners />
+      {children}
+      <Toasts />
+      <KeysHelp />
+    </div>
+  );
+}
+
+function focusMain(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function ProjectSelector() {
+  const isFixed = session.value !== null && session.value.project !== "*";
+  useEffect(() => {
+    if (session.value) loadProjects().catch(() => undefined);
+  }, [session.value]);
+  if (isFixed) return <span class="project">project <b>{project.value}</b></span>;
+  const ids = new Set(projects.value.map(({ id }) => id));
+  if (project.value !== ALL_PROJECTS) ids.add(project.value);
+  return (
+    <label class="project">
+      <span>project</span>
+      <select value={project.value} onChange={(event) => chooseProject(event.currentTarget.value)}>
+        <option value={ALL_PROJECTS}>all</option>
+        {[...ids].sort().map((id) => <option key={id} value={id}>{id}</option>)}
+      </select>
+    </label>
+  );
+}
+
+const LIVENESS = {
+  connecting: { sign: "○", text: "connecting", title: "The page opens its stream of changes." },
+  live: { sign: "●", text: "live", title: "Changes appear at once." },
+  polling: { sign: "◐", text: "every 5 s", title: "The server has no stream left; the page asks every 5 s." },
+  reconnecting: { sign: "○", text: "reconnecting", title: "The stream of changes ended; the page opens it again." },
+  paused: { sign: "◌", text: "paused", title: "A hidden page gets no changes." },
+} as const;
+
+function Connection() {
+  const state = outage.value ? LIVENESS.reconnecting : LIVENESS[liveness.value];
+  const since = outage.value ? ` ${formatDuration((now.value - outage.value.since) / 1000)}` : "";
+  return (
+    <span class={`live ${outage.value ? "reconnecting" : liveness.value}`} title={state.title}>
+      <span aria-hidden="true">{state.sign}</span> {state.text}{since}
+    </span>
+  );
+}
+
+function UserMenu() {
+  const user = session.value;
+  const name = user ? (user.anonymous ? "anonymous" : user.name) : "not signed in";
+  return (
+    <Menu label={name} title="User, theme and settings">
+      {user && <p class="about">{user.role.toLowerCase()} of {user.project === "*" ? "all projects" : `project ${user.project}`}</p>}
+      <fieldset class="themes">
+        <legend>Theme</legend>
+        {THEMES.map((choice) => (
+          <label key={choice}>
+            <input type="radio" name="theme" checked={theme.value === choice} onChange={() => chooseTheme(choice)} /> {choice}
+          </label>
+        ))}
+      </fieldset>
+      <a href="/console/settings">Settings</a>
+      <button type="button" data-close onClick={openKeysHelp}>Keys <kbd>?</kbd></button>
+      {user && !user.anonymous && <button type="button" data-close onClick={() => void signOut()}>Sign out</button>}
+      {user && !user.anonymous && <button type="button" data-close onClick={() => void signOut(true)}>Sign out everywhere</button>}
+      {user && <p class="about">Trainshed {user.version}</p>}
+    </Menu>
+  );
+}
+
+/** The revision of the page that this browser has loaded. */
+export const ownRevision = document.querySelector<HTMLMetaElement>("meta[name=trainshed-revision]")?.content ?? "";
+
+function Banners() {
+  const revision = session.value?.pageRevision;
+  const isOld = Boolean(revision) && revision !== ownRevision;
+  return (
+    <>
+      {outage.value && (
+        <Notice tone="warning">
+          The server has not answered for {formatDuration((now.value - outage.value.since) / 1000)}. The page
+          shows what it last got and tries again.
+        </Notice>
+      )}
+      {isOld && (
+        <Notice tone="info">
+          The server has a newer version of this page. <a href={location.href} target="_self">Load it</a>
+        </Notice>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,72 @@
+/** Messages in place, and short messages at the page's edge that screen readers announce. */
+
+import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+
+import type { ApiError } from "../net/api";
+
+export type Tone = "info" | "good" | "warning" | "error";
+
+/** Each tone has a sign besides its colour. */
+const SIGNS: Readonly<Record<Tone, string>> = { info: "ℹ", good: "✓", warning: "▲", error: "✕" };
+
+export function Notice(props: { tone: Tone; children: ComponentChildren }) {
+  return (
+    <div class={`notice ${props.tone}`} role={props.tone === "error" ? "alert" : "status"}>
+      <span class="sign" aria-hidden="true">{SIGNS[props.tone]}</span>
+      <div>{props.children}</div>
+    </div>
+  );
+}
+
+/** Shows a refusal in the server's words. `retry` adds a button. */
+export function ErrorNotice(props: { error: ApiError; retry?: () => void }) {
+  return (
+    <Notice tone="error">
+      {sentence(props.error.message)}
+      {props.retry && <> <button type="button" class="link" onClick={props.retry}>Try again</button></>}
+    </Notice>
+  );
+}
+
+/** Return the text with a capital first letter and a full stop. */
+export function sentence(text: string): string {
+  const trimmed = text.trim();
+  const end = /[.!?:)]$/.test(trimmed) ? "" : ".";
+  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + end;
+}
+
+interface Toast {
+  id: number;
+  tone: Tone;
+  text: string;
+}
+
+const toasts = signal<Toast[]>([]);
+let lastId = 0;
+
+/** Show a message for 8 s (an error for 20 s). */
+export function announce(tone: Tone, text: string): void {
+  lastId += 1;
+  const id = lastId;
+  toasts.value = [...toasts.value.slice(-3), { id, tone, text }];
+  setTimeout(() => dismiss(id), tone === "error" ? 20000 : 8000);
+}
+
+function dismiss(id: number): void {
+  toasts.value = toasts.value.filter((toast) => toast.id !== id);
+}
+
+export function Toasts() {
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map((toast) => (
+        <div key={toast.id} class={`toast ${toast.tone}`}>
+          <span class="sign" aria-hidden="true">{SIGNS[toast.tone]}</span>
+          <span>{toast.text}</span>
+          <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(toast.id)}>✕</button>
+        </div>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,50 @@
+/** Reads a native resource for a component: its value, its error, and a way to read it again. */
+
+import { useSignal, type Signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+import { ApiError } from "../net/api";
+import { recoveries } from "../net/connection";
+
+export interface Resource<T> {
+  /** The last value, kept while it is read again; null before the first. */
+  value: Signal<T | null>;
+  /** The last refusal; null after a success. A server that is away is none: the frame shows it. */
+  error: Signal<ApiError | null>;
+  /** True during the first read. */
+  loading: Signal<boolean>;
+  reload: () => void;
+}
+
+/** Call `read` now, whenever `key` changes, and when the server is back after an outage. */
+export function useResource<T>(key: string, read: (signal: AbortSignal) => Promise<T>): Resource<T> {
+  const value = useSignal<T | null>(null);
+  const error = useSignal<ApiError | null>(null);
+  const loading = useSignal(true);
+  const round = useSignal(0);
+  const isBack = recoveries.value;
+  useEffect(() => {
+    const stop = new AbortController();
+    read(stop.signal).then(
+      (answer) => {
+        if (stop.signal.aborted) return;
+        value.value = answer;
+        error.value = null;
+        loading.value = false;
+      },
+      (reason: unknown) => {
+        if (stop.signal.aborted) return;
+        loading.value = false;
+        if (!(reason instanceof ApiError)) throw reason;
+        if (!reason.isAway) error.value = reason;
+      },
+    );
+    return () => stop.abort();
+  }, [key, round.value, isBack]);
+  useEffect(() => {
+    value.value = null;
+    error.value = null;
+    loading.value = true;
+  }, [key]);
+  return { value, error, loading, reload: () => (round.value += 1) };
+}
