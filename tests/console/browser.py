@@ -1,14 +1,13 @@
 """A browser for tests, and pages that note what the console must never do."""
 
-import os
 import re
-import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from benchmarks.console.chromium import find_chromium, running_chromium
+from playwright.sync_api import Page, expect
 
 from server_process import Waiting
 
@@ -17,12 +16,6 @@ DEADLINE_MS = 60_000
 #: Where tests leave pictures of what they saw; git ignores the folder.
 PICTURES = Path(__file__).parents[2] / "build" / "console"
 WIDTH, HEIGHT = 1280, 800
-#: Nothing but this machine has an address, whatever a page loads.
-_FLAGS = (
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    "--disable-background-networking",
-    "--disable-component-update",
-)
 #: Chromium's own words for an answer with a status of 400 and more; ``_watch`` judges these.
 _STATUS_ERROR = re.compile(r"Failed to load resource: the server responded with a status of \d+")
 _TELL_VIOLATIONS = """
@@ -33,25 +26,14 @@ document.addEventListener("securitypolicyviolation", event =>
 expect.set_options(timeout=DEADLINE_MS)
 
 
-def find_chromium():
-    """Return the path of Debian's chromium; None if it is not installed."""
-    return shutil.which("chromium")
-
-
 @contextmanager
-def running_chromium(*flags):
+def chromium_or_skip():
     """A browser without a window; skips the test where there is none."""
     path = find_chromium()
     if path is None:
         pytest.skip("Chromium is not installed (apt install chromium)")
-    is_root = os.geteuid() == 0  # whose processes Chromium's own sandbox refuses
-    words = [*_FLAGS, *flags, *(["--no-sandbox"] if is_root else [])]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=words)
-        try:
-            yield browser
-        finally:
-            browser.close()
+    with running_chromium(path) as browser:
+        yield browser
 
 
 class Visitor:

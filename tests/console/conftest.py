@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from console.browser import Visitor, running_chromium
+from console.browser import Visitor, chromium_or_skip
 from e2e.support import serving
 
 SIMULATED = (str(Path(__file__).with_name("simulated_server.py")),)
@@ -13,7 +13,7 @@ SIMULATED = (str(Path(__file__).with_name("simulated_server.py")),)
 @pytest.fixture(scope="module")
 def chromium():
     """One browser for the tests of a file; Playwright's loop would stop asyncio in others."""
-    with running_chromium() as browser:
+    with chromium_or_skip() as browser:
         yield browser
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks of the console's pages in a real browser."""
