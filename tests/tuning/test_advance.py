@@ -1,5 +1,6 @@
 """The next step of a study, from how its trials stand."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -59,6 +60,13 @@ def test_the_last_trials_of_a_study_are_stopped_early_as_all_others():
     (changed,) = step.changed
     assert (changed.number, changed.state) == (4, TrialState.STOPPING)
     assert changed.stopped_early
+    (event,) = step.events
+    assert (event.kind, event.data["trial"], event.data["rule"]) == (
+        "TRIAL_STOPPED_EARLY",
+        4,
+        "median",
+    )
+    assert json.dumps(event.data), "the store writes it as JSON"
     assert (step.state, step.new) == (JobState.RUNNING, ())
 
 
@@ -87,4 +95,4 @@ def test_a_study_that_has_stopped_its_trials_is_over_although_one_brings_progres
     step = advance(spec, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
     assert (step.state, step.new, step.error) == (JobState.SUCCEEDED, (), None)
     assert [trial.state for trial in step.changed] == [TrialState.INFEASIBLE, TrialState.SUCCEEDED]
-    assert "still succeeded" in dict(step.events)["STUDY_ENDED"]
+    assert "still succeeded" in {event.kind: event.message for event in step.events}["STUDY_ENDED"]

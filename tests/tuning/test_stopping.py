@@ -15,7 +15,7 @@ from trainshed.model.study import (
     Safety,
     StudySpec,
 )
-from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.model.trials import EarlyStop, Measurement, TrialRecord, TrialState
 from trainshed.tuning.stopping import JUDGES, predicted, to_stop
 
 RULES = (MedianRule(), DecayCurveRule(), ConvexRule(measurement_count_min=2))
@@ -55,24 +55,33 @@ def test_strictly_below_the_median_of_the_running_averages_is_stopped(values, st
 
 def test_the_reason_has_the_numbers():
     assert to_stop(study(), [*THREE, trial(4, [1, 3, 2])]) == {
-        4: "Its best acc at step 3 is 3, and the median of the averages of 3 completed trials "
-        "up to this point is 4"
+        4: EarlyStop(
+            rule="median",
+            metric="acc",
+            value=3.0,
+            bar=4.0,
+            at=3.0,
+            reason="Its best acc at step 3 is 3, and the median of the averages of 3 completed "
+            "trials up to this point is 4",
+        )
     }
 
 
 def test_the_reason_has_the_numbers_of_a_metric_that_is_minimised():
     trials = [mirrored(t) for t in [*THREE, trial(4, [1, 3, 2])]]
-    reason = to_stop(study(goal=Goal.MINIMIZE), trials)[4]
-    assert "best acc at step 3 is -3" in reason
-    assert reason.endswith("is -4")
+    stop = to_stop(study(goal=Goal.MINIMIZE), trials)[4]
+    assert "best acc at step 3 is -3" in stop.reason
+    assert stop.reason.endswith("is -4")
+    assert (stop.value, stop.bar) == (-3.0, -4.0)
 
 
 def test_by_time_compares_at_the_same_second():
     late = [replace(t, measurements=at_times(t, 10.0)) for t in THREE]
     # after 30 s the others' averages are 2, 4 and 6; by its steps the trial had come to step 9
     slow = trial(4, [1, 3, 2], steps=[7, 8, 9], times=[10.0, 20.0, 30.0])
-    reasons = to_stop(study(MedianRule(by_time=True)), [*late, slow])
-    assert reasons[4].startswith("Its best acc after 30 s is 3, ")
+    stop = to_stop(study(MedianRule(by_time=True)), [*late, slow])[4]
+    assert stop.reason.startswith("Its best acc after 30 s is 3, ")
+    assert (stop.at, stop.by_time) == (30.0, True)
 
 
 def at_times(trial, apart):

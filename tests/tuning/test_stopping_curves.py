@@ -37,10 +37,11 @@ def past(count=6):
 
 def test_a_hopeless_curve_is_stopped_and_one_like_the_best_is_not():
     hopeless, hopeful = trial(8, rising(0.3)[:8]), trial(9, rising(0.94)[:8])
-    reasons = to_stop(study(DecayCurveRule()), [*past(), hopeless, hopeful])
-    assert list(reasons) == [8]
-    assert reasons[8].startswith("Its chance to beat acc 0.943599 of trial 4 is ")
-    assert reasons[8].endswith(" %, by the curves of 6 completed trials")
+    stops = to_stop(study(DecayCurveRule()), [*past(), hopeless, hopeful])
+    assert list(stops) == [8]
+    assert stops[8].reason.startswith("Its chance to beat acc 0.943599 of trial 4 is ")
+    assert stops[8].reason.endswith(" %, by the curves of 6 completed trials")
+    assert stops[8].value < stops[8].bar
 
 
 def slowing(top, steps=20):
@@ -71,7 +72,7 @@ def test_the_same_curves_by_time_are_judged_the_same():
     by_step, by_time = (
         to_stop(study(DecayCurveRule(by_time=flag)), trials) for flag in (False, True)
     )
-    assert by_step == by_time
+    assert [stop.reason for stop in by_step.values()] == [stop.reason for stop in by_time.values()]
     assert list(by_step) == [8]
 
 
@@ -86,9 +87,9 @@ def test_a_straight_line_to_the_last_step_is_the_most_that_is_hoped_for(values, 
 
 
 def test_the_reason_says_how_far_it_would_come():
-    assert to_stop(study(CONVEX), [*DONE, trial(9, [1.0, 1.5, 2.0])]) == {
-        9: "Its acc at step 10 would be 5.5 at best, and trial 3 has 7"
-    }
+    stop = to_stop(study(CONVEX), [*DONE, trial(9, [1.0, 1.5, 2.0])])[9]
+    assert stop.reason == "Its acc at step 10 would be 5.5 at best, and trial 3 has 7"
+    assert (stop.rule, stop.value, stop.bar, stop.at) == ("convex", 5.5, 7.0, 3.0)
 
 
 def test_a_falling_curve_is_taken_at_its_best():
@@ -122,8 +123,8 @@ def test_a_tenth_of_the_steps_are_let_be_where_nothing_else_is_said():
 
 def test_by_time_the_most_steps_are_seconds():
     rule = replace(CONVEX, by_time=True, step_count_max=100)
-    reasons = to_stop(study(rule), [*DONE, trial(9, [1.0, 1.5, 2.0])])
-    assert reasons == {9: "Its acc after 100 s would be 5.5 at best, and trial 3 has 7"}
+    stop = to_stop(study(rule), [*DONE, trial(9, [1.0, 1.5, 2.0])])[9]
+    assert stop.reason == "Its acc after 100 s would be 5.5 at best, and trial 3 has 7"
 
 
 def stopped(number, values, state=TrialState.STOPPING, **more):

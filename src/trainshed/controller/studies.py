@@ -264,7 +264,10 @@ class Studies:
             reports=reports,
             events=(
                 *ignored,
-                *(NewEvent(kind=kind, message=text) for kind, text in decision.events),
+                *(
+                    NewEvent(kind=event.kind, message=event.message, data=event.data)
+                    for event in decision.events
+                ),
             ),
         )
 

@@ -12,6 +12,10 @@ from trainshed.model.status import JobState
 Value = float | int | str
 Values = tuple[tuple[str, Value], ...]
 
+#: The kind of the event of a study that stops a trial early; its data are an ``EarlyStop`` with
+#: ``trial``, the number of the trial.
+TRIAL_STOPPED_EARLY: Final = "TRIAL_STOPPED_EARLY"
+
 #: From this number on, Python writes whole floats with an exponent and without a point.
 _WHOLE_MAX: Final = 1e16
 
@@ -47,6 +51,27 @@ class Measurement:
     def value(self, metric_id: str) -> float | None:
         """Return the value of a metric, if it was measured."""
         return next((value for name, value in self.metrics if name == metric_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyStop:
+    """The evidence for which a rule stops a trial early: ``value`` is worse than ``bar``."""
+
+    rule: str
+    """The word of the rule: ``median``, ``decay_curve`` or ``convex``."""
+    metric: str
+    value: float
+    """Of the trial: its best value (median), its chance to become the best one (decay_curve, 0 to
+    1), or its most optimistic last value (convex)."""
+    bar: float
+    """What ``value`` was compared with: the median of the completed trials' averages, the least
+    chance, or the best trial's value."""
+    at: float
+    """The last step, or second, of the trial at that time."""
+    by_time: bool = False
+    """Whether ``at`` is in seconds since the trial began, and not a step."""
+    reason: str
+    """The sentence that says this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,18 +5,24 @@ and takes the same step, so that no trial is made twice and none is lost.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
-from trainshed.model.trials import Measurement, TrialRecord, TrialState, text_of
+from trainshed.model.trials import (
+    TRIAL_STOPPED_EARLY,
+    Measurement,
+    TrialRecord,
+    TrialState,
+    text_of,
+)
 from trainshed.tuning.ending import StudyEnding, ended, most_trials
 from trainshed.tuning.measuring import final
 from trainshed.tuning.ranking import best, objectives
 from trainshed.tuning.stopping import predicted, to_stop
-from trainshed.tuning.study_step import Advance, StudyContext, TrialSnapshot
+from trainshed.tuning.study_step import Advance, StudyContext, StudyEvent, TrialSnapshot
 from trainshed.tuning.suggest import suggest
 
 #: Reasons of trials without a result that were stopped with their study.
@@ -33,11 +39,11 @@ class _Study:
     spec: StudySpec
     trials: dict[int, TrialRecord]
     is_cancelled: bool
-    events: list[tuple[str, str]] = field(default_factory=list)
+    events: list[StudyEvent] = field(default_factory=list)
 
-    def put(self, trial: TrialRecord, kind: str, message: str) -> None:
+    def put(self, trial: TrialRecord, event: StudyEvent) -> None:
         self.trials[trial.number] = trial
-        self.events.append((kind, message))
+        self.events.append(event)
 
     def in_states(self, *states: TrialState) -> list[TrialRecord]:
         return [trial for trial in self.trials.values() if trial.state in states]
@@ -74,7 +80,7 @@ def _finish(
     final_state = JobState.FAILED if ending.failed else JobState.SUCCEEDED
     state = _state_when(draft, final_state, state)
     if state is final_state:
-        draft.events.append(("STUDY_ENDED", ending.reason))
+        draft.events.append(StudyEvent("STUDY_ENDED", ending.reason))
     return _result(draft, before, (), state, ending.reason if ending.failed else None)
 
 
@@ -134,7 +140,8 @@ def _follow_job(draft: _Study, snapshot: TrialSnapshot, now: datetime) -> None:
         ended_trial = _end_trial(draft, trial, snapshot)
         ended_trial = replace(ended_trial, end_time=snapshot.job_end or now)
         trials = [*draft.trials.values()]
-        draft.put(ended_trial, "TRIAL_ENDED", trial_ended(draft.spec, ended_trial, trials))
+        message = trial_ended(draft.spec, ended_trial, trials)
+        draft.put(ended_trial, StudyEvent("TRIAL_ENDED", message))
 
 
 def _end_trial(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> TrialRecord:
@@ -164,9 +171,11 @@ def _stop_all(draft: _Study) -> None:
 
 def _stop_early(draft: _Study) -> None:
     trials = tuple(draft.trials.values())
-    for number, reason in to_stop(draft.spec, trials).items():
+    for number, stop in to_stop(draft.spec, trials).items():
         stopping = replace(draft.trials[number], state=TrialState.STOPPING, stopped_early=True)
-        draft.put(stopping, "TRIAL_STOPPED_EARLY", f"Trial {number} is stopped early. {reason}")
+        message = f"Trial {number} is stopped early. {stop.reason}"
+        data = {"trial": number, **asdict(stop)}
+        draft.put(stopping, StudyEvent(TRIAL_STOPPED_EARLY, message, data))
     for number, prediction in predicted(draft.spec, trials).items():
         if draft.trials[number].state is TrialState.SUCCEEDED:
             draft.trials[number] = replace(draft.trials[number], final=prediction)
@@ -182,7 +191,7 @@ def _new_trials(draft: _Study, context: StudyContext) -> tuple[tuple[TrialRecord
     suggested = suggest(study, trials, new_count, context.seed, prior=context.prior)
     numbers = _free_numbers((*context.prior, *trials))
     new = tuple(TrialRecord(number=next(numbers), values=values) for values in suggested.values)
-    draft.events += [("TRIAL_CREATED", trial_created(trial)) for trial in new]
+    draft.events += [StudyEvent("TRIAL_CREATED", trial_created(trial)) for trial in new]
     return new, suggested.exhausted
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainshed.model.study import ConvexRule, Metric, Selection, StudySpec
-from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.model.trials import EarlyStop, Measurement, TrialRecord, TrialState
 from trainshed.tuning.curves import TrialCurve, curve_of, curves, ended_by_itself
 from trainshed.tuning.ranking import best, upward
 
@@ -47,17 +47,17 @@ class _Baseline:
 
 def stopped_by_convex(
     study: StudySpec, metric: Metric, rule: ConvexRule, trials: Sequence[TrialRecord]
-) -> Mapping[int, str]:
+) -> Mapping[int, EarlyStop]:
     """Return each ACTIVE trial that the rule stops, and why."""
     baseline = _baseline(study, metric, rule, trials)
     if baseline is None:
         return {}
     active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
-    reasons = {
+    stops = {
         curve.number: _stop_reason(curve, baseline, metric, rule)
         for curve in curves(metric, active, by_time=rule.by_time)
     }
-    return {number: reason for number, reason in reasons.items() if reason}
+    return {number: stop for number, stop in stops.items() if stop}
 
 
 def _baseline(
@@ -85,7 +85,7 @@ def _value_or(value: float | None, default: float) -> float:
 
 def _stop_reason(
     curve: TrialCurve, baseline: _Baseline, metric: Metric, rule: ConvexRule
-) -> str | None:
+) -> EarlyStop | None:
     if len(curve.at) < baseline.measurements_min or curve.end <= baseline.step_min:
         return None
     end = _optimistic_end(curve, baseline.step_max)
@@ -95,9 +95,15 @@ def _stop_reason(
     moment = (
         f"after {baseline.step_max:.6g} s" if rule.by_time else f"at step {baseline.step_max:.6g}"
     )
-    return (
-        f"Its {metric.metric_id} {moment} would be {forecast:.6g} at best, "
-        f"and trial {baseline.leader} has {value:.6g}"
+    return EarlyStop(
+        rule=rule.rule,
+        metric=metric.metric_id,
+        value=forecast,
+        bar=value,
+        at=curve.end,
+        by_time=rule.by_time,
+        reason=f"Its {metric.metric_id} {moment} would be {forecast:.6g} at best, "
+        f"and trial {baseline.leader} has {value:.6g}",
     )
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from trainshed.model.study import DecayCurveRule, Metric, StudySpec
-from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.model.trials import EarlyStop, TrialRecord, TrialState
 from trainshed.tuning.curves import TrialCurve, curves, ended_by_itself
 from trainshed.tuning.ranking import best, upward
 
@@ -62,7 +62,7 @@ NEARS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1e6)
 
 def stopped_by_decay_curve(
     study: StudySpec, metric: Metric, rule: DecayCurveRule, trials: Sequence[TrialRecord]
-) -> Mapping[int, str]:
+) -> Mapping[int, EarlyStop]:
     """Return each ACTIVE trial that the rule stops, and why."""
     leader = best(study, trials)
     done = curves(metric, filter(ended_by_itself, trials), by_time=rule.by_time)[-PAST_MAX:]
@@ -72,14 +72,22 @@ def stopped_by_decay_curve(
     past = _learn(done, upward(metric.goal, value))
     active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
     chances = {
-        curve.number: past.chance(curve)
+        curve: past.chance(curve)
         for curve in curves(metric, active, by_time=rule.by_time)
         if len(curve.at) >= MEASUREMENTS_MIN
     }
     return {
-        number: f"Its chance to beat {metric.metric_id} {value:.6g} of trial {leader.number} is "
-        f"{100 * chance:.2g} %, by the curves of {len(done)} completed trials"
-        for number, chance in chances.items()
+        curve.number: EarlyStop(
+            rule=rule.rule,
+            metric=metric.metric_id,
+            value=chance,
+            bar=CHANCE_MIN,
+            at=curve.end,
+            by_time=rule.by_time,
+            reason=f"Its chance to beat {metric.metric_id} {value:.6g} of trial {leader.number} "
+            f"is {100 * chance:.2g} %, by the curves of {len(done)} completed trials",
+        )
+        for curve, chance in chances.items()
         if chance < CHANCE_MIN
     }
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from trainshed.model.study import MedianRule, Metric, StudySpec
-from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.model.trials import EarlyStop, TrialRecord, TrialState
 from trainshed.tuning.curves import RunningAverages, TrialCurve, curves, ended_by_itself
 from trainshed.tuning.ranking import upward
 
@@ -23,7 +23,7 @@ MEASUREMENTS_MIN: Final = 3
 
 def stopped_by_median(
     study: StudySpec, metric: Metric, rule: MedianRule, trials: Sequence[TrialRecord]
-) -> Mapping[int, str]:
+) -> Mapping[int, EarlyStop]:
     """Return each ACTIVE trial that the rule stops, and why."""
     del study
     done = curves(metric, filter(ended_by_itself, trials), by_time=rule.by_time)
@@ -31,16 +31,16 @@ def stopped_by_median(
         return {}
     averages = [RunningAverages(curve) for curve in done]
     active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
-    reasons = {
+    stops = {
         curve.number: _stop_reason(curve, averages, metric, rule)
         for curve in curves(metric, active, by_time=rule.by_time)
     }
-    return {number: reason for number, reason in reasons.items() if reason}
+    return {number: stop for number, stop in stops.items() if stop}
 
 
 def _stop_reason(
     curve: TrialCurve, averages: Sequence[RunningAverages], metric: Metric, rule: MedianRule
-) -> str | None:
+) -> EarlyStop | None:
     if len(curve.at) < MEASUREMENTS_MIN:
         return None
     values = [value for average in averages if (value := average.up_to(curve.end)) is not None]
@@ -48,7 +48,13 @@ def _stop_reason(
         return None
     best, middle = upward(metric.goal, curve.best), upward(metric.goal, middle)
     moment = f"after {curve.end:.6g} s" if rule.by_time else f"at step {curve.end:.6g}"
-    return (
-        f"Its best {metric.metric_id} {moment} is {best:.6g}, and the median of the averages "
-        f"of {len(values)} completed trials up to this point is {middle:.6g}"
+    return EarlyStop(
+        rule=rule.rule,
+        metric=metric.metric_id,
+        value=best,
+        bar=middle,
+        at=curve.end,
+        by_time=rule.by_time,
+        reason=f"Its best {metric.metric_id} {moment} is {best:.6g}, and the median of the "
+        f"averages of {len(values)} completed trials up to this point is {middle:.6g}",
     )

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from trainshed.model.study import ConvexRule, DecayCurveRule, MedianRule, Metric, StudySpec
-from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.model.trials import EarlyStop, Measurement, TrialRecord, TrialState
 from trainshed.tuning.convex import predictions, stopped_by_convex
 from trainshed.tuning.curves import curves
 from trainshed.tuning.decay_curve import stopped_by_decay_curve
 from trainshed.tuning.median import stopped_by_median
 from trainshed.tuning.ranking import objectives
 
-Judge = Callable[[StudySpec, Metric, Any, Sequence[TrialRecord]], Mapping[int, str]]
+Judge = Callable[[StudySpec, Metric, Any, Sequence[TrialRecord]], Mapping[int, EarlyStop]]
 
 #: The function of each rule.
 JUDGES: Final[Mapping[type, Judge]] = {
@@ -26,8 +26,8 @@ JUDGES: Final[Mapping[type, Judge]] = {
 }
 
 
-def to_stop(study: StudySpec, trials: Sequence[TrialRecord]) -> Mapping[int, str]:
-    """Return the number of each ACTIVE trial to stop, and why; by number."""
+def to_stop(study: StudySpec, trials: Sequence[TrialRecord]) -> Mapping[int, EarlyStop]:
+    """Return the evidence against each ACTIVE trial to stop, by number."""
     metric = _objective(study)
     if study.stopping is None or metric is None:
         return {}

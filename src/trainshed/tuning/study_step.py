@@ -3,8 +3,10 @@
 This module needs no numpy, which a server without studies never imports.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
@@ -26,6 +28,14 @@ class TrialSnapshot:
     """The files that the engine read for reports, and their contents (``Measured``)."""
 
 
+class StudyEvent(NamedTuple):
+    """One event of a study's story."""
+
+    kind: str
+    message: str
+    data: Mapping[str, object] = {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
     """The changes of a study to be written."""
@@ -34,8 +44,8 @@ class Advance:
     error: str | None = None
     changed: tuple[TrialRecord, ...] = ()
     new: tuple[TrialRecord, ...] = ()
-    events: tuple[tuple[str, str], ...] = ()
-    """Kind and sentence of each event of the study's story."""
+    events: tuple[StudyEvent, ...] = ()
+    """The events of the study's story."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
