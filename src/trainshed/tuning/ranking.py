@@ -25,6 +25,13 @@ def is_safe(study: StudySpec, trial: TrialRecord) -> bool:
     return all(_meets_limit(metric, trial) for metric in study.metrics)
 
 
+def final_value(trial: TrialRecord, metric: Metric) -> float | None:
+    """Return the final value of a metric; None if the trial has not succeeded or lacks it."""
+    if trial.state is not TrialState.SUCCEEDED or trial.final is None:
+        return None
+    return trial.final.value(metric.metric_id)
+
+
 def best(study: StudySpec, trials: Sequence[TrialRecord]) -> TrialRecord | None:
     """Return the safe trial with the best final value; of equal ones the first.
 

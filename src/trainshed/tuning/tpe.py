@@ -7,7 +7,7 @@ infer the conditions from the trials.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import optuna
 from optuna.distributions import (
@@ -16,10 +16,11 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from trainshed.model.trials import Value, Values
 from trainshed.tuning.history import History, TriedPoint
+from trainshed.tuning.optuna_studies import UncopiedTrial
 from trainshed.tuning.random_search import random_of
 from trainshed.tuning.space import Dimension, Space
 
@@ -32,13 +33,6 @@ _STUDY: Final = "study"
 
 #: Optuna requires a time for every trial, and does not use it.
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-
-
-class _Record(FrozenTrial):
-    """A trial that the storage need not copy, which is slow: no other code changes the trial."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Record":
-        return self
 
 
 class ParzenTrees:
@@ -112,7 +106,7 @@ class ParzenTrees:
             for index, value in tried.chosen.items()
             if str(index) in self._distributions
         }
-        record = _Record(
+        record = UncopiedTrial(
             number=-1,
             trial_id=-1,
             state=state,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal, Metric, StudySpec, parameters_of
 from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
-from trainshed.tuning.ranking import best, is_safe, objectives, pareto
+from trainshed.tuning.ranking import best, final_value, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import trials as vertex
 from trainshed.wire.ml_v1 import trials as ml
 from trainshed.wire.native_v1 import completed, latest
@@ -136,13 +136,6 @@ def describe_counts(view: StudyView) -> str:
     by_state = ", ".join(f"{count} {word}" for count, word in parts if count)
     total = f"{len(view.trials)} of {view.study.trial_count_max}"
     return f"{total}: {by_state}" if by_state else total
-
-
-def final_value(trial: TrialRecord, metric: Metric) -> float | None:
-    """Return the final value of a metric; None if the trial has not succeeded or lacks it."""
-    if trial.state is not TrialState.SUCCEEDED or trial.final is None:
-        return None
-    return trial.final.value(metric.metric_id)
 
 
 def describe_measurement(trial: TrialRecord) -> str:

@@ -17,7 +17,8 @@ from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
 
 from trainshed.model.study import Metric
-from trainshed.workbench.study_report.optuna_trials import Axes, axes_of, optuna_study, shown
+from trainshed.tuning.importances import IMPORTANCE_TRIALS_MIN
+from trainshed.tuning.optuna_studies import Axes, axes_of, optuna_study, shown
 from trainshed.workbench.study_view import StudyView
 
 ROW_PX: Final = 300
@@ -70,8 +71,6 @@ def _ticks(axes: Axes, label: str) -> dict[str, Any]:
     return {"tickmode": "array", "tickvals": list(values), "ticktext": texts}
 
 
-#: The fewest trials for importances: PED-ANOVA compares the best tenth with the others.
-_IMPORTANCE_TRIALS_MIN: Final = 5
 #: The most objectives that one plot can show.
 _FRONT_MAX: Final = 3
 #: The most diagrams of parallel coordinates, without the one for the parameters of all trials.
@@ -94,13 +93,18 @@ class Plot:
 
 def plots(view: StudyView) -> Iterator[Plot]:
     """Draw all plots of a study, in the order of the page."""
-    axes, objectives = axes_of(view), view.objectives
+    axes, objectives = axes_of(view.study, view.trials), view.objectives
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna's remarks on small studies; we make our own
         if len(objectives) > 1:
             yield _front(view, axes)
         for metric in objectives:
-            yield from _metric_plots(optuna_study(view, axes, [metric]), axes, metric, objectives)
+            yield from _metric_plots(
+                optuna_study(view.study, view.trials, axes, [metric], view.title),
+                axes,
+                metric,
+                objectives,
+            )
 
 
 def _metric_plots(
@@ -133,7 +137,7 @@ def _history(study: Study, name: str, goal: str) -> Plot:
 
 def _front(view: StudyView, axes: Axes) -> Plot:
     title, metrics = "Pareto front", view.objectives
-    study = optuna_study(view, axes, metrics)
+    study = optuna_study(view.study, view.trials, axes, metrics, view.title)
     if len(metrics) > _FRONT_MAX:
         return Plot(title=title, about=f"{len(metrics)} objectives are too many for one plot.")
     if not _done(study):
@@ -172,8 +176,8 @@ def _parallel(study: Study, name: str, labels: frozenset[str], title: str, about
 
 def _importances(study: Study, name: str, suffix: str, done: int) -> Plot:
     title = f"Parameter importances{suffix}"
-    if done < _IMPORTANCE_TRIALS_MIN:
-        about = f"Importances need {_IMPORTANCE_TRIALS_MIN} finished trials; there are {done}."
+    if done < IMPORTANCE_TRIALS_MIN:
+        about = f"Importances need {IMPORTANCE_TRIALS_MIN} finished trials; there are {done}."
         return Plot(title=title, about=about)
     from optuna.importance import get_param_importances  # noqa: PLC0415  # scikit-learn: a second
 

@@ -6,8 +6,9 @@ waits.  In names and values, characters that plotly would read as markup are rep
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import count, pairwise
-from typing import Final
+from typing import Any, Final
 
 import optuna
 from optuna.distributions import (
@@ -20,10 +21,17 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
 
-from trainshed.model.study import Goal, Metric, ParameterKind, ParameterSpec, Scale, parameters_of
+from trainshed.model.study import (
+    Goal,
+    Metric,
+    ParameterKind,
+    ParameterSpec,
+    Scale,
+    StudySpec,
+    parameters_of,
+)
 from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
-from trainshed.tuning.ranking import is_safe
-from trainshed.workbench.study_view import StudyView, final_value
+from trainshed.tuning.ranking import final_value, is_safe
 
 _STATES: Final[Mapping[TrialState, OptunaState]] = {
     TrialState.REQUESTED: OptunaState.WAITING,
@@ -76,17 +84,17 @@ class Axes:
         return float(value) if isinstance(distribution, FloatDistribution) else int(value)
 
 
-def axes_of(view: StudyView) -> Axes:
+def axes_of(study: StudySpec, trials: Sequence[TrialRecord]) -> Axes:
     """Collect the parameters of a study and of its trials.
 
     The ranges cover all values of trials, because these can be outside the study's bounds.
     """
-    values_by_id: dict[str, list[Value]] = {p.parameter_id: [] for p in parameters_of(view.study)}
-    for trial in view.trials:
+    values_by_id: dict[str, list[Value]] = {p.parameter_id: [] for p in parameters_of(study)}
+    for trial in trials:
         for name, value in trial.values:
             values_by_id.setdefault(name, []).append(value)
     specs: dict[str, list[ParameterSpec]] = {name: [] for name in values_by_id}
-    for parameter in parameters_of(view.study):
+    for parameter in parameters_of(study):
         specs[parameter.parameter_id].append(parameter)
     candidates = {name: _distribution(specs[name], values) for name, values in values_by_id.items()}
     distributions = {
@@ -97,23 +105,65 @@ def axes_of(view: StudyView) -> Axes:
     return Axes(labels=labels, distributions=distributions, listed=listed)
 
 
-def optuna_study(view: StudyView, axes: Axes, metrics: Sequence[Metric]) -> optuna.Study:
-    """Return the study with ``metrics`` as objectives; a trial that lacks one counts as failed."""
+def optuna_study(
+    spec: StudySpec,
+    trials: Sequence[TrialRecord],
+    axes: Axes,
+    metrics: Sequence[Metric],
+    title: str | None = None,
+) -> optuna.Study:
+    """Return the study with ``metrics`` as objectives; a trial that lacks one counts as failed.
+
+    ``trials`` are in the order of their numbers.
+    """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = optuna.storages.InMemoryStorage()
     study = optuna.create_study(
-        study_name=shown(view.title),
+        study_name=None if title is None else shown(title),
         directions=[_DIRECTIONS[metric.goal] for metric in metrics],
-        storage=optuna.storages.InMemoryStorage(),
+        storage=storage,
     )
-    numbered = dict(_number_trials(view.trials))
+    study_id = storage.get_study_id_from_name(study.study_name)
+    numbered = dict(_number_trials(trials))
     for number in range(max(numbered, default=-1) + 1):
         trial = numbered.get(number)
-        study.add_trial(
-            _trial(view, axes, metrics, trial)
-            if trial
-            else optuna.create_trial(state=OptunaState.WAITING)
-        )
+        record = _trial(spec, axes, metrics, trial) if trial else _make_record(OptunaState.WAITING)
+        storage.create_new_trial(study_id, record)
     return study
+
+
+class UncopiedTrial(FrozenTrial):
+    """A trial that the storage need not copy, which is slow: no other code changes the trial."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "UncopiedTrial":
+        return self
+
+
+#: Optuna requires a time for every trial, and does not use it.
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+def _make_record(
+    state: OptunaState,
+    values: Sequence[float] | None = None,
+    params: Mapping[str, Value] | None = None,
+    distributions: Mapping[str, BaseDistribution] | None = None,
+    curve: Mapping[int, float] | None = None,
+) -> UncopiedTrial:
+    return UncopiedTrial(
+        number=-1,
+        trial_id=-1,
+        state=state,
+        value=None,
+        values=values,
+        datetime_start=None if state is OptunaState.WAITING else _EPOCH,
+        datetime_complete=_EPOCH if state.is_finished() else None,
+        params=dict(params or {}),
+        distributions=dict(distributions or {}),
+        user_attrs={},
+        system_attrs={},
+        intermediate_values=dict(curve or {}),
+    )
 
 
 def _number_trials(trials: Sequence[TrialRecord]) -> Iterator[tuple[int, TrialRecord]]:
@@ -123,22 +173,23 @@ def _number_trials(trials: Sequence[TrialRecord]) -> Iterator[tuple[int, TrialRe
 
 
 def _trial(
-    view: StudyView, axes: Axes, metrics: Sequence[Metric], trial: TrialRecord
-) -> FrozenTrial:
+    spec: StudySpec, axes: Axes, metrics: Sequence[Metric], trial: TrialRecord
+) -> UncopiedTrial:
     finals = [final_value(trial, metric) for metric in metrics]
     values = [value for value in finals if value is not None]
     state = _STATES[trial.state]
     if state is OptunaState.COMPLETE and len(values) < len(metrics):
         state = OptunaState.FAIL
-    limited = any(metric.safety for metric in view.study.metrics)
-    return optuna.create_trial(
-        state=state,
-        values=values if state is OptunaState.COMPLETE else None,
-        params=axes.point(trial),
-        distributions=axes.of(trial),
-        intermediate_values=_curve(trial, metrics[0]),
-        constraints={"safe": 0.0 if is_safe(view.study, trial) else 1.0} if limited else None,
+    record = _make_record(
+        state,
+        values if state is OptunaState.COMPLETE else None,
+        axes.point(trial),
+        axes.of(trial),
+        _curve(trial, metrics[0]),
     )
+    if any(metric.safety for metric in spec.metrics):
+        record.set_constraint("safe", 0.0 if is_safe(spec, trial) else 1.0)
+    return record
 
 
 def _curve(trial: TrialRecord, metric: Metric) -> dict[int, float]:
