@@ -99,11 +99,11 @@ def test_the_trials_tell_what_the_documents_leave_out(edge, token):
     assert answer.json() == {
         "trials": [
             {"number": 1, "state": "SUCCEEDED", "jobState": "CANCELLED", "stoppedEarly": True,
-             "step": 4, "metrics": {"accuracy": 0.75}},
+             "step": 4, "metrics": {"accuracy": 0.75}, "parameters": {"lr": 0.5}},
             {"number": 2, "state": "INFEASIBLE", "jobState": "FAILED", "stoppedEarly": False,
-             "metrics": {}, "infeasibleReason": REASON},
+             "metrics": {}, "infeasibleReason": REASON, "parameters": {"lr": 0.5}},
             {"number": 3, "state": "ACTIVE", "jobState": "RUNNING", "stoppedEarly": False,
-             "step": 1, "metrics": {"accuracy": 0.5}},
+             "step": 1, "metrics": {"accuracy": 0.5}, "parameters": {"lr": 0.5}},
         ]
     }  # fmt: skip
 

@@ -24,6 +24,7 @@ from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind, JobQuery
+from trainshed.store.records.steps import NewEvent
 from trainshed.store.records.studies import NewTrial, StoredTrial, TrialReports
 
 S = JobState
@@ -76,6 +77,31 @@ class TestTrials:
         assert math.copysign(1, row.reports[-2].value) == -1
         assert math.isnan(row.reports[-1].value)
         assert row.mark == (1, 2**62)
+
+    def test_a_page_has_the_reports_of_trials_without_a_final_measurement(
+        self, store: Store
+    ) -> None:
+        uid = add_study(store).uid
+        advance(store, uid, new_trials=new_trials(1, 2, 5))
+        final = Measurement(step=1, metrics=(("accuracy", 0.3),))
+        done = trial(1, state=TrialState.SUCCEEDED, final=final)
+        reports = (reported(1, 0.3), reported(2, 0.4), reported(5, 0.5))
+        whole = advance(store, uid, trials=(done,), reports=reports)
+        first, second = store.trials_after(uid, after=0, limit=2)
+        assert (first.trial, first.reports, second) == (done, (), whole[1])
+        assert store.trials_after(uid, after=2, limit=9) == whole[2:]
+        assert store.trials_after(uid, after=5, limit=9) == []
+        assert store.newest_trials(uid, limit=2) == whole[1:]
+        assert store.newest_trials(uid, limit=9) == whole
+        assert store.newest_trials(add_study(store, job_id="young").uid, limit=9) == []
+
+    def test_events_of_one_kind_come_newest_first(self, store: Store) -> None:
+        uid = add_study(store).uid
+        for number in (1, 2, 3):
+            store.add_event(uid, NewEvent(kind="A", message="a", data={"trial": number}))
+            store.add_event(uid, NewEvent(kind="B", message="b"))
+        events = store.events_of_kind(uid, "A", limit=2)
+        assert [event.data for event in events] == [{"trial": 3}, {"trial": 2}]
 
     def test_a_trial_says_how_its_job_stands(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store).uid

@@ -137,6 +137,10 @@ def exit_code_of(job: Json) -> int:
 _MISSING_PATH: Final = frozenset({404, 501})
 
 
+#: The number of trials of a full page of the native API.
+TRIALS_PER_PAGE: Final = 5000
+
+
 @dataclass(slots=True)
 class NativeTrials:
     """Reads the trials of a tuning job from the native API, if the server has this API."""
@@ -154,7 +158,7 @@ class NativeTrials:
         """
         try:
             if self._is_available:
-                self._response = self.server.call("GET", self.path)
+                self._response = self._read_all()
         except Unreachable:
             pass
         except ServerRefusal as refusal:
@@ -162,6 +166,16 @@ class NativeTrials:
                 raise
             self._is_available = False
         return self._response
+
+    def _read_all(self) -> Json:
+        """Return all trials: one response has at most ``TRIALS_PER_PAGE`` of them."""
+        response = self.server.call("GET", self.path)
+        trials = page = response.get("trials", [])
+        while len(page) >= TRIALS_PER_PAGE:
+            last = page[-1]["number"]
+            page = self.server.call("GET", f"{self.path}?after={last}").get("trials", [])
+            trials = [*trials, *page]
+        return {**response, "trials": trials}
 
 
 def native_trials(server: "Server", name: str, project: str) -> NativeTrials:

@@ -46,6 +46,12 @@ EVENTS_OF_JOB = (
     .order_by(EVENTS.c.seq)
     .limit(bindparam("most"))
 )
+EVENTS_OF_KIND = (
+    select(EVENTS)
+    .where(EVENTS.c.uid == bindparam("of_uid"), EVENTS.c.kind == bindparam("of_kind"))
+    .order_by(EVENTS.c.seq.desc())
+    .limit(bindparam("most"))
+)
 _KINDS = given("kinds", kind=Text)
 _LAST = (
     select(func.max(EVENTS.c.seq))
@@ -113,6 +119,11 @@ class Story:
     def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """Return at most ``limit`` events of a job in order, those with a seq above ``after``."""
         rows = self._db.rows(EVENTS_OF_JOB, of_uid=uid, after=after, most=limit)
+        return [stored_event(row) for row in rows]
+
+    def events_of_kind(self, uid: int, kind: str, *, limit: int) -> Sequence[StoredEvent]:
+        """Return at most ``limit`` events of one kind of a job, the newest first."""
+        rows = self._db.rows(EVENTS_OF_KIND, of_uid=uid, of_kind=kind, most=limit)
         return [stored_event(row) for row in rows]
 
     def last_messages(self, uid: int, kinds: Sequence[str]) -> Mapping[str, str]:

@@ -75,10 +75,36 @@ class StoredStudies:
             return trials, connection.execute(rows.REPORTS_OF_STUDY, key).all() if trials else ()
 
         trials, reports = self._db.read(query)
-        contents: Mapping[int, list[str]] = defaultdict(list)
-        for number, content in reports:
-            contents[number].append(content)
+        contents = _group_reports(reports)
         return [rows.stored_trial(row, contents[row.number]) for row in trials]
+
+    def trials_after(self, uid: int, *, after: int, limit: int) -> Sequence[StoredTrial]:
+        """Return at most ``limit`` trials of a study with numbers above ``after``, by number.
+
+        Only trials without a final measurement have their reports.
+        """
+
+        def query(connection: Connection) -> Sequence[StoredTrial]:
+            parameters = {"of_uid": uid, "after": after, "most": limit}
+            trials = connection.execute(rows.TRIALS_AFTER, parameters).all()
+            lacking = [row.number for row in trials if row.final is None]
+            contents = _reports_of(connection, uid, lacking)
+            return [rows.stored_trial(row, contents[row.number]) for row in trials]
+
+        return self._db.read(query)
+
+    def newest_trials(self, uid: int, *, limit: int) -> Sequence[StoredTrial]:
+        """Return the ``limit`` trials of a study with the highest numbers, with their reports.
+
+        They are in the order of their numbers.
+        """
+
+        def query(connection: Connection) -> Sequence[StoredTrial]:
+            trials = connection.execute(rows.NEWEST_TRIALS, {"of_uid": uid, "most": limit}).all()
+            contents = _reports_of(connection, uid, [row.number for row in trials])
+            return [rows.stored_trial(row, contents[row.number]) for row in reversed(trials)]
+
+        return self._db.read(query)
 
     def trial_jobs(self, uid: int) -> Sequence[TrialJob]:
         """Return the jobs of a study's trials by number, without their reports; cheap."""
@@ -104,6 +130,23 @@ class StoredStudies:
                 return self._db.write_with_others(_apply_all, prepared, marked=True)
             except UidTaken:
                 continue
+
+
+def _reports_of(
+    connection: Connection, uid: int, numbers: Sequence[int]
+) -> Mapping[int, Sequence[str]]:
+    """Return the contents of the reports of some trials by number, in order."""
+    if not numbers:
+        return defaultdict(list)
+    wanted = {"of_uid": uid, "wanted": json.dumps([[number] for number in numbers])}
+    return _group_reports(connection.execute(rows.REPORTS_OF_TRIALS, wanted).all())
+
+
+def _group_reports(reports: Sequence[Any]) -> Mapping[int, Sequence[str]]:
+    contents: Mapping[int, list[str]] = defaultdict(list)
+    for number, content in reports:
+        contents[number].append(content)
+    return contents
 
 
 def _apply_all(tx: Transaction, prepared: Sequence[_Prepared]) -> Sequence[bool]:

@@ -30,7 +30,7 @@ STATE_OF_FORGOTTEN: Final[Mapping[TrialState, JobState]] = {
     TrialState.INFEASIBLE: JobState.FAILED,
 }
 
-TRIALS_OF_STUDY: Final[Select[Any]] = (
+_TRIALS: Final[Select[Any]] = (
     select(
         TRIALS,
         JOBS.c.state.label("job_state"),
@@ -42,10 +42,24 @@ TRIALS_OF_STUDY: Final[Select[Any]] = (
     .select_from(TRIALS)
     .join(JOBS, JOBS.c.uid == TRIALS.c.job_uid, isouter=True)
     .where(TRIALS.c.uid == bindparam("of_uid"))
-    .order_by(TRIALS.c.number)
 )
+TRIALS_OF_STUDY: Final = _TRIALS.order_by(TRIALS.c.number)
+TRIALS_AFTER: Final = (
+    _TRIALS.where(TRIALS.c.number > bindparam("after"))
+    .order_by(TRIALS.c.number)
+    .limit(bindparam("most"))
+)
+NEWEST_TRIALS: Final = _TRIALS.order_by(TRIALS.c.number.desc()).limit(bindparam("most"))
 REPORTS_OF_STUDY: Final = (
     select(REPORTS.c.number, REPORTS.c.content)
+    .where(REPORTS.c.uid == bindparam("of_uid"))
+    .order_by(REPORTS.c.number, REPORTS.c.seq)
+)
+_WANTED = given("wanted", number=Integer)
+#: A join, because the database then looks up the reports of each wanted trial in the index.
+REPORTS_OF_TRIALS: Final = (
+    select(REPORTS.c.number, REPORTS.c.content)
+    .join(_WANTED, _WANTED.c.number == REPORTS.c.number)
     .where(REPORTS.c.uid == bindparam("of_uid"))
     .order_by(REPORTS.c.number, REPORTS.c.seq)
 )

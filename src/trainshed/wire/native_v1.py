@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Final, TypeVar
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.log_line import LogLine
 from trainshed.model.status import JobState
-from trainshed.model.trials import Measurement, TrialRecord, TrialState, TrialView
-from trainshed.wire.times import timestamp
+from trainshed.model.trials import EarlyStop, Measurement, TrialRecord, TrialState, TrialView
+from trainshed.wire.times import rfc3339, timestamp
 
 Json = Mapping[str, Any]
 
@@ -69,9 +69,18 @@ class TrialSummary(Answer):
     step: int | None = None
     metrics: Mapping[str, float]
     infeasible_reason: str | None = None
+    parameters: Mapping[str, float | int | str]
+    """The values by parameter; parameters that are not active in this trial are absent."""
+    job: str | None = None
+    """The id of its job in this API; absent in ml v1, where a trial's log is part of its study's.
+    """
+    start_time: str | None = None
+    end_time: str | None = None
+    early_stop: EarlyStop | None = None
+    """Why a rule stopped it; absent for trials that an older version of the server stopped."""
 
 
-def trial_summary(view: TrialView) -> TrialSummary:
+def trial_summary(view: TrialView, early_stop: EarlyStop | None = None) -> TrialSummary:
     """Return the summary of a trial."""
     trial = view.trial
     last = latest(trial)
@@ -81,6 +90,11 @@ def trial_summary(view: TrialView) -> TrialSummary:
         job_state=view.job_state,
         step=last.step if last else None,
         metrics=dict(last.metrics) if last else {},
+        parameters=dict(trial.values),
+        job=view.job_name.rpartition("/")[2] or None,
+        start_time=rfc3339(trial.start_time),
+        end_time=rfc3339(trial.end_time),
+        early_stop=early_stop,
     )
 
 

@@ -21,9 +21,11 @@ from trainshed.api.native.jobs import job_router
 from trainshed.api.native.lists import job_list_router, quota_router
 from trainshed.api.native.plans import plan_router
 from trainshed.api.native.services import Native
+from trainshed.api.native.studies import study_router
 from trainshed.api.permissions import Permissions
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.job_lists import JobLists
+from trainshed.service.jobs.study_reads import StudyReader
 from trainshed.store.base import StoreFault
 
 ERRORS: Mapping[int | str, dict[str, Any]] = {
@@ -45,6 +47,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.state.permissions = Permissions(native.store.project)
     app.include_router(job_list_router(JobLists(native.store)))
     app.include_router(job_router(native))
+    app.include_router(study_router(StudyReader(native.stories)))
     app.include_router(plan_router(native))
     app.include_router(fleet_router(native))
     app.include_router(quota_router(native.store, native.quotas))

@@ -1,4 +1,4 @@
-"""Native routes about one job: its summary, explanation, events, manifest, trials and log."""
+"""Native routes about one job: its summary, explanation, events, manifest and log."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
 from trainshed.api.native.services import Native
 from trainshed.model.resource_names import ProjectId
 from trainshed.service.jobs.manifests import Manifest, Manifests
-from trainshed.service.jobs.story_answers import JobEvents, JobExplanation, JobSummary, Trials
+from trainshed.service.jobs.story_answers import JobEvents, JobExplanation, JobSummary
 from trainshed.service.log.stream import check_trial
 from trainshed.store.records.jobs import JobKind
 
@@ -72,11 +72,6 @@ def job_router(native: Native) -> APIRouter:
     ) -> Manifest:
         """Return what the server sent to the engine for the newest attempt, or another one."""
         return manifests.manifest(project, job, attempt)
-
-    @router.get("/jobs/{job}/trials", response_model_exclude_none=True)
-    def trials(project: Readable, job: str) -> Trials:
-        """List the trials of a tuning job, with fields that Google's documents do not have."""
-        return stories.trials(project, job)
 
     @router.get(
         "/jobs/{job}/logs",

@@ -26,7 +26,6 @@ from trainshed.service.jobs.story_answers import (
     JobExplanation,
     JobSummary,
     StudyForecast,
-    Trials,
 )
 from trainshed.service.jobs.studies import trial_views
 from trainshed.service.starts.placing import cpu_warnings
@@ -38,7 +37,6 @@ from trainshed.wire.native_v1 import (
     Waiting,
     answer_of,
     prediction_score,
-    trial_summary,
     waiting_for,
 )
 from trainshed.wire.times import rfc3339, timestamp
@@ -136,11 +134,6 @@ class Stories:
         return JobEvents(
             events=[answer_of(JobEvent, row, time=timestamp(row.stamp_ns)) for row in rows]
         )
-
-    def trials(self, project: str, job_id: str) -> Trials:
-        """Return the trials of a tuning job by number; none for other jobs."""
-        record = self.find(project, job_id)
-        return Trials(trials=[trial_summary(view) for view in trial_views(self.store, record)])
 
     def _sentence(self, record: JobRecord) -> str:
         state = record.job.status.state

@@ -75,10 +75,11 @@ def trial_views(store: Store, record: JobRecord) -> tuple[TrialView, ...]:
     study = record.job.spec.study
     if study is None or not record.job.spec.is_study:
         return ()
-    return tuple(_view(record, study, stored) for stored in store.trials(record.uid))
+    return tuple(trial_view(record, study, stored) for stored in store.trials(record.uid))
 
 
-def _view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> TrialView:
+def trial_view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> TrialView:
+    """Return a trial with the measurements of its reports, as clients see it."""
     job = record.job
     is_ml = record.kind is JobKind.ML_JOB
     name = resource_name(CUSTOM_JOBS, job.project, job.location, stored.job_name)

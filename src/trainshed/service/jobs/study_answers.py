@@ -1,0 +1,112 @@
+"""Responses of the native API about a study: what it searches, its curves, its importances."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainshed.model.status import JobState
+from trainshed.model.study import Algorithm, Goal, ParameterKind, Scale
+from trainshed.wire.native_v1 import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyMetric(Answer):
+    """A metric of a study."""
+
+    id: str
+    goal: Goal
+    threshold: float | None = None
+    """The value that the metric must not be worse than; the study does not optimize it then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyParameter(Answer):
+    """A parameter of a study; two parameters under different parents may have one id."""
+
+    id: str
+    kind: ParameterKind
+    scale: Scale
+    bounds: Sequence[float] | None = None
+    """The smallest and the largest value of a range."""
+    values: Sequence[float | str] | None = None
+    """The values of a list."""
+    parent: str | None = None
+    """The parameter on which this one depends."""
+    parent_values: Sequence[float | str] | None = None
+    """The values of the parent with which this parameter is active."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialCounts(Answer):
+    """The numbers of a study's trials."""
+
+    made: int
+    """All trials so far."""
+    running: int
+    waiting: int
+    """Trials whose job waits or is being started."""
+    succeeded: int
+    infeasible: int
+    stopped_early: int
+    """Trials that a rule has stopped; they are also counted by their state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyDescription(Answer):
+    """What a study searches, and how far it is."""
+
+    name: str
+    display_name: str
+    state: JobState
+    message: str
+    """The sentences of ``explain``."""
+    algorithm: Algorithm
+    stopping: str | None = None
+    """The rule of early stopping: ``median``, ``decay_curve`` or ``convex``."""
+    metrics: Sequence[StudyMetric]
+    parameters: Sequence[StudyParameter]
+    trial_count_max: int
+    trial_count_parallel: int
+    counts: TrialCounts
+    leaders: Sequence[int]
+    """The number of the best trial; with several objectives the Pareto front, at most 100."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricCurve(Answer):
+    """The measurements of one trial, thinned out: ``values`` at the steps or seconds ``at``."""
+
+    trial: int
+    at: Sequence[float]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricCurves(Answer):
+    """The curves of the newest trials, by number."""
+
+    metric: str
+    by_time: bool
+    """Whether ``at`` is in seconds since a trial began, and not a step."""
+    trials: int
+    """The number of trials that were read; trials without a measurement have no curve."""
+    curves: Sequence[MetricCurve]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterImportance(Answer):
+    """How much a parameter decides the metric: its share of 1."""
+
+    parameter: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Importances(Answer):
+    """The importances of parameters (PED-ANOVA), the largest first."""
+
+    metric: str
+    trials: int
+    """The number of succeeded trials behind them, at most the newest 10,000."""
+    message: str
+    """How reliable they are; if there are none, what they need."""
+    importances: Sequence[ParameterImportance]

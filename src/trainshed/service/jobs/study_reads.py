@@ -1,0 +1,218 @@
+"""Reads studies for the native API: their description, trials, curves and importances."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.status import JobState
+from trainshed.model.study import Metric, ParameterSpec, StudySpec
+from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialState
+from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.story_answers import Trials
+from trainshed.service.jobs.studies import trial_view
+from trainshed.service.jobs.study_answers import (
+    Importances,
+    MetricCurve,
+    MetricCurves,
+    ParameterImportance,
+    StudyDescription,
+    StudyMetric,
+    StudyParameter,
+    TrialCounts,
+)
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.studies import StoredTrial
+from trainshed.tuning.curves import TrialCurve, curves
+from trainshed.tuning.ranking import objectives, pareto, upward
+from trainshed.tuning.thinning import thin_out
+from trainshed.wire.native_v1 import trial_summary
+
+#: The most trials of a study that its description counts.
+TRIALS_MAX: Final = 100_000
+#: The most trials of a Pareto front in a description.
+LEADERS_MAX: Final = 100
+#: The number of trials below which importances are rough guesses.
+RELIABLE_TRIALS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class StudyReader:
+    """Reads studies; every method raises Refusal for a job that does not exist."""
+
+    stories: Stories
+
+    def describe(self, project: str, job_id: str) -> StudyDescription:
+        """Return what a tuning job searches and how far it is.  Raises Refusal for other jobs."""
+        record, study = self._find(project, job_id)
+        stored = self.stories.store.trials_after(record.uid, after=0, limit=TRIALS_MAX)
+        front = pareto(study, [one.trial for one in stored])
+        is_single = len(objectives(study)) == 1
+        return StudyDescription(
+            name=record.name,
+            display_name=record.job.spec.display_name or record.job.job_id,
+            state=record.job.status.state,
+            message=self.stories.explain(project, job_id).message,
+            algorithm=study.algorithm,
+            stopping=study.stopping.rule if study.stopping else None,
+            metrics=[_describe_metric(metric) for metric in study.metrics],
+            parameters=list(_describe_parameters(study.parameters)),
+            trial_count_max=study.trial_count_max,
+            trial_count_parallel=study.trial_count_parallel,
+            counts=_count(stored),
+            leaders=[trial.number for trial in front[: 1 if is_single else LEADERS_MAX]],
+        )
+
+    def trials(self, project: str, job_id: str, *, after: int, limit: int) -> Trials:
+        """Return at most ``limit`` trials with numbers above ``after``; none for other jobs."""
+        record = self.stories.find(project, job_id)
+        study = record.job.spec.study
+        if study is None or not record.job.spec.is_study:
+            return Trials(trials=[])
+        stored = self.stories.store.trials_after(record.uid, after=after, limit=limit)
+        stops = self._early_stops(record, stored)
+        views = (trial_view(record, study, one) for one in stored)
+        return Trials(trials=[trial_summary(view, stops.get(view.trial.number)) for view in views])
+
+    def curves(self, project: str, job_id: str, call: "CurveCall") -> MetricCurves:
+        """Return the curves of a tuning job's newest trials.  Raises Refusal for other jobs."""
+        record, study = self._find(project, job_id)
+        metric = _find_metric(study, call.metric)
+        stored = self.stories.store.newest_trials(record.uid, limit=call.trial_count)
+        trials = [trial_view(record, study, one).trial for one in stored]
+        return MetricCurves(
+            metric=metric.metric_id,
+            by_time=call.by_time,
+            trials=len(trials),
+            curves=[
+                _draw(metric, curve, call.point_count)
+                for curve in curves(metric, trials, by_time=call.by_time)
+            ],
+        )
+
+    def importances(self, project: str, job_id: str, metric_id: str | None) -> Importances:
+        """Return the importances of a tuning job's parameters.  Raises Refusal for other jobs."""
+        # slow import (numpy, optuna): only servers that tune need it
+        from trainshed.tuning import importances as tuning  # noqa: PLC0415
+
+        record, study = self._find(project, job_id)
+        metric = _find_metric(study, metric_id)
+        stored = self.stories.store.trials_after(record.uid, after=0, limit=TRIALS_MAX)
+        trials = tuning.valued_trials(metric, [one.trial for one in stored])
+        shares = tuning.importances(study, metric, trials)
+        return Importances(
+            metric=metric.metric_id,
+            trials=len(trials),
+            message=_judge_importances(len(trials), tuning.IMPORTANCE_TRIALS_MIN, shares),
+            importances=[
+                ParameterImportance(parameter=name, share=share) for name, share in shares.items()
+            ],
+        )
+
+    def _find(self, project: str, job_id: str) -> tuple[JobRecord, StudySpec]:
+        """Return a tuning job and its study.  Raises Refusal for other jobs."""
+        record = self.stories.find(project, job_id)
+        study = record.job.spec.study
+        if study is None or not record.job.spec.is_study:
+            raise Refusal(Code.NOT_FOUND, f"job {job_id} is not a tuning job; it has no study")
+        return record, study
+
+    def _early_stops(
+        self, record: JobRecord, stored: Sequence[StoredTrial]
+    ) -> Mapping[int, EarlyStop]:
+        """Return the evidence against the trials that a rule stopped, by number."""
+        if not any(one.trial.stopped_early for one in stored):
+            return {}
+        events = self.stories.store.events_of_kind(
+            record.uid, TRIAL_STOPPED_EARLY, limit=TRIALS_MAX
+        )
+        return dict(_read_stops(event.data for event in events))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveCall:
+    """The curves that a caller asks for; without ``metric`` those of the first objective."""
+
+    metric: str | None = None
+    by_time: bool = False
+    trial_count: int
+    """The number of the newest trials whose curves are read."""
+    point_count: int
+    """The most points of a curve, at least 3."""
+
+
+def _find_metric(study: StudySpec, metric_id: str | None) -> Metric:
+    """Return a metric by its id; the first objective for None.  Raises Refusal."""
+    if metric_id is None:
+        return (*objectives(study), *study.metrics)[0]
+    for metric in study.metrics:
+        if metric.metric_id == metric_id:
+            return metric
+    names = ", ".join(metric.metric_id for metric in study.metrics)
+    raise Refusal(Code.INVALID_ARGUMENT, f"metric must be one of {names}, got {metric_id!r}")
+
+
+def _draw(metric: Metric, curve: TrialCurve, point_count: int) -> MetricCurve:
+    """Thin a curve out, and give its values their own sign back."""
+    at, values = thin_out(curve, point_count)
+    signed = [upward(metric.goal, value) for value in values]
+    return MetricCurve(trial=curve.number, at=at, values=signed)
+
+
+def _describe_metric(metric: Metric) -> StudyMetric:
+    threshold = metric.safety.threshold if metric.safety else None
+    return StudyMetric(id=metric.metric_id, goal=metric.goal, threshold=threshold)
+
+
+def _describe_parameters(
+    parameters: Iterable[ParameterSpec], **parent: Any
+) -> Iterator[StudyParameter]:
+    """Yield parameters at every depth, children after their parent."""
+    for spec in parameters:
+        yield StudyParameter(
+            id=spec.parameter_id,
+            kind=spec.kind,
+            scale=spec.scale,
+            bounds=spec.bounds,
+            values=spec.values or None,
+            **parent,
+        )
+        for condition in spec.conditions:
+            yield from _describe_parameters(
+                [condition.parameter],
+                parent=spec.parameter_id,
+                parent_values=condition.parent_values,
+            )
+
+
+def _count(stored: Sequence[StoredTrial]) -> TrialCounts:
+    states = Counter(one.trial.state for one in stored)
+    unfinished = [one for one in stored if not one.trial.state.is_final]
+    running = sum(one.job_state is JobState.RUNNING for one in unfinished)
+    return TrialCounts(
+        made=len(stored),
+        running=running,
+        waiting=len(unfinished) - running,
+        succeeded=states[TrialState.SUCCEEDED],
+        infeasible=states[TrialState.INFEASIBLE],
+        stopped_early=sum(one.trial.stopped_early for one in stored),
+    )
+
+
+def _read_stops(contents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, EarlyStop]]:
+    """Read the events' data; those of an older version of the server have none."""
+    names = [field.name for field in fields(EarlyStop)]
+    for data in contents:
+        if all(name in data for name in ("trial", *names)):
+            yield int(data["trial"]), EarlyStop(**{name: data[name] for name in names})
+
+
+def _judge_importances(trials: int, trials_min: int, shares: Mapping[str, float]) -> str:
+    if trials < trials_min:
+        return f"Importances need {trials_min} finished trials; there are {trials}."
+    if not shares:
+        return "No trial has a parameter."
+    about = "How much a parameter decides whether a trial is among the best tenth (PED-ANOVA), of"
+    rough = "; below 50 it is a rough guess" if trials < RELIABLE_TRIALS else ""
+    return f"{about} {trials} finished trials{rough}."
