@@ -104,6 +104,16 @@ def test_an_order_says_what_becomes_of_the_jobs(store, order):
     assert message == "n1 takes no new replicas; 3 jobs on n1 run on"
 
 
+def test_a_list_names_the_jobs_on_each_node_that_the_caller_may_see(store, edge):
+    mine = add(store, project="demo")
+    for record in (mine, add(store, project="other")):
+        place(store, record.uid)
+    jobs = {node["name"]: node["jobs"] for node in edge.get(OF).json()["nodes"]}
+    assert jobs == {"n1": [mine.name], "n2": [mine.name]}
+    jobs = {n["name"]: len(n["jobs"]) for n in edge.get(OF, headers=ADMIN).json()["nodes"]}
+    assert jobs == {"n1": 2, "n2": 2}
+
+
 def test_one_job_is_one_and_none_is_none(store, order):
     assert order("n2", "drain")[1]["message"] == "n2 takes no new replicas; nothing runs on it"
     placed(store)
@@ -159,6 +169,9 @@ def test_of_several_engines_nodes_are_named_with_theirs(several):
         ("far", "ENGINE_AWAY"),
     ]
     assert listing.engines[1].since
+    far, here, _ = listing.nodes
+    assert far.order_command == "scontrol update nodename=n1 state=drain reason=R"
+    assert here.order_command is None
     with pytest.raises(Refusal, match="several nodes n1: far/n1, test/n1"):
         nodes.drain("n1")
     assert nodes.drain("test/n1").message.startswith("test/n1 takes no new replicas")

@@ -70,9 +70,9 @@ def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
     return {} if gpus_now is None else {status.gpu.uuid: status for status in gpus_now()}
 
 
-def names_of(holding: Iterable[Holding], sees: Callable[[str], bool]) -> dict[int, str]:
-    """Return the names of jobs that hold seats, by uid, in projects that the caller may see."""
-    return {int(held.uid): held.name for held in holding if sees(held.project)}
+def names_of(holding: Iterable[Holding]) -> dict[int, str]:
+    """Return the names of jobs that hold seats, by uid."""
+    return {int(held.uid): held.name for held in holding}
 
 
 def _summarize(gpu: NodeGpu, now: GpuNow | None, jobs: Mapping[int, str]) -> GpuSummary:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from trainshed.engines.several import Engines
 from trainshed.model.durations import duration_of
@@ -43,6 +43,10 @@ class NodeSummary(Answer):
     network: str = ""
     seen: str
     devices: Sequence[GpuSummary] | None = None
+    jobs: Sequence[str] | None = None
+    """The names of the jobs on it that the caller may see; absent in the answers of orders."""
+    order_command: str | None = None
+    """The command with which the cluster's administrator drains it; absent if the server does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +98,17 @@ class NodeService:
         """
         rows = self.store.nodes()
         now = node_gpus.by_uuid(self.gpus_now)
-        held = any(status.attempt is not None for status in now.values())
-        jobs = node_gpus.names_of(self.store.holding(), sees) if held else {}
+        visible = [held for held in self.store.holding() if sees(held.project)]
+        jobs = node_gpus.names_of(visible)
         several = self._are_several(rows)
         nodes = [
-            _summarize(row, several=several, devices=node_gpus.shown(row.node.devices, now, jobs))
+            _summarize(
+                row,
+                several=several,
+                devices=node_gpus.shown(row.node.devices, now, jobs),
+                jobs=_jobs_on(row, visible),
+                order_command=self._order_command(row),
+            )
             for row in rows
         ]
         return Fleet(nodes=nodes, engines=self._engines())
@@ -151,7 +161,7 @@ class NodeService:
             raise Refusal(Code.NOT_FOUND, _no_such(name, self.store.nodes(), several=several))
         self.ordered()
         row = next(row for row in self.store.nodes() if _key(row) == (engine, name))
-        jobs = sorted({held.name for held in self.store.holding() if _is_on(held, row)})
+        jobs = _jobs_on(row, self.store.holding())
         return NodeOrdered(
             node=_summarize(row, several=several),
             jobs=jobs,
@@ -160,13 +170,16 @@ class NodeService:
 
     def _check_orders(self, row: NodeRow) -> None:
         """Raise Refusal for a node whose cluster manages it."""
-        command = self.engines and self.engines.traits_of(row.engine).orders_nodes
-        if command:
+        if command := self._order_command(row):
             message = f"{row.node.name} is a node of {row.engine}, which places jobs itself"
-            order = command.replace("NODE", row.node.name)
             raise Refusal(
-                Code.FAILED_PRECONDITION, f"{message}; use the command of its cluster: {order}"
+                Code.FAILED_PRECONDITION, f"{message}; use the command of its cluster: {command}"
             )
+
+    def _order_command(self, row: NodeRow) -> str | None:
+        """Return the command that drains a node whose cluster manages it; None for others."""
+        command = self.engines and self.engines.traits_of(row.engine).orders_nodes
+        return command.replace("NODE", row.node.name) if command else None
 
 
 def _find_node(name: str, rows: Sequence[NodeRow], *, several: bool) -> NodeRow:
@@ -187,6 +200,10 @@ def _name(row: NodeRow, *, several: bool) -> str:
 def _time(since_s: float | None) -> str:
     text = None if since_s is None else rfc3339(datetime.fromtimestamp(since_s, UTC))
     return text or ""
+
+
+def _jobs_on(row: NodeRow, holding: Iterable[Holding]) -> list[str]:
+    return sorted({held.name for held in holding if _is_on(held, row)})
 
 
 def _is_on(held: Holding, row: NodeRow) -> bool:
@@ -220,9 +237,7 @@ def _plural(verb: str, count: int) -> str:
     return verb if count > 1 else f"{verb}s"
 
 
-def _summarize(
-    row: NodeRow, *, several: bool, devices: Sequence[GpuSummary] | None = None
-) -> NodeSummary:
+def _summarize(row: NodeRow, *, several: bool, **others: Any) -> NodeSummary:
     return answer_of(
         NodeSummary,
         row.node,
@@ -232,5 +247,5 @@ def _summarize(
         region=row.node.region or "",
         replicas=row.replicas,
         seen=rfc3339(row.seen_time),
-        devices=devices,
+        **others,
     )
