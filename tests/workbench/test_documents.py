@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from trainshed.catalog.open import read_overlay
 from trainshed.model.faults import UsageFault
+from trainshed.wire.yaml_documents import load_all
 from trainshed.workbench.documents import BYTES_MAX, read, read_one
 from trainshed.workbench.results import metrics_of
-from trainshed.workbench.yaml_documents import load_all
 
 ALIASES_BELOW_EACH_OTHER = "a0: &a0 [x]\n" + "".join(
     f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 5000)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.cli.flags import Parser, adder
-from trainshed.workbench.submit_flags import FLAGS
+from trainshed.service.jobs.submit_flags import FLAGS
 
 _SUBMIT: Final = "submit:"
 _WORD: Final = "word:"

@@ -6,9 +6,9 @@ from typing import Any
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.service.jobs.judging import Accepted, Rulebook, accept, judge
+from trainshed.service.jobs.merging import merge, put, with_args
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
-from trainshed.workbench.merging import merge, put, with_args
 
 
 def cluster_job(

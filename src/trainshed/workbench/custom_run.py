@@ -10,14 +10,14 @@ from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
+from trainshed.service.jobs import submit_flags
 from trainshed.service.jobs.judging import Accepted, Rulebook, accept, accept_unchecked, judge
+from trainshed.service.jobs.merging import find_spelling, put
 from trainshed.service.jobs.refusing import Merged
 from trainshed.storage.buckets import SCHEME
 from trainshed.wire.detect import DocumentKind, kind_of
-from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.local_program import LocalProgram, install_program, is_reducer, program_of
-from trainshed.workbench.merging import find_spelling, put
 from trainshed.workbench.pool_flags import (
     Pool,
     camel_keys,

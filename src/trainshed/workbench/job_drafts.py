@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
+from trainshed.service.jobs import submit_flags
+from trainshed.service.jobs.merging import find_spelling, merge, put, with_args
 from trainshed.service.jobs.refusing import Merged, unchanged
-from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
-from trainshed.workbench.merging import find_spelling, merge, put, with_args
 from trainshed.workbench.pool_flags import (
     FLAG,
     LOCAL_KEYS,

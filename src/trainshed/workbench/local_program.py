@@ -11,8 +11,8 @@ from typing import Any
 
 from trainshed.catalog.software import is_reduction_server
 from trainshed.model.faults import UsageFault
+from trainshed.service.jobs import submit_flags
 from trainshed.service.starts.programs import Source
-from trainshed.workbench import submit_flags
 from trainshed.workbench.pool_flags import Pool
 
 #: The pool that may be a Reduction Server.

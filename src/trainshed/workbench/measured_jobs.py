@@ -7,9 +7,9 @@ from typing import Any, Final
 from trainshed.model.faults import UsageFault, Violation
 from trainshed.model.labels import MEASURE, PLAN_LABEL
 from trainshed.model.texts import count_noun
+from trainshed.service.jobs.merging import find_spelling, merge_any, put
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
-from trainshed.workbench.merging import find_spelling, merge_any, put
 from trainshed.workbench.pool_flags import list_pools
 
 Json = dict[str, Any]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from trainshed.model.faults import FieldPath, UsageFault
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
-from trainshed.workbench import submit_flags
-from trainshed.workbench.submit_flags import FLAGS
+from trainshed.service.jobs import submit_flags
+from trainshed.service.jobs.submit_flags import FLAGS
 
 #: gcloud's counts with ``--distributed``; without it one process runs.
 DISTRIBUTED_DEFAULTS: Mapping[Role, int] = {

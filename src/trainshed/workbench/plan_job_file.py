@@ -24,8 +24,8 @@ from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.stack import module_of
 from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
+from trainshed.service.jobs.merging import merge_any
 from trainshed.workbench.documents import read_one
-from trainshed.workbench.merging import merge_any
 from trainshed.workbench.plan_inputs import NotPlannable
 
 #: Rules that a plan checks; ``validate`` checks the others, too.

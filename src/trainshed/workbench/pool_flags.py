@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainshed.model.faults import UsageFault
+from trainshed.service.jobs import submit_flags
 from trainshed.service.jobs.refusing import unchanged
-from trainshed.workbench import submit_flags
 
 FLAG = "--worker-pool-spec"
 

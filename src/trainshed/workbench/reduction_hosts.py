@@ -16,10 +16,10 @@ from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.sizing import Hosts
+from trainshed.service.jobs import submit_flags
 from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
-from trainshed.workbench import submit_flags
+from trainshed.service.jobs.merging import merge_any
 from trainshed.workbench.documents import read_one
-from trainshed.workbench.merging import merge_any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,11 +125,11 @@ def _job(
 ) -> "LocalJob":
     """Return the job of a file, checked as for a run; its program need not exist."""
     from trainshed.service.jobs.judging import accept, judge
+    from trainshed.service.jobs.merging import merge_any, with_args
     from trainshed.service.starts.programs import Source
     from trainshed.wire.detect import DocumentKind, kind_of
     from trainshed.workbench.documents import read_one
     from trainshed.workbench.local_run import LocalJob
-    from trainshed.workbench.merging import merge_any, with_args
 
     content = read_one(file).content
     merged = merge_any(content, submit_flags, source=file)

@@ -13,7 +13,7 @@ from trainshed.model.faults import UsageFault, Violation
 
 if TYPE_CHECKING:
     from trainshed.service.jobs.judging import JudgedDocument, Rulebook
-    from trainshed.workbench.documents import JobDocument
+    from trainshed.wire.documents import JobDocument
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -133,7 +133,7 @@ def _check_documents(
     rulebook: "Rulebook",
 ) -> Iterator[ValidatedFile]:
     from trainshed.service.jobs.judging import judge
-    from trainshed.workbench.merging import merge_any
+    from trainshed.service.jobs.merging import merge_any
 
     for document in documents:
         position = document.position if len(documents) > 1 else None

@@ -143,7 +143,7 @@ def run(request: flags.Request) -> int:
     from trainshed.client.collections import collection_of, path_of
     from trainshed.client.faults import ServerRefusal
     from trainshed.model.labels import OFF, PLAN_LABEL
-    from trainshed.workbench.merging import put
+    from trainshed.service.jobs.merging import put
 
     args = request.args
     if args.dry_run:
@@ -258,8 +258,8 @@ def _training(
     context: ServerContext,
 ) -> "Merged":
     """Upload the packages of an AI Platform job; return its document."""
+    from trainshed.service.jobs.merging import find_spelling, put
     from trainshed.workbench.job_drafts import training_job
-    from trainshed.workbench.merging import find_spelling, put
 
     flag_values = dict(draft.words)
     packages = [package for package in flag_values.pop("packages", "").split(",") if package]

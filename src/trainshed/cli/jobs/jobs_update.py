@@ -6,7 +6,7 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import context_of
 from trainshed.cli.terminal import print_result
 from trainshed.client.collections import collection_of
-from trainshed.workbench import submit_flags
+from trainshed.service.jobs import submit_flags
 
 EXAMPLE = "  {prog} census_1 --update-labels team=vision,phase=two --remove-labels draft"
 

@@ -11,7 +11,7 @@ from trainshed.cli.check.clusters import cluster_table, rulebook_of
 from trainshed.cli.job_flags import add_cluster_flags, submit_flags_of
 from trainshed.cli.local.local_flags import IDLE_WORDS, add_local_flags
 from trainshed.model.faults import UsageFault
-from trainshed.workbench.submit_flags import MACHINE_FLAGS
+from trainshed.service.jobs.submit_flags import MACHINE_FLAGS
 
 if TYPE_CHECKING:
     from trainshed.service.jobs.judging import Rulebook

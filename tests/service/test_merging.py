@@ -3,8 +3,8 @@ import copy
 import pytest
 
 from trainshed.model.faults import UsageFault
-from trainshed.workbench.merging import merge, merge_any
-from trainshed.workbench.submit_flags import FLAGS, MACHINE_FLAGS
+from trainshed.service.jobs.merging import merge, merge_any
+from trainshed.service.jobs.submit_flags import FLAGS, MACHINE_FLAGS
 
 FILE = {
     "trainingInput": {

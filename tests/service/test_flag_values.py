@@ -1,7 +1,7 @@
 import pytest
 
 from trainshed.model.faults import UsageFault
-from trainshed.workbench import submit_flags as read
+from trainshed.service.jobs import submit_flags as read
 
 
 def test_words_separate_with_commas_or_with_a_delimiter_of_ones_own():

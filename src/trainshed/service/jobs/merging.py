@@ -13,8 +13,8 @@ from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.service.jobs.refusing import Merged
+from trainshed.service.jobs.submit_flags import FLAGS, Path, SubmitFlag, text_of
 from trainshed.wire.parsed import snake
-from trainshed.workbench.submit_flags import FLAGS, Path, SubmitFlag, text_of
 
 #: The key of a file's own flags, which have the effect of flags on the command line.
 FLAGS_KEY = "flags"

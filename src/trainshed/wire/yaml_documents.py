@@ -1,13 +1,21 @@
 """Reads YAML with the values of JSON: text keys, no dates, no duplicates; errors have a line."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import yaml
 
-from trainshed.model.faults import UsageFault
 from trainshed.model.json_reader import DEPTH_MAX
+from trainshed.wire.text_nodes import (
+    DocumentFault,
+    Position,
+    Span,
+    TextEntry,
+    TextNode,
+    position_at,
+)
 
 #: The most values of a document with its aliases expanded; a job has hundreds.
 EXPANDED_MAX = 100_000
@@ -53,23 +61,78 @@ class Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
         return super().construct_document(node)
 
 
-def load_all(text: str, path: str) -> Iterator[Any]:
-    """Yield all documents of a text; None for an empty one.  Raises UsageFault with the line."""
+def load_located(text: str, source: str) -> Iterator[tuple[Any, Callable[[], TextNode]]]:
+    """Yield all documents of a text, None for an empty one, and functions that return their places.
+
+    Raises DocumentFault with the position.
+    """
     try:
         if sum(map(text.count, _OPENERS)) > _OPENERS_HARMLESS:
             _check_depth(text)
-        yield from yaml.load_all(text, Loader)
+        for content, node in _load(text):
+            yield content, partial(_node, node)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        position = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
-        problem = f"{error.problem or error.context}{_advice(text, error, mark)}"
-        if line := _tabbed_line(text, mark):
-            problem = f"line {line} is indented with a tab; YAML accepts spaces only"
-        raise UsageFault(f"cannot read {path}: {position}: broken YAML: {problem}") from error
+        raise _describe_broken(text, source, error) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise UsageFault(
-            f"cannot read {path}: broken YAML: {' '.join(str(error).split())}"
+        raise DocumentFault(
+            f"cannot read {source}: broken YAML: {' '.join(str(error).split())}",
+            _find_unprintable(text),
         ) from error
+
+
+def load_all(text: str, source: str) -> Iterator[Any]:
+    """Yield all documents of a text; None for an empty one.  Raises DocumentFault."""
+    for content, _ in load_located(text, source):
+        yield content
+
+
+def _load(text: str) -> Iterator[tuple[Any, Any]]:
+    loader = Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            yield loader.construct_document(node), node
+    finally:
+        loader.dispose()
+
+
+def _node(node: Any) -> TextNode:
+    """Return the place of a node that was constructed, so that its merge keys are expanded."""
+    span = Span(node.start_mark.index, node.end_mark.index)
+    if isinstance(node, yaml.ScalarNode):
+        return TextNode(span=span)
+    is_list = isinstance(node, yaml.SequenceNode)
+    make = _elements if is_list else _pairs
+    return TextNode(
+        span=span, entries=partial(make, node), is_list=is_list, is_flow=bool(node.flow_style)
+    )
+
+
+def _elements(node: Any) -> Sequence[TextEntry]:
+    return [TextEntry(i, None, _node(item)) for i, item in enumerate(node.value)]
+
+
+def _pairs(node: Any) -> Sequence[TextEntry]:
+    return [
+        TextEntry(key.value, Span(key.start_mark.index, key.end_mark.index), _node(value))
+        for key, value in node.value
+    ]
+
+
+def _describe_broken(text: str, source: str, error: yaml.MarkedYAMLError) -> DocumentFault:
+    mark = error.problem_mark or error.context_mark
+    problem = f"{error.problem or error.context}{_advice(text, error, mark)}"
+    if line := _tabbed_line(text, mark):
+        problem = f"line {line} is indented with a tab; YAML accepts spaces only"
+    where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
+    position = Position(line, 1) if line else position_at(text, mark.index) if mark else None
+    return DocumentFault(f"cannot read {source}: {where}: broken YAML: {problem}", position)
+
+
+def _find_unprintable(text: str) -> Position | None:
+    """Return the position of the first character that YAML does not allow; None without any."""
+    match = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    return position_at(text, match.start()) if match else None
 
 
 _TAB: Final = re.compile(r" *\t")

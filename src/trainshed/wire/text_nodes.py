@@ -1,0 +1,130 @@
+"""Where the values of a job document are in its text, the same for YAML and JSON.
+
+A violation names a dotted path (``trainingInput.workerCount``); ``locate`` walks it through the
+nodes.  Nodes are made on the way only, so that aliases which expand to many values cost nothing.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from trainshed.model.faults import UsageFault
+
+#: What ends a line in every editor; YAML counts more characters as line ends.
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+
+
+class Position(NamedTuple):
+    """A place in a text; lines and columns count from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+class DocumentFault(UsageFault):
+    """A text that cannot be read as a job; ``position`` is None if it concerns the whole text."""
+
+    def __init__(self, message: str, position: Position | None = None) -> None:
+        """Keep the position of the fault."""
+        super().__init__(message)
+        self.position = position
+
+
+class Span(NamedTuple):
+    """A part of a text, in characters from 0; ``end`` is behind the last one."""
+
+    start: int
+    end: int
+
+
+class TextEntry(NamedTuple):
+    """A member of a mapping or a list; elements of a list have a number and no key in the text."""
+
+    key: str | int
+    key_span: Span | None
+    value: "TextNode"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextNode:
+    """A value in a text.  ``span`` of a mapping or list in block style may end with blank lines."""
+
+    span: Span
+    entries: Callable[[], Sequence[TextEntry]] | None = None
+    """The members of a mapping or a list; None for a single value."""
+    is_list: bool = False
+    is_flow: bool = False
+    """Whether a mapping or list is in brackets, as in JSON."""
+
+    def members(self) -> Sequence[TextEntry]:
+        """Return the members; none for a single value."""
+        return self.entries() if self.entries else ()
+
+
+class Located(NamedTuple):
+    """The result of ``locate``: the entry of a path, or of the nearest one above it."""
+
+    entry: TextEntry | None
+    """None for the whole document."""
+    rest: str
+    """The part of the path that the document does not have; empty if it has all of it."""
+
+
+def locate(root: TextNode, path: str) -> Located:
+    """Find the entry of a dotted path such as ``jobSpec.workerPoolSpecs[0].machineSpec``.
+
+    Names may contain dots: the longest name that fits is taken.
+    """
+    node, rest, located = root, path, Located(None, path)
+    while rest:
+        match = _find_member(node, rest)
+        if match is None:
+            return located
+        entry, rest = match
+        node, located = entry.value, Located(entry, rest)
+    return located
+
+
+def _find_member(node: TextNode, path: str) -> tuple[TextEntry, str] | None:
+    """Return the member that a path begins with, and the rest of the path."""
+    matches = [
+        (entry, path[len(name) :])
+        for entry in node.members()
+        if path.startswith(name := _name_of(entry))
+        and path[len(name) : len(name) + 1] in {"", ".", "["}
+    ]
+    if not matches:
+        return None
+    entry, rest = min(matches, key=lambda match: len(match[1]))
+    last = next(e for e, _ in reversed(matches) if e.key == entry.key)  # merged keys come first
+    return last, rest.removeprefix(".")
+
+
+def _name_of(entry: TextEntry) -> str:
+    return f"[{entry.key}]" if isinstance(entry.key, int) else entry.key
+
+
+class Lines:
+    """The lines of a text, for converting offsets to positions and back."""
+
+    def __init__(self, text: str) -> None:
+        """Find the beginnings of the lines."""
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self._length = len(text)
+
+    def position(self, offset: int) -> Position:
+        """Return the position of a character; offsets behind the end are the end."""
+        offset = min(offset, self._length)
+        line = bisect_right(self._starts, offset)
+        return Position(line, offset - self._starts[line - 1] + 1)
+
+    def offset(self, position: Position) -> int:
+        """Return the offset of a position that ``position`` returned."""
+        return self._starts[position.line - 1] + position.column - 1
+
+
+def position_at(text: str, offset: int) -> Position:
+    """Return the position of one character; for several, use ``Lines``."""
+    return Lines(text).position(offset)
