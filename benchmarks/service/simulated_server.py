@@ -32,7 +32,8 @@ from trainshed.cli.admin.serve import GC_THRESHOLDS
 from trainshed.cli.admin.server import END_S, tune_interpreter
 from trainshed.config import Settings
 from trainshed.service.auth.tokens import first_token
-from trainshed.service.jobs.submission import SubmitRules, admit
+from trainshed.service.jobs.refusing import Merged
+from trainshed.service.jobs.submission import SubmitRules, admit, judge_submission
 from trainshed.service.ports.listening import BACKLOG
 from trainshed.service.starts.images import Images
 from trainshed.store.records.jobs import JobKind, NewJob
@@ -46,7 +47,8 @@ THREADS = 64
 def queue_jobs(application: Application, count: int) -> None:
     """Queue simple jobs, as the API does after it has read and judged a request."""
     rules = SubmitRules(images=Images((), (), sys.executable))
-    admitted = admit(simple(0), LOCATION, rules, parse.custom_job, lambda _: True)
+    merged = Merged(content=simple(0), region=LOCATION)
+    admitted = admit(judge_submission(merged, rules, parse.custom_job, lambda _: True), rules)
     new = NewJob(
         kind=JobKind.CUSTOM_JOB,
         project=PROJECT,

@@ -107,8 +107,16 @@ DELETE /tokens/{token}                                        administrator
 GET    /keys                                                  administrator
 POST   /keys                                                  administrator
 DELETE /keys/{key}                                            administrator
+GET    /projects                                              known
 GET    /projects/{project}/jobs                               viewer
+POST   /projects/{project}/jobs                               submitter
+POST   /projects/{project}/jobs:cancel                        submitter
+POST   /projects/{project}/jobs:check                         submitter
 GET    /projects/{project}/jobs/{job}                         viewer
+DELETE /projects/{project}/jobs/{job}                         submitter
+POST   /projects/{project}/jobs/{job}:cancel                  submitter
+POST   /projects/{project}/jobs/{job}:label                   submitter
+GET    /projects/{project}/jobs/{job}/document                viewer
 GET    /projects/{project}/jobs/{job}/explain                 viewer
 GET    /projects/{project}/jobs/{job}/manifest                viewer
 POST   /projects/{project}/jobs:dryRun                        submitter

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from service.submitting import MAPPED, PLACE, custom_job, images, ml_job
 from trainshed.model.refusals import Refusal
-from trainshed.service.jobs.submission import SubmitRules, admit
+from trainshed.service.jobs.refusing import Merged
+from trainshed.service.jobs.submission import SubmitRules, admit, check_object, judge_submission
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.ml_v1 import parse as ml_v1
 from wire.documents import JSON, documents
@@ -25,9 +26,9 @@ PARSE = {
 
 
 def submit(document, message, location=PLACE):
-    return admit(
-        document, None if message == "Job" else location, RULES, PARSE[message], lambda _: True
-    )
+    region = None if message == "Job" else location
+    merged = Merged(content=check_object(document), region=region, region_word="location")
+    return admit(judge_submission(merged, RULES, PARSE[message], lambda _: True), RULES)
 
 
 def is_told(refusal):

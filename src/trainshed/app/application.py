@@ -263,6 +263,7 @@ def build(
             audit_log=audit_log,
             quotas=settings.quotas,
             dry_runs=DryRuns(jobs=jobs, engines=engines, preview=launching.preview),
+            pipelines=pipelines,
         )
     )
     http = make_app(
@@ -375,10 +376,13 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     audit_log: AuditLog,
     quotas: Sequence[QuotaRule],
     dry_runs: DryRuns,
+    pipelines: PipelineService,
 ) -> ASGIApp:
     # this import is slow; the server answers Google's clients before it has ended
     from trainshed.api.native.app import native_app  # noqa: PLC0415
     from trainshed.api.native.services import Native  # noqa: PLC0415
+    from trainshed.service.jobs.job_texts import JobTexts  # noqa: PLC0415
+    from trainshed.service.jobs.orders import JobOrders  # noqa: PLC0415
     from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
 
     native = Native(
@@ -394,5 +398,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         audit_log=audit_log,
         quotas=quotas,
         dry_runs=dry_runs,
+        orders=JobOrders(store, pipelines.jobs, pipelines),
+        texts=JobTexts(store, pipelines.jobs, pipelines),
     )
     return native_app(native, __version__)

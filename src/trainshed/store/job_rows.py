@@ -38,7 +38,7 @@ from trainshed.store.front import EXPLANATION
 from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.rows import restarts
-from trainshed.store.tables import JOBS, LABELS, PIPELINES, REPLICAS, TRIALS
+from trainshed.store.tables import JOBS, LABELS, PIPELINES, PROJECTS, REPLICAS, TOKENS, TRIALS
 
 #: Cached demands: thousands of jobs have the same few.
 _DEMANDS_MAX: Final = 4096
@@ -51,6 +51,8 @@ _ESCAPE: Final = "/"
 #: The first node and the number of nodes of a job without nodes.
 _NO_NODES: Final = ("", 0)
 
+#: The most projects of a list; a project that was only named in a call is not one of them.
+PROJECTS_MAX: Final = 5000
 _WAITS: Final = [state.value for state in JobState if state.waits]
 _KIND: Final = case(
     (TRIALS.c.uid.is_not(None), ListedKind.TRIAL.value),
@@ -120,6 +122,17 @@ class StoredJobRows:
         """
         rows = self._db.rows(counts_of(project))
         return {row[0]: row[1] for row in rows}
+
+    def open_counts_by_project(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the number of listed jobs that have not ended, by project and state."""
+        counts: dict[str, dict[str, int]] = {}
+        for project, state, count in self._db.rows(_COUNTS_BY_PROJECT):
+            counts.setdefault(project, {})[state] = count
+        return counts
+
+    def projects_in_use(self) -> Sequence[str]:
+        """Return the ids of the projects that have jobs or tokens, at most ``PROJECTS_MAX``."""
+        return [row.id for row in self._db.rows(_PROJECTS_IN_USE)]
 
 
 def page_of(query: JobListQuery) -> Select[Any]:
@@ -215,3 +228,22 @@ def _restart_count(text: str) -> int:
 def _decode_demand(demand: str) -> tuple[Mapping[str, int], int]:
     decoded = codec.DEMAND.decode(demand)
     return decoded.gpus, decoded.replica_count
+
+
+_COUNTS_BY_PROJECT: Final = (
+    select(JOBS.c.project, JOBS.c.state, func.count())
+    .select_from(_FROM)
+    .where(*_conditions(JobListQuery(project=None, is_open=True)))
+    .group_by(JOBS.c.project, JOBS.c.state)
+)
+_PROJECTS_IN_USE: Final = (
+    select(PROJECTS.c.id)
+    .where(
+        or_(
+            exists().where(JOBS.c.project == PROJECTS.c.id, JOBS.c.deleted_ns.is_(None)),
+            exists().where(TOKENS.c.project == PROJECTS.c.id),
+        )
+    )
+    .order_by(PROJECTS.c.id)
+    .limit(PROJECTS_MAX)
+)

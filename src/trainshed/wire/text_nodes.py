@@ -32,7 +32,7 @@ class DocumentFault(UsageFault):
         self.position = position
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A part of a text, in characters from 0; ``end`` is behind the last one."""
 
     start: int
@@ -43,7 +43,7 @@ class TextEntry(NamedTuple):
     """A member of a mapping or a list; elements of a list have a number and no key in the text."""
 
     key: str | int
-    key_span: Span | None
+    key_span: TextSpan | None
     value: "TextNode"
 
 
@@ -51,7 +51,7 @@ class TextEntry(NamedTuple):
 class TextNode:
     """A value in a text.  ``span`` of a mapping or list in block style may end with blank lines."""
 
-    span: Span
+    span: TextSpan
     entries: Callable[[], Sequence[TextEntry]] | None = None
     """The members of a mapping or a list; None for a single value."""
     is_list: bool = False

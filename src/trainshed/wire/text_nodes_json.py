@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.wire.text_nodes import Span, TextEntry, TextNode
+from trainshed.wire.text_nodes import TextEntry, TextNode, TextSpan
 
 #: A text, a bracket, or another value; blanks, commas and colons are skipped.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s{}\[\],:"]+')
@@ -19,7 +19,7 @@ def json_node(text: str) -> TextNode:
 
 def _read(token: re.Match[str], tokens: Iterator[re.Match[str]]) -> TextNode:
     if token[0] not in {"{", "["}:
-        return TextNode(span=Span(*token.span()))
+        return TextNode(span=TextSpan(*token.span()))
     is_list = token[0] == "["
     members: list[TextEntry] = []
     for item in tokens:
@@ -29,9 +29,9 @@ def _read(token: re.Match[str], tokens: Iterator[re.Match[str]]) -> TextNode:
             members.append(TextEntry(len(members), None, _read(item, tokens)))
         else:
             value = _read(next(tokens), tokens)
-            members.append(TextEntry(json.loads(item[0]), Span(*item.span()), value))
+            members.append(TextEntry(json.loads(item[0]), TextSpan(*item.span()), value))
     return TextNode(
-        span=Span(token.start(), item.end()),
+        span=TextSpan(token.start(), item.end()),
         entries=lambda: members,
         is_list=is_list,
         is_flow=True,

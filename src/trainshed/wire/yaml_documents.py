@@ -11,9 +11,9 @@ from trainshed.model.json_reader import DEPTH_MAX
 from trainshed.wire.text_nodes import (
     DocumentFault,
     Position,
-    Span,
     TextEntry,
     TextNode,
+    TextSpan,
     position_at,
 )
 
@@ -98,7 +98,7 @@ def _load(text: str) -> Iterator[tuple[Any, Any]]:
 
 def _node(node: Any) -> TextNode:
     """Return the place of a node that was constructed, so that its merge keys are expanded."""
-    span = Span(node.start_mark.index, node.end_mark.index)
+    span = TextSpan(node.start_mark.index, node.end_mark.index)
     if isinstance(node, yaml.ScalarNode):
         return TextNode(span=span)
     is_list = isinstance(node, yaml.SequenceNode)
@@ -114,7 +114,7 @@ def _elements(node: Any) -> Sequence[TextEntry]:
 
 def _pairs(node: Any) -> Sequence[TextEntry]:
     return [
-        TextEntry(key.value, Span(key.start_mark.index, key.end_mark.index), _node(value))
+        TextEntry(key.value, TextSpan(key.start_mark.index, key.end_mark.index), _node(value))
         for key, value in node.value
     ]
 

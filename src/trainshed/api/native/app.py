@@ -19,9 +19,12 @@ from trainshed.api.native.buckets import bucket_router
 from trainshed.api.native.fleet import attempt_router, fleet_router
 from trainshed.api.native.jobs import job_router
 from trainshed.api.native.lists import job_list_router, quota_router
+from trainshed.api.native.orders import order_router
 from trainshed.api.native.plans import plan_router
+from trainshed.api.native.projects import project_router
 from trainshed.api.native.services import Native
 from trainshed.api.native.studies import study_router
+from trainshed.api.native.texts import text_router
 from trainshed.api.permissions import Permissions
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.job_lists import JobLists
@@ -46,8 +49,11 @@ def native_app(native: Native, version: str) -> FastAPI:
     )
     app.state.permissions = Permissions(native.store.project)
     app.include_router(job_list_router(JobLists(native.store)))
+    app.include_router(project_router(native.store))
     app.include_router(job_router(native))
     app.include_router(study_router(StudyReader(native.stories)))
+    app.include_router(order_router(native.orders))
+    app.include_router(text_router(native.texts))
     app.include_router(plan_router(native))
     app.include_router(fleet_router(native))
     app.include_router(quota_router(native.store, native.quotas))

@@ -1,6 +1,6 @@
 """The request documents of the native routes, and two response documents."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +25,28 @@ class DryRun(Strict):
     collection: Literal["jobs", "customJobs", "hyperparameterTuningJobs"]
     location: str = Field(default="", pattern=r"^[a-z0-9-]{0,63}$")
     job: dict[str, Any]
+
+
+class JobNames(Strict):
+    """Jobs by resource name, as lists have them: ``projects/P/jobs/J``."""
+
+    names: list[Annotated[str, Field(max_length=1000)]] = Field(min_length=1, max_length=500)
+
+
+class LabelChanges(Strict):
+    """Labels to set by key; a value of null removes the label."""
+
+    labels: dict[str, str | None] = Field(min_length=1, max_length=128)
+
+
+class JobText(Strict):
+    """The text of one job, YAML or JSON of either API.
+
+    ``location`` is the region of a Vertex job; it is ignored for AI Platform, whose jobs name it.
+    """
+
+    text: str
+    location: str = Field(default="", pattern=r"^[a-z0-9-]{0,63}$")
 
 
 class Adopter(Strict):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
 from trainshed.service.jobs.dry_runs import DryRuns
+from trainshed.service.jobs.job_texts import JobTexts
+from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
@@ -34,4 +36,6 @@ class Native:
     access: Access
     audit_log: AuditLog
     dry_runs: DryRuns
+    orders: JobOrders
+    texts: JobTexts
     quotas: Sequence[QuotaRule] = ()

@@ -1,7 +1,7 @@
 """The use cases of jobs: create, get, list, cancel, delete, patch labels."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +14,7 @@ from trainshed.model.resource_names import (
     JOBS,
     OPERATIONS,
     JobId,
+    JobUid,
     OperationId,
     ProjectId,
     resource_name,
@@ -22,15 +23,19 @@ from trainshed.model.resources import SeatsOrClaim
 from trainshed.model.trials import TrialView
 from trainshed.service.jobs.open_jobs import OpenJobs
 from trainshed.service.jobs.paging import ListCall, one_page
-from trainshed.service.jobs.refusing import invalid, not_found
+from trainshed.service.jobs.refusing import Merged, invalid, not_found
 from trainshed.service.jobs.story import place_in_queue
 from trainshed.service.jobs.studies import as_study, parse_resumed, trial_views
 from trainshed.service.jobs.submission import (
+    LOCATION,
     AdmittedJob,
     FleetCheck,
+    JudgedSubmission,
     Parse,
     SubmitRules,
     admit,
+    check_object,
+    judge_submission,
     lacks_of,
 )
 from trainshed.service.starts.bucket_uris import buckets_of_project
@@ -62,6 +67,8 @@ FILTERS: Final[Mapping[JobKind, Callable[[str], Filter]]] = {
 GLOBAL: Final = "global"
 
 _CANCEL_TRIES = 20
+#: Each write keeps others waiting.
+_CANCELS_OF_A_WRITE: Final = 100
 
 
 class JobService:
@@ -129,11 +136,27 @@ class JobService:
     def _admit(
         self, kind: JobKind, project: ProjectId, location: str, document: Any
     ) -> AdmittedJob:
-        is_ml = kind is JobKind.ML_JOB
+        region = None if kind is JobKind.ML_JOB else location
+        merged = Merged(content=check_object(document), region=region, region_word=LOCATION)
+        submission = self.judge(kind, project, merged)
+        return self.admit_judged(project, submission)
+
+    def judge(
+        self, kind: JobKind, project: ProjectId, merged: Merged, parse: Parse | None = None
+    ) -> JudgedSubmission:
+        """Judge the document of a job as ``create`` does; store nothing, raise nothing.
+
+        ``parse`` reads the document; by default as a document of this kind.
+        """
+        parse = parse or PARSE[kind]
+        if kind is JobKind.ML_JOB:
+            parse = partial(parse_resumed, parse, self._store, project)
         has_bucket = buckets_of_project(self._store, project)
-        region = None if is_ml else location
-        parse = partial(parse_resumed, PARSE[kind], self._store, project) if is_ml else PARSE[kind]
-        admitted = admit(document, region, self._rules, parse, has_bucket)
+        return judge_submission(merged, self._rules, parse, has_bucket)
+
+    def admit_judged(self, project: ProjectId, submission: JudgedSubmission) -> AdmittedJob:
+        """Return the job of a judged document.  Raises Refusal with its violations."""
+        admitted = admit(submission, self._rules)
         return as_study(self._store, project, admitted) if admitted.spec.study else admitted
 
     def check_place(self, project: ProjectId, admitted: AdmittedJob) -> None:
@@ -163,15 +186,33 @@ class JobService:
         self, kind: JobKind, project: ProjectId, location: str, job_id: JobId, *, by: str = ""
     ) -> None:
         """Cancel a job; do nothing if it has ended."""
+        record = self._find(kind, project, location, job_id)
+        if self.cancel_records([record], by=by):
+            message = f"{record.name} changes too quickly to be cancelled; try again"
+            raise Refusal(Code.ABORTED, message)
+
+    def cancel_records(self, records: Sequence[JobRecord], *, by: str = "") -> Collection[JobUid]:
+        """Cancel jobs in a few writes; those that have ended do not change.
+
+        Return the jobs that changed too quickly to be cancelled.
+        """
+        unstable: set[JobUid] = set()
+        for first in range(0, len(records), _CANCELS_OF_A_WRITE):
+            unstable |= self._cancel_part(records[first : first + _CANCELS_OF_A_WRITE], by)
+        return unstable
+
+    def _cancel_part(self, records: Sequence[JobRecord], by: str) -> set[JobUid]:
+        left = list(records)
         for _ in range(_CANCEL_TRIES):
-            step = cancel_step(self._find(kind, project, location, job_id))
-            if step is None:
-                return
-            if self._store.apply([_add_request_event(step, by)])[0]:
+            steps = [step for record in left if (step := cancel_step(record))]
+            if not steps:
+                return set()
+            applied = self._store.apply([_add_request_event(step, by) for step in steps])
+            if any(applied):
                 self._wake()
-                return
-        name = resource_name(kind.value, project, location, job_id)
-        raise Refusal(Code.ABORTED, f"{name} changes too quickly to be cancelled; try again")
+            refused = [s.uid for s, done in zip(steps, applied, strict=True) if not done]
+            left = list(self._store.jobs_by_uid(refused).values()) if refused else []
+        return {record.uid for record in left}
 
     def delete(self, kind: JobKind, project: ProjectId, location: str, job_id: JobId) -> Operation:
         """Hide a job that has ended; its log and events stay."""

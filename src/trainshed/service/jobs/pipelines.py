@@ -22,8 +22,15 @@ from trainshed.model.status import Job, JobState
 from trainshed.service.jobs.job_service import JobService, check_over, deleted
 from trainshed.service.jobs.models import new_model
 from trainshed.service.jobs.paging import ListCall, one_page
-from trainshed.service.jobs.refusing import not_found
-from trainshed.service.jobs.submission import SubmitRules, admit
+from trainshed.service.jobs.refusing import Merged, not_found
+from trainshed.service.jobs.submission import (
+    LOCATION,
+    JudgedSubmission,
+    SubmitRules,
+    admit,
+    check_object,
+    judge_submission,
+)
 from trainshed.service.starts.bucket_uris import buckets_of_project
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind, JobRecord
@@ -73,8 +80,8 @@ class PipelineService:
         retry_key: str | None = None,
     ) -> PipelineView:
         """Store a pipeline and its child in one write; a repeated call returns the same one."""
-        has_bucket = buckets_of_project(self.store, project)
-        admitted = admit(document, location, self.rules, parse.training_pipeline, has_bucket)
+        merged = Merged(content=check_object(document), region=location, region_word=LOCATION)
+        admitted = admit(self.judge(project, merged), self.rules)
         self.jobs.check_place(project, admitted)
         draft = model_of_pipeline(admitted.spec)
         model = new_model(self.store, project, location, draft) if draft else None
@@ -89,6 +96,11 @@ class PipelineService:
         self.wake()
         self.rules.noted(JobUid(pipeline.child_uid), project, admitted.expanded)
         return _view(*self._find(project, location, JobId(str(pipeline.uid))))
+
+    def judge(self, project: ProjectId, merged: Merged) -> JudgedSubmission:
+        """Judge the document of a pipeline as ``create`` does; store nothing, raise nothing."""
+        has_bucket = buckets_of_project(self.store, project)
+        return judge_submission(merged, self.rules, parse.training_pipeline, has_bucket)
 
     def get(self, project: ProjectId, location: str, pipeline_id: JobId) -> PipelineView:
         """Return a pipeline by name."""

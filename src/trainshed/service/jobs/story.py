@@ -8,8 +8,6 @@ from typing import Final
 
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.reduction_report import ACHIEVED, PLANNED
-from trainshed.model.refusals import Code, Refusal
-from trainshed.model.resource_names import number_of
 from trainshed.model.restarts import Restarts
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
@@ -20,6 +18,7 @@ from trainshed.model.trials import TrialState, text_of
 from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.scaling.prediction import Interval
 from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
+from trainshed.service.jobs.job_lookup import find_job
 from trainshed.service.jobs.story_answers import (
     JobEvent,
     JobEvents,
@@ -30,7 +29,7 @@ from trainshed.service.jobs.story_answers import (
 from trainshed.service.jobs.studies import trial_views
 from trainshed.service.starts.placing import cpu_warnings
 from trainshed.store.opening import Store
-from trainshed.store.records.jobs import JobKind, JobRecord
+from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.studies import StoredTrial
 from trainshed.tuning.ranking import best, objectives
 from trainshed.wire.native_v1 import (
@@ -65,13 +64,7 @@ class Stories:
 
         Raises Refusal.
         """
-        for kind in JobKind:
-            if record := self.store.job(project, kind, job_id):
-                return record
-        number = number_of(job_id)
-        if number and (match := self.store.pipeline(project, number)):
-            return match[1]
-        raise Refusal(Code.NOT_FOUND, f"project {project} has no job {job_id}")
+        return find_job(self.store, project, job_id).record
 
     def job(self, project: str, job_id: str) -> JobSummary:
         """Return a summary of a job: its state, its times, its replicas, and why it waits."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainshed.admission import ClusterRow, Scope
 from trainshed.engines.base import JobNeeds, PlacedBy
@@ -60,6 +60,8 @@ from trainshed.wire.status import waiting
 
 #: How old the cached fleet may be, in seconds.
 SEEN_S_MAX = 1.0
+#: What a caller calls the region of a Vertex job, which is a part of the call's path.
+LOCATION: Final = "location"
 
 
 def demand_of(cluster: Iterable[ClusterRow], region: str | None) -> JobDemand:
@@ -118,13 +120,17 @@ class FleetCheck:
         ``lacks`` returns why an engine cannot start the job's programs.
         Raises Refusal: RESOURCE_EXHAUSTED for a quota, FAILED_PRECONDITION for the nodes.
         """
-        with self._lock:
-            self._refresh_nodes()
-            explanation = self._judge(needs, lacks)
+        explanation = self.find_obstacle(needs, lacks)
         if explanation:
             is_quota = explanation.reason is Reason.QUOTA
             code = Code.RESOURCE_EXHAUSTED if is_quota else Code.FAILED_PRECONDITION
             raise Refusal(code, waiting(explanation).rstrip("."))
+
+    def find_obstacle(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> Explanation | None:
+        """Return why a job can never run on this fleet; None if it can, or the fleet is unknown."""
+        with self._lock:
+            self._refresh_nodes()
+            return self._judge(needs, lacks)
 
     def place(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> SeatsOrClaim:
         """Return where a job would run on the empty fleet; no seats if the fleet is unknown.
@@ -259,27 +265,36 @@ class AdmittedJob:
         )
 
 
-def admit(
-    document: Any,
-    location: str | None,
-    rules: SubmitRules,
-    parse: Parse,
-    has_bucket: HasBucket,
-) -> AdmittedJob:
-    """Judge a document.  ``location`` None leaves the region to the document (ml v1).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedSubmission:
+    """The document of a submitted job, judged; ``violations`` are all that refuse the job."""
+
+    judgement: JudgedDocument
+    violations: tuple[Violation, ...]
+
+
+def judge_submission(
+    merged: Merged, rules: SubmitRules, parse: Parse, has_bucket: HasBucket
+) -> JudgedSubmission:
+    """Judge a document.  A region of ``merged`` is the location of the call (not in ml v1).
 
     ``has_bucket`` says which buckets are the project's; the job may name no others.
-    Raises Refusal: INVALID_ARGUMENT with every violation.
     """
-    merged = Merged(content=_check_object(document), region=location, region_word="location")
     rulebook = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
     judgement = judge(merged, rulebook, parse)
-    if violations := tuple(_violations(judgement, rules, has_bucket)):
-        raise invalid(violations)
-    accepted = accept(judgement)
-    assert judgement.question is not None  # noqa: S101  # accept refuses a judgement without one
+    return JudgedSubmission(
+        judgement=judgement, violations=tuple(_violations(judgement, rules, has_bucket))
+    )
+
+
+def admit(submission: JudgedSubmission, rules: SubmitRules) -> AdmittedJob:
+    """Return the job of a judged document.  Raises Refusal: INVALID_ARGUMENT, every violation."""
+    if submission.violations:
+        raise invalid(submission.violations)
+    accepted = accept(submission.judgement)
+    assert submission.judgement.question is not None  # noqa: S101  # accept refuses a judgement without one
     return AdmittedJob(
-        spec=judgement.question.submitted_spec,
+        spec=submission.judgement.question.submitted_spec,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_collect_notes(accepted, rules),
@@ -288,7 +303,8 @@ def admit(
     )
 
 
-def _check_object(document: Any) -> dict[str, Any]:
+def check_object(document: Any) -> dict[str, Any]:
+    """Return the body of a create call.  Raises Refusal if it is not an object."""
     if not isinstance(document, dict):
         message = f"the body must be a JSON object, not {describe_value(document)}"
         raise Refusal(Code.INVALID_ARGUMENT, message)

@@ -1,0 +1,35 @@
+"""Native routes about the text of a job: check, submit, and a stored job as a text."""
+
+from fastapi import APIRouter
+
+from trainshed.api.native import models
+from trainshed.api.native.callers import Known, Readable, Submittable
+from trainshed.model.resource_names import ProjectId
+from trainshed.service.jobs.job_texts import JobTexts
+from trainshed.service.jobs.text_answers import StoredDocument, StoredJobName, TextCheck
+
+
+def text_router(texts: JobTexts) -> APIRouter:
+    """Return the routes about the text of a job."""
+    router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
+
+    @router.post("/jobs:check", response_model_exclude_none=True)
+    def check_job(project: Submittable, job: models.JobText) -> TextCheck:
+        """Check the text of a job, YAML or JSON of either API; nothing is stored or started.
+
+        The answer has every violation with its place in the text, the cluster, its price, and
+        whether the job would start now.
+        """
+        return texts.check(ProjectId(project), job.text, job.location)
+
+    @router.post("/jobs", response_model_exclude_none=True)
+    def submit_job(caller: Known, project: Submittable, job: models.JobText) -> StoredJobName:
+        """Submit the text of a job, YAML or JSON of either API."""
+        return texts.submit(ProjectId(project), job.text, job.location, creator=caller.name)
+
+    @router.get("/jobs/{job}/document", response_model_exclude_none=True)
+    def show_document(project: Readable, job: str) -> StoredDocument:
+        """Return a stored job in the words of its own API, and as a text to submit again."""
+        return texts.document(ProjectId(project), job)
+
+    return router
