@@ -9,6 +9,8 @@ export type Adopter = {
   project: string;
 };
 
+export type Algorithm = "DEFAULT" | "GRID_SEARCH" | "RANDOM_SEARCH";
+
 export type AuditPage = {
   entries: Array<AuditedCall>;
 };
@@ -69,6 +71,16 @@ export type DryRun = {
   job: Record<string, unknown>;
 };
 
+export type EarlyStop = {
+  rule: string;
+  metric: string;
+  value: number;
+  bar: number;
+  at: number;
+  byTime?: boolean;
+  reason: string;
+};
+
 export type EngineHealth = {
   name: string;
   health: string;
@@ -89,6 +101,8 @@ export type Fleet = {
 };
 
 export type FleetPolicy = "exact" | "best-effort" | "emulate";
+
+export type Goal = "MAXIMIZE" | "MINIMIZE";
 
 export type GpuReading = {
   at: string | null;
@@ -115,6 +129,13 @@ export type GpuSummary = {
   job?: string | null;
   problem?: string | null;
   reading?: GpuReading | null;
+};
+
+export type Importances = {
+  metric: string;
+  trials: number;
+  message: string;
+  importances: Array<ParameterImportance>;
 };
 
 export type JobEvent = {
@@ -242,6 +263,19 @@ export type Manifest = {
   parts: Array<SentPart>;
 };
 
+export type MetricCurve = {
+  trial: number;
+  at: Array<number>;
+  values: Array<number>;
+};
+
+export type MetricCurves = {
+  metric: string;
+  byTime: boolean;
+  trials: number;
+  curves: Array<MetricCurve>;
+};
+
 export type NewBucketToken = {
   expires?: string | null;
   bucket: string;
@@ -292,11 +326,20 @@ export type NodeSummary = {
   network?: string;
   seen: string;
   devices?: Array<GpuSummary> | null;
+  jobs?: Array<string> | null;
+  orderCommand?: string | null;
 };
 
 export type Nothing = {
 
 };
+
+export type ParameterImportance = {
+  parameter: string;
+  share: number;
+};
+
+export type ParameterKind = "DOUBLE" | "INTEGER" | "CATEGORICAL" | "DISCRETE";
 
 export type PredictionScore = {
   job: string;
@@ -350,6 +393,8 @@ export type Restarts = {
   user?: number;
 };
 
+export type Scale = "NONE" | "LINEAR" | "LOG" | "REVERSE_LOG";
+
 export type SentPart = {
   name: string;
   text: string;
@@ -359,14 +404,54 @@ export type Status = {
   error: Record<string, unknown>;
 };
 
+export type StudyDescription = {
+  name: string;
+  displayName: string;
+  state: JobState;
+  message: string;
+  algorithm: Algorithm;
+  stopping?: string | null;
+  metrics: Array<StudyMetric>;
+  parameters: Array<StudyParameter>;
+  trialCountMax: number;
+  trialCountParallel: number;
+  counts: TrialCounts;
+  leaders: Array<number>;
+};
+
 export type StudyForecast = {
   leftSeconds: Array<number>;
   cost?: Array<number> | null;
   currency?: string | null;
 };
 
+export type StudyMetric = {
+  id: string;
+  goal: Goal;
+  threshold?: number | null;
+};
+
+export type StudyParameter = {
+  id: string;
+  kind: ParameterKind;
+  scale: Scale;
+  bounds?: Array<number> | null;
+  values?: Array<number | string> | null;
+  parent?: string | null;
+  parentValues?: Array<number | string> | null;
+};
+
 export type Tokens = {
   tokens: Array<ListedToken>;
+};
+
+export type TrialCounts = {
+  made: number;
+  running: number;
+  waiting: number;
+  succeeded: number;
+  infeasible: number;
+  stoppedEarly: number;
 };
 
 export type TrialState = "REQUESTED" | "ACTIVE" | "STOPPING" | "SUCCEEDED" | "INFEASIBLE";
@@ -379,6 +464,11 @@ export type TrialSummary = {
   step?: number | null;
   metrics: Record<string, number>;
   infeasibleReason?: string | null;
+  parameters: Record<string, number | number | string>;
+  job?: string | null;
+  startTime?: string | null;
+  endTime?: string | null;
+  earlyStop?: EarlyStop | null;
 };
 
 export type Trials = {

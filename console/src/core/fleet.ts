@@ -1,0 +1,71 @@
+/** Counts and describes nodes and their GPUs. Pure. */
+
+import type { GpuState, GpuSummary, NodeSummary } from "../net/types";
+import { formatPlural } from "./format";
+
+export const GPU_STATES: readonly GpuState[] = ["HELD", "FREE", "FOREIGN", "FAULTY"];
+
+/** Signs differ in shape, so that no state is told by its colour alone. */
+export const GPU_SIGNS: Readonly<Record<GpuState, string>> = { FREE: "○", HELD: "●", FOREIGN: "▲", FAULTY: "✕" };
+
+export const GPU_MEANINGS: Readonly<Record<GpuState, string>> = {
+  FREE: "no job uses it",
+  HELD: "a job uses it",
+  FOREIGN: "a process that the server did not start uses it",
+  FAULTY: "the server places no replica on it",
+};
+
+/** Return how many GPUs of the nodes are in each state. */
+export function countGpus(nodes: readonly NodeSummary[]): Record<GpuState, number> {
+  const counts: Record<GpuState, number> = { HELD: 0, FREE: 0, FOREIGN: 0, FAULTY: 0 };
+  for (const node of nodes) for (const gpu of node.devices ?? []) counts[gpu.state] += 1;
+  return counts;
+}
+
+/** Return "3 nodes, 8 GPUs: 5 held, 2 free, 1 faulty". */
+export function describeFleet(nodes: readonly NodeSummary[]): string {
+  const counts = countGpus(nodes);
+  const total = GPU_STATES.reduce((sum, state) => sum + counts[state], 0);
+  const parts = GPU_STATES.filter((state) => counts[state] > 0).map((state) => `${counts[state]} ${state.toLowerCase()}`);
+  const out = nodes.filter((node) => node.state !== "READY").length;
+  return [
+    formatPlural(nodes.length, "node") + (out ? ` (${out} out of service)` : ""),
+    ...(total ? [`${formatPlural(total, "GPU")}: ${parts.join(", ")}`] : []),
+  ].join(", ");
+}
+
+/** Return the nodes whose name, engine, region, jobs or GPUs contain the text. */
+export function filterNodes(nodes: readonly NodeSummary[], text: string): NodeSummary[] {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) return [...nodes];
+  return nodes.filter((node) => searchTexts(node).some((part) => part.toLowerCase().includes(wanted)));
+}
+
+function searchTexts(node: NodeSummary): string[] {
+  const gpus = (node.devices ?? []).flatMap((gpu) => [gpu.state, gpu.name, gpu.uuid, gpu.type]);
+  return [node.name, node.engine, node.region, node.state, ...(node.jobs ?? []), ...Object.keys(node.gpus), ...gpus];
+}
+
+/** Return the name of a job in a resource name: its last part, for a trial with its study. */
+export function jobTitle(name: string): string {
+  const match = /([^/]+\/trials\/[^/]+|[^/]+)$/.exec(name);
+  return match?.[1] ?? name;
+}
+
+/** Return what a tile says of a GPU besides its state: the job, or the share of its use. */
+export function gpuNote(gpu: GpuSummary): string {
+  const use = gpu.reading?.use;
+  const percent = typeof use === "number" ? `${Math.round(use * 100)} %` : "";
+  return [gpu.job ? jobTitle(gpu.job) : "", percent].filter(Boolean).join(" ");
+}
+
+/** Return whether a GPU is one instance of a divided one (MIG). */
+export function isInstance(gpu: GpuSummary): boolean {
+  return gpu.uuid.startsWith("MIG-") || /\bMIG\b/.test(gpu.name);
+}
+
+/** Return the seconds of a duration such as "120s"; null for another text. */
+export function parseNotice(text: string): number | null {
+  const match = /^\s*(\d{1,5}(?:\.\d{1,9})?)\s*s?\s*$/.exec(text);
+  return match ? Number(match[1]) : null;
+}

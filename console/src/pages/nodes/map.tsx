@@ -1,0 +1,115 @@
+/** The map: a card for each node, with a tile for each GPU. */
+
+import { useSignal } from "@preact/signals";
+
+import { GPU_MEANINGS, GPU_SIGNS, gpuNote, isInstance, jobTitle } from "../../core/fleet";
+import { formatAccelerators, formatBytes, formatPlural, parseResource, shortAccelerator } from "../../core/format";
+import { jobPath } from "../../core/route";
+import type { GpuSummary, NodeSummary } from "../../net/types";
+import { StateMark } from "../../ui/state";
+import { Time } from "../../ui/time";
+import { GpuDialog } from "./gpu";
+import { OrderButtons, type Order } from "./orders";
+
+/** More cards make a page slow; the table has all nodes. */
+const CARDS_MAX = 200;
+
+interface MapProps {
+  nodes: readonly NodeSummary[];
+  onOrder: (order: Order) => void;
+}
+
+export function NodeMap({ nodes, onOrder }: MapProps) {
+  const rest = nodes.length - CARDS_MAX;
+  return (
+    <>
+      <Legend />
+      <ul class="cards">
+        {nodes.slice(0, CARDS_MAX).map((node) => <NodeCard key={node.name} node={node} onOrder={onOrder} />)}
+      </ul>
+      {rest > 0 && <p class="hint">And {formatPlural(rest, "more node")}: filter by name, or choose the table.</p>}
+    </>
+  );
+}
+
+function Legend() {
+  return (
+    <p class="hint legend">
+      {Object.entries(GPU_MEANINGS).map(([state, meaning]) => (
+        <span key={state}><span class={`gpu-sign g-${state.toLowerCase()}`} aria-hidden="true">{GPU_SIGNS[state as GpuSummary["state"]]}</span> {state}: {meaning}</span>
+      ))}
+    </p>
+  );
+}
+
+function NodeCard({ node, onOrder }: { node: NodeSummary; onOrder: (order: Order) => void }) {
+  return (
+    <li class={`node-card ${node.state === "READY" ? "" : "out"}`}>
+      <header>
+        <h2>{node.name}</h2>
+        <StateMark state={node.state} />
+        {node.notice && <span class="hint">notice {node.notice}</span>}
+      </header>
+      <p class="hint">
+        {[node.region, node.policy, formatPlural(node.vcpus, "vCPU"), `${Math.round(node.memoryGigabytes)} GB`, formatPlural(node.replicas, "replica")].filter(Boolean).join(" · ")}
+        {" · seen "}<Time value={node.seen} />
+      </p>
+      <Gpus node={node} />
+      <Jobs names={node.jobs ?? []} />
+      <OrderButtons node={node} onOrder={onOrder} />
+    </li>
+  );
+}
+
+function Gpus({ node }: { node: NodeSummary }) {
+  const opened = useSignal<GpuSummary | null>(null);
+  const devices = node.devices ?? [];
+  if (devices.length === 0) {
+    const counts = formatAccelerators(node.gpus);
+    return <p>{counts || "No GPU"}</p>;
+  }
+  return (
+    <>
+      <ul class="gpus" aria-label={`GPUs of ${node.name}`}>
+        {devices.map((gpu) => (
+          <li key={gpu.uuid}><GpuTile gpu={gpu} onOpen={() => (opened.value = gpu)} /></li>
+        ))}
+      </ul>
+      {opened.value && <GpuDialog node={node.name} gpu={opened.value} onClose={() => (opened.value = null)} />}
+    </>
+  );
+}
+
+function GpuTile({ gpu, onOpen }: { gpu: GpuSummary; onOpen: () => void }) {
+  const memory = typeof gpu.memoryBytes === "number" ? ` · ${formatBytes(gpu.memoryBytes)}` : "";
+  return (
+    <button type="button" class={`gpu g-${gpu.state.toLowerCase()}`} onClick={onOpen} title={`${gpu.name}${memory}\n${gpu.problem ?? gpu.who ?? ""}`.trim()}>
+      <span class="gpu-head"><b>{gpu.index}</b> <span class="gpu-sign" aria-hidden="true">{GPU_SIGNS[gpu.state]}</span> {gpu.state}</span>
+      <span class="gpu-note">{gpuNote(gpu) || shortAccelerator(gpu.type)}{isInstance(gpu) ? " · MIG" : ""}</span>
+    </button>
+  );
+}
+
+const JOBS_MAX = 6;
+
+function Jobs({ names }: { names: readonly string[] }) {
+  if (names.length === 0) return null;
+  const rest = names.length - JOBS_MAX;
+  return (
+    <p>
+      {names.slice(0, JOBS_MAX).map((name, index) => <span key={name}>{index > 0 && ", "}<JobLink name={name} /></span>)}
+      {rest > 0 && ` and ${rest} more`}
+    </p>
+  );
+}
+
+/** A link to the job of a resource name; the jobs of ml v1 trials are shown with their study. */
+export function JobLink({ name }: { name: string }) {
+  const trial = /^projects\/([^/]+)\/jobs\/([^/]+)\/trials\/([^/]+)$/.exec(name);
+  if (trial) {
+    const query = `?tab=log&trial=${encodeURIComponent(trial[3] ?? "")}`;
+    return <a href={jobPath(trial[1] ?? "", trial[2] ?? "") + query}>{jobTitle(name)}</a>;
+  }
+  const parts = parseResource(name);
+  return parts ? <a href={jobPath(parts.project, parts.job)}>{parts.job}</a> : <span>{name}</span>;
+}

@@ -1,0 +1,132 @@
+/** Orders for administrators: drain, maintain, resume; each shows first which jobs it concerns. */
+
+import { useSignal } from "@preact/signals";
+
+import { parseNotice } from "../../core/fleet";
+import { formatPlural } from "../../core/format";
+import { ApiError, callApi } from "../../net/api";
+import { isAdministrator } from "../../net/session";
+import type { Fleet, NodeOrdered, NodeSummary } from "../../net/types";
+import { CopyButton } from "../../ui/copy";
+import { Dialog } from "../../ui/dialog";
+import { announce, ErrorNotice, Notice, sentence } from "../../ui/notice";
+import { useResource } from "../../ui/resource";
+import { JobLink } from "./map";
+
+export type OrderWord = "drain" | "maintain" | "resume";
+
+export interface Order {
+  word: OrderWord;
+  node: NodeSummary;
+}
+
+const TITLES: Readonly<Record<OrderWord, string>> = {
+  drain: "Drain", maintain: "Put into maintenance", resume: "Resume",
+};
+
+/** The seconds of notice that the server gives when the caller names none. */
+const NOTICE = "120";
+
+/** Return the orders that change a node in its present state. */
+function wordsFor(node: NodeSummary): OrderWord[] {
+  if (node.state === "READY") return ["drain", "maintain"];
+  return node.state === "DRAINED" ? ["maintain", "resume"] : ["resume"];
+}
+
+interface ButtonsProps {
+  node: NodeSummary;
+  onOrder: (order: Order) => void;
+  isNarrow?: boolean;
+}
+
+export function OrderButtons({ node, onOrder, isNarrow }: ButtonsProps) {
+  if (node.orderCommand) return <ClusterCommand command={node.orderCommand} isNarrow={isNarrow ?? false} />;
+  if (!isAdministrator()) return null;
+  return (
+    <span class="orders">
+      {wordsFor(node).map((word) => (
+        <button key={word} type="button" aria-label={`${TITLES[word]}: ${node.name}`} onClick={() => onOrder({ word, node })}>{word}</button>
+      ))}
+    </span>
+  );
+}
+
+/** A cluster places jobs itself, so its own command takes a node out of service. */
+function ClusterCommand({ command, isNarrow }: { command: string; isNarrow: boolean }) {
+  if (isNarrow) return <span title={command}><code>{command}</code> <CopyButton text={command} what="command" /></span>;
+  return (
+    <p class="hint">
+      The cluster manages this node. Its administrator drains it with <code>{command}</code>{" "}
+      <CopyButton text={command} what="command" />
+    </p>
+  );
+}
+
+interface DialogProps {
+  order: Order;
+  onClose: () => void;
+  onDone: () => void;
+}
+
+export function OrderDialog({ order, onClose, onDone }: DialogProps) {
+  const { word, node } = order;
+  const fleet = useResource(`order ${node.name}`, (signal) => callApi<Fleet>("GET", "/nodes", { signal }));
+  const notice = useSignal(NOTICE);
+  const problem = useSignal<ApiError | null>(null);
+  const isBusy = useSignal(false);
+  const jobs = fleet.value.value?.nodes.find((other) => other.name === node.name)?.jobs ?? node.jobs ?? [];
+  const seconds = parseNotice(notice.value);
+  const give = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    isBusy.value = true;
+    try {
+      const body = word === "maintain" ? { notice: `${seconds ?? 0}s` } : undefined;
+      const answer = await callApi<NodeOrdered>("POST", `/nodes/${encodeURIComponent(node.name)}:${word}`, { body });
+      announce("good", sentence(answer.message));
+      onDone();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      problem.value = error;
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  return (
+    <Dialog title={`${TITLES[word]}: ${node.name}`} onClose={onClose}>
+      <form onSubmit={(event) => void give(event)}>
+        <Consequence word={word} jobs={jobs} notice={seconds} />
+        {word === "maintain" && (
+          <label class="field">Notice in seconds{" "}
+            <input inputMode="decimal" size={6} value={notice.value} aria-invalid={seconds === null} onInput={(event) => (notice.value = event.currentTarget.value)} />
+          </label>
+        )}
+        {word === "maintain" && seconds === null && <Notice tone="error">The notice must be a number of seconds from 0 to 99999, got {notice.value || "nothing"}.</Notice>}
+        {problem.value && <ErrorNotice error={problem.value} />}
+        <footer class="actions">
+          <button type="button" onClick={onClose}>Back</button>
+          <button type="submit" class={word === "maintain" && jobs.length > 0 ? "danger" : "primary"} disabled={isBusy.value || (word === "maintain" && seconds === null)}>{TITLES[word]}</button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+/** Says what the order does, and lists the jobs on the node. */
+function Consequence({ word, jobs, notice }: { word: OrderWord; jobs: readonly string[]; notice: number | null }) {
+  const count = formatPlural(jobs.length, "job");
+  const isOne = jobs.length === 1;
+  const texts: Readonly<Record<OrderWord, string>> = {
+    resume: "The node takes new replicas again.",
+    drain: `The node takes no new replicas. ${jobs.length ? `${count} on it ${isOne ? "runs" : "run"} on to ${isOne ? "its" : "their"} end.` : "Nothing runs on it."}`,
+    maintain: jobs.length
+      ? `The node takes no new replicas. ${count} on it ${isOne ? "gets" : "get"} ${notice ?? "…"} s notice, ${isOne ? "saves its" : "save their"} work, and ${isOne ? "starts" : "start"} again elsewhere or when the node is back:`
+      : "The node takes no new replicas. Nothing runs on it, so no job gets notice.",
+  };
+  return (
+    <>
+      <p>{texts[word]}</p>
+      {word !== "resume" && jobs.length > 0 && <ul class="order-jobs">{jobs.map((name) => <li key={name}><JobLink name={name} /></li>)}</ul>}
+    </>
+  );
+}

@@ -1,0 +1,58 @@
+/** All nodes as a table. */
+
+import { useSignal } from "@preact/signals";
+
+import { countGpus, GPU_SIGNS, GPU_STATES, jobTitle } from "../../core/fleet";
+import { formatAccelerators } from "../../core/format";
+import type { NodeSummary } from "../../net/types";
+import { StateMark } from "../../ui/state";
+import { Time } from "../../ui/time";
+import { VirtualTable, type Column, type Sort } from "../../ui/virtual_table";
+import { OrderButtons, type Order } from "./orders";
+
+function describeGpus(node: NodeSummary): string {
+  const counts = countGpus([node]);
+  const parts = GPU_STATES.filter((state) => counts[state] > 0).map((state) => `${GPU_SIGNS[state]} ${counts[state]} ${state}`);
+  return parts.length > 0 ? parts.join("  ") : formatAccelerators(node.gpus) || "–";
+}
+
+function columnsOf(onOrder: (order: Order) => void): Column<NodeSummary>[] {
+  return [
+    { id: "name", title: "Node", width: "minmax(10rem, 2fr)", isSortable: true, cell: (node) => node.name },
+    { id: "engine", title: "Engine", width: "7rem", isSortable: true, cell: (node) => node.engine },
+    { id: "state", title: "State", width: "9rem", isSortable: true, cell: (node) => <StateMark state={node.state} /> },
+    { id: "region", title: "Region", width: "8rem", isSortable: true, cell: (node) => node.region },
+    { id: "gpus", title: "GPUs", width: "minmax(11rem, 2fr)", cell: describeGpus },
+    { id: "vcpus", title: "vCPUs", width: "5rem", isNumber: true, isSortable: true, cell: (node) => node.vcpus },
+    { id: "memoryGigabytes", title: "GB", width: "5rem", isNumber: true, isSortable: true, cell: (node) => Math.round(node.memoryGigabytes) },
+    { id: "replicas", title: "Replicas", width: "6rem", isNumber: true, isSortable: true, cell: (node) => node.replicas },
+    { id: "jobs", title: "Jobs", width: "minmax(8rem, 2fr)", cell: (node) => (node.jobs ?? []).map(jobTitle).join(", ") },
+    { id: "seen", title: "Seen", width: "7rem", isSortable: true, cell: (node) => <Time value={node.seen} /> },
+    { id: "orders", title: "Orders", width: "minmax(15rem, 1fr)", cell: (node) => <OrderButtons node={node} onOrder={onOrder} isNarrow /> },
+  ];
+}
+
+type SortKey = "name" | "engine" | "state" | "region" | "vcpus" | "memoryGigabytes" | "replicas" | "seen";
+
+function sortNodes(nodes: readonly NodeSummary[], { column, descending }: Sort): NodeSummary[] {
+  const sign = descending ? -1 : 1;
+  const key = column as SortKey;
+  return [...nodes].sort((left, right) => {
+    const [one, other] = [left[key], right[key]];
+    if (typeof one === "number" && typeof other === "number") return sign * (one - other);
+    return sign * String(one).localeCompare(String(other), undefined, { numeric: true });
+  });
+}
+
+export function NodeTable({ nodes, onOrder }: { nodes: readonly NodeSummary[]; onOrder: (order: Order) => void }) {
+  const sort = useSignal<Sort>({ column: "name", descending: false });
+  const active = useSignal<string | null>(null);
+  const onSort = (column: string): void => {
+    sort.value = { column, descending: sort.value.column === column && !sort.value.descending };
+  };
+  return (
+    <VirtualTable label="Nodes" columns={columnsOf(onOrder)} rows={sortNodes(nodes, sort.value)} rowKey={(node) => node.name}
+      rowHeight={40} sort={sort.value} onSort={onSort} active={active.value} onActivate={(key) => (active.value = key)}
+      rowClass={(node) => (node.state === "READY" ? "" : "out")} />
+  );
+}
