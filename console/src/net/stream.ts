@@ -13,7 +13,10 @@ import { askForSignIn, session } from "./session";
 export type Liveness = "connecting" | "live" | "polling" | "reconnecting" | "paused";
 
 export interface StreamEvent {
-  /** "ready" after each connect, and every 5 s while polling: read everything again. */
+  /**
+   * "ready" after each connect, after too many changes, and every 5 s while polling: read again what
+   * the topic shows. Else the topic's first word: "queue", "job", "log", "nodes", "study".
+   */
   type: string;
   data: unknown;
 }
@@ -136,13 +139,15 @@ export function parseEvent(block: string): (StreamEvent & { topic?: string }) | 
   return { type, data: value, ...(typeof topic === "string" ? { topic } : {}) };
 }
 
-/** Give an event to the handlers of its topic: `data.topic`, else every topic of the event's type. */
+/** Give an event to the handlers of its topic, "ready" to all; "resync" is a "ready" of one topic. */
 function dispatch(event: (StreamEvent & { topic?: string }) | null): void {
   if (event === null) return;
   if (event.type === "ready") liveness.value = "live";
+  if (event.type === "away") liveness.value = "reconnecting";
+  const isForAll = event.type === "ready";
+  const given = event.type === "resync" ? { type: "ready", data: null } : event;
   for (const [topic, set] of handlers) {
-    const isTopic = event.topic ? event.topic === topic : topic.split(":")[0] === event.type;
-    if (event.type === "ready" || isTopic) for (const handler of [...set]) handler(event);
+    if (isForAll || event.topic === topic) for (const handler of [...set]) handler(given);
   }
 }
 

@@ -96,7 +96,7 @@ function Connection() {
   const state = outage.value ? LIVENESS.reconnecting : LIVENESS[liveness.value];
   const since = outage.value ? ` ${formatDuration((now.value - outage.value.since) / 1000)}` : "";
   return (
-    <span class={`live ${outage.value ? "reconnecting" : liveness.value}`} title={state.title}>
+    <span class={`connection ${outage.value ? "reconnecting" : liveness.value}`} title={state.title}>
       <span aria-hidden="true">{state.sign}</span> {state.text}{since}
     </span>
   );

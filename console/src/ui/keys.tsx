@@ -60,7 +60,9 @@ function onKeyDown(event: KeyboardEvent): void {
   const name = nameOf(event);
   const hasModifier = event.ctrlKey || event.metaKey;
   const isInField = event.target instanceof Element && event.target.closest(FIELDS) !== null;
+  const isControl = event.target instanceof Element && event.target.closest("a, button, summary, input, label") !== null;
   if (!hasModifier && (isInField || !keysEnabled.value)) return;
+  if ((name === "Enter" || name === " ") && isControl) return;
   const all = groups.value.toReversed().flatMap((group) => group.bindings);
   const full = prefix ? `${prefix} ${name}` : name;
   const binding = all.find((candidate) => candidate.keys === full) ?? all.find((candidate) => candidate.keys === name);

@@ -1,20 +1,163 @@
 /** The queue: what waits and why, what runs, what ended. */
 
+import { useComputed, useSignal, type Signal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+
+import { formatPlural } from "../../core/format";
+import { readFilter, toCsv, type QueueFilter } from "../../core/queue";
 import type { Route } from "../../core/route";
-import { callApi } from "../../net/api";
-import { project } from "../../net/project";
-import type { JobList } from "../../net/types";
-import { ErrorNotice } from "../../ui/notice";
-import { useResource } from "../../ui/resource";
-import { jobPath } from "../../core/route";
+import { navigate, setQuery } from "../../core/router";
+import { ALL_PROJECTS, project } from "../../net/project";
+import { maySubmit } from "../../net/session";
+import { subscribe } from "../../net/stream";
+import type { JobRow } from "../../net/types";
+import { useKeys } from "../../ui/keys";
+import { ErrorNotice, Notice } from "../../ui/notice";
+import { saveText } from "../../ui/save";
+import { isNarrow } from "../../ui/width";
+import { VirtualTable } from "../../ui/virtual_table";
+import { narrowColumns, pathOf, wideColumns, type RowOrders } from "./columns";
+import { EmptyQueue } from "./empty";
+import { Counts, Filters } from "./filters";
+import { OPEN_MAX, QueueModel } from "./model";
+import { askToCancel, openActions, OrderDialogs } from "./orders";
+import { Selection } from "./selection";
+import { WhyPanel } from "./why";
 
 export default function QueuePage({ route }: { route: Route }) {
-  const jobs = useResource(project.value, (signal) => callApi<JobList>("GET", `/projects/${project.value}/jobs`, { signal }));
+  return <ProjectQueue key={project.value} project={project.value} filter={readFilter(route.query)} opened={route.query.get("why")} />;
+}
+
+interface ProjectQueueProps {
+  project: string;
+  filter: QueueFilter;
+  /** The uid of the row whose explanation is open. */
+  opened: string | null;
+}
+
+function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
+  const model = useMemo(() => new QueueModel(project), []);
+  const selection = useMemo(() => new Selection(() => model.shown.peek()), []);
+  const active = useSignal<string | null>(null);
+  const filterKey = JSON.stringify(filter);
+  useEffect(() => model.setFilter(filter), [filterKey]);
+  useEffect(() => selection.clear(), [filterKey]);
+  useEffect(() => {
+    document.title = "Queue – Trainshed";
+    const end = subscribe(`queue:${project}`, (event) => model.onEvent(event));
+    return () => (end(), model.close());
+  }, []);
+  const creators = useComputed(() => [...new Set([...model.rows.value.values()].map((row) => row.creator))].sort().slice(0, 200));
+  const explain = (row: JobRow): void => {
+    active.value = row.uid;
+    setQuery({ why: opened === row.uid ? null : row.uid });
+  };
+  useQueueKeys(model, selection, active, explain);
   return (
-    <main id="main" tabIndex={-1}>
-      <h1>Queue {route.query.get("q")}</h1>
-      {jobs.error.value && <ErrorNotice error={jobs.error.value} />}
-      <ul>{jobs.value.value?.jobs.map((row) => <li key={row.uid}><a href={jobPath(row.project, row.uid)}>{row.displayName}</a> {row.state}</li>)}</ul>
+    <main id="main" class="fill queue" tabIndex={-1}>
+      <h1 class="hidden-text">Queue</h1>
+      <Counts counts={model.counts.value} filter={filter} rows={model.rows.value} />
+      <Filters filter={filter} creators={creators.value} />
+      <Toolbar model={model} selection={selection} />
+      {model.error.value && <ErrorNotice error={model.error.value} retry={() => void model.reload(false)} />}
+      {model.isCut.value && <Notice tone="info">Only the newest {OPEN_MAX} open jobs are listed. Filter by a label, or choose a project.</Notice>}
+      <Rows model={model} selection={selection} active={active} filter={filter} orders={{ selection, opened, explain, openActions }} hasProjects={project === ALL_PROJECTS} />
+      <OrderDialogs project={project} onExplain={explain} onDone={() => selection.clear()} />
     </main>
   );
+}
+
+interface RowsProps {
+  model: QueueModel;
+  selection: Selection;
+  active: Signal<string | null>;
+  filter: QueueFilter;
+  orders: RowOrders;
+  hasProjects: boolean;
+}
+
+function Rows({ model, selection, active, filter, orders, hasProjects }: RowsProps) {
+  const isHovering = useSignal(false);
+  const isHeld = isHovering.value || selection.size > 0;
+  useEffect(() => model.setHeld(isHeld), [isHeld]);
+  const rows = rowsOf(model);
+  if (!model.isLoaded.value) return model.error.value ? null : <p class="loading" role="status">Reading jobs…</p>;
+  if (rows.length === 0) return <EmptyQueue filter={filter} />;
+  const opened = model.rows.value.get(orders.opened ?? "");
+  return (
+    <div class="hold" onPointerEnter={(event) => (isHovering.value = event.pointerType === "mouse")} onPointerLeave={() => (isHovering.value = false)}>
+      <VirtualTable label="Jobs" columns={isNarrow.value ? narrowColumns(orders) : wideColumns(orders, hasProjects)} rows={rows}
+        rowKey={(row) => row.uid} rowHeight={isNarrow.value ? 56 : 34}
+        sort={{ column: filter.sort, descending: filter.descending }} onSort={(column) => sortBy(column, filter)}
+        active={active.value} onActivate={(uid) => (active.value = uid)} onOpen={(row) => navigate(pathOf(row))}
+        selected={selection.uids.value} onSelect={(row) => selection.toggle(row.uid, false)}
+        detail={opened ? { key: opened.uid, content: <WhyPanel key={opened.uid} row={opened} /> } : null}
+        onEnd={() => void model.readMore()} />
+    </div>
+  );
+}
+
+function rowsOf(model: QueueModel): JobRow[] {
+  const rows = model.rows.value;
+  return model.shown.value.map((uid) => rows.get(uid)).filter((row) => row !== undefined);
+}
+
+/** Numbers and times begin with the largest; a second click turns the order. */
+function sortBy(column: string, filter: QueueFilter): void {
+  const isFirst = filter.sort !== column;
+  const isDescending = isFirst ? ["gpus", "replicas", "time"].includes(column) : !filter.descending;
+  setQuery({ sort: (isDescending ? "-" : "") + column });
+}
+
+function Toolbar({ model, selection }: { model: QueueModel; selection: Selection }) {
+  const selected = (): JobRow[] => rowsOf(model).filter((row) => selection.uids.peek().has(row.uid));
+  return (
+    <div class="toolbar">
+      <span class="num" role="status">{model.isLoaded.value ? formatPlural(model.shown.value.length, "row") : ""}</span>
+      {model.pending.value > 0 && (
+        <button type="button" class="pending" onClick={() => model.showPending()}>{formatPlural(model.pending.value, "change")} ‹show›</button>
+      )}
+      {selection.size > 0 && (
+        <>
+          <span class="num">{selection.size} selected</span>
+          {maySubmit() && <button type="button" class="danger" onClick={() => askToCancel(selected())}>Cancel {selection.size}…</button>}
+          {selection.size === 2 && <button type="button" onClick={() => compare(selected())}>Compare</button>}
+          <button type="button" onClick={() => selection.clear()}>Clear</button>
+        </>
+      )}
+      <button type="button" class="csv" onClick={() => saveText("jobs.csv", "text/csv", toCsv(rowsOf(model)))}>CSV</button>
+    </div>
+  );
+}
+
+function compare(rows: readonly JobRow[]): void {
+  const [left, right] = rows.map((row) => pathOf(row).split("/").slice(-2).join("/"));
+  navigate(`/console/compare?left=${left}&right=${right}`);
+}
+
+function useQueueKeys(model: QueueModel, selection: Selection, active: Signal<string | null>, explain: (row: JobRow) => void): void {
+  const bindings = useMemo(() => {
+    const row = (): JobRow | undefined => model.rows.peek().get(active.peek() ?? "");
+    const withRow = (run: (row: JobRow) => void) => () => {
+      const current = row();
+      if (current) run(current);
+    };
+    const move = (step: number) => () => {
+      const order = model.shown.peek();
+      const index = order.indexOf(active.peek() ?? "");
+      active.value = order[Math.min(order.length - 1, Math.max(0, index < 0 ? 0 : index + step))] ?? null;
+    };
+    return [
+      { keys: "/", label: "Search", run: () => document.getElementById("search")?.focus() },
+      { keys: "j", label: "Next row", run: move(1) },
+      { keys: "k", label: "Previous row", run: move(-1) },
+      { keys: "x", label: "Select the row", run: withRow((current) => selection.toggle(current.uid, false)) },
+      { keys: "X", label: "Select all rows since the last selected one", run: withRow((current) => selection.toggle(current.uid, true)) },
+      { keys: "Enter", label: "Open the job", run: withRow((current) => navigate(pathOf(current))) },
+      { keys: "w", label: "Why the job waits", run: withRow(explain) },
+      { keys: ".", label: "Actions of the row", run: withRow(openActions) },
+      { keys: "Escape", label: "Select nothing", run: () => selection.clear() },
+    ];
+  }, [explain]);
+  useKeys("Queue", bindings);
 }

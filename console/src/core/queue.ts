@@ -1,0 +1,169 @@
+/** Filters, sorts and describes the rows of the queue. Pure. */
+
+import type { JobRow } from "../net/types";
+import { parseResource, parseTime } from "./format";
+
+export type Show = "open" | "ended" | "all";
+
+export interface QueueFilter {
+  /** Jobs that have not ended, that have ended, or both. */
+  show: Show;
+  states: readonly string[];
+  kinds: readonly string[];
+  creator: string;
+  /** KEY or KEY:VALUE; only the server can filter by it. */
+  label: string;
+  /** A part of a name or id. */
+  text: string;
+  sort: string;
+  descending: boolean;
+}
+
+export const WAITING_STATES: readonly string[] = ["QUEUED", "ENQUEUED"];
+export const OPEN_STATES: readonly string[] = [...WAITING_STATES, "PREPARING", "RUNNING", "RESTARTING", "CANCELLING"];
+export const ENDED_STATES: readonly string[] = ["SUCCEEDED", "FAILED", "CANCELLED"];
+
+export const KIND_NAMES: Readonly<Record<string, string>> = {
+  AI_PLATFORM_JOB: "AI Platform",
+  CUSTOM_JOB: "custom",
+  TUNING_JOB: "study",
+  TRAINING_PIPELINE: "pipeline",
+  TRIAL: "trial",
+};
+
+/** What a reason means in a few words; the explanation of a job has the whole sentence. */
+export const REASON_TEXTS: Readonly<Record<string, string>> = {
+  NOT_LOOKED_AT: "the scheduler has not considered it yet",
+  QUOTA: "the project's quota is in use",
+  CAPACITY: "the nodes that could run it are in use",
+  RESERVED: "it would delay an older job",
+  BEHIND_QUEUE: "older or more urgent jobs wait",
+  DRAINED: "its nodes are drained",
+  NO_SUCH_NODE: "no node could ever run it",
+  ENGINE_QUEUE: "other jobs are before it in its engine",
+  ENGINE_FULL: "its engine accepts no more jobs now",
+  ENGINE_AWAY: "its engine does not answer",
+  HELD: "it is held at its engine",
+  NOT_STARTING: "some of its replicas do not start",
+  IMAGE: "a node cannot read its image",
+  VOLUME: "a node cannot attach its volume",
+};
+
+export function isWaiting(row: { state: string }): boolean {
+  return WAITING_STATES.includes(row.state);
+}
+
+export function isEnded(row: { state: string }): boolean {
+  return ENDED_STATES.includes(row.state);
+}
+
+/** Return the job's id in addresses and routes: the last part of its name. */
+export function jobIdOf(row: { name: string; uid: string }): string {
+  return parseResource(row.name)?.job ?? row.uid;
+}
+
+/** Return the filter of an address's query. */
+export function readFilter(query: URLSearchParams): QueueFilter {
+  const show = query.get("show");
+  const sort = query.get("sort") ?? "-created";
+  return {
+    show: show === "ended" || show === "all" ? show : "open",
+    states: query.getAll("state"),
+    kinds: query.getAll("kind"),
+    creator: query.get("creator") ?? "",
+    label: query.get("label") ?? "",
+    text: query.get("q") ?? "",
+    sort: sort.replace(/^-/, ""),
+    descending: sort.startsWith("-"),
+  };
+}
+
+/** Return whether the filter leaves out jobs that `show` alone would list. */
+export function isFiltering(filter: QueueFilter): boolean {
+  return filter.states.length + filter.kinds.length > 0 || Boolean(filter.creator || filter.label || filter.text);
+}
+
+/** Return a predicate of a row; it ignores the label, which only the server knows. */
+export function rowMatcher(filter: QueueFilter): (row: JobRow) => boolean {
+  const text = filter.text.trim().toLowerCase();
+  const states = new Set(filter.states);
+  const kinds = new Set(filter.kinds);
+  return (row) =>
+    (filter.show === "all" || isEnded(row) === (filter.show === "ended")) &&
+    (states.size === 0 || states.has(row.state)) &&
+    (kinds.size === 0 || kinds.has(row.kind)) &&
+    (filter.creator === "" || row.creator === filter.creator) &&
+    (text === "" || hasText(row, text));
+}
+
+function hasText(row: JobRow, text: string): boolean {
+  return row.displayName.toLowerCase().includes(text) || row.uid.includes(text) || jobIdOf(row).toLowerCase().includes(text);
+}
+
+/** Return the number of accelerators of all replicas together. */
+export function gpuCount(row: JobRow): number {
+  return Object.values(row.gpus).reduce((sum, count) => sum + count, 0);
+}
+
+/** When the time in the column WAITED/RAN began: the creation of a waiting job, else its start. */
+export function spanStart(row: JobRow): string {
+  return isWaiting(row) ? row.createTime : row.startTime ?? row.createTime;
+}
+
+function spanLength(row: JobRow, nowMs: number): number {
+  return (parseTime(row.endTime) ?? nowMs) - (parseTime(spanStart(row)) ?? nowMs);
+}
+
+type SortKey = string | number;
+
+const SORT_KEYS: Readonly<Record<string, (row: JobRow, nowMs: number) => SortKey>> = {
+  name: (row) => row.displayName.toLowerCase(),
+  project: (row) => row.project,
+  kind: (row) => row.kind,
+  state: (row) => OPEN_STATES.concat(ENDED_STATES).indexOf(row.state),
+  why: (row) => row.reason ?? row.node ?? "",
+  gpus: gpuCount,
+  replicas: (row) => row.replicas,
+  time: spanLength,
+  creator: (row) => row.creator,
+  created: (row) => row.createTime,
+};
+
+/** Return the uids of the rows that match, in the order of the filter; equal ones newest first. */
+export function orderRows(rows: Iterable<JobRow>, filter: QueueFilter, nowMs: number): string[] {
+  const matches = rowMatcher(filter);
+  const keyOf = SORT_KEYS[filter.sort] ?? ((row: JobRow): SortKey => row.createTime);
+  const keyed: Array<{ uid: string; key: SortKey; created: string }> = [];
+  for (const row of rows) {
+    if (matches(row)) keyed.push({ uid: row.uid, key: keyOf(row, nowMs), created: row.createTime });
+  }
+  const sign = filter.descending ? -1 : 1;
+  keyed.sort((left, right) => {
+    if (left.key !== right.key) return left.key < right.key ? -sign : sign;
+    return left.created < right.created ? 1 : left.created > right.created ? -1 : 0;
+  });
+  return keyed.map((item) => item.uid);
+}
+
+/** Return how many uids are in one of two lists and not in the other. */
+export function countDifferences(left: readonly string[], right: readonly string[]): number {
+  const rightSet = new Set(right);
+  const common = left.reduce((sum, uid) => sum + (rightSet.has(uid) ? 1 : 0), 0);
+  return left.length + right.length - 2 * common;
+}
+
+/** Return the rows as CSV; a cell that a spreadsheet would take for a formula gets a quote. */
+export function toCsv(rows: readonly JobRow[]): string {
+  const head = "name,project,kind,state,reason,accelerators,replicas,creator,created,started,ended,uid";
+  const lines = rows.map((row) => [
+    row.displayName, row.project, row.kind, row.state, row.reason ?? "",
+    Object.entries(row.gpus).map(([type, count]) => `${count} ${type}`).join(" "),
+    String(row.replicas), row.creator, row.createTime, row.startTime ?? "", row.endTime ?? "", row.uid,
+  ].map(csvCell).join(","));
+  return `${[head, ...lines].join("\r\n")}\r\n`;
+}
+
+function csvCell(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,118 @@
+/** The columns of the queue. */
+
+import { formatAccelerators, formatCount } from "../../core/format";
+import { isEnded, isWaiting, jobIdOf, KIND_NAMES, REASON_TEXTS, spanStart } from "../../core/queue";
+import { jobPath, studyPath } from "../../core/route";
+import type { JobRow } from "../../net/types";
+import { StateMark } from "../../ui/state";
+import { Span } from "../../ui/time";
+import type { Column } from "../../ui/virtual_table";
+import type { Selection } from "./selection";
+
+/** Return the address of the page of a row. */
+export function pathOf(row: JobRow): string {
+  const path = row.kind === "TUNING_JOB" ? studyPath : jobPath;
+  return path(row.project, jobIdOf(row));
+}
+
+export interface RowOrders {
+  selection: Selection;
+  /** The uid of the row whose explanation is open. */
+  opened: string | null;
+  explain: (row: JobRow) => void;
+  openActions: (row: JobRow) => void;
+}
+
+const stop = (isActive: boolean): number => (isActive ? 0 : -1);
+
+function Name({ row, isActive }: { row: JobRow; isActive: boolean }) {
+  return <a href={pathOf(row)} tabIndex={stop(isActive)} title={row.displayName}>{row.displayName}</a>;
+}
+
+function State({ row }: { row: JobRow }) {
+  return (
+    <>
+      <StateMark state={row.state} />
+      {row.attempt > 1 && <span class="hint" title={`${row.restarts} restarts`}> attempt {row.attempt}</span>}
+    </>
+  );
+}
+
+function Why({ row, isActive, orders }: { row: JobRow; isActive: boolean; orders: RowOrders }) {
+  if (!isWaiting(row)) return <span class="hint">{whereOf(row)}</span>;
+  const isOpen = orders.opened === row.uid;
+  return (
+    <>
+      <button type="button" class="link why" tabIndex={stop(isActive)} aria-expanded={isOpen} onClick={() => orders.explain(row)}>
+        {isOpen ? "less" : "why"}
+      </button>
+      {" "}
+      <span title={row.reason ?? ""}>{REASON_TEXTS[row.reason ?? "NOT_LOOKED_AT"] ?? row.reason}</span>
+    </>
+  );
+}
+
+/** Return the nodes of a job, or nothing for an ended one without any. */
+function whereOf(row: JobRow): string {
+  if (!row.node) return "";
+  return row.nodes > 1 ? `on ${row.node} and ${formatCount(row.nodes - 1)} more` : `on ${row.node}`;
+}
+
+function SelectBox({ row, isActive, selection }: { row: JobRow; isActive: boolean; selection: Selection }) {
+  return (
+    <input type="checkbox" tabIndex={stop(isActive)} aria-label={`Select ${row.displayName}`}
+      checked={selection.has(row.uid)} onClick={(event) => selection.toggle(row.uid, event.shiftKey)} />
+  );
+}
+
+function SelectAll({ selection }: { selection: Selection }) {
+  return (
+    <input type="checkbox" aria-label="Select all rows, at most 500" title="Select all rows, at most 500"
+      checked={selection.size > 0} indeterminate={selection.size > 0 && !selection.isAll}
+      onClick={() => selection.toggleAll()} />
+  );
+}
+
+function MoreButton({ row, isActive, orders }: { row: JobRow; isActive: boolean; orders: RowOrders }) {
+  return (
+    <button type="button" class="plain" tabIndex={stop(isActive)} aria-label={`Actions for ${row.displayName}`} onClick={() => orders.openActions(row)}>⋯</button>
+  );
+}
+
+/** Return the columns of a wide table. */
+export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<JobRow>[] {
+  const project: Column<JobRow>[] = hasProjects
+    ? [{ id: "project", title: "Project", width: "minmax(5rem, 8rem)", isSortable: true, cell: (row) => row.project }]
+    : [];
+  return [
+    { id: "select", title: <SelectAll selection={orders.selection} />, width: "1.4rem", cell: (row, isActive) => <SelectBox row={row} isActive={isActive} selection={orders.selection} /> },
+    { id: "name", title: "Name", width: "minmax(9rem, 1.3fr)", isSortable: true, cell: (row, isActive) => <Name row={row} isActive={isActive} /> },
+    ...project,
+    { id: "kind", title: "Kind", width: "5.5rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
+    { id: "state", title: "State", width: "minmax(7.5rem, 10rem)", isSortable: true, cell: (row) => <State row={row} /> },
+    { id: "why", title: "Why or where", width: "minmax(15rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
+    { id: "gpus", title: "GPUs", width: "minmax(4.5rem, 6.5rem)", isSortable: true, isNumber: true, cell: (row) => formatAccelerators(row.gpus) || "–" },
+    { id: "replicas", title: "Replicas", width: "5rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
+    { id: "time", title: "Waited or ran", width: "7rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
+    { id: "creator", title: "By", width: "minmax(4rem, 8rem)", isSortable: true, cell: (row) => row.creator },
+    { id: "more", title: <span class="hidden-text">Actions</span>, width: "1.8rem", cell: (row, isActive) => <MoreButton row={row} isActive={isActive} orders={orders} /> },
+  ];
+}
+
+/** Return the columns of a narrow screen: two lines a row. */
+export function narrowColumns(orders: RowOrders): Column<JobRow>[] {
+  return [
+    { id: "select", title: <SelectAll selection={orders.selection} />, width: "1.4rem", cell: (row, isActive) => <SelectBox row={row} isActive={isActive} selection={orders.selection} /> },
+    {
+      id: "name", title: "Name, state", width: "minmax(0, 1fr)", isSortable: true,
+      cell: (row, isActive) => (
+        <>
+          <div class="line"><Name row={row} isActive={isActive} /></div>
+          <div class="line"><State row={row} /> {!isEnded(row) && <Why row={row} isActive={isActive} orders={orders} />}</div>
+        </>
+      ),
+    },
+    { id: "time", title: "Time", width: "4.8rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
+    { id: "more", title: <span class="hidden-text">Actions</span>, width: "1.8rem", cell: (row, isActive) => <MoreButton row={row} isActive={isActive} orders={orders} /> },
+  ];
+}

@@ -1,0 +1,39 @@
+/** What the queue says when there is no row. */
+
+import { isFiltering, type QueueFilter } from "../../core/queue";
+import { setQuery } from "../../core/router";
+import { project } from "../../net/project";
+
+/** Return the three lines that submit an example from a shell. */
+function exampleLines(): string {
+  const id = project.value === "-" ? "PROJECT" : project.value;
+  return [
+    `eval "$(trainshed env --shell --url ${location.origin} --project ${id} --token-file FILE)"`,
+    "printf 'print(\"hello\")\\n' > task.py",
+    "trainshed ai custom-jobs create --display-name hello --local-package-path . --python-module task",
+  ].join("\n");
+}
+
+const CLEAR = { state: null, kind: null, creator: null, label: null, q: null };
+
+export function EmptyQueue({ filter }: { filter: QueueFilter }) {
+  if (isFiltering(filter)) {
+    return (
+      <div class="empty">
+        <p>No {filter.show === "all" ? "" : filter.show} job matches the filter.</p>
+        <p>
+          <button type="button" onClick={() => setQuery(CLEAR)}>Clear the filter</button>{" "}
+          {filter.show === "open" && <button type="button" onClick={() => setQuery({ show: "all", state: null })}>Search ended jobs too</button>}
+        </p>
+      </div>
+    );
+  }
+  if (filter.show === "ended") return <p class="empty">No job has ended yet.</p>;
+  return (
+    <div class="empty">
+      <p><b>Nothing waits and nothing runs.</b></p>
+      <p>These lines submit an example. <a href="/console/submit">Submit</a> takes a job's text here.</p>
+      <pre>{exampleLines()}</pre>
+    </div>
+  );
+}

@@ -1,0 +1,118 @@
+/** Counts by state, and the filters of the queue; all of them are in the address. */
+
+import { useSignal } from "@preact/signals";
+
+import { formatCount } from "../../core/format";
+import { ENDED_STATES, isWaiting, KIND_NAMES, OPEN_STATES, WAITING_STATES, type QueueFilter, type Show } from "../../core/queue";
+import { setQuery } from "../../core/router";
+import type { JobRow } from "../../net/types";
+import { Span } from "../../ui/time";
+import { isNarrow } from "../../ui/width";
+import { Views } from "./views";
+
+const GROUPS: ReadonlyArray<{ title: string; states: readonly string[] }> = [
+  { title: "WAITING", states: WAITING_STATES },
+  ...OPEN_STATES.slice(WAITING_STATES.length).map((state) => ({ title: state, states: [state] })),
+];
+
+interface CountsProps {
+  counts: Readonly<Record<string, number>>;
+  filter: QueueFilter;
+  rows: ReadonlyMap<string, JobRow>;
+}
+
+/** The numbers of open jobs; a click on one lists its jobs alone. */
+export function Counts({ counts, filter, rows }: CountsProps) {
+  return (
+    <div class="counts" role="group" aria-label="Open jobs by state">
+      {GROUPS.map(({ title, states }) => {
+        const count = states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+        const isChosen = filter.show === "open" && states.length === filter.states.length && states.every((state) => filter.states.includes(state));
+        if (count === 0 && !isChosen && title !== "WAITING" && title !== "RUNNING") return null;
+        return (
+          <button key={title} type="button" aria-pressed={isChosen} onClick={() => setQuery({ show: null, state: isChosen ? null : states })}>
+            {title} <b class="num">{formatCount(count)}</b>
+          </button>
+        );
+      })}
+      <OldestWait rows={rows} />
+    </div>
+  );
+}
+
+function OldestWait({ rows }: { rows: ReadonlyMap<string, JobRow> }) {
+  let oldest: JobRow | null = null;
+  for (const row of rows.values()) {
+    if (isWaiting(row) && (oldest === null || row.createTime < oldest.createTime)) oldest = row;
+  }
+  return oldest && <span class="hint oldest">oldest wait <Span start={oldest.createTime} /></span>;
+}
+
+const SHOWS: ReadonlyArray<{ show: Show; title: string }> = [
+  { show: "open", title: "Open" },
+  { show: "ended", title: "Ended" },
+  { show: "all", title: "All" },
+];
+
+export function Filters({ filter, creators }: { filter: QueueFilter; creators: readonly string[] }) {
+  const states = filter.show === "open" ? OPEN_STATES : filter.show === "ended" ? ENDED_STATES : [...OPEN_STATES, ...ENDED_STATES];
+  return (
+    <form class="filters" role="search" aria-label="Jobs" onSubmit={(event) => event.preventDefault()}>
+      <div class="segments" role="group" aria-label="Which jobs">
+        {SHOWS.map(({ show, title }) => (
+          <button key={show} type="button" aria-pressed={filter.show === show} onClick={() => setQuery({ show: show === "open" ? null : show, state: null }, { push: true })}>{title}</button>
+        ))}
+      </div>
+      <input id="search" type="search" placeholder="Part of a name or id" aria-label="Part of a name or id" value={filter.text}
+        onInput={(event) => setQuery({ q: event.currentTarget.value })} />
+      <Details filter={filter} states={states} creators={creators} />
+      <Views />
+    </form>
+  );
+}
+
+/** The filters besides the text; a narrow screen shows them when asked to. */
+function Details({ filter, states, creators }: { filter: QueueFilter; states: readonly string[]; creators: readonly string[] }) {
+  const isOpen = useSignal(false);
+  const number = [filter.states.length, filter.kinds.length, filter.creator, filter.label].filter(Boolean).length;
+  const fields = <Fields filter={filter} states={states} creators={creators} />;
+  if (!isNarrow.value) return fields;
+  return (
+    <>
+      <button type="button" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.value)}>Filter{number > 0 ? ` (${number})` : ""}</button>
+      {isOpen.value && fields}
+    </>
+  );
+}
+
+function Fields({ filter, states, creators }: { filter: QueueFilter; states: readonly string[]; creators: readonly string[] }) {
+  return (
+    <>
+      <Choice label="State" value={filter.states.length === 1 ? filter.states[0] ?? "" : filter.states.length > 1 ? "several" : ""} options={states.map((state) => [state, state])}
+        several={filter.states.length > 1} onChoose={(state) => setQuery({ state })} />
+      <Choice label="Kind" value={filter.kinds[0] ?? ""} options={Object.entries(KIND_NAMES).filter(([kind]) => kind !== "TRIAL")} onChoose={(kind) => setQuery({ kind })} />
+      <input list="creators" class="short" placeholder="By" aria-label="Created by" value={filter.creator} onChange={(event) => setQuery({ creator: event.currentTarget.value.trim() })} />
+      <datalist id="creators">{creators.map((creator) => <option key={creator} value={creator} />)}</datalist>
+      <input class="short" placeholder="Label key:value" aria-label="Label, as key or key:value" value={filter.label}
+        onChange={(event) => setQuery({ label: event.currentTarget.value.trim() })} />
+    </>
+  );
+}
+
+interface ChoiceProps {
+  label: string;
+  value: string;
+  options: ReadonlyArray<readonly [string, string]>;
+  several?: boolean;
+  onChoose: (value: string) => void;
+}
+
+function Choice({ label, value, options, several, onChoose }: ChoiceProps) {
+  return (
+    <select aria-label={label} value={value} onChange={(event) => onChoose(event.currentTarget.value)}>
+      <option value="">{label}: any</option>
+      {several && <option value="several" disabled>{label}: several</option>}
+      {options.map(([option, title]) => <option key={option} value={option}>{title}</option>)}
+    </select>
+  );
+}
