@@ -65,6 +65,23 @@ export type Change = {
   role?: string;
 };
 
+export type ClusterMachines = {
+  role: Role;
+  count: number;
+  machineType?: string | null;
+  vcpus?: number | null;
+  memoryGigabytes?: number | null;
+  acceleratorType?: string | null;
+  acceleratorCount: number;
+};
+
+export type ClusterPrice = {
+  hourly?: number | null;
+  currency?: string | null;
+  listDate?: string | null;
+  missing: Array<string>;
+};
+
 export type DryRun = {
   collection: "jobs" | "customJobs" | "hyperparameterTuningJobs";
   location?: string;
@@ -162,10 +179,18 @@ export type JobExplanation = {
   outcome?: string | null;
 };
 
+export type JobLabels = {
+  labels: Record<string, string>;
+};
+
 export type JobList = {
   jobs: Array<JobRow>;
   counts?: Record<string, number> | null;
   nextPageToken?: string | null;
+};
+
+export type JobNames = {
+  names: Array<string>;
 };
 
 export type JobRow = {
@@ -208,6 +233,11 @@ export type JobSummary = {
   ending?: StudyForecast | null;
 };
 
+export type JobText = {
+  text: string;
+  location?: string;
+};
+
 export type KeySummary = {
   id: string;
   email: string;
@@ -218,6 +248,10 @@ export type KeySummary = {
 
 export type Keys = {
   keys: Array<KeySummary>;
+};
+
+export type LabelChanges = {
+  labels: Record<string, string | null>;
 };
 
 export type Life = {
@@ -334,6 +368,16 @@ export type Nothing = {
 
 };
 
+export type OrderResult = {
+  name: string;
+  code: string;
+  message?: string | null;
+};
+
+export type OrderResults = {
+  results: Array<OrderResult>;
+};
+
 export type ParameterImportance = {
   parameter: string;
   share: number;
@@ -360,6 +404,15 @@ export type PredictionScore = {
 export type PredictionScores = {
   outcomes: Array<PredictionScore>;
   nextPageToken?: string | null;
+};
+
+export type ProjectSummary = {
+  id: string;
+  open: Record<string, number>;
+};
+
+export type Projects = {
+  projects: Array<ProjectSummary>;
 };
 
 export type QuotaUse = {
@@ -393,6 +446,8 @@ export type Restarts = {
   user?: number;
 };
 
+export type Role = "primary" | "worker" | "parameter_server" | "reducer" | "evaluator";
+
 export type Scale = "NONE" | "LINEAR" | "LOG" | "REVERSE_LOG";
 
 export type SentPart = {
@@ -400,8 +455,39 @@ export type SentPart = {
   text: string;
 };
 
+export type StartChange = {
+  sentence: string;
+  edit?: TextEdit | null;
+  location?: string | null;
+};
+
+export type StartForecast = {
+  now: boolean;
+  refused: boolean;
+  reason?: Reason | null;
+  message?: string | null;
+  change?: StartChange | null;
+};
+
 export type Status = {
   error: Record<string, unknown>;
+};
+
+export type StoredDocument = {
+  kind: ListedKind;
+  location?: string | null;
+  document: Record<string, unknown>;
+  text: string;
+  changedText?: string | null;
+  changedLocation?: string | null;
+  changeSentence?: string | null;
+  cluster: Array<ClusterMachines>;
+};
+
+export type StoredJobName = {
+  name: string;
+  project: string;
+  job: string;
 };
 
 export type StudyDescription = {
@@ -439,6 +525,37 @@ export type StudyParameter = {
   values?: Array<number | string> | null;
   parent?: string | null;
   parentValues?: Array<number | string> | null;
+};
+
+export type TextCheck = {
+  valid: boolean;
+  kind?: ListedKind | null;
+  violations: Array<TextViolation>;
+  notes: Array<string>;
+  cluster: Array<ClusterMachines>;
+  price?: ClusterPrice | null;
+  start?: StartForecast | null;
+};
+
+export type TextEdit = {
+  line: number;
+  column: number;
+  endLine: number;
+  endColumn: number;
+  text: string;
+  title: string;
+};
+
+export type TextViolation = {
+  field: string;
+  rule: string;
+  message: string;
+  accepted?: string | null;
+  line?: number | null;
+  column?: number | null;
+  endLine?: number | null;
+  endColumn?: number | null;
+  edit?: TextEdit | null;
 };
 
 export type Tokens = {

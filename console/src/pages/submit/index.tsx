@@ -1,12 +1,161 @@
-/** The page Submit. */
+/** Submit: the text of a job, its problems while one types, and what the server would do with it. */
 
-import type { Route } from "../../core/route";
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+import { jobPath, type Route } from "../../core/route";
+import { navigate, setQuery } from "../../core/router";
+import { editOf } from "../../core/text_places";
+import { ApiError, callApi } from "../../net/api";
+import { outage } from "../../net/connection";
+import { ALL_PROJECTS, project as shownProject, projects } from "../../net/project";
+import { maySubmit } from "../../net/session";
+import { readChoice, writeChoice } from "../../net/settings";
+import type { StoredJobName, TextEdit } from "../../net/types";
+import { lazy } from "../../ui/lazy";
+import { announce, ErrorNotice, Notice } from "../../ui/notice";
+import { bodyOf, useCheck, type Check } from "./check";
+import { readDraft, writeDraft } from "./draft";
+import type { EditorHandle } from "./editor";
+import { Forecast } from "./forecast";
+import { Problems } from "./problems";
+import { loadJob, Sources, type LoadedText } from "./sources";
+
+const Editor = lazy(() => import("./editor"));
+
+const LOCATION = "us-central1";
+
+/** The project of the frame; with all projects the last one that a job was submitted to. */
+function firstProject(): string {
+  if (shownProject.value !== ALL_PROJECTS) return shownProject.value;
+  return readChoice("submit.project") ?? projects.value[0]?.id ?? "";
+}
+
+function useSubmitState() {
+  const draft = useRef(readDraft()).current;
+  const text = useSignal(draft?.text ?? "");
+  const location = useSignal(draft?.location || LOCATION);
+  const project = useSignal(firstProject());
+  const about = useSignal(draft?.text ? "The text that you typed before." : "");
+  const problem = useSignal<ApiError | null>(null);
+  const isBusy = useSignal(false);
+  const editor = useRef<EditorHandle | null>(null);
+  useEffect(() => writeDraft({ text: text.value, location: location.value }), [text.value, location.value]);
+  useEffect(() => {
+    project.value = firstProject();
+  }, [shownProject.value, projects.value]);
+  const load = (loaded: LoadedText): void => {
+    if (loaded.location) location.value = loaded.location;
+    about.value = loaded.about;
+    if (editor.current) editor.current.setText(loaded.text);
+    text.value = loaded.text;
+  };
+  return { text, location, project, about, problem, isBusy, editor, load };
+}
+
+type SubmitState = ReturnType<typeof useSubmitState>;
+
+/** Take the text of `?from=P/J&change=1` once; the address then has no such words, so a reload keeps what was typed. */
+function useTextOfAddress(route: Route, state: SubmitState): void {
+  const from = route.query.get("from");
+  useEffect(() => {
+    const [project, job] = (from ?? "").split("/");
+    if (!project || !job) return;
+    state.project.value = project;
+    loadJob(project, job, route.query.get("change") === "1").then(
+      (loaded) => (state.load(loaded), setQuery({ from: null, change: null })),
+      (error: unknown) => {
+        if (!(error instanceof ApiError)) throw error;
+        state.problem.value = error;
+      },
+    );
+  }, [from]);
+}
+
+async function submit(state: SubmitState): Promise<void> {
+  state.isBusy.value = true;
+  state.problem.value = null;
+  try {
+    const body = bodyOf(state.text.value, state.location.value);
+    const stored = await callApi<StoredJobName>("POST", `/projects/${encodeURIComponent(state.project.value)}/jobs`, { body });
+    writeChoice("submit.project", state.project.value);
+    writeDraft(null);
+    announce("good", `Submitted ${stored.job}.`);
+    navigate(jobPath(stored.project, stored.job));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    state.problem.value = error;
+  } finally {
+    state.isBusy.value = false;
+  }
+}
 
 export default function SubmitPage({ route }: { route: Route }) {
+  const state = useSubmitState();
+  const check = useCheck(maySubmit() ? state.project.value : "", state.text.value, state.location.value);
+  useTextOfAddress(route, state);
+  useEffect(() => {
+    document.title = "Submit – Trainshed";
+  }, []);
+  const answer = check.last.value?.answer;
+  const use = (edit: TextEdit): void => {
+    const checked = check.last.value;
+    if (checked?.text === state.text.value) state.editor.current?.apply(editOf(checked.text, edit));
+  };
   return (
-    <main id="main" tabIndex={-1}>
+    <main id="main" tabIndex={-1} class="submit">
       <h1>Submit</h1>
-      <p>{Object.values(route.parameters).join(" ")}</p>
+      {!maySubmit() && <Notice tone="warning">You may look, but not submit: that needs the role submitter. An administrator makes a token with it.</Notice>}
+      <Sources project={state.project.value} onLoad={state.load} />
+      {state.about.value && <p class="hint" role="status">{state.about.value}</p>}
+      <div class="columns">
+        <div class="left">
+          <Editor text={state.text.value} onText={(text) => (state.text.value = text)} problems={answer?.violations ?? []}
+            checkedText={check.last.value?.text ?? ""} onReady={(handle) => (state.editor.current = handle)} />
+          <SubmitBar state={state} check={check} />
+        </div>
+        <div class="right">
+          {state.problem.value && <ErrorNotice error={state.problem.value} />}
+          {check.error.value && <ErrorNotice error={check.error.value} />}
+          {!answer && <p class="hint">The server checks the text while you type: its problems, machines, price, and whether it would start now. Nothing is stored before you submit.</p>}
+          {answer && <Problems problems={answer.violations} onUse={use} onJump={(problem) => state.editor.current?.jump(problem.line ?? 1, problem.column ?? 1)} />}
+          {answer && <Forecast answer={answer} onUse={use} onLocation={(location) => (state.location.value = location)} />}
+        </div>
+      </div>
     </main>
+  );
+}
+
+function describeCheck(state: SubmitState, check: Check): string {
+  if (outage.value) return "The server does not answer; your text stays here.";
+  if (!state.text.value.trim()) return "";
+  if (!state.project.value) return "Name a project.";
+  if (check.isChecking.value) return "Checking…";
+  const count = check.last.value?.answer.violations.length ?? 0;
+  if (count > 0) return `${count} ${count === 1 ? "problem" : "problems"}`;
+  return check.last.value ? "No problems." : "";
+}
+
+function SubmitBar({ state, check }: { state: SubmitState; check: Check }) {
+  const checked = check.last.value;
+  const isCurrent = checked?.text === state.text.value && checked.location === state.location.value;
+  const isOk = isCurrent && checked.answer.valid && !checked.answer.start?.refused;
+  const hasLocation = checked?.answer.kind !== "AI_PLATFORM_JOB";
+  return (
+    <form class="bar-below" onSubmit={(event) => (event.preventDefault(), void submit(state))}>
+      <label class="field">project
+        <input list="submit-projects" required value={state.project.value} onInput={(event) => (state.project.value = event.currentTarget.value.trim())} />
+        <datalist id="submit-projects">{projects.value.map(({ id }) => <option key={id} value={id} />)}</datalist>
+      </label>
+      {hasLocation && (
+        <label class="field">location
+          <input value={state.location.value} onInput={(event) => (state.location.value = event.currentTarget.value.trim())} />
+        </label>
+      )}
+      <span class="hint" role="status">{describeCheck(state, check)}</span>
+      <button type="submit" class="primary" disabled={!isOk || state.isBusy.value || outage.value !== null}>
+        {state.isBusy.value ? "Submitting…" : "Submit"}
+      </button>
+    </form>
   );
 }

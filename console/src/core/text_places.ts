@@ -1,0 +1,45 @@
+/** Places in a text: the server counts characters, JavaScript counts UTF-16 units. Pure. */
+
+import type { TextEdit } from "../net/types";
+
+export interface Place {
+  line: number;
+  column: number;
+}
+
+export interface Edit {
+  from: number;
+  to: number;
+  text: string;
+}
+
+/** Return the UTF-16 units before the character at `column`, which counts from 1. */
+export function unitsBefore(lineText: string, column: number): number {
+  let units = 0;
+  let left = column - 1;
+  for (const character of lineText) {
+    if (left <= 0) break;
+    left -= 1;
+    units += character.length;
+  }
+  return units;
+}
+
+/** Return the offset of a place in a text with `\n` between lines; places outside are moved inside. */
+export function offsetOf(text: string, { line, column }: Place): number {
+  let start = 0;
+  for (let count = 1; count < line; count += 1) {
+    const end = text.indexOf("\n", start);
+    if (end < 0) return text.length;
+    start = end + 1;
+  }
+  const end = text.indexOf("\n", start);
+  return start + unitsBefore(text.slice(start, end < 0 ? text.length : end), Math.max(1, column));
+}
+
+/** Return a server's edit as offsets in the text that was checked. */
+export function editOf(text: string, edit: TextEdit): Edit {
+  const from = offsetOf(text, edit);
+  const to = offsetOf(text, { line: edit.endLine, column: edit.endColumn });
+  return { from, to: Math.max(from, to), text: edit.text };
+}

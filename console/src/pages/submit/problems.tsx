@@ -1,0 +1,39 @@
+/** The problems of the text: each with its line, the accepted values, and an edit that repairs it. */
+
+import { formatPlural } from "../../core/format";
+import type { TextEdit, TextViolation } from "../../net/types";
+import { sentence } from "../../ui/notice";
+
+interface ProblemsProps {
+  problems: readonly TextViolation[];
+  onJump: (problem: TextViolation) => void;
+  onUse: (edit: TextEdit) => void;
+}
+
+export function Problems({ problems, onJump, onUse }: ProblemsProps) {
+  if (problems.length === 0) return null;
+  return (
+    <section aria-label="Problems">
+      <h2>{formatPlural(problems.length, "problem")}</h2>
+      <ol class="problems">
+        {problems.map((problem, index) => (
+          <li key={`${problem.field} ${problem.rule} ${index}`}>
+            <span class="sign" aria-hidden="true">✕</span>
+            <div>
+              {problem.line
+                ? <button type="button" class="link" onClick={() => onJump(problem)}>line {problem.line}</button>
+                : <b>{problem.field || "the text"}</b>}{" "}
+              {problem.line && problem.field && <code>{problem.field}</code>} {sentence(problem.message)}
+              {problem.accepted && <div class="hint">Accepted: {problem.accepted}</div>}
+              {problem.edit && <UseButton edit={problem.edit} onUse={onUse} />}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+export function UseButton({ edit, onUse }: { edit: TextEdit; onUse: (edit: TextEdit) => void }) {
+  return <button type="button" onClick={() => onUse(edit)}>{edit.title}</button>;
+}

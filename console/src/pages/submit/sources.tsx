@@ -1,0 +1,93 @@
+/** Where a text comes from besides typing: a file, another job, an example. */
+
+import { useSignal } from "@preact/signals";
+
+import { ApiError, callApi } from "../../net/api";
+import type { StoredDocument } from "../../net/types";
+import { announce, sentence } from "../../ui/notice";
+
+/** The server refuses longer texts. */
+const FILE_BYTES_MAX = 1 << 20;
+
+export interface LoadedText {
+  text: string;
+  location: string | null;
+  /** What was loaded, for a message. */
+  about: string;
+}
+
+/** Read another job's text; `withChange` takes the text with the change that would start it. Throws ApiError. */
+export async function loadJob(project: string, job: string, withChange: boolean): Promise<LoadedText> {
+  const path = `/projects/${encodeURIComponent(project)}/jobs/${encodeURIComponent(job)}/document`;
+  const stored = await callApi<StoredDocument>("GET", path);
+  const isChanged = withChange && Boolean(stored.changeSentence);
+  const change = isChanged ? ` with a change: it ${stored.changeSentence}` : "";
+  const lacks = withChange && !isChanged ? " The job has no change to offer any more." : "";
+  return {
+    text: isChanged ? stored.changedText ?? stored.text : stored.text,
+    location: (isChanged ? stored.changedLocation : null) ?? stored.location ?? null,
+    about: `The text of ${job}${change}.${lacks}`,
+  };
+}
+
+async function readFile(file: File): Promise<LoadedText | null> {
+  if (file.size > FILE_BYTES_MAX) {
+    announce("error", `${file.name} has ${file.size} bytes; the text of a job has at most ${FILE_BYTES_MAX}.`);
+    return null;
+  }
+  return { text: await file.text(), location: null, about: `The text of ${file.name}.` };
+}
+
+const EXAMPLE = `# A job of one CPU machine: replace the image and the command.
+displayName: hello
+jobSpec:
+  workerPoolSpecs:
+    - replicaCount: 1
+      machineSpec:
+        machineType: n1-standard-4
+      pythonPackageSpec:
+        executorImageUri: us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest
+        packageUris: [gs://BUCKET/trainer-0.1.tar.gz]
+        pythonModule: trainer.task
+`;
+
+export function Sources({ project, onLoad }: { project: string; onLoad: (loaded: LoadedText) => void }) {
+  return (
+    <div class="tools">
+      <label class="file">
+        open a file
+        <input type="file" class="hidden-text" accept=".yaml,.yml,.json,.txt" onChange={(event) => {
+          const input = event.currentTarget;
+          const file = input.files?.[0];
+          if (file) void readFile(file).then((loaded) => (loaded && onLoad(loaded), (input.value = "")));
+        }} />
+      </label>
+      <FromJob project={project} onLoad={onLoad} />
+      <button type="button" onClick={() => onLoad({ text: EXAMPLE, location: null, about: "An example." })}>an example</button>
+    </div>
+  );
+}
+
+function FromJob({ project, onLoad }: { project: string; onLoad: (loaded: LoadedText) => void }) {
+  const name = useSignal("");
+  const problem = useSignal("");
+  const load = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    const parts = name.value.trim().split("/");
+    const job = parts.pop() ?? "";
+    try {
+      onLoad(await loadJob(parts.pop() ?? project, job, false));
+      problem.value = "";
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      problem.value = sentence(error.message);
+    }
+  };
+  return (
+    <form class="inline" onSubmit={(event) => void load(event)}>
+      <input aria-label="From a job: its id, or PROJECT/ID" placeholder="from job: id" value={name.value} onInput={(event) => (name.value = event.currentTarget.value)} />
+      <button type="submit" disabled={name.value.trim() === ""}>copy</button>
+      {problem.value && <span class="refusal" role="alert">{problem.value}</span>}
+    </form>
+  );
+}
