@@ -57,6 +57,7 @@ from trainshed.service.jobs.story import Stories
 from trainshed.service.jobs.studies import TrialJobs
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.learning.plan_notes import PlanNotes
+from trainshed.service.log.numbered import NumberedLogs
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes.fencing import AttemptService
@@ -389,6 +390,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         store=store,
         stories=Stories(store),
         logs=logs,
+        numbered_logs=NumberedLogs(store, logs.job_log),
         metrics=ServerMetrics(store, nodes.gpus_now, nodes.engines).text,
         nodes=nodes,
         attempts=attempts,

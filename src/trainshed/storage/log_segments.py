@@ -26,10 +26,11 @@ _PROBE_BYTES: Final = 1 << 12
 #: The size of one read of requested lines, in bytes.
 PIECE_BYTES: Final = 1 << 18
 #: Limits of a segment, a line, and the lines before a whole one; supervisors write far less.
-_SEGMENT_BYTES_MAX: Final = 1 << 25
+SEGMENT_BYTES_MAX: Final = 1 << 25
 _LINE_BYTES_MAX: Final = 1 << 20
 _LINES_MAX: Final = 1 << 10
 _FIRST_STAMPS_MAX: Final = 1 << 16
+_STAMP_MAX: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,16 @@ class LogSegment:
     name: str
     """The path below ``root``; links are not followed, because the job can create them."""
     first_ns: int
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt that wrote the segment."""
+        return int(self.name.split("/")[1])
+
+    @property
+    def number(self) -> int:
+        """The number of the segment within its attempt, from 1."""
+        return int(self.name.rpartition("/")[2].partition(".")[0])
 
     @classmethod
     def open(cls, root: Path, name: str) -> Self | None:
@@ -102,7 +113,7 @@ class SegmentBytes:
 
     def __init__(self, file: BinaryIO) -> None:
         self._descriptor = file.fileno()
-        self.size = min(os.fstat(self._descriptor).st_size, _SEGMENT_BYTES_MAX)
+        self.size = min(os.fstat(self._descriptor).st_size, SEGMENT_BYTES_MAX)
 
     def __getitem__(self, piece: slice) -> bytes:
         return os.pread(self._descriptor, max(0, piece.stop - piece.start), piece.start)
@@ -163,6 +174,22 @@ def _first_whole_line(data: SegmentBytes, start: int, end: int) -> tuple[int, in
             return next_start, int(head[1])
         start = next_start
     return end, None
+
+
+def stamp_before(data: SegmentBytes, offset: int) -> int | None:
+    """Return the stamp of the last undamaged line before an offset, the start of a line.
+
+    None if none of the last 1,024 lines is undamaged.
+    """
+    for _ in range(_LINES_MAX):
+        if not offset:
+            return None
+        start = data.rfind(NEWLINE, 0, offset - 1) + 1
+        _, stamp_ns = _first_whole_line(data, start, offset)
+        if stamp_ns is not None:
+            return stamp_ns
+        offset = start
+    return None
 
 
 def _needle(task: str | None) -> bytes:
@@ -246,7 +273,11 @@ _LINE_FINDERS: Final = {False: _line_offsets, True: _line_offsets_backward}
 
 
 def decode_line(data: bytes) -> LogLine | None:
+    """Return the line of some bytes; None if ``log_line.encode`` did not write them."""
     try:
-        return decode(data)
-    except (ValueError, TypeError):
+        line = decode(data)
+    except (ValueError, TypeError, RecursionError):
         return None
+    stamp_ns, *texts = line
+    is_line = type(stamp_ns) is int and 0 <= stamp_ns <= _STAMP_MAX
+    return line if is_line and all(type(text) is str for text in texts) else None

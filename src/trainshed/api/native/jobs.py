@@ -1,32 +1,20 @@
-"""Native routes about one job: its summary, explanation, events, manifest and log."""
+"""Native routes about one job: its summary, explanation, events and manifest."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Query
 
-from trainshed.api.log_stream import LogStream, stream_lines
 from trainshed.api.native import models
-from trainshed.api.native.callers import Known, Readable, Submittable
+from trainshed.api.native.callers import Readable, Submittable
 from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
 from trainshed.api.native.services import Native
 from trainshed.model.resource_names import ProjectId
 from trainshed.service.jobs.manifests import Manifest, Manifests
 from trainshed.service.jobs.story_answers import JobEvents, JobExplanation, JobSummary
-from trainshed.service.log.stream import check_trial
 from trainshed.store.records.jobs import JobKind
 
 #: The most events of one response.
 EVENTS_MAX = 1000
-#: The most lines of a log's end in one response.
-TAIL_MAX = 10_000
-
-
-LINES: Mapping[str, Any] = {
-    "description": "One line of the log on each line of the response.",
-    "content": {"application/x-ndjson": {"schema": models.Line.model_json_schema()}},
-}
 
 
 def job_router(native: Native) -> APIRouter:
@@ -72,28 +60,5 @@ def job_router(native: Native) -> APIRouter:
     ) -> Manifest:
         """Return what the server sent to the engine for the newest attempt, or another one."""
         return manifests.manifest(project, job, attempt)
-
-    @router.get(
-        "/jobs/{job}/logs",
-        response_class=StreamingResponse,
-        responses={200: {**LINES}, 429: {"model": models.Status}},
-    )
-    def logs(  # noqa: PLR0913 - one parameter a word of the query
-        request: Request,
-        project: Readable,
-        job: str,
-        caller: Known,
-        *,
-        follow: bool = False,
-        tail: Annotated[int | None, Query(ge=1, le=TAIL_MAX)] = None,
-        task: str | None = None,
-        trial: str | None = None,
-    ) -> StreamingResponse:
-        """Stream the log, one JSON object per line; ``follow`` continues until the job ends."""
-        record = stories.find(project, job)
-        check_trial(native.store, record, trial)
-        cursor = native.logs.cursor(record, trial=trial, task=task)
-        lines = stream_lines(cursor, request.state.admit_again, follow=follow, tail=tail)
-        return LogStream(native.streams, caller, lines)
 
     return router

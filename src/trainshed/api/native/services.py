@@ -9,6 +9,7 @@ from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.job_texts import JobTexts
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
+from trainshed.service.log.numbered import NumberedLogs
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes.fencing import AttemptService
@@ -28,6 +29,7 @@ class Native:
     store: Store
     stories: Stories
     logs: LogService
+    numbered_logs: NumberedLogs
     metrics: Callable[[], str]
     nodes: NodeService
     attempts: AttemptService

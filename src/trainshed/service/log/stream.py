@@ -166,22 +166,27 @@ class LogCursor:
         self.is_over = False
         """Whether the job is final and all of its log was read."""
 
-    def skip_to_last(self, count: int) -> None:
-        """Move to the last lines of the current log.
+    def skip_to_last(self, count: int, before_ns: int | None = None) -> None:
+        """Move to the last ``count`` lines (at least one) of the current log, or before a stamp.
 
         The cost does not depend on the length of the log; only their stamps are kept.
         """
         newest: list[int] = []
         for source in self._sources():
-            span = Span(task=self._task, newest_first=True)
+            span = Span(task=self._task, newest_first=True, before_ns=before_ns)
             for line in self._job_log.read(source.uid, span):
                 if not _take_newest(newest, count, line.stamp_ns):
                     break
         if self._story and wants_story(self._task):
             for event in all_events(self._store, self._story.uid):
-                _take_newest(newest, count, event.stamp_ns)
+                if before_ns is None or event.stamp_ns < before_ns:
+                    _take_newest(newest, count, event.stamp_ns)
         if newest:
             self._after_ns = max(self._after_ns, newest[0] - 1)
+
+    def skip_to(self, stamp_ns: int) -> None:
+        """Move to the first line with a stamp or a later one."""
+        self._after_ns = max(self._after_ns, stamp_ns - 1)
 
     def read(self) -> list[LogLine]:
         """Return the new lines, a few thousand at most; often none."""

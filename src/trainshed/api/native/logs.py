@@ -1,0 +1,136 @@
+"""Native routes of logs: a stream, a window by number, a search, a download."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from trainshed.api.log_stream import LogStream, stream_lines
+from trainshed.api.native import models
+from trainshed.api.native.callers import Known, Readable
+from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
+from trainshed.api.native.log_models import LogWindow
+from trainshed.api.native.services import Native
+from trainshed.api.threads import LOG_THREADS
+from trainshed.model.log_line import SEVERITIES
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.log.numbered import LogSelection
+from trainshed.service.log.stream import check_trial
+from trainshed.service.log.windows import COUNT, COUNT_MAX, LogPlace, LogWindows
+
+#: The most lines of a log's end in one response.
+TAIL_MAX = 10_000
+#: No name is longer.
+NAME_LENGTH_MAX = 256
+
+LINES: Mapping[str, Any] = {
+    "description": "One line of the log on each line of the response.",
+    "content": {"application/x-ndjson": {"schema": models.Line.model_json_schema()}},
+}
+
+
+def log_router(native: Native) -> APIRouter:
+    """Return the route that streams a log."""
+    router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
+    stories = native.stories
+
+    @router.get(
+        "/jobs/{job}/logs",
+        response_class=StreamingResponse,
+        responses={200: {**LINES}, 429: {"model": models.Status}},
+    )
+    def logs(  # noqa: PLR0913 - one parameter a word of the query
+        request: Request,
+        project: Readable,
+        job: str,
+        caller: Known,
+        *,
+        follow: bool = False,
+        tail: Annotated[int | None, Query(ge=1, le=TAIL_MAX)] = None,
+        task: str | None = None,
+        trial: str | None = None,
+    ) -> StreamingResponse:
+        """Stream the log, one JSON object per line; ``follow`` continues until the job ends."""
+        record = stories.find(project, job)
+        check_trial(native.store, record, trial)
+        cursor = native.logs.cursor(record, trial=trial, task=task)
+        lines = stream_lines(cursor, request.state.admit_again, follow=follow, tail=tail)
+        return LogStream(native.streams, caller, lines)
+
+    return router
+
+
+def selection_of(
+    task: Annotated[str | None, Query(max_length=NAME_LENGTH_MAX)] = None,
+    severity: Annotated[str, Query(max_length=NAME_LENGTH_MAX)] = SEVERITIES[0],
+    attempt: Annotated[int | None, Query(ge=1, le=ATTEMPT_MAX)] = None,
+    trial: Annotated[str | None, Query(max_length=NAME_LENGTH_MAX)] = None,
+) -> LogSelection:
+    """Return which lines a call selects.  Raises Refusal for an unknown severity."""
+    if severity not in SEVERITIES:
+        accepted = ", ".join(SEVERITIES)
+        message = f"severity must be one of {accepted}, got {severity[:40]!r}"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    return LogSelection(task=task, severity=severity, attempt=attempt, trial=trial)
+
+
+Selected = Annotated[LogSelection, Depends(selection_of)]
+
+
+def place_of(  # noqa: PLR0913 - one parameter a word of the query
+    *,
+    line: Annotated[int | None, Query(ge=1, le=SEQ_MAX)] = None,
+    row: Annotated[int | None, Query(ge=1, le=SEQ_MAX)] = None,
+    stamp: Annotated[int | None, Query(ge=0, le=SEQ_MAX)] = None,
+    share: Annotated[float | None, Query(ge=0, le=1)] = None,
+    end: bool = False,
+    before: Annotated[int, Query(ge=0, le=COUNT_MAX)] = 0,
+) -> LogPlace:
+    """Return the place of a window.  Raises Refusal for several places."""
+    place = LogPlace(line=line, row=row, stamp_ns=stamp, share=share, before=before)
+    if end and not place.is_end:
+        raise Refusal(Code.INVALID_ARGUMENT, "end=true needs no line, row, stamp or share")
+    return place
+
+
+Placed = Annotated[LogPlace, Depends(place_of)]
+
+
+def log_window_router(native: Native, windows: LogWindows) -> APIRouter:
+    """Return the route that returns a window of a log."""
+    router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
+
+    @router.get("/jobs/{job}/logs:window", response_model=LogWindow)
+    async def window(
+        project: Readable,
+        job: str,
+        place: Placed,
+        selection: Selected,
+        *,
+        count: Annotated[int, Query(ge=1, le=COUNT_MAX)] = COUNT,
+    ) -> Response:
+        """Return some lines of a log by number, and the service's sentences between them.
+
+        The place is one of: ``line``, a number (or the next selected line); ``row``, a position
+        among the selected lines; ``stamp`` in ns, the first line with it or a later one;
+        ``share``, 0 to 1; ``end`` (the default), the last lines. ``before`` lines precede it.
+        ``count`` is the most numbered lines; there are fewer at the end, and if they are very
+        long. ``task``, ``severity`` (or graver), ``attempt`` and ``trial`` select lines. A place
+        behind the end has no lines.
+        """
+
+        def read() -> bytes:
+            record = native.stories.find(project, job)
+            return _as_bytes(windows.window(record, selection, place, count))
+
+        return Response(await LOG_THREADS.run(read), media_type="application/json")
+
+    return router
+
+
+def _as_bytes(document: object) -> bytes:
+    """Render JSON; lone surrogates become escapes."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")

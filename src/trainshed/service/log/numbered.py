@@ -1,0 +1,136 @@
+"""Opens the log of a job by number: its lines, and the sentences of the service between them.
+
+The service's sentences are events.  They have no number, because an event may be committed after
+lines with later stamps.  The log of a study is a merge of its trials' logs and has no numbers; the
+log of each trial has.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, NamedTuple
+
+from trainshed.model.log_line import SEVERITIES, LogLine
+from trainshed.service.log.stream import (
+    LogCursor,
+    LogSource,
+    all_events,
+    check_trial,
+    line_of,
+    sources,
+    wants_story,
+)
+from trainshed.storage.line_filters import LineFilter
+from trainshed.storage.log_files import JobLog
+from trainshed.storage.log_index import LineIndex
+from trainshed.storage.numbered_log import NumberedLog
+from trainshed.store.opening import Store
+from trainshed.store.records.jobs import JobRecord
+
+#: The most sentences of one job that are read.
+SENTENCES_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSelection:
+    """The lines of a log to read: of a task, a severity or graver ones, an attempt, a trial."""
+
+    task: str | None = None
+    severity: str = SEVERITIES[0]
+    attempt: int | None = None
+    trial: str | None = None
+
+    @property
+    def line_filter(self) -> LineFilter:
+        return LineFilter(self.task, self.severity)
+
+
+class LogRow(NamedTuple):
+    """A line of a log with its number; None for a sentence of the service."""
+
+    number: int | None
+    line: LogLine
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLog:
+    """The log of one job or trial: lines by number, and sentences in the order of their stamps."""
+
+    source: LogSource
+    numbered: NumberedLog
+    sentences: tuple[LogLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedLogs:
+    """Opens logs by number, and keeps the index of their segments.  Thread-safe."""
+
+    store: Store
+    job_log: JobLog
+    index: LineIndex = field(default_factory=LineIndex)
+
+    def source(self, record: JobRecord, trial: str | None) -> LogSource | None:
+        """Return the job whose lines have numbers; None for a study without a requested trial.
+
+        Raises Refusal for a trial that does not exist.
+        """
+        check_trial(self.store, record, trial)
+        if record.job.spec.is_study and trial is None:
+            return None
+        return next(iter(sources(self.store, record, trial=trial)), LogSource(record.uid))
+
+    def open(self, source: LogSource, selection: LogSelection) -> OpenLog:
+        """Open the log as it is now; its lines are not counted yet."""
+        numbered = NumberedLog(
+            self.job_log.segments(source.uid),
+            self.index,
+            selection.line_filter,
+            selection.attempt,
+        )
+        return OpenLog(source, numbered, self._sentences(source, selection))
+
+    def count_lines(self, record: JobRecord, is_late: Callable[[], bool]) -> int | None:
+        """Return the number of lines of a job's log; None for a study.
+
+        Estimated if it is late before all are counted.
+        """
+        source = self.source(record, None)
+        if source is None:
+            return None
+        numbered = NumberedLog(self.job_log.segments(source.uid), self.index)
+        numbered.count_lines(is_late)
+        return numbered.line_count
+
+    def study_cursor(self, record: JobRecord, task: str | None) -> LogCursor:
+        """Return a reader of the merged log of a study's trials."""
+        return LogCursor(self.store, self.job_log, record, 0, task=task)
+
+    def _sentences(self, source: LogSource, selection: LogSelection) -> tuple[LogLine, ...]:
+        if not wants_story(selection.task):
+            return ()
+        events = islice(all_events(self.store, source.uid), SENTENCES_MAX)
+        lines = [
+            source.marked(line_of(event))
+            for event in events
+            if selection.attempt in (None, event.attempt)
+        ]
+        takes = selection.line_filter.takes
+        chosen = (line for line in lines if takes(line.task_name, line.severity))
+        return tuple(sorted(chosen, key=lambda line: line.stamp_ns))
+
+
+def merge_rows(rows: Iterable[LogRow], sentences: Iterable[LogLine]) -> Iterator[LogRow]:
+    """Yield the rows in their order, each after the sentences that are not younger than it.
+
+    Sentences that are younger than all rows come last.
+    """
+    waiting = iter(sentences)
+    sentence = next(waiting, None)
+    for row in rows:
+        while sentence is not None and sentence.stamp_ns <= row.line.stamp_ns:
+            yield LogRow(None, sentence)
+            sentence = next(waiting, None)
+        yield row
+    if sentence is not None:
+        yield LogRow(None, sentence)
+        yield from (LogRow(None, line) for line in waiting)
