@@ -1,12 +1,109 @@
-/** The page Job. */
+/** The page of a job: its state and why, its replicas, its story, and its log. */
 
-import type { Route } from "../../core/route";
+import type { ComponentType } from "preact";
+
+import { jobPath, type Route } from "../../core/route";
+import { navigate, setQuery } from "../../core/router";
+import type { JobSummary } from "../../net/types";
+import { ErrorNotice, Notice } from "../../ui/notice";
+import { LogView } from "../log/view";
+import { isOpenJob, useJob, type JobStore } from "./data";
+import { Environment } from "./environment";
+import { Failure, useFailure } from "./failure";
+import { Header } from "./header";
+import { Roles } from "./roles";
+import { Spec } from "./spec";
+import { Story } from "./story";
+import { WaitingReason } from "./waiting";
+
+interface TabProps {
+  store: JobStore;
+  summary: JobSummary;
+}
+
+const TABS: readonly { id: string; title: string; view: ComponentType<TabProps> }[] = [
+  { id: "log", title: "Log", view: LogTab },
+  { id: "environment", title: "Environment", view: Environment },
+  { id: "spec", title: "Spec", view: Spec },
+];
 
 export default function JobPage({ route }: { route: Route }) {
+  const { project = "", job = "" } = route.parameters;
+  const store = useJob(project, job);
+  const summary = store.summary.value;
+  if (store.deleted.value) return <DeletedJob />;
+  if (summary === null) {
+    const error = store.error.value;
+    return <main id="main" tabIndex={-1}>{error ? <MissingJob job={job} store={store} /> : <p class="loading" role="status">Loading…</p>}</main>;
+  }
   return (
-    <main id="main" tabIndex={-1}>
-      <h1>Job</h1>
-      <p>{Object.values(route.parameters).join(" ")}</p>
+    <main id="main" tabIndex={-1} class="job">
+      <Header store={store} summary={summary} />
+      {store.error.value && <ForgottenJob />}
+      <WaitingReason store={store} summary={summary} />
+      <Failure store={store} summary={summary} />
+      <div class="job-panels">
+        <Roles store={store} summary={summary} />
+        <Story store={store} summary={summary} />
+      </div>
+      <Tabs route={route} store={store} summary={summary} />
     </main>
   );
+}
+
+function MissingJob({ job, store }: { job: string; store: JobStore }) {
+  const error = store.error.value;
+  if (!error) return null;
+  return (
+    <>
+      <h1>{job}</h1>
+      <ErrorNotice error={error} retry={() => void store.reload()} />
+      {error.status === 404 && <p>It may have another id, belong to another project, or be deleted. <a href={`/console/?q=${encodeURIComponent(job)}&ended=1`}>Search all jobs</a>.</p>}
+    </>
+  );
+}
+
+function ForgottenJob() {
+  return <Notice tone="warning">The server does not have this job any more: it was deleted, or its days of retention are over. The page shows what it last got.</Notice>;
+}
+
+function DeletedJob() {
+  return <main id="main" tabIndex={-1}><Notice tone="good">The job was deleted. <a href="/console/">Back to the queue</a></Notice></main>;
+}
+
+function Tabs({ route, store, summary }: TabProps & { route: Route }) {
+  const active = TABS.find((tab) => tab.id === route.query.get("tab")) ?? TABS[0];
+  if (!active) return null;
+  const View = active.view;
+  const onKey = (event: KeyboardEvent): void => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    const next = TABS[(TABS.indexOf(active) + step + TABS.length) % TABS.length];
+    if (step === 0 || !next) return;
+    event.preventDefault();
+    setQuery({ tab: next.id === "log" ? null : next.id });
+    document.getElementById(`tab-${next.id}`)?.focus();
+  };
+  return (
+    <>
+      <div class="tabs" role="tablist" aria-label="About the job" onKeyDown={onKey}>
+        {TABS.map((tab) => (
+          <button key={tab.id} id={`tab-${tab.id}`} type="button" role="tab" aria-selected={tab === active} aria-controls="tab-panel" tabIndex={tab === active ? 0 : -1}
+            onClick={() => setQuery({ tab: tab.id === "log" ? null : tab.id }, { push: true })}>{tab.title}</button>
+        ))}
+      </div>
+      <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${active.id}`}><View store={store} summary={summary} /></div>
+    </>
+  );
+}
+
+/** A failed job's log opens at its first error, any other at its end. */
+function LogTab({ store, summary }: TabProps) {
+  const failure = useFailure(store, summary);
+  if (failure === "loading") return <p class="loading" role="status">Loading…</p>;
+  return <LogView project={store.project} job={store.job} summary={summary} isOpen={isOpenJob(summary)} openAt={failure?.firstError?.stamp ?? null} />;
+}
+
+/** Show the lines of one task in the log. */
+export function showTask(store: JobStore, task: string): void {
+  navigate(`${jobPath(store.project, store.job)}?task=${encodeURIComponent(task)}`);
 }

@@ -1,0 +1,50 @@
+/** Why a job waits: the reason, what blocks it, and the change that would start it. */
+
+import { jobPath } from "../../core/route";
+import { now } from "../../core/clock";
+import { formatPlural, formatSpan, parseResource, showHidden } from "../../core/format";
+import { maySubmit } from "../../net/session";
+import type { JobSummary } from "../../net/types";
+import { Notice } from "../../ui/notice";
+import type { JobStore } from "./data";
+
+export function WaitingReason({ store, summary }: { store: JobStore; summary: JobSummary }) {
+  const { waiting } = summary;
+  if (!waiting) return null;
+  const since = formatSpan(waiting.since ?? summary.createTime, null, now.value);
+  return (
+    <Notice tone="info">
+      <strong>{waiting.reason}</strong>{waiting.queuePosition ? ` · number ${waiting.queuePosition} in the queue` : ""}{since && ` · ${since}`}
+      <p>{showHidden(waiting.message)}</p>
+      <Blockers store={store} names={waiting.blockers ?? []} areNodes={waiting.reason === "DRAINED"} />
+      {waiting.change && (
+        <p>
+          It {showHidden(waiting.change.text)}.{" "}
+          {maySubmit() && <a class="try" href={`/console/submit?from=${encodeURIComponent(`${store.project}/${store.job}`)}&change=1`}>Try it</a>}
+        </p>
+      )}
+    </Notice>
+  );
+}
+
+function Blockers({ store, names, areNodes }: { store: JobStore; names: readonly string[]; areNodes: boolean }) {
+  if (names.length === 0) return null;
+  return (
+    <div>
+      <span>{formatPlural(names.length, "blocker")}: </span>
+      <ul class="inline">{names.map((name) => <li key={name}>{areNodes && isName(name) ? <a href="/console/nodes">{name}</a> : <Blocker store={store} name={name} />}</li>)}</ul>
+    </div>
+  );
+}
+
+/** A blocker is the resource name of a job, its id in this project, or a sentence. */
+function Blocker({ store, name }: { store: JobStore; name: string }) {
+  const resource = parseResource(name);
+  if (resource) return <a href={jobPath(resource.project, resource.job)}>{showHidden(resource.job)}</a>;
+  if (isName(name)) return <a href={jobPath(store.project, name)}>{name}</a>;
+  return <span>{showHidden(name)}</span>;
+}
+
+function isName(text: string): boolean {
+  return /^[\w.-]+$/.test(text);
+}

@@ -1,0 +1,178 @@
+/** What a user can do with the view of a log: go to a line, follow, search, go to errors, copy. */
+
+import { signal } from "@preact/signals";
+
+import { parseLine } from "../../core/ansi";
+import { compareStamps } from "../../core/viewport";
+import { LogFeed, type Target } from "./feed";
+import type { LogPort } from "./port";
+import { stampText, type LogFilter, type LogRow } from "./rows";
+import { LogSearch, nextHit, type LogQuery } from "./search";
+import { LogViewport } from "./viewport";
+
+/** Where a line that was looked for appears: with some lines before it. */
+const LOOKED_FOR = 0.3;
+
+export class LogController {
+  readonly feed: LogFeed;
+  readonly search: LogSearch;
+  readonly viewport = new LogViewport();
+  /** The row that a link, a hit or an error led to. */
+  readonly current = signal<string | null>(null);
+  /** A sentence about the last order that led nowhere; null if it did. */
+  readonly message = signal<string | null>(null);
+  readonly port: LogPort;
+  readonly filter: LogFilter;
+  private wantsHit = false;
+  private moving: Target | null = null;
+  private isMoving = false;
+
+  constructor(port: LogPort, filter: LogFilter) {
+    this.port = port;
+    this.filter = filter;
+    this.feed = new LogFeed(port.window);
+    this.search = new LogSearch(port.hits);
+  }
+
+  /** Show the line of a stamp, or the end. */
+  async open(stamp: string | null): Promise<void> {
+    if (stamp === null) await this.toEnd();
+    else await this.toStamp(stamp);
+  }
+
+  async toEnd(): Promise<void> {
+    this.current.value = null;
+    this.viewport.goToEnd();
+    if (!this.feed.hasEnd.peek()) await this.feed.show({ end: true });
+  }
+
+  async toStart(): Promise<void> {
+    await this.move({ line: 1 }, 0);
+  }
+
+  /** Show a line by its stamp, and mark it. */
+  async toStamp(stamp: string): Promise<void> {
+    const row = this.feed.rows.peek().find((other) => other.stamp === stamp);
+    if (row) {
+      this.viewport.goTo(stamp, LOOKED_FOR);
+      this.current.value = row.key;
+    } else await this.move({ stamp }, LOOKED_FOR);
+  }
+
+  /** Show a line by its number among all lines of the log. */
+  async toNumber(line: number): Promise<void> {
+    await this.move({ line }, LOOKED_FOR);
+  }
+
+  /** Show a position of the scrollbar; only the newest of many is read. */
+  async toPosition(position: number): Promise<void> {
+    this.moving = { row: position };
+    if (this.isMoving) return;
+    this.isMoving = true;
+    try {
+      while (this.moving) {
+        const target: Target = this.moving;
+        this.moving = null;
+        await this.move(target, 0);
+      }
+    } finally {
+      this.isMoving = false;
+    }
+  }
+
+  /** Follow the end of a growing log, or stay at the present line. */
+  async toggleFollow(): Promise<void> {
+    const row = this.viewport.atEnd.peek() ? this.viewport.firstRow(this.feed.rows.peek()) : null;
+    if (row) this.viewport.goTo(row.stamp, 0);
+    else await this.toEnd();
+  }
+
+  /** Search, and go to the first hit behind the reader. */
+  find(query: LogQuery | null): void {
+    this.wantsHit = query !== null;
+    void this.search.start(query).then(() => this.takeHits(true));
+  }
+
+  /** Go to the first hit as soon as one behind the reader has arrived. */
+  takeHits(isOver: boolean): void {
+    if (!this.wantsHit) return;
+    const hits = this.search.hits.peek();
+    const from = this.viewport.atEnd.peek() ? null : this.reference(true);
+    const isBehind = from === null || hits.some((hit) => compareStamps(hit.stamp, from) > 0);
+    if (hits.length === 0 || !(isBehind || isOver)) return;
+    this.wantsHit = false;
+    void this.toHit(nextHit(hits, from, 1));
+  }
+
+  /** Go to the next hit (`step` 1) or the one before (-1). */
+  async stepHit(step: 1 | -1): Promise<void> {
+    const hits = this.search.hits.peek();
+    const from = this.reference(step === 1);
+    const last = hits[hits.length - 1];
+    const isCut = this.search.searched.peek() === null && !this.search.complete.peek();
+    if (step === 1 && isCut && last && last.n !== null && from !== null && compareStamps(last.stamp, from) <= 0) {
+      const query = this.search.query.peek();
+      if (query) this.find({ ...query, from: last.n + 1 });
+      return;
+    }
+    await this.toHit(nextHit(hits, from, step));
+  }
+
+  /** Go to the next error (`step` 1) or the one before (-1). */
+  async stepError(step: 1 | -1): Promise<void> {
+    const stamp = this.reference(step === 1) ?? "0";
+    const query = step === 1 ? { stamp: stampAfter(stamp), count: 1 } : { stamp, before: 1, count: 2 };
+    const rows = await this.port.rowsOf(query, { ...this.filter, severity: "ERROR" });
+    const order = (row: LogRow): boolean => compareStamps(row.stamp, stamp) * step > 0;
+    const match = step === 1 ? rows.find(order) : rows.findLast(order);
+    this.message.value = match ? null : `There is no error ${step === 1 ? "below" : "above"}.`;
+    if (match) await this.toStamp(match.stamp);
+  }
+
+  /** Return the visible lines as text. */
+  visibleText(rows: readonly LogRow[]): string {
+    return this.viewport.visibleRows(rows).map(lineText).join("\n");
+  }
+
+  dispose(): void {
+    this.feed.dispose();
+    this.search.cancel();
+  }
+
+  private async toHit(index: number): Promise<void> {
+    const hit = this.search.hits.peek()[index];
+    if (hit) await this.toStamp(hit.stamp);
+  }
+
+  private async move(target: Target, share: number): Promise<void> {
+    this.viewport.atEnd.value = false;
+    const row = await this.feed.show(target);
+    if (row === null) return;
+    this.viewport.goTo(row.stamp, share);
+    this.current.value = share > 0 ? row.key : null;
+  }
+
+  /** Return the stamp from which orders step: the marked line if it is visible, else an edge. */
+  private reference(isForward: boolean): string | null {
+    const rows = this.viewport.visibleRows(this.feed.rows.peek());
+    const current = rows.find((row) => row.key === this.current.peek());
+    if (current) return current.stamp;
+    if (isForward) return rows[0] ? stampBefore(rows[0].stamp) : null;
+    const last = rows[rows.length - 1];
+    return last ? stampAfter(last.stamp) : null;
+  }
+}
+
+function stampAfter(stamp: string): string {
+  return String(BigInt(stamp) + 1n);
+}
+
+function stampBefore(stamp: string): string {
+  return String(BigInt(stamp) - 1n);
+}
+
+/** Return a line as it is copied: time, task and the text without its colours. */
+export function lineText(row: LogRow): string {
+  const text = parseLine(row.text).map((run) => run.text).join("");
+  return `${stampText(row.stamp)} ${row.task} ${row.severity} ${text}`;
+}

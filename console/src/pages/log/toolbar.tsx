@@ -1,0 +1,96 @@
+/** The orders of a log: which lines, what to find, how lines look, what to keep. */
+
+import { formatCount } from "../../core/format";
+import { Menu } from "../../ui/menu";
+import { nextTimes, setFilter, setSwitch, setTimes, type LogChoices } from "./choices";
+import type { LogController } from "./controller";
+import { FindBox } from "./find";
+import { SEVERITIES, type LogAttempt, type TimeStyle } from "./rows";
+
+interface ToolbarProps {
+  controller: LogController;
+  choices: LogChoices;
+  /** Whether the job may still write lines. */
+  isOpen: boolean;
+  onJump: () => void;
+  onCopy: () => void;
+}
+
+export function Toolbar({ controller, choices, isOpen, onJump, onCopy }: ToolbarProps) {
+  const { feed, viewport } = controller;
+  const isFollowing = viewport.atEnd.value;
+  return (
+    <div class="log-toolbar" role="toolbar" aria-label="Log">
+      <Filters choices={choices} tasks={feed.tasks.value} attempts={feed.attempts.value} />
+      <FindBox controller={controller} choices={choices} />
+      <span class="log-group">
+        <Switch name="wrap" isOn={choices.wrap} title="Wrap long lines (w)">wrap</Switch>
+        <button type="button" title={`Times: ${TIME_TITLES[choices.times]}; change with t`} onClick={() => setTimes(nextTimes(choices.times))}>{TIME_TITLES[choices.times]}</button>
+        <Switch name="raw" isOn={choices.raw} title="Show escape sequences and carriage returns as symbols">raw</Switch>
+      </span>
+      <span class="log-group">
+        <button type="button" title="Go to a line or a time (:)" onClick={onJump}>Go to…</button>
+        <button type="button" title="The first line (Home)" onClick={() => void controller.toStart()}>⤒</button>
+        <button type="button" title="The last line (G)" onClick={() => void controller.toEnd()}>⤓</button>
+        <button type="button" title="Next error (e)" onClick={() => void controller.stepError(1)}>Error ↓</button>
+        <button type="button" title="Copy the lines on the screen" onClick={onCopy}>Copy</button>
+        <DownloadMenu controller={controller} />
+        {isOpen && (
+          <button type="button" class={isFollowing ? "log-follow on" : "log-follow"} aria-pressed={isFollowing} title="Stay at the end while the log grows (f)" onClick={() => void controller.toggleFollow()}>
+            <span aria-hidden="true">{isFollowing ? "●" : "○"}</span> {isFollowing ? "following" : "follow"}
+          </button>
+        )}
+      </span>
+    </div>
+  );
+}
+
+export const TIME_TITLES: Readonly<Record<TimeStyle, string>> = {
+  local: "local time", utc: "UTC", since: "since start", none: "no times",
+};
+
+export function Switch(props: { name: "hits" | "wrap" | "raw" | "regex" | "case"; isOn: boolean; title: string; children: string }) {
+  return (
+    <button type="button" class={props.isOn ? "on" : ""} aria-pressed={props.isOn} title={props.title} onClick={() => setSwitch(props.name, !props.isOn)}>
+      {props.children}
+    </button>
+  );
+}
+
+function Filters({ choices, tasks, attempts }: { choices: LogChoices; tasks: readonly string[]; attempts: readonly LogAttempt[] }) {
+  const { task, severity, attempt } = choices.filter;
+  const names = new Set(["service", ...tasks, ...(task ? [task] : [])]);
+  const numbers = new Set([...attempts.map((row) => String(row.attempt)), ...(attempt ? [attempt] : [])]);
+  return (
+    <span class="log-group">
+      <Choice label="Task" value={task} all="all tasks" values={[...names].map((name) => [name, name])} onChange={(value) => setFilter("task", value)} />
+      <Choice label="Least severity" value={severity} all="any severity" values={SEVERITIES.slice(1).map((name) => [name, `${name} and above`])} onChange={(value) => setFilter("severity", value)} />
+      {(numbers.size > 1 || attempt !== "") && (
+        <Choice label="Attempt" value={attempt} all="all attempts" values={[...numbers].map((number) => [number, `attempt ${number}`])} onChange={(value) => setFilter("attempt", value)} />
+      )}
+    </span>
+  );
+}
+
+function Choice(props: { label: string; value: string; all: string; values: readonly (readonly [string, string])[]; onChange: (value: string) => void }) {
+  return (
+    <select aria-label={props.label} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
+      <option value="">{props.all}</option>
+      {props.values.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
+    </select>
+  );
+}
+
+function DownloadMenu({ controller }: { controller: LogController }) {
+  const { port } = controller;
+  const total = controller.feed.total.value;
+  return (
+    <Menu label="Download" title="Download the lines that match the filters">
+      <p class="about">{total === null ? "All lines" : `${formatCount(total)} lines`} that match the filters</p>
+      <button type="button" data-close onClick={() => void port.save("text", false)}>Text</button>
+      <button type="button" data-close onClick={() => void port.save("text", true)}>Text with times</button>
+      <button type="button" data-close onClick={() => void port.save("jsonl", true)}>JSON lines</button>
+    </Menu>
+  );
+}
+

@@ -1,0 +1,202 @@
+/** The log of a job: any line of it by its number, a search over all of it, and its growing end. */
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+
+import { formatCount, parseTime } from "../../core/format";
+import { jobPath } from "../../core/route";
+import { route, setQuery } from "../../core/router";
+import { ApiError } from "../../net/api";
+import { recoveries } from "../../net/connection";
+import { subscribe } from "../../net/stream";
+import type { JobSummary } from "../../net/types";
+import { copyText } from "../../ui/clipboard";
+import { ErrorNotice, Notice } from "../../ui/notice";
+import { readChoices, type LogChoices } from "./choices";
+import { LogController } from "./controller";
+import { JumpDialog } from "./jump";
+import { useLogKeys } from "./keys";
+import type { LineStyle } from "./line";
+import { Lines } from "./lines";
+import { findLiteral } from "./pieces";
+import { logPort } from "./port";
+import { isFiltered, stampText, type LogRow } from "./rows";
+import { Scrollbar, type ScrollMark } from "./scrollbar";
+import { hitRows } from "./search";
+import { Toolbar } from "./toolbar";
+import { LogViewport } from "./viewport";
+import { WholeLine } from "./whole_line";
+
+interface LogViewProps {
+  project: string;
+  job: string;
+  summary: JobSummary;
+  /** Whether the job may still write lines. */
+  isOpen: boolean;
+  /** The stamp of the line to open at when the address names none; null for the end. */
+  openAt?: string | null;
+}
+
+export function LogView({ project, job, summary, isOpen, openAt = null }: LogViewProps) {
+  const choices = useChoices();
+  const controller = useController(project, job, choices, openAt);
+  useFollowing(controller, project, job, summary);
+  useSearching(controller, choices);
+  const isJumping = useSignal(false);
+  const whole = useSignal<LogRow | null>(null);
+  const startMs = parseTime(summary.startTime ?? summary.createTime) ?? 0;
+  const style = useLineStyle(controller, choices, startMs, (row) => (whole.value = row), jobPath(project, job));
+  useLogKeys(controller, choices, () => (isJumping.value = true));
+  const rows = choices.onlyHits && choices.query ? hitRows(controller.search.hits.value) : controller.feed.rows.value;
+  return (
+    <section class="log" aria-label="Log">
+      <Toolbar controller={controller} choices={choices} isOpen={isOpen} onJump={() => (isJumping.value = true)}
+        onCopy={() => void copyText(controller.visibleText(rows), "lines on the screen")} />
+      <LogNotices controller={controller} />
+      <LogBody controller={controller} choices={choices} style={style} rows={rows} summary={summary} />
+      <LogStatus controller={controller} choices={choices} />
+      {isJumping.value && <JumpDialog controller={controller} utc={choices.times === "utc"} onClose={() => (isJumping.value = false)} />}
+      {whole.value && <WholeLine row={whole.value} raw={choices.raw} onClose={() => (whole.value = null)} onSave={() => void controller.port.save("text", false)} />}
+    </section>
+  );
+}
+
+function useChoices(): LogChoices {
+  const text = route.value.query.toString();
+  return useMemo(() => readChoices(new URLSearchParams(text)), [text]);
+}
+
+function useController(project: string, job: string, choices: LogChoices, openAt: string | null): LogController {
+  const { task, severity, attempt, trial } = choices.filter;
+  const controller = useMemo(
+    () => new LogController(logPort(project, job, choices.filter), choices.filter),
+    [project, job, task, severity, attempt, trial],
+  );
+  useEffect(() => {
+    void controller.open(choices.stamp ?? openAt);
+    return () => controller.dispose();
+  }, [controller]);
+  return controller;
+}
+
+/** Read new lines when the stream tells their number, and when the job's state changes. */
+function useFollowing(controller: LogController, project: string, job: string, summary: JobSummary): void {
+  const announce = (total: number | null): void =>
+    void controller.feed.announce(total, controller.viewport.atEnd.peek());
+  useEffect(() => subscribe(`log:${project}/${job}`, (event) => {
+    const total = (event.data as { total?: unknown } | null)?.total;
+    announce(typeof total === "number" && !isFiltered(controller.filter) ? total : null);
+  }), [controller]);
+  useEffect(() => announce(null), [controller, summary.state, summary.attempt, recoveries.value]);
+}
+
+function useSearching(controller: LogController, choices: LogChoices): void {
+  const { query } = choices;
+  useEffect(() => {
+    controller.find(query);
+    return () => controller.search.cancel();
+  }, [controller, query?.text, query?.isExpression, query?.matchesCase]);
+  useEffect(() => controller.search.hits.subscribe(() => controller.takeHits(false)), [controller]);
+}
+
+function useLineStyle(
+  controller: LogController, choices: LogChoices, startMs: number, onShowAll: (row: LogRow) => void, path: string,
+): LineStyle {
+  const hits = controller.search.hits.value;
+  const query = choices.query;
+  return useMemo(() => {
+    const columns = new Map(hits.map((hit) => [hit.stamp, hit.columns]));
+    return {
+      times: choices.times, startMs, raw: choices.raw, onShowAll,
+      hitsOf: (row) => columns.get(row.stamp) ?? (query && !query.isExpression ? findLiteral(row.text, query.text, query.matchesCase) : []),
+      hrefOf: (stamp) => `${path}?stamp=${stamp}`,
+      onLink: (row) => copyLink(controller, row),
+      onCopy: (text, what) => void copyText(text, what),
+    };
+  }, [controller, choices, startMs, hits, path]);
+}
+
+/** Put the line into the address, mark it, and copy the address. */
+function copyLink(controller: LogController, row: LogRow): void {
+  setQuery({ stamp: row.stamp, hits: null });
+  controller.current.value = row.key;
+  void controller.toStamp(row.stamp);
+  void copyText(location.href, "link to this line");
+}
+
+function LogNotices({ controller }: { controller: LogController }) {
+  const { feed, message } = controller;
+  const error = feed.error.value;
+  return (
+    <>
+      {error instanceof ApiError && !error.isAway && <ErrorNotice error={error} retry={() => void controller.open(null)} />}
+      {feed.prunedBefore.value && <Notice tone="info">The log begins at {stampText(feed.prunedBefore.value)}: older lines were removed to save space.</Notice>}
+      {message.value && <Notice tone="info">{message.value}</Notice>}
+    </>
+  );
+}
+
+interface BodyProps {
+  controller: LogController;
+  choices: LogChoices;
+  style: LineStyle;
+  rows: readonly LogRow[];
+  summary: JobSummary;
+}
+
+function LogBody({ controller, choices, style, rows, summary }: BodyProps) {
+  const isHits = choices.onlyHits && choices.query !== null;
+  const ownViewport = useMemo(() => new LogViewport(), [controller, isHits]);
+  if (!isHits && controller.feed.ready.value && rows.length === 0) return <EmptyLog choices={choices} summary={summary} />;
+  return (
+    <div class="log-body">
+      <Lines key={isHits ? "hits" : "lines"} rows={rows} feed={isHits ? null : controller.feed} viewport={isHits ? ownViewport : controller.viewport}
+        style={style} wrap={choices.wrap} current={controller.current} label={isHits ? "Lines with a hit" : "Lines of the log"} />
+      {!isHits && controller.feed.hasPositions.value && <LogScrollbar controller={controller} choices={choices} />}
+    </div>
+  );
+}
+
+function EmptyLog({ choices, summary }: { choices: LogChoices; summary: JobSummary }) {
+  if (isFiltered(choices.filter)) return <p class="log-empty">No line matches the filters.</p>;
+  const states: Readonly<Record<string, string>> = {
+    QUEUED: "the job waits for machines", ENQUEUED: "the job waits in the queue of its engine",
+    PREPARING: "replicas are being started", RUNNING: "the replicas have printed nothing yet",
+  };
+  const why = states[summary.state];
+  return <p class="log-empty">{why ? `No line yet: ${why}.` : "The job has printed no line."}</p>;
+}
+
+function LogScrollbar({ controller, choices }: { controller: LogController; choices: LogChoices }) {
+  const { feed, viewport, search } = controller;
+  const total = feed.total.value ?? 0;
+  const rows = feed.rows.value;
+  const top = Math.min(viewport.top.value, rows.length);
+  const line = viewport.atEnd.value ? Math.max(0, total - viewport.shown.value) : feed.positionOf(top) - 1;
+  const hits = search.hits.value;
+  const marks = useMemo(() => scrollMarks(controller, choices), [controller, hits, rows, feed.attempts.value]);
+  return <Scrollbar line={line} total={total} shown={viewport.shown.value} marks={marks} onMove={(position) => void controller.toPosition(position + 1)} />;
+}
+
+/** Return the marks of the log without a filter, in which positions are numbers. */
+function scrollMarks(controller: LogController, choices: LogChoices): readonly ScrollMark[] {
+  if (isFiltered(choices.filter)) return [];
+  const { feed, search } = controller;
+  const errors = feed.rows.peek().filter((row) => row.number !== null && (row.severity === "ERROR" || row.severity === "CRITICAL"));
+  return [
+    ...feed.attempts.peek().slice(1).map((attempt): ScrollMark => ({ line: attempt.first - 1, kind: "restart" })),
+    ...search.hits.peek().filter((hit) => hit.n !== null).map((hit): ScrollMark => ({ line: (hit.n ?? 1) - 1, kind: "hit" })),
+    ...errors.map((row): ScrollMark => ({ line: (row.number ?? 1) - 1, kind: "error" })),
+  ];
+}
+
+function LogStatus({ controller, choices }: { controller: LogController; choices: LogChoices }) {
+  const { feed, viewport } = controller;
+  const total = feed.total.value;
+  if (total === null || !feed.ready.value) return null;
+  const first = feed.positionOf(Math.min(viewport.top.value, feed.rows.value.length));
+  const last = Math.min(total, first + viewport.shown.value - 1);
+  const about = feed.exact.value ? "" : "about ";
+  const noun = isFiltered(choices.filter) ? "lines that match the filters" : "lines";
+  return <p class="log-status num">{total === 0 ? `0 ${noun}` : `${formatCount(first)}–${formatCount(last)} of ${about}${formatCount(total)} ${noun}`}</p>;
+}
