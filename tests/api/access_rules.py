@@ -5,6 +5,8 @@ both versions of that API.  The words of the rules:
 
 - open: nobody is asked who he is;
 - known: everybody who is recognised, whatever his project;
+- signed: the same, and whoever has no credentials is told to sign in;
+- signing: the same, and whoever has no credentials;
 - administrator: an administrator of all projects;
 - viewer, submitter: that role in the project of the path;
 - asking: that role somewhere, then viewer in the project that the document names;
@@ -122,7 +124,11 @@ GET    /projects/{project}/jobs/{job}/manifest                viewer
 POST   /projects/{project}/jobs:dryRun                        submitter
 GET    /projects/{project}/jobs/{job}/events                  viewer
 GET    /projects/{project}/jobs/{job}/trials                  viewer
+GET    /projects/{project}/jobs/{job}/trials:curves           viewer
+GET    /projects/{project}/jobs/{job}/study                   viewer
+GET    /projects/{project}/jobs/{job}/study:importances       viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer
+GET    /projects/{project}/jobs/{job}/logs:window             viewer
 GET    /projects/{project}/quotas                             viewer
 GET    /projects/{project}/outcomes                           viewer
 GET    /projects/{project}/calibrations                       viewer
@@ -131,6 +137,11 @@ POST   /projects/{project}/bucketTokens                       viewer
 POST   /projects/{project}/bucketTokens/{token}:renew         viewer
 POST   /buckets/{bucket}:adopt                                 administrator
 GET    /audit                                                 administrator
+GET    /signin                                                signed
+POST   /signin                                                signing
+DELETE /signin                                                signing
+POST   /signin:code                                           known
+POST   /downloads                                             known
 """
 OPEN = """
 GET    /                                                      open

@@ -130,7 +130,7 @@ LOG_QUERY = {
 
 def may(rule, who, *, in_path=False):
     """Whether a caller is let in by a rule; a path is no place but for tokens for buckets."""
-    if rule == "open":
+    if rule == "open" or (rule == "signing" and not who.text):
         return True
     if not who.role or (in_path and not who.bucket):
         return False
@@ -142,12 +142,14 @@ def may(rule, who, *, in_path=False):
     if least == "administrator":
         return who.role == "admin" and who.project == ALL
     is_inside = who.project in (OWN, ALL) and ROLES[who.role] >= ROLES.get(least, 0)
-    return least == "known" or is_inside
+    return least in ("known", "signed", "signing") or is_inside
 
 
 def expected(rule, who, *, in_path=False):
     """What a caller who is not let in is told."""
     if (who.text and not who.role) or (in_path and not who.bucket):
+        return 401
+    if rule == "signed" and not who.text:
         return 401
     is_hidden = who.project == OTHER or who.bucket == OTHER_BUCKET
     return 404 if rule.startswith("bucket") and is_hidden else 403

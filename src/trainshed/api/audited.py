@@ -1,7 +1,7 @@
 """Writes calls to the audit log: every change, and every call that the caller is not allowed.
 
-Successful reads and reads of missing resources are not logged.  Queries and bodies are not logged,
-because they may hold secrets.
+Downloads of browsers are logged too; other successful reads, and reads of missing resources, are
+not.  Queries and bodies are not logged, because they may hold secrets.
 """
 
 import re
@@ -57,7 +57,8 @@ def note_response(
     """Log a call of a route outside the chain; ``path`` is the route's template."""
     outcome = _OK if status < _FIRST_ERROR else _OUTCOMES.get(status, Code.INTERNAL.name)
     is_denied = outcome in _DENIED_OUTCOMES or getattr(request.state, "is_denied", False)
-    if not is_denied and (context.verb in _READING or status == _INCOMPLETE):
+    is_download = context.browser is not None and context.browser.ticket is not None
+    if not is_denied and not is_download and (context.verb in _READING or status == _INCOMPLETE):
         return
     name = parse_qs(context.query_string).get("name", [""])[0] if "upload" in path else ""
     caller = context.caller

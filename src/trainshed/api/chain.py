@@ -27,7 +27,7 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -38,6 +38,7 @@ from trainshed.api.permissions import Permissions, refuse_low
 from trainshed.api.streamed_ends import without_fresh_end
 from trainshed.model.access import ALL_BUCKETS, Caller
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth.browser_proofs import BrowserProof
 from trainshed.store.base import StoreFault
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,16 @@ class Recognise(Protocol):
         """``loopback`` is whether the client is on this machine; ``address`` is its IP address."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserAccess:
+    """How browsers call with a sign-in."""
+
+    recognise: Callable[[BrowserProof], Caller]
+    """Identifies the caller of a sign-in, or raises a Refusal."""
+    plain_http: bool = False
+    """Whether browsers on other machines may sign in over plain HTTP."""
+
+
 @dataclass(slots=True, kw_only=True)
 class RequestContext:
     """One call in the chain: the transport's input, then the results of the steps."""
@@ -64,10 +75,19 @@ class RequestContext:
     verb: str = "POST"
     path: str = ""
     """The path as the client sent it, percent-encoded."""
+    scheme: str = "http"
+    """``https`` if this server provides TLS."""
     query_string: str = ""
     body: bytes = b""
     content_type: str = ""
     authorization: str | None = None
+    cookie: str | None = field(default=None, repr=False)
+    csrf: str | None = field(default=None, repr=False)
+    """The header ``X-Trainshed-Csrf`` of the console's page."""
+    browser: BrowserProof | None = None
+    """The sign-in of a browser, on the routes where it counts; None: none, or a token instead."""
+    allows_stranger: bool = False
+    """Whether the route answers callers without credentials too, because they sign in there."""
     user_agent: str = ""
     host: str | None = None
     origin: str | None = None
@@ -109,6 +129,8 @@ class ChainServices:
     allowed_hosts: Collection[str]
     allowed_origins: Collection[str]
     body_bytes_max: int
+    browsers: BrowserAccess | None = None
+    """None: the console is switched off, or no call needs a token."""
     audit: Callable[..., None] = lambda **_: None
     """Writes an entry with these fields to the audit log."""
 
@@ -125,7 +147,9 @@ Step = Callable[[ChainServices, RequestContext], None]
 def guard(services: ChainServices, context: RequestContext) -> None:
     """Refuse requests that a foreign web page sends through a user's browser."""
     _guard_host(services, context)
-    check_origin(context.origin, context.fetch_site, services.allowed_origins, host=context.host)
+    # the origins of the settings call with tokens; a sign-in is for this server's own page alone
+    allowed = () if context.browser is not None else services.allowed_origins
+    check_origin(context.origin, context.fetch_site, allowed, host=context.host)
 
 
 def guard_page(services: ChainServices, context: RequestContext) -> None:
@@ -144,13 +168,28 @@ def _guard_host(services: ChainServices, context: RequestContext) -> None:
 
 def recognise(services: ChainServices, context: RequestContext) -> None:
     """Identify the caller; refuse a token that may not be used for this call."""
-    caller = context.caller = services.recognise(
-        context.authorization, loopback=context.loopback, address=context.address
-    )
+    try:
+        caller = context.caller = _identify(services, context)
+    except Refusal:
+        if context.allows_stranger and not context.authorization and context.browser is None:
+            return
+        raise
     if context.in_path and caller.bucket is None:
         raise Refusal(Code.UNAUTHENTICATED, LONG_LIVED)
     if caller.bucket is not None and not context.of_storage:
         raise Refusal(Code.PERMISSION_DENIED, f"Permission denied: {_token_limit(caller.bucket)}")
+
+
+def _identify(services: ChainServices, context: RequestContext) -> Caller:
+    """Return the caller: a browser's by its sign-in, unless the call has a token."""
+    if context.browser is None or services.browsers is None:
+        return services.recognise(
+            context.authorization, loopback=context.loopback, address=context.address
+        )
+    caller = services.browsers.recognise(context.browser)
+    # a stream is admitted again and again, and its ticket is valid for a minute only
+    context.browser = replace(context.browser, is_proved=True)
+    return caller
 
 
 def _token_limit(bucket: str) -> str:

@@ -26,12 +26,14 @@ class Gone(Protocol):
 _FIELDS: Final[Mapping[bytes, str]] = {
     b"authorization": "authorization",
     b"content-type": "content_type",
+    b"cookie": "cookie",
     b"host": "host",
     b"origin": "origin",
     b"sec-fetch-dest": "fetch_dest",
     b"sec-fetch-mode": "fetch_mode",
     b"sec-fetch-site": "fetch_site",
     b"user-agent": "user_agent",
+    b"x-trainshed-csrf": "csrf",
 }
 
 
@@ -45,6 +47,7 @@ def request_context(scope: Scope) -> RequestContext:
     client = scope.get("client")
     address = client[0] if client else ""
     context = RequestContext(
+        scheme=scope.get("scheme", "http"),
         verb="GET" if verb == "HEAD" else verb,
         path=(scope.get("raw_path") or scope["path"].encode()).decode("latin-1"),
         query_string=scope["query_string"].decode("latin-1"),

@@ -39,6 +39,7 @@ from trainshed.api.chain import (
     perform,
 )
 from trainshed.api.connections import CONNECTION
+from trainshed.api.console.browsers import SIGN_IN_PATH, check_json_body, read_proof
 from trainshed.api.console.bundle import ConsoleBundle
 from trainshed.api.console.pages import console_routes
 from trainshed.api.documents import (
@@ -298,10 +299,16 @@ class Recognised:
         if scope["type"] != "http":
             raise HTTPException(404)
         incoming, context, request = Incoming(receive), request_context(scope), Request(scope)
+        request.state.call = context
+        context.allows_stranger = context.path == SIGN_IN_PATH
         try:
-            request.state.caller = await admit(scope, context, self.services)
+            if (browsers := self.services.browsers) is not None:
+                context.browser = read_proof(context, plain_http=browsers.plain_http)
+            await _admit(scope, self.services, context)
+            request.state.caller = context.caller
             request.state.admit_again = partial(admit, scope, context, self.services)
             body = await read_whole(scope, incoming, self.services.body_bytes_max)
+            check_json_body(context, body)
             await THREADS.run(check_json, body, request_context(scope).content_type)
         except Refusal as refusal:
             response = refusal_response(refusal)

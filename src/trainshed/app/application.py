@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 
 from trainshed import __version__
 from trainshed.api.call import Method, Routes
-from trainshed.api.chain import ChainServices
-from trainshed.api.console.bundle import read_bundle
+from trainshed.api.chain import BrowserAccess, ChainServices
+from trainshed.api.console.bundle import ConsoleBundle, read_bundle
 from trainshed.api.handlers import (
     JobHandlers,
     LogEntries,
@@ -25,6 +25,7 @@ from trainshed.api.handlers import (
     Operations,
     TrainingPipelines,
 )
+from trainshed.api.native.services import ConsoleState
 from trainshed.api.not_here import absent_sentence
 from trainshed.api.permissions import Permissions
 from trainshed.api.probes import Probes
@@ -47,6 +48,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
+from trainshed.service.auth.sign_ins import SignIns
 from trainshed.service.gateway.listening import GatewayListener
 from trainshed.service.gateway.places import NO_GATEWAY
 from trainshed.service.jobs.dry_runs import DryRuns
@@ -186,6 +188,8 @@ def build(
         clock=time.time,
         failures_a_minute=settings.failed_sign_ins_a_minute,
     )
+    sign_ins = SignIns(store, access, time.time)
+    bundle = read_bundle() if settings.console.enabled else None
     audit_log = AuditLog(store)
     gateway = make_gateway_listener(
         settings, store, engines, storage, access, audit_log, ports.listen
@@ -239,6 +243,7 @@ def build(
         allowed_hosts=(settings.host, *settings.allowed_hosts),
         allowed_origins=settings.allowed_origins,
         body_bytes_max=settings.body_bytes_max,
+        browsers=_browser_access(settings, sign_ins),
         audit=audit_log.add,
     )
     nodes = NodeService(
@@ -261,6 +266,8 @@ def build(
             buckets,
             streams,
             access=access,
+            sign_ins=sign_ins,
+            console=_console_state(settings, bundle),
             audit_log=audit_log,
             quotas=settings.quotas,
             dry_runs=DryRuns(jobs=jobs, engines=engines, preview=launching.preview),
@@ -276,14 +283,16 @@ def build(
             is_healthy=lambda: store.waiting_count() >= 0,
             is_controlling=lambda: controller.is_running,
         ),
-        console=read_bundle() if settings.console.enabled else None,
+        console=bundle,
     )
     return Application(
         settings=settings,
         store=store,
         controller=controller,
         gateway=gateway,
-        housekeeping=make_housekeeping(settings, store, engines, access, uploads, project_bytes),
+        housekeeping=make_housekeeping(
+            settings, store, engines, access, sign_ins, uploads, project_bytes
+        ),
         http=http,
         native_timer=_make_native_timer(native, store),
         table=table,
@@ -291,6 +300,22 @@ def build(
         audit_log=audit_log,
         learning=make_learning(store, catalog, plan_notes),
         engines=engines,
+    )
+
+
+def _browser_access(settings: Settings, sign_ins: SignIns) -> BrowserAccess | None:
+    """Return how browsers call with a sign-in; None if they need none or have no console."""
+    if settings.anonymous or not settings.console.enabled:
+        return None
+    return BrowserAccess(recognise=sign_ins.recognise, plain_http=settings.console.plain_http)
+
+
+def _console_state(settings: Settings, bundle: ConsoleBundle | None) -> ConsoleState:
+    return ConsoleState(
+        is_enabled=bundle is not None,
+        is_anonymous=settings.anonymous,
+        plain_http=settings.console.plain_http,
+        revision=bundle.revision if bundle else "",
     )
 
 
@@ -374,6 +399,8 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     streams: Streams,
     *,
     access: Access,
+    sign_ins: SignIns,
+    console: ConsoleState,
     audit_log: AuditLog,
     quotas: Sequence[QuotaRule],
     dry_runs: DryRuns,
@@ -397,6 +424,8 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         buckets=buckets,
         streams=streams,
         access=access,
+        sign_ins=sign_ins,
+        console=console,
         audit_log=audit_log,
         quotas=quotas,
         dry_runs=dry_runs,

@@ -10,6 +10,7 @@ from trainshed.config import Settings
 from trainshed.engines.several import Engines
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
+from trainshed.service.auth.sign_ins import SignIns
 from trainshed.service.learning.plan_notes import PlanNotes, SubmittedJob
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.service.upkeep.audit_log import AuditRetention
@@ -47,6 +48,7 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
     store: Store,
     engines: Engines,
     access: Access,
+    sign_ins: SignIns,
     uploads: Uploads,
     project_bytes: ProjectBytes,
 ) -> Housekeeping:
@@ -79,6 +81,7 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
             "old jobs": expiry.tidy,
             "clock check": ClockWatch(store.clock_skew_s).look,
             "last use of tokens": access.note_use,
+            "sign-ins of browsers": sign_ins.tidy,
             "tokens for buckets": partial(bucket_tokens.forget_ended, store),
             "audit log": audit.tidy,
             "reserved disk space": store.keep_room,

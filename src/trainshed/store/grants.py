@@ -55,6 +55,11 @@ class Grants:
         row = self._db.row(select(TOKENS).where(TOKENS.c.digest == digest))
         return _token(row) if row else None
 
+    def token_by_id(self, token_id: str) -> Token | None:
+        """Return a token, also a revoked one; None if no token has this id."""
+        row = self._db.row(select(TOKENS).where(TOKENS.c.token_id == token_id))
+        return _token(row) if row else None
+
     def tokens(self) -> Sequence[Token]:
         """Return all tokens except those for one bucket, the oldest first."""
         query = select(TOKENS).where(TOKENS.c.bucket.is_(None))

@@ -27,6 +27,7 @@ from trainshed.store.migrate import check_exists, migrate
 from trainshed.store.models import Models
 from trainshed.store.outcomes import Outcomes
 from trainshed.store.pipelines import Pipelines
+from trainshed.store.sign_ins import StoredSignIns
 from trainshed.store.steady_clock import SteadyClock, has_live_servers, resume
 from trainshed.store.steps import Steps
 from trainshed.store.story import Story
@@ -133,6 +134,7 @@ class Store(
     Models,
     Places,
     Grants,
+    StoredSignIns,
     StoredAuditLog,
     Outcomes,
 ):

@@ -246,6 +246,26 @@ TOKENS = Table(
     Index("tokens_by_parent", "parent"),
 )
 
+#: Browsers that are signed in with a token.
+SIGN_INS = Table(
+    "sign_ins",
+    METADATA,
+    _key("digest"),
+    *_texts("credential", "address"),  # credential: the id of the token
+    *_numbers("create_ns", "used_ns"),
+    Index("sign_ins_by_credential", "credential", "create_ns"),
+)
+
+#: Unused codes, with which a browser signs in once.
+SIGN_IN_CODES = Table(
+    "sign_in_codes",
+    METADATA,
+    _key("digest"),
+    *_texts("credential"),
+    *_numbers("create_ns"),
+    Index("sign_in_codes_by_credential", "credential", "create_ns"),
+)
+
 KEYS = Table(
     "keys",
     METADATA,

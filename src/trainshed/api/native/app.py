@@ -24,6 +24,7 @@ from trainshed.api.native.orders import order_router
 from trainshed.api.native.plans import plan_router
 from trainshed.api.native.projects import project_router
 from trainshed.api.native.services import Native
+from trainshed.api.native.sign_ins import sign_in_router
 from trainshed.api.native.studies import study_router
 from trainshed.api.native.texts import text_router
 from trainshed.api.permissions import Permissions
@@ -66,6 +67,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(credential_router(native))
     app.include_router(bucket_router(native))
     app.include_router(audit_router(native))
+    app.include_router(sign_in_router(native, version))
     app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
     app.exception_handler(StoreFault)(_database_away)
     app.exception_handler(RequestValidationError)(_refuse_malformed)

@@ -1,4 +1,4 @@
-"""The request documents of the native routes, and two response documents."""
+"""The request documents of the native routes, and some response documents."""
 
 from typing import Annotated, Any, Literal
 
@@ -85,6 +85,57 @@ class NewKey(Strict):
     keyId: str | None = None
     project: str = "*"
     role: RoleName = "submitter"
+
+
+GrantedRole = Literal["VIEWER", "SUBMITTER", "ADMIN"]
+
+
+class NewSignIn(Strict):
+    """What a browser signs in with: a token of this server, or a code of ``trainshed console``."""
+
+    token: str | None = Field(default=None, max_length=4096)
+    code: str | None = Field(default=None, max_length=256)
+
+
+class SignedInCaller(BaseModel):
+    """The caller, and for a signed-in browser the header that its calls need."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    name: str
+    """The name of the token; ``anonymous`` for a caller without one."""
+    role: GrantedRole
+    project: str
+    """The id of the caller's project; ``*`` for all projects."""
+    anonymous: bool
+    """Whether the server answers callers of this machine without credentials."""
+    until: str | None = None
+    """When the sign-in ends, if it is used until then."""
+    csrf: str | None = None
+    """The value of the header ``X-Trainshed-Csrf``, which each call with the cookie must have."""
+    version: str
+    """The version of the server."""
+    pageRevision: str
+    """The build of the page that the server has; empty without a console."""
+
+
+class MadeSignInCode(BaseModel):
+    """A code with which a browser signs in once, as ``/console/#code=CODE``."""
+
+    code: str
+    expireTime: str
+
+
+class NewDownload(Strict):
+    """The address to download: a path below ``/trainshed/v1/`` with its query."""
+
+    path: str = Field(max_length=4096)
+
+
+class Download(BaseModel):
+    """The address with a ticket, which the browser that asked for it can open for 60 seconds."""
+
+    path: str
 
 
 class Line(BaseModel):

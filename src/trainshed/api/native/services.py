@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
+from trainshed.service.auth.sign_ins import SignIns
 from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.job_texts import JobTexts
 from trainshed.service.jobs.orders import JobOrders
@@ -17,6 +18,19 @@ from trainshed.service.nodes.node_service import NodeService
 from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.service.upkeep.buckets import BucketService
 from trainshed.store.opening import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleState:
+    """How the server offers its console."""
+
+    is_enabled: bool
+    is_anonymous: bool
+    """Whether callers of this machine need no sign-in."""
+    plain_http: bool
+    """Whether browsers on other machines may sign in over plain HTTP."""
+    revision: str
+    """A hash of the sources of the page; empty without a console."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +50,8 @@ class Native:
     buckets: BucketService
     streams: Streams
     access: Access
+    sign_ins: SignIns
+    console: ConsoleState
     audit_log: AuditLog
     dry_runs: DryRuns
     orders: JobOrders

@@ -20,7 +20,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.signed_addresses import SignedAddress, signer_of
 from trainshed.service.auth.throttle import Throttle
 from trainshed.store.opening import Store
-from trainshed.store.records.access import SigningKey
+from trainshed.store.records.access import SigningKey, Token
 
 #: How long a token that another server revoked may still be accepted, in seconds.
 REMEMBERED_S = 0.25
@@ -102,6 +102,14 @@ class Access:
                 self._throttle.count(address, text.strip())
             raise
 
+    def count_failure(self, address: str) -> None:
+        """Count a failed sign-in of a browser.  Raises Throttled after too many."""
+        self._throttle.count(address, "")
+
+    def note_token(self, token_id: str) -> None:
+        """Note that a browser that is signed in with a token was used."""
+        self._used[token_id] = self._clock()
+
     def forget(self) -> None:
         """Drop the remembered callers, because a token or a key was just revoked."""
         with self._lock:
@@ -165,14 +173,7 @@ class Access:
             with self._lock:
                 self._tokens.pop(digest, None)
             raise Refusal(Code.UNAUTHENTICATED, UNKNOWN)
-        caller = Caller(
-            name=token.name,
-            project=token.project,
-            role=token.role,
-            bucket=token.bucket,
-            credential=token.token_id,
-            ends_at_s=token.expire_time.timestamp() if token.expire_time else None,
-        )
+        caller = caller_with(token)
         self._remember(self._tokens, digest, caller, now, revocations)
         return caller
 
@@ -213,6 +214,18 @@ class Access:
             if revocations != self._revocations:
                 return
             memory[key] = (now + REMEMBERED_S, value)
+
+
+def caller_with(token: Token) -> Caller:
+    """Return the caller of a token."""
+    return Caller(
+        name=token.name,
+        project=token.project,
+        role=token.role,
+        bucket=token.bucket,
+        credential=token.token_id,
+        ends_at_s=token.expire_time.timestamp() if token.expire_time else None,
+    )
 
 
 def looks_signed(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Records of tokens and of registered public keys."""
+"""Records of tokens, of browsers that are signed in with one, and of registered public keys."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +26,32 @@ class Token:
     """The only bucket that the token gives access to, ``*`` for all; None for any resource."""
     parent: str | None = None
     """The id of the token or key that this token was made with, and with which it is revoked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """A browser that is signed in with a token; the store has only the digest of its cookie."""
+
+    digest: str
+    """SHA-256 of the cookie's value, in hexadecimal."""
+    credential: str
+    """The id of the token."""
+    address: str
+    """The IP address from which the browser signed in."""
+    create_time: datetime
+    last_use_time: datetime
+    """The last use, to the minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInCode:
+    """A code with which a browser signs in once."""
+
+    digest: str
+    """SHA-256 of the code, in hexadecimal."""
+    credential: str
+    """The id of the token that made it."""
+    create_time: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
