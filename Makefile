@@ -47,7 +47,7 @@ test: $(VENV)/.test postgres slurm docker bubblewrap compiler shells chromium
 
 # and the rest: every test, at full length; hundreds of cancels, twenty kill points, minutes without
 # a database, a thousand random examples of each property
-test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done postgres slurm docker bubblewrap compiler shells chromium
+test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done console/node_modules/.done postgres slurm docker bubblewrap compiler shells chromium
 	@$(BIN)/python scripts/suite.py --full
 
 # all that touches a GPU, on this machine's, in ten minutes; without one it says so and is well.
@@ -161,7 +161,8 @@ image: dist
 
 # the pages at /console/: Node comes from a wheel, packages from console/package-lock.json without their scripts
 NODE := .venv-node/bin
-console: .venv-node/.done console/node_modules/.done
+# what is made: src/trainshed/api/console/static, which is checked in
+console: console/node_modules/.done
 	@cd console && PATH="$(CURDIR)/$(NODE):$$PATH" && node gen_types.mjs && npx --no-install tsc --noEmit && node build.mjs
 
 .venv-node/.done: locks/build.txt locks/node.txt

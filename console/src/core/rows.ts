@@ -36,9 +36,10 @@ function indexAt(layout: RowLayout, offset: number): number {
 
 /** Return the rows between `top` and `top + height` pixels, with `extra` rows before and behind. */
 export function visibleRange(layout: RowLayout, top: number, height: number, extra: number): Range {
-  const first = Math.min(Math.max(0, indexAt(layout, top) - extra), layout.count);
-  const last = Math.min(layout.count, indexAt(layout, top + height) + 1 + extra);
-  return { first, last: Math.max(first, last) };
+  const begin = Math.max(0, Math.min(top, totalHeight(layout) - height));
+  const first = Math.max(0, indexAt(layout, begin) - extra);
+  const last = Math.min(layout.count, indexAt(layout, begin + height) + 1 + extra);
+  return { first: Math.min(first, last), last };
 }
 
 /** Return the scroll offset that shows a row in `height` pixels with the least movement. */

@@ -5,25 +5,18 @@
 
 import { signal } from "@preact/signals";
 
+import { parseEvent, type StreamEvent } from "../core/events";
 import { API, withQuery } from "./api";
 import { outage, pauseAfter, recoveries } from "./connection";
 import { askForSignIn, session } from "./session";
 
-/** "polling": the server has no stream left, so views read their data every 5 s. */
-export type Liveness = "connecting" | "live" | "polling" | "reconnecting" | "paused";
+/** "idle": the page shows nothing that changes; "polling": the server has no stream left, so views read their data every 5 s. */
+export type Liveness = "idle" | "connecting" | "live" | "polling" | "reconnecting" | "paused";
 
-export interface StreamEvent {
-  /**
-   * "ready" after each connect, after too many changes, and every 5 s while polling: read again what
-   * the topic shows. Else the topic's first word: "queue", "job", "log", "nodes", "study".
-   */
-  type: string;
-  data: unknown;
-}
-
+export type { StreamEvent };
 export type StreamHandler = (event: StreamEvent) => void;
 
-export const liveness = signal<Liveness>("connecting");
+export const liveness = signal<Liveness>("idle");
 /** When the last event or comment came, in milliseconds since 1970; 0 before the first. */
 export const lastHeard = signal(0);
 
@@ -59,11 +52,15 @@ function scheduleRestart(pauseMs: number): void {
 async function restart(): Promise<void> {
   current?.abort();
   current = null;
-  if (handlers.size === 0 || session.value === null) return;
+  if (handlers.size === 0 || session.value === null) {
+    liveness.value = "idle";
+    return;
+  }
   if (document.hidden) {
     liveness.value = "paused";
     return;
   }
+  if (liveness.value === "idle") liveness.value = "connecting";
   current = new AbortController();
   await keepOpen(current.signal);
 }
@@ -125,22 +122,8 @@ async function readEvents(body: ReadableStream<Uint8Array>, heard: () => void): 
   }
 }
 
-/** Return the event of one block of the stream, or null for a comment. */
-export function parseEvent(block: string): (StreamEvent & { topic?: string }) | null {
-  let type = "message";
-  const data: string[] = [];
-  for (const line of block.split("\n")) {
-    if (line.startsWith("event:")) type = line.slice(6).trim();
-    else if (line.startsWith("data:")) data.push(line.slice(5).trimStart());
-  }
-  if (data.length === 0 && type === "message") return null;
-  const value = data.length > 0 ? (JSON.parse(data.join("\n")) as unknown) : null;
-  const topic = (value as { topic?: unknown } | null)?.topic;
-  return { type, data: value, ...(typeof topic === "string" ? { topic } : {}) };
-}
-
 /** Give an event to the handlers of its topic, "ready" to all; "resync" is a "ready" of one topic. */
-function dispatch(event: (StreamEvent & { topic?: string }) | null): void {
+function dispatch(event: StreamEvent | null): void {
   if (event === null) return;
   if (event.type === "ready") liveness.value = "live";
   if (event.type === "away") liveness.value = "reconnecting";

@@ -17,7 +17,7 @@ function copyBySelection(text: string): void {
   const area = document.createElement("textarea");
   area.value = text;
   area.className = "hidden-text";
-  document.body.append(area);
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
   area.select();
   const isCopied = document.execCommand("copy");
   area.remove();

@@ -85,6 +85,7 @@ function ProjectSelector() {
 }
 
 const LIVENESS = {
+  idle: { sign: "", text: "", title: "" },
   connecting: { sign: "○", text: "connecting", title: "The page opens its stream of changes." },
   live: { sign: "●", text: "live", title: "Changes appear at once." },
   polling: { sign: "◐", text: "every 5 s", title: "The server has no stream left; the page asks every 5 s." },

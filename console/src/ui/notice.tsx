@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 
 import type { ApiError } from "../net/api";
 
@@ -58,8 +59,14 @@ function dismiss(id: number): void {
 }
 
 export function Toasts() {
+  const element = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // Shown anew, the messages stand above a dialog that was opened meanwhile.
+    element.current?.hidePopover();
+    if (toasts.value.length > 0) element.current?.showPopover();
+  }, [toasts.value]);
   return (
-    <div class="toasts" role="status" aria-live="polite">
+    <div class="toasts" role="status" aria-live="polite" popover="manual" ref={element}>
       {toasts.value.map((toast) => (
         <div key={toast.id} class={`toast ${toast.tone}`}>
           <span class="sign" aria-hidden="true">{SIGNS[toast.tone]}</span>

@@ -31,7 +31,7 @@ export function SignInForm({ onSignedIn }: { onSignedIn: () => void }) {
         value={token.value} onInput={(event) => (token.value = event.currentTarget.value)}
         aria-describedby="token-help" aria-invalid={problem.value !== ""} />
       <p id="token-help" class="hint">
-        An administrator makes it with <code>trainshed tokens create</code>. With a token on your machine,
+        An administrator makes it with <code>trainshed tokens create</code>. With a token on your machine,{" "}
         <code>trainshed console</code> prints a link that signs in.
       </p>
       {problem.value && <Notice tone="error">{problem.value}</Notice>}

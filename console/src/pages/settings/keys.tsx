@@ -1,0 +1,94 @@
+/** Public keys of service accounts, which sign their own tokens. */
+
+import { useSignal } from "@preact/signals";
+
+import { ApiError, callApi } from "../../net/api";
+import type { Keys, KeySummary } from "../../net/types";
+import { Confirm } from "../../ui/dialog";
+import { announce, ErrorNotice, Notice, sentence } from "../../ui/notice";
+import { useResource } from "../../ui/resource";
+import { Time } from "../../ui/time";
+import { Field, ROLES } from "./fields";
+
+export function KeysTab() {
+  const keys = useResource("keys", (signal) => callApi<Keys>("GET", "/keys", { signal }));
+  const removing = useSignal<KeySummary | null>(null);
+  const remove = async (key: KeySummary): Promise<void> => {
+    try {
+      await callApi("DELETE", `/keys/${encodeURIComponent(key.id)}`);
+      announce("good", `The key of ${key.email} is removed.`);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      announce("error", `The key was not removed: ${error.message}`);
+    }
+    keys.reload();
+  };
+  const list = keys.value.value?.keys;
+  return (
+    <section aria-label="Keys">
+      <p>A program with a service account's file signs its own tokens; the server checks them with the public key.</p>
+      {keys.error.value && <ErrorNotice error={keys.error.value} retry={keys.reload} />}
+      {list && list.length === 0 && <p class="hint">No key is registered.</p>}
+      {list && list.length > 0 && <KeyTable keys={list} onRemove={(key) => (removing.value = key)} />}
+      <AddKey onAdded={keys.reload} />
+      {removing.value && (
+        <Confirm title={`Remove the key of ${removing.value.email}?`} action="Remove" onClose={() => (removing.value = null)}
+          onConfirm={() => removing.value && void remove(removing.value)}>
+          <p>Tokens that it signed are refused within two seconds.</p>
+        </Confirm>
+      )}
+    </section>
+  );
+}
+
+function KeyTable({ keys, onRemove }: { keys: readonly KeySummary[]; onRemove: (key: KeySummary) => void }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="List of keys">
+      <table class="list">
+        <thead><tr><th scope="col">Email</th><th scope="col">Id</th><th scope="col">Project</th><th scope="col">Role</th><th scope="col">Added</th><th scope="col"><span class="hidden-text">Order</span></th></tr></thead>
+        <tbody>
+          {keys.map((key) => (
+            <tr key={key.id}>
+              <th scope="row">{key.email}</th>
+              <td><code>{key.id}</code></td>
+              <td>{key.project === "*" ? "all" : key.project}</td>
+              <td>{key.role}</td>
+              <td><Time value={key.createTime} /></td>
+              <td><button type="button" aria-label={`Remove the key of ${key.email}`} onClick={() => onRemove(key)}>Remove</button></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function AddKey({ onAdded }: { onAdded: () => void }) {
+  const problem = useSignal("");
+  const submit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const fields = new FormData(form);
+    const text = (name: string): string => String(fields.get(name) ?? "").trim();
+    const body = { email: text("email"), publicKey: text("publicKey"), project: text("project") || "*", role: text("role") };
+    try {
+      await callApi("POST", "/keys", { body });
+      problem.value = "";
+      form.reset();
+      onAdded();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      problem.value = sentence(error.message);
+    }
+  };
+  return (
+    <form class="make" aria-label="Add a key" onSubmit={(event) => void submit(event)}>
+      <Field label="Email"><input name="email" required autocomplete="off" placeholder="trainer@demo.iam.gserviceaccount.com" /></Field>
+      <Field label="Project"><input name="project" autocomplete="off" placeholder="* is all projects" /></Field>
+      <Field label="Role"><select name="role">{ROLES.map((role) => <option key={role}>{role}</option>)}</select></Field>
+      <label class="form-field wide"><span>Public key (PEM)</span><textarea name="publicKey" required rows={4} spellcheck={false} placeholder="-----BEGIN PUBLIC KEY-----" /></label>
+      <button type="submit" class="primary">Add the key</button>
+      {problem.value && <Notice tone="error">{problem.value}</Notice>}
+    </form>
+  );
+}

@@ -1,0 +1,115 @@
+/** Tokens: make one, whose text is shown once; revoke one. */
+
+import { useSignal } from "@preact/signals";
+
+import { ApiError, callApi } from "../../net/api";
+import type { ListedToken, MadeToken, Tokens } from "../../net/types";
+import { CopyButton } from "../../ui/copy";
+import { Confirm, Dialog } from "../../ui/dialog";
+import { announce, ErrorNotice, Notice, sentence } from "../../ui/notice";
+import { useResource } from "../../ui/resource";
+import { Time } from "../../ui/time";
+import { ROLES, Field } from "./fields";
+
+export function TokensTab() {
+  const tokens = useResource("tokens", (signal) => callApi<Tokens>("GET", "/tokens", { signal }));
+  const made = useSignal<MadeToken | null>(null);
+  const revoking = useSignal<ListedToken | null>(null);
+  const revoke = async (token: ListedToken): Promise<void> => {
+    try {
+      await callApi("DELETE", `/tokens/${encodeURIComponent(token.id)}`);
+      announce("good", `The token ${token.name} is revoked.`);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      announce("error", `The token was not revoked: ${error.message}`);
+    }
+    tokens.reload();
+  };
+  const list = tokens.value.value?.tokens.toReversed();
+  return (
+    <section aria-label="Tokens">
+      <MakeToken onMade={(token) => ((made.value = token), tokens.reload())} />
+      {tokens.error.value && <ErrorNotice error={tokens.error.value} retry={tokens.reload} />}
+      {list && <TokenTable tokens={list} onRevoke={(token) => (revoking.value = token)} />}
+      {made.value && <MadeTokenDialog token={made.value} onClose={() => (made.value = null)} />}
+      {revoking.value && <RevokeDialog token={revoking.value} onConfirm={(token) => void revoke(token)} onClose={() => (revoking.value = null)} />}
+    </section>
+  );
+}
+
+function TokenTable({ tokens, onRevoke }: { tokens: readonly ListedToken[]; onRevoke: (token: ListedToken) => void }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="List of tokens">
+      <table class="list">
+        <thead>
+          <tr><th scope="col">Name</th><th scope="col">Id</th><th scope="col">Project</th><th scope="col">Role</th><th scope="col">Made</th><th scope="col">Ends</th><th scope="col">Last use</th><th scope="col"><span class="hidden-text">Order</span></th></tr>
+        </thead>
+        <tbody>
+          {tokens.map((token) => (
+            <tr key={token.id} class={token.revoked ? "gone" : ""}>
+              <th scope="row">{token.name}</th>
+              <td><code>{token.id}</code></td>
+              <td>{token.project === "*" ? "all" : token.project}</td>
+              <td>{token.role}</td>
+              <td><Time value={token.createTime} /></td>
+              <td>{token.expireTime ? <Time value={token.expireTime} /> : "never"}</td>
+              <td>{token.lastUseTime ? <Time value={token.lastUseTime} /> : "–"}</td>
+              <td>{token.revoked ? <span class="hint">⊘ revoked</span> : <button type="button" aria-label={`Revoke ${token.name}`} onClick={() => onRevoke(token)}>Revoke</button>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function RevokeDialog(props: { token: ListedToken; onConfirm: (token: ListedToken) => void; onClose: () => void }) {
+  const { token } = props;
+  return (
+    <Confirm title={`Revoke the token ${token.name}?`} action="Revoke" onConfirm={() => props.onConfirm(token)} onClose={props.onClose}>
+      <p>Programs and browsers that use it are refused within two seconds. Jobs that it submitted go on.</p>
+    </Confirm>
+  );
+}
+
+function MadeTokenDialog({ token, onClose }: { token: MadeToken; onClose: () => void }) {
+  return (
+    <Dialog title={`The token ${token.name}`} onClose={onClose}>
+      <Notice tone="warning">Copy it now: the server keeps only its digest and cannot show it again.</Notice>
+      <pre class="secret">{token.token}</pre>
+      <footer class="actions">
+        <CopyButton text={token.token} what="token" label="Copy" />
+        <button type="button" class="primary" onClick={onClose}>I have copied it</button>
+      </footer>
+    </Dialog>
+  );
+}
+
+function MakeToken({ onMade }: { onMade: (token: MadeToken) => void }) {
+  const problem = useSignal("");
+  const submit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const fields = new FormData(form);
+    const text = (name: string): string | undefined => String(fields.get(name) ?? "").trim() || undefined;
+    const body = { name: text("name"), project: text("project"), role: text("role"), expires: text("expires") };
+    try {
+      onMade(await callApi<MadeToken>("POST", "/tokens", { body }));
+      problem.value = "";
+      form.reset();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      problem.value = sentence(error.message);
+    }
+  };
+  return (
+    <form class="make" aria-label="Make a token" onSubmit={(event) => void submit(event)}>
+      <Field label="Name"><input name="name" autocomplete="off" maxLength={100} placeholder="for whom or what" /></Field>
+      <Field label="Project"><input name="project" autocomplete="off" placeholder="* is all projects" /></Field>
+      <Field label="Role"><select name="role">{ROLES.map((role) => <option key={role}>{role}</option>)}</select></Field>
+      <Field label="Ends after"><input name="expires" class="short" autocomplete="off" placeholder="90d; empty: never" /></Field>
+      <button type="submit" class="primary">Make a token</button>
+      {problem.value && <Notice tone="error">{problem.value}</Notice>}
+    </form>
+  );
+}

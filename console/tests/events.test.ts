@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { matchesEntry } from "../src/core/audit";
+import { parseEvent } from "../src/core/events";
+
+test("an event has its type, its data and its topic", () => {
+  assert.deepEqual(parseEvent('event: queue\ndata: {"topic":"queue:-","jobs":[]}'), { type: "queue", data: { topic: "queue:-", jobs: [] }, topic: "queue:-" });
+  assert.deepEqual(parseEvent("event: ready\ndata: {}"), { type: "ready", data: {} });
+  assert.equal(parseEvent(":"), null);
+  assert.equal(parseEvent(""), null);
+});
+
+test("entries of the audit log by text and refusal", () => {
+  const entry = { time: "", caller: "ada", credential: "k1", address: "::1", method: "POST", resource: "/x/CUSTOM", project: "p", status: "OK" };
+  assert.ok(matchesEntry(entry, " custom ", false));
+  assert.ok(!matchesEntry(entry, "bob", false));
+  assert.ok(!matchesEntry(entry, "", true));
+});
