@@ -23,11 +23,9 @@ _STATIC_IMPORT = re.compile(r"""(?:import|from)\s*["']\./([\w-]+\.js)["']""")
 
 
 def list_sources():
-    top = (path for path in SOURCES.iterdir() if path.name not in NO_SOURCES)
-    for entry in top:
-        yield from (path for path in entry.rglob("*") if path.is_file()) if entry.is_dir() else (
-            entry,
-        )
+    for entry in SOURCES.iterdir():
+        if entry.name not in NO_SOURCES:
+            yield from (path for path in (entry, *entry.rglob("*")) if path.is_file())
 
 
 def source_digest():
@@ -152,5 +150,4 @@ def test_types_of_the_api_are_those_of_openapi_json(tmp_path):
 @pytest.mark.full
 @pytest.mark.slow
 def test_pure_modules_of_the_page():
-    done = run_node("test.mjs")
-    assert re.search(r"^# fail 0$|ℹ fail 0", done.stdout, re.MULTILINE)
+    assert "fail 0\n" in run_node("test.mjs").stdout
