@@ -82,6 +82,10 @@ export type ClusterPrice = {
   missing: Array<string>;
 };
 
+export type Download = {
+  path: string;
+};
+
 export type DryRun = {
   collection: "jobs" | "customJobs" | "hyperparameterTuningJobs";
   location?: string;
@@ -271,6 +275,22 @@ export type ListedToken = {
   revoked: boolean;
 };
 
+export type LogAttempt = {
+  attempt: number;
+  first: number;
+  lines: number;
+};
+
+export type LogWindow = {
+  total?: number | null;
+  exact: boolean;
+  first?: number | null;
+  lines: Array<[number | null, string, string, string, string, number] | [number | null, string, string, string, string, number, string]>;
+  tasks: Array<string>;
+  attempts: Array<LogAttempt>;
+  prunedBefore?: string | null;
+};
+
 export type MadeBucketToken = {
   id: string;
   project: string;
@@ -278,6 +298,11 @@ export type MadeBucketToken = {
   readOnly: boolean;
   expireTime: string;
   token: string;
+};
+
+export type MadeSignInCode = {
+  code: string;
+  expireTime: string;
 };
 
 export type MadeToken = {
@@ -316,12 +341,21 @@ export type NewBucketToken = {
   readOnly?: boolean;
 };
 
+export type NewDownload = {
+  path: string;
+};
+
 export type NewKey = {
   email: string;
   publicKey: string;
   keyId?: string | null;
   project?: string;
   role?: "viewer" | "submitter" | "admin";
+};
+
+export type NewSignIn = {
+  token?: string | null;
+  code?: string | null;
 };
 
 export type NewToken = {
@@ -453,6 +487,17 @@ export type Scale = "NONE" | "LINEAR" | "LOG" | "REVERSE_LOG";
 export type SentPart = {
   name: string;
   text: string;
+};
+
+export type SignedInCaller = {
+  name: string;
+  role: "VIEWER" | "SUBMITTER" | "ADMIN";
+  project: string;
+  anonymous: boolean;
+  until?: string | null;
+  csrf?: string | null;
+  version: string;
+  pageRevision: string;
 };
 
 export type StartChange = {
