@@ -25,6 +25,7 @@ NUMBER = "4611686018427387904"
 
 #: Examples that are not run, and why.
 LEFT_OUT = {
+    "console": "it opens a browser; test_console_link has it",
     "tensorboard": "TensorBoard serves until it is stopped; test_tensorboard has it",
     "serve": "it serves until it is stopped; every test of a server starts it",
     "attempts fence": "the engine of this machine always knows; test_attempts_fence has one",

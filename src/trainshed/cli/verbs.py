@@ -150,6 +150,7 @@ _PLAN = (
 _ADMINISTER = (
     Verb("serve", "admin.serve", "run the server for gcloud and the Vertex SDK"),
     Verb("env", "admin.env", "print the settings that point gcloud and the SDKs at a server"),
+    Verb("console", "admin.console", "print a link that signs a browser in to the web console"),
     Verb("nodes", "admin.nodes", "list the machines of the fleet"),
     Verb("nodes drain", "admin.nodes_order", "stop new replicas on a node"),
     Verb(
