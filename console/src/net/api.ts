@@ -1,7 +1,8 @@
 /** Calls of the native API: one way for every page, with a time limit and one kind of error. */
 
 import { reportAnswer, reportOutage } from "./connection";
-import { askForSignIn, session } from "./session";
+import { acceptSession, askForSignIn, session } from "./session";
+import type { Session } from "./types";
 
 export const API = "/trainshed/v1";
 
@@ -104,13 +105,31 @@ async function fetchOnce(method: string, path: string, options: CallOptions): Pr
 }
 
 /**
+ * Return whether a refused call is worth sending again: the user has signed in again, or another tab
+ * has. A browser that has lost its cookie gets a 403, so that status needs a look at the sign-in.
+ */
+export async function isSignInRenewed(status: number): Promise<boolean> {
+  const own = session.peek();
+  if ((status !== 401 && status !== 403) || own === null || own.anonymous) return false;
+  const response = await fetchOnce("GET", "/signin", {});
+  if (response.status === 401) {
+    await askForSignIn();
+    return true;
+  }
+  if (!response.ok) return false;
+  const present = (await response.json()) as Session;
+  if (present.csrf === own.csrf) return false;
+  acceptSession(present);
+  return true;
+}
+
+/**
  * Send a call and return its successful response, whose body the caller reads.
  * At a 401 the user signs in over the page, and the call is sent again. Throws ApiError.
  */
 export async function fetchApi(method: string, path: string, options: CallOptions = {}): Promise<Response> {
   let response = await fetchOnce(method, path, options);
-  if (response.status === 401 && !options.noSignIn) {
-    await askForSignIn();
+  if (!options.noSignIn && (await isSignInRenewed(response.status))) {
     response = await fetchOnce(method, path, options);
   }
   if (!response.ok) throw await errorOf(response);

@@ -6,7 +6,7 @@ import { route, setQuery } from "../core/router";
 import { callApi } from "./api";
 import { session } from "./session";
 import { readChoice, writeChoice } from "./settings";
-import type { ProjectOpenJobs } from "./types";
+import type { Projects, ProjectSummary } from "./types";
 
 /** The value that stands for all projects of the user. */
 export const ALL_PROJECTS = "-";
@@ -14,7 +14,7 @@ export const ALL_PROJECTS = "-";
 const chosen = signal(readChoice("project") ?? ALL_PROJECTS);
 
 /** The projects of the user with their numbers of open jobs; empty before they are read. */
-export const projects = signal<ProjectOpenJobs[]>([]);
+export const projects = signal<readonly ProjectSummary[]>([]);
 
 /** A project's id, or "-" for all projects of the user. */
 export const project = computed(() => {
@@ -32,6 +32,6 @@ export function chooseProject(id: string): void {
 
 /** Read the projects of the user. Throws ApiError. */
 export async function loadProjects(): Promise<void> {
-  const answer = await callApi<{ projects: ProjectOpenJobs[] }>("GET", "/projects");
-  projects.value = answer.projects ?? [];
+  const answer = await callApi<Projects>("GET", "/projects");
+  projects.value = answer.projects;
 }

@@ -6,9 +6,9 @@
 import { signal } from "@preact/signals";
 
 import { parseEvent, type StreamEvent } from "../core/events";
-import { API, withQuery } from "./api";
+import { API, isSignInRenewed, withQuery } from "./api";
 import { outage, pauseAfter, recoveries } from "./connection";
-import { askForSignIn, session } from "./session";
+import { session } from "./session";
 
 /** "idle": the page shows nothing that changes; "polling": the server has no stream left, so views read their data every 5 s. */
 export type Liveness = "idle" | "connecting" | "live" | "polling" | "reconnecting" | "paused";
@@ -92,7 +92,7 @@ async function readOnce(stop: AbortSignal): Promise<Outcome> {
   try {
     const response = await openStream(AbortSignal.any([stop, silence.signal]));
     if (response.status === 503 || response.status === 429 || response.status === 404) return "full";
-    if (response.status === 401) await askForSignIn();
+    if (await isSignInRenewed(response.status)) return "ended";
     if (!response.ok || !response.body) return "failed";
     await readEvents(response.body, heard);
     return "ended";
