@@ -47,10 +47,20 @@ function bundledPackages(metafile) {
   return [...names].sort();
 }
 
+/** Return the licence and notice files of one package, also those in a folder `licenses`. */
+function licenceFiles(folder) {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => /^(licen[cs]e|notice|copying)/i.test(entry.name))
+    .flatMap((entry) => {
+      if (!entry.isDirectory()) return [entry.name];
+      return readdirSync(join(folder, entry.name)).map((file) => join(entry.name, file));
+    });
+}
+
 /** Return the texts of the licence and notice files of one package. */
 function licenceTexts(name) {
   const folder = join(HERE, "node_modules", name);
-  const files = readdirSync(folder).filter((file) => /^(licen[cs]e|notice|copying)/i.test(file));
+  const files = licenceFiles(folder);
   if (!files.some((file) => /^(licen[cs]e|copying)/i.test(file))) {
     throw new Error(`${name} has no licence file; add its text to build.mjs`);
   }

@@ -1,0 +1,177 @@
+/** Values, ranks and ranges of a study's trials. Pure. */
+
+import type { StudyDescription, StudyMetric, TrialSummary } from "../net/types";
+import { formatNumber } from "./format";
+
+/** A trial with a value of the chosen metric. */
+export interface Rated {
+  trial: TrialSummary;
+  value: number;
+}
+
+/** Return the final value of a metric; null for a trial that has not succeeded or has no finite value. */
+export function finalValue(trial: TrialSummary, metric: string): number | null {
+  const value = trial.metrics[metric];
+  return trial.state === "SUCCEEDED" && typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+/** Return the trials with a final value, by number. */
+export function rate(trials: readonly TrialSummary[], metric: string): Rated[] {
+  const rated: Rated[] = [];
+  for (const trial of trials) {
+    const value = finalValue(trial, metric);
+    if (value !== null) rated.push({ trial, value });
+  }
+  return rated;
+}
+
+/** Return whether a metric's value `left` is better than `right`. */
+export function isBetter(metric: StudyMetric, left: number, right: number): boolean {
+  return metric.goal === "MAXIMIZE" ? left > right : left < right;
+}
+
+/** Return whether a trial meets the limits of all metrics that have one; a missing value does not. */
+export function isSafe(trial: TrialSummary, metrics: readonly StudyMetric[]): boolean {
+  return metrics.every((metric) => {
+    if (metric.threshold === null || metric.threshold === undefined) return true;
+    const value = trial.metrics[metric.id];
+    return typeof value === "number" && !isBetter(metric, metric.threshold, value);
+  });
+}
+
+/** Return for each rated trial the best safe value up to it; null before the first safe one. */
+export function bestSoFar(rated: readonly Rated[], metric: StudyMetric, metrics: readonly StudyMetric[]): (number | null)[] {
+  let best: number | null = null;
+  return rated.map(({ trial, value }) => {
+    if (isSafe(trial, metrics) && (best === null || isBetter(metric, value, best))) best = value;
+    return best;
+  });
+}
+
+/** Return the best `percent` of the rated trials, at least one, the best first. */
+export function bestShare(rated: readonly Rated[], metric: StudyMetric, percent: number): Rated[] {
+  const sign = metric.goal === "MAXIMIZE" ? -1 : 1;
+  const sorted = [...rated].sort((left, right) => sign * (left.value - right.value) || left.trial.number - right.trial.number);
+  return sorted.slice(0, Math.max(1, Math.ceil((sorted.length * percent) / 100)));
+}
+
+export type AxisKind = "value" | "log" | "category";
+
+/** One axis of parallel coordinates. */
+export interface StudyAxis {
+  id: string;
+  kind: AxisKind;
+  /** True for the metric's axis, which comes last. */
+  isMetric: boolean;
+  /** The words of a category, in order. */
+  words: readonly string[];
+}
+
+type Value = number | string | null;
+
+/** Return a trial's value on an axis; null if the parameter is not active or the metric has none. */
+export function valueOn(axis: StudyAxis, trial: TrialSummary): Value {
+  if (axis.isMetric) return finalValue(trial, axis.id);
+  const value = trial.parameters[axis.id];
+  if (value === undefined) return null;
+  if (axis.kind === "category") return String(value);
+  const isDrawable = typeof value === "number" && Number.isFinite(value) && (axis.kind !== "log" || value > 0);
+  return isDrawable ? value : null;
+}
+
+/** Return an axis for each parameter of the study and its trials, then the metric's. */
+export function axesOf(study: StudyDescription, rated: readonly Rated[], metric: StudyMetric, logMetric: boolean): StudyAxis[] {
+  const names = new Set(study.parameters.map((parameter) => parameter.id));
+  for (const { trial } of rated) for (const name of Object.keys(trial.parameters)) names.add(name);
+  const axes = [...names].map((name) => parameterAxis(study, rated, name));
+  const isLog = logMetric && rated.every(({ value }) => value > 0);
+  return [...axes, { id: metric.id, kind: isLog ? "log" : "value", isMetric: true, words: [] }];
+}
+
+function parameterAxis(study: StudyDescription, rated: readonly Rated[], name: string): StudyAxis {
+  const specs = study.parameters.filter((parameter) => parameter.id === name);
+  const values = rated.map(({ trial }) => trial.parameters[name]).filter((value) => value !== undefined);
+  const isCategory = specs.some((spec) => spec.kind === "CATEGORICAL") || values.some((value) => typeof value === "string");
+  if (isCategory) {
+    const words = [...specs.flatMap((spec) => spec.values ?? []), ...values].map(String);
+    return { id: name, kind: "category", isMetric: false, words: [...new Set(words)] };
+  }
+  const isLog = specs.some((spec) => spec.scale === "LOG") && values.every((value) => Number(value) > 0);
+  return { id: name, kind: isLog ? "log" : "value", isMetric: false, words: [] };
+}
+
+/** Ranges by axis id: the lowest and the highest value; of a category the positions of its words. */
+export type Ranges = Readonly<Record<string, readonly [number, number]>>;
+
+/** Return whether a trial is inside all ranges; a trial without a value on a ranged axis is not. */
+export function isInRanges(trial: TrialSummary, axes: readonly StudyAxis[], ranges: Ranges): boolean {
+  return axes.every((axis) => {
+    const range = ranges[axis.id];
+    if (!range) return true;
+    const value = valueOn(axis, trial);
+    if (value === null) return false;
+    const position = typeof value === "string" ? axis.words.indexOf(value) : value;
+    return position >= range[0] && position <= range[1];
+  });
+}
+
+/** Return ranges as the words of an address: `lr:0.001..0.1`. */
+export function writeRanges(ranges: Ranges): string[] {
+  return Object.entries(ranges).map(([id, [low, high]]) => `${id}:${Number(low.toPrecision(6))}..${Number(high.toPrecision(6))}`);
+}
+
+/** Return the ranges of an address; words that are none are left out. */
+export function readRanges(words: readonly string[]): Ranges {
+  const ranges: Record<string, readonly [number, number]> = {};
+  for (const word of words) {
+    const match = /^(.+):(-?[\d.eE+-]+)\.\.(-?[\d.eE+-]+)$/.exec(word);
+    const [low, high] = [Number(match?.[2]), Number(match?.[3])];
+    if (match?.[1] && Number.isFinite(low) && Number.isFinite(high) && low <= high) ranges[match[1]] = [low, high];
+  }
+  return ranges;
+}
+
+function formatValue(value: number | string): string {
+  if (typeof value === "string") return value;
+  const text = String(value);
+  // a program's parser of options takes -1e-7 for the name of an option
+  if (value >= 0 || !text.includes("e-")) return text;
+  const [digits = "", exponent = "0"] = text.split("e-");
+  return value.toFixed(Math.min(100, Number(exponent) + (digits.split(".")[1]?.length ?? 0)));
+}
+
+function quote(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
+}
+
+/** Return the arguments that a trial's program got, for a shell. */
+export function listArguments(trial: TrialSummary): string {
+  return Object.entries(trial.parameters).map(([name, value]) => `${quote(`--${name}`)} ${quote(formatValue(value))}`).join(" ");
+}
+
+const RULES: Readonly<Record<string, string>> = { median: "median rule", decay_curve: "decay curve rule", convex: "convex rule" };
+
+/** Return the rule of an early stop in words. */
+export function describeRule(rule: string): string {
+  return RULES[rule] ?? rule;
+}
+
+/** Return why a trial ended without a result or early; "" for any other. */
+export function describeWhy(trial: TrialSummary): string {
+  if (trial.earlyStop) {
+    const { rule, value, bar } = trial.earlyStop;
+    return `stopped early by the ${describeRule(rule)}: ${formatNumber(value)} against ${formatNumber(bar)}`;
+  }
+  const early = trial.stoppedEarly ? "stopped early" : "";
+  return [early, trial.infeasibleReason ?? ""].filter(Boolean).join(". ");
+}
+
+/** Return a table as CSV (RFC 4180); a cell that a spreadsheet would take for a formula gets a quote. */
+export function writeCsv(rows: readonly (readonly string[])[]): string {
+  const cell = (text: string): string => {
+    const isNumber = text !== "" && Number.isFinite(Number(text));
+    const safe = !isNumber && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}

@@ -1,0 +1,129 @@
+/** Reads a study and all of its trials, page by page, and again what the stream says has changed. */
+
+import { useSignal, type Signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+import { ApiError, callApi } from "../../net/api";
+import { recoveries } from "../../net/connection";
+import { subscribe } from "../../net/stream";
+import type { Importances, MetricCurves, StudyDescription, Trials, TrialSummary } from "../../net/types";
+import { useResource, type Resource } from "../../ui/resource";
+
+const PAGE = 5000;
+/** Changes are read at most this often. */
+const PAUSE_MS = 1000;
+
+export interface StudyName {
+  project: string;
+  job: string;
+}
+
+export const pathOf = ({ project, job }: StudyName): string => `/projects/${encodeURIComponent(project)}/jobs/${encodeURIComponent(job)}`;
+
+export interface StudyData {
+  study: Resource<StudyDescription>;
+  trials: Signal<readonly TrialSummary[]>;
+  /** True until the first page of trials is there. */
+  loading: Signal<boolean>;
+  error: Signal<ApiError | null>;
+  /** Grows whenever something of the study has changed: charts read their data again. */
+  changes: Signal<number>;
+}
+
+const isFinal = (trial: TrialSummary): boolean => trial.state === "SUCCEEDED" || trial.state === "INFEASIBLE";
+
+/** Return the number after which trials may have changed: the last of the ended ones before the first open one. */
+export function firstOpen(trials: readonly TrialSummary[]): number {
+  const open = trials.find((trial) => !isFinal(trial));
+  return (open?.number ?? (trials.at(-1)?.number ?? 0) + 1) - 1;
+}
+
+/** Read the trials after `after` and call `onPage` with each page, until the last one. Throws ApiError. */
+async function readPages(name: StudyName, after: number, signal: AbortSignal, onPage: (page: TrialSummary[]) => void): Promise<void> {
+  for (let last = after; ; ) {
+    const { trials } = await callApi<Trials>("GET", `${pathOf(name)}/trials`, { query: { after: last, limit: PAGE }, signal });
+    onPage(trials);
+    last = trials.at(-1)?.number ?? last;
+    if (trials.length < PAGE) return;
+  }
+}
+
+export function useStudy(name: StudyName): StudyData {
+  const study = useResource(pathOf(name), (signal) => callApi<StudyDescription>("GET", `${pathOf(name)}/study`, { signal }));
+  const trials = useSignal<readonly TrialSummary[]>([]);
+  const loading = useSignal(true);
+  const error = useSignal<ApiError | null>(null);
+  const changes = useSignal(0);
+  const reading = useRef<AbortController | null>(null);
+  const read = async (): Promise<void> => {
+    if (reading.current) return;
+    const stop = new AbortController();
+    reading.current = stop;
+    const after = firstOpen(trials.peek());
+    const kept = trials.peek().filter((trial) => trial.number <= after);
+    try {
+      const fresh: TrialSummary[] = [...kept];
+      await readPages(name, after, stop.signal, (page) => {
+        fresh.push(...page);
+        if (kept.length === 0 || page.length < PAGE) trials.value = [...fresh];
+        loading.value = false;
+      });
+      error.value = null;
+    } catch (problem) {
+      if (stop.signal.aborted) return;
+      if (!(problem instanceof ApiError)) throw problem;
+      if (!problem.isAway) error.value = problem;
+      loading.value = false;
+    } finally {
+      reading.current = null;
+    }
+  };
+  useLive(name, () => {
+    void read();
+    study.reload();
+    changes.value += 1;
+  });
+  const isBack = recoveries.value;
+  useEffect(() => {
+    void read();
+    return () => reading.current?.abort();
+  }, [pathOf(name), isBack]);
+  return { study, trials, loading, error, changes };
+}
+
+/** Call `onChange` after events of the study's topic, at most every second. */
+function useLive(name: StudyName, onChange: () => void): void {
+  const latest = useRef(onChange);
+  latest.current = onChange;
+  useEffect(() => {
+    let timer = 0;
+    const schedule = (): void => {
+      if (timer) return;
+      timer = window.setTimeout(() => {
+        timer = 0;
+        latest.current();
+      }, PAUSE_MS);
+    };
+    const stop = subscribe(`study:${name.project}/${name.job}`, schedule);
+    return () => (clearTimeout(timer), stop());
+  }, [pathOf(name)]);
+}
+
+export function useCurves(name: StudyName, metric: string, byTime: boolean, changes: number): Resource<MetricCurves> {
+  const query = { metric, byTime, trialCount: 1000, pointCount: 100 };
+  return useFresh(`${pathOf(name)} ${metric} ${byTime}`, changes, (signal) => callApi<MetricCurves>("GET", `${pathOf(name)}/trials:curves`, { query, signal }));
+}
+
+export function useImportances(name: StudyName, metric: string, changes: number): Resource<Importances> {
+  return useFresh(`${pathOf(name)} ${metric}`, Math.floor(changes / 10), (signal) => callApi<Importances>("GET", `${pathOf(name)}/study:importances`, { query: { metric }, signal }));
+}
+
+/** Read a resource, and again when `changes` grows; the old value stays meanwhile. */
+function useFresh<T>(key: string, changes: number, read: (signal: AbortSignal) => Promise<T>): Resource<T> {
+  const resource = useResource(key, read);
+  const first = useRef(changes);
+  useEffect(() => {
+    if (changes !== first.current) resource.reload();
+  }, [changes]);
+  return resource;
+}

@@ -1,0 +1,82 @@
+/** What a study searches and how far it is: the lines above its charts. */
+
+import { formatNumber, formatPlural } from "../../core/format";
+import { jobPath } from "../../core/route";
+import { setQuery } from "../../core/router";
+import { describeRule } from "../../core/study";
+import type { StudyDescription, TrialSummary } from "../../net/types";
+import { sentence } from "../../ui/notice";
+import { StateMark } from "../../ui/state";
+import type { StudyName } from "./data";
+import { chooseTrial, PERCENTS, type StudyView } from "./view";
+
+export function Head({ study, trials, name }: { study: StudyDescription; trials: readonly TrialSummary[]; name: StudyName }) {
+  const { counts } = study;
+  const parts = [
+    `${counts.made} of ${study.trialCountMax} trials`,
+    counts.running ? `${counts.running} running` : "",
+    counts.waiting ? `${counts.waiting} waiting` : "",
+    counts.succeeded ? `${counts.succeeded} succeeded` : "",
+    counts.infeasible ? `${counts.infeasible} infeasible` : "",
+    counts.stoppedEarly ? `${counts.stoppedEarly} stopped early` : "",
+  ].filter(Boolean);
+  return (
+    <>
+      <div class="study-head">
+        <h1>{study.displayName}</h1>
+        <StateMark state={study.state} />
+        <a href={jobPath(name.project, name.job)}>job page</a>
+      </div>
+      <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {study.algorithm.toLowerCase().replaceAll("_", " ")}{study.stopping ? ` · ${describeRule(study.stopping)} stops early` : ""}</p>
+      <p class="hint">{sentence(study.message)}</p>
+      <Leaders study={study} trials={trials} />
+    </>
+  );
+}
+
+const LEADERS_SHOWN = 10;
+
+function Leaders({ study, trials }: { study: StudyDescription; trials: readonly TrialSummary[] }) {
+  if (study.leaders.length === 0) return null;
+  const byNumber = new Map(trials.map((trial) => [trial.number, trial]));
+  const metrics = study.metrics.map(({ id }) => id);
+  return (
+    <p>
+      <b>{study.leaders.length === 1 ? "Best" : "Pareto front"}:</b>{" "}
+      {study.leaders.slice(0, LEADERS_SHOWN).map((number, index) => {
+        const trial = byNumber.get(number);
+        const values = metrics.filter((id) => trial?.metrics[id] !== undefined).map((id) => `${id} ${formatNumber(trial?.metrics[id] ?? NaN, 6)}`);
+        return (
+          <span key={number}>
+            {index > 0 && ", "}<button type="button" class="link" onClick={() => chooseTrial(number)}>trial {number}</button>{values.length > 0 && ` (${values.join(", ")})`}
+          </span>
+        );
+      })}
+      {study.leaders.length > LEADERS_SHOWN && ` and ${formatPlural(study.leaders.length - LEADERS_SHOWN, "more trial")}`}
+    </p>
+  );
+}
+
+/** Which metric the charts show, which share of the trials, on which axis. */
+export function Controls({ view }: { view: StudyView }) {
+  const isPositive = view.rated.every(({ value }) => value > 0);
+  return (
+    <div class="tools controls">
+      {view.study.metrics.length > 1 && (
+        <label>metric{" "}
+          <select value={view.metric.id} onChange={(event) => setQuery({ metric: event.currentTarget.value })}>
+            {view.study.metrics.map(({ id }) => <option key={id} value={id}>{id}</option>)}
+          </select>
+        </label>
+      )}
+      <label>trials{" "}
+        <select value={String(view.percent)} onChange={(event) => setQuery({ best: event.currentTarget.value === "100" ? null : event.currentTarget.value })}>
+          {PERCENTS.map((percent) => <option key={percent} value={String(percent)}>{percent === 100 ? "all" : `best ${percent} %`}</option>)}
+        </select>
+      </label>
+      <label class="check" title={isPositive ? "" : `Some values of ${view.metric.id} are not above 0`}>
+        <input type="checkbox" checked={view.isLog} disabled={!isPositive} onChange={(event) => setQuery({ log: event.currentTarget.checked ? "1" : null })} /> log axis
+      </label>
+    </div>
+  );
+}

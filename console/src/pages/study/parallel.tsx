@@ -1,0 +1,131 @@
+/** Parallel coordinates: a line for each trial; dragging along an axis keeps the lines that cross the range. */
+
+import { useMemo, useRef } from "preact/hooks";
+
+import { formatCount, formatNumber, formatPlural } from "../../core/format";
+import { rankShares, scaleColour } from "../../core/scale_colours";
+import { axesOf, isBetter, isInRanges, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
+import { Chart, type ChartOption } from "./chart";
+import type { ECharts } from "./echarts";
+import { Figure } from "./figure";
+import type { ChartColours } from "./plot";
+import { RangeFields } from "./ranges";
+import type { StudyView } from "./view";
+
+/** More lines than this are a surface, and slow: the best ones are drawn. */
+const LINES_MAX = 2000;
+
+interface ParallelProps {
+  view: StudyView;
+  ranges: Ranges;
+  onRanges: (ranges: Ranges) => void;
+}
+
+export default function Parallel({ view, ranges, onRanges }: ParallelProps) {
+  const axes = useMemo(() => axesOf(view.study, view.rated, view.metric, view.isLog), [view.study, view.rated, view.metric.id, view.isLog]);
+  const lines = useMemo(() => view.best.slice(0, LINES_MAX), [view.best]);
+  const inside = lines.filter(({ trial }) => isInRanges(trial, axes, ranges)).length;
+  const chart = useRef<ECharts | null>(null);
+  const latest = useRef({ ranges, onRanges, axes });
+  latest.current = { ranges, onRanges, axes };
+  const version = `${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length} ${view.trials.length}`;
+  const ready = (made: ECharts): void => {
+    chart.current = made;
+    showRanges(made, latest.current.axes, latest.current.ranges);
+    made.on("axisareaselected", (event) => {
+      const changed = rangesOf(latest.current.axes, latest.current.ranges, event as AreaEvent);
+      latest.current.onRanges(changed);
+    });
+  };
+  const set = (next: Ranges): void => {
+    onRanges(next);
+    if (chart.current) showRanges(chart.current, axes, next);
+  };
+  const sentence = describe(view, lines, inside, ranges);
+  return (
+    <Figure title="Parallel coordinates" sentence={sentence} table={tableOf(axes, lines, ranges)} isWide>
+      {lines.length > 0 && <Chart option={(colours, dark) => optionOf(axes, lines, view, colours, dark)} version={version} height={340} label={sentence} onReady={ready} />}
+      {lines.length > 0 && <RangeFields axes={axes} ranges={ranges} onRanges={set} />}
+    </Figure>
+  );
+}
+
+function describe(view: StudyView, lines: readonly Rated[], inside: number, ranges: Ranges): string {
+  if (lines.length === 0) return `No trial has succeeded with a value of ${view.metric.id} yet.`;
+  const cut = lines.length < view.best.length ? `, the best ${formatCount(lines.length)} of ${formatCount(view.best.length)}` : "";
+  const brushed = Object.keys(ranges).length > 0 ? ` ${formatCount(inside)} of them are in the chosen ranges.` : " Drag along an axis to choose a range; a click on the axis removes it.";
+  return `A line for each of ${formatPlural(lines.length, "trial")}${cut}; the better its ${view.metric.id}, the stronger its colour.${brushed}`;
+}
+
+function tableOf(axes: readonly StudyAxis[], lines: readonly Rated[], ranges: Ranges) {
+  return {
+    heads: ["trial", ...axes.map((axis) => axis.id)],
+    rows: () => lines.filter(({ trial }) => isInRanges(trial, axes, ranges))
+      .map(({ trial }) => [String(trial.number), ...axes.map((axis) => String(valueOn(axis, trial) ?? ""))]),
+  };
+}
+
+function optionOf(axes: readonly StudyAxis[], lines: readonly Rated[], view: StudyView, colours: ChartColours, dark: boolean): ChartOption {
+  const shares = rankShares(lines.map(({ value }) => value), (left, right) => isBetter(view.metric, left, right));
+  const opacity = lines.length > 500 ? 0.35 : lines.length > 100 ? 0.5 : 0.8;
+  // the best lines are drawn last, over the others
+  const data = lines.map(({ trial }, index) => ({
+    value: axes.map((axis) => valueOn(axis, trial) ?? "-"),
+    lineStyle: { color: scaleColour(shares[index] ?? 0, dark), width: trial.number === view.chosen ? 4 : 1 },
+  })).reverse();
+  return {
+    animation: false,
+    parallel: { left: 50, right: 60, top: 40, bottom: 20, parallelAxisDefault: axisDefaults(colours) },
+    parallelAxis: axes.map((axis, dim) => axisOption(axis, dim)),
+    series: [{ type: "parallel", data, lineStyle: { opacity }, inactiveOpacity: 0.04, activeOpacity: Math.min(1, opacity + 0.3), progressive: 0, smooth: false }],
+  } as ChartOption;
+}
+
+function axisDefaults(colours: ChartColours): object {
+  return {
+    nameTextStyle: { color: colours.text, fontSize: 12 },
+    axisLine: { lineStyle: { color: colours.faint } },
+    axisTick: { lineStyle: { color: colours.faint } },
+    axisLabel: { color: colours.text, fontSize: 11, hideOverlap: true },
+    areaSelectStyle: { width: 26, color: colours.accent, borderColor: colours.accent, opacity: 0.3 },
+  };
+}
+
+/** Names and words are cut by width, so that long ones do not cover their neighbours. */
+function axisOption(axis: StudyAxis, dim: number): object {
+  const name = { name: axis.id, nameTruncate: { maxWidth: 110 }, nameLocation: "end" };
+  if (axis.kind === "category") {
+    return { dim, ...name, type: "category", data: axis.words, axisLabel: { width: 90, overflow: "truncate" } };
+  }
+  return { dim, ...name, type: axis.kind, scale: true, axisLabel: { formatter: (value: number) => formatNumber(value, 3) } };
+}
+
+interface AreaEvent {
+  parallelAxisId?: string;
+  axesInfo?: { axisIndex?: number; intervals?: [number, number][] }[];
+  intervals?: [number, number][];
+}
+
+/** ECharts names the axes by their position: "\0parallelAxis0". */
+function axisIndexOf(event: AreaEvent): number {
+  return Number(/(\d+)\D*$/.exec(event.parallelAxisId ?? "")?.[1] ?? "-1");
+}
+
+/** Return the ranges after a drag along one axis; an empty interval removes its range. */
+function rangesOf(axes: readonly StudyAxis[], ranges: Ranges, event: AreaEvent): Ranges {
+  const axis = axes[axisIndexOf(event)];
+  if (!axis) return ranges;
+  const { [axis.id]: _, ...others } = ranges;
+  const interval = event.intervals?.[0];
+  if (!interval) return others;
+  const [low, high] = [Math.min(...interval), Math.max(...interval)];
+  return { ...others, [axis.id]: [low, high] };
+}
+
+/** Mark the ranges on the chart's axes. */
+function showRanges(chart: ECharts, axes: readonly StudyAxis[], ranges: Ranges): void {
+  for (const [index, axis] of axes.entries()) {
+    const range = ranges[axis.id];
+    chart.dispatchAction({ type: "axisAreaSelect", parallelAxisIndex: index, parallelAxisId: `\0parallelAxis${index}`, intervals: range ? [[...range]] : [] });
+  }
+}

@@ -1,0 +1,58 @@
+/** A uPlot chart as a component: it takes the width of its place and the colours of the theme. */
+
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+
+import { isDark } from "../../ui/theme";
+
+export interface ChartColours {
+  text: string;
+  line: string;
+  accent: string;
+  good: string;
+  warning: string;
+  error: string;
+  faint: string;
+}
+
+/** Return the colours of the present theme for a canvas, which knows no variables. */
+export function readColours(): ChartColours {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name: string): string => style.getPropertyValue(name).trim();
+  return {
+    text: read("--text"), line: read("--line"), accent: read("--accent"), good: read("--good"),
+    warning: read("--warning"), error: read("--error"), faint: read("--text-2"),
+  };
+}
+
+export function axisStyle(colours: ChartColours, label: string, extra: uPlot.Axis = {}): uPlot.Axis {
+  return { label, stroke: colours.text, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line }, labelSize: 20, font: "12px system-ui", labelFont: "12px system-ui", ...extra };
+}
+
+interface PlotProps {
+  /** Called again when the theme or `key` changes. */
+  options: (colours: ChartColours) => Omit<uPlot.Options, "width" | "height">;
+  data: uPlot.AlignedData;
+  height: number;
+  /** The chart in words. */
+  label: string;
+  /** A new chart is made when it changes; otherwise only the data are replaced. */
+  version: string;
+}
+
+export function Plot({ options, data, height, label, version }: PlotProps) {
+  const parent = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const dark = isDark.value;
+  useEffect(() => {
+    const element = parent.current;
+    if (!element) return;
+    const made = new uPlot({ ...options(readColours()), width: Math.max(200, element.clientWidth), height }, data, element);
+    plot.current = made;
+    const sizes = new ResizeObserver(() => made.setSize({ width: Math.max(200, element.clientWidth), height }));
+    sizes.observe(element);
+    return () => (sizes.disconnect(), made.destroy(), (plot.current = null));
+  }, [version, dark, height]);
+  useEffect(() => plot.current?.setData(data), [data]);
+  return <div class="plot" role="img" aria-label={label} ref={parent} />;
+}

@@ -1,0 +1,104 @@
+/** Two parameters, or a parameter and the metric: a point for each trial, coloured by the metric. */
+
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+
+import { formatNumber, formatPlural, showHidden } from "../../core/format";
+import { rankShares, scaleColour } from "../../core/scale_colours";
+import { axesOf, isBetter, valueOn, type Rated, type StudyAxis } from "../../core/study";
+import { Chart, type ChartOption } from "./chart";
+import type { ECharts } from "./echarts";
+import { Figure } from "./figure";
+import type { ChartColours } from "./plot";
+import { chooseTrial, type StudyView } from "./view";
+
+const POINTS_MAX = 10000;
+
+interface Point {
+  rated: Rated;
+  x: number | string;
+  y: number | string;
+}
+
+function pointsOf(view: StudyView, across: StudyAxis, up: StudyAxis): Point[] {
+  const points: Point[] = [];
+  for (const rated of view.best.slice(0, POINTS_MAX)) {
+    const [x, y] = [valueOn(across, rated.trial), valueOn(up, rated.trial)];
+    if (x !== null && y !== null) points.push({ rated, x, y });
+  }
+  return points;
+}
+
+export default function Scatter({ view }: { view: StudyView }) {
+  const axes = useMemo(() => axesOf(view.study, view.rated, view.metric, view.isLog), [view.study, view.rated, view.metric.id, view.isLog]);
+  const chosen = useSignal<{ x: string; y: string }>({ x: "", y: "" });
+  const metricAxis = axes.at(-1);
+  const across = axes.find((axis) => axis.id === chosen.value.x) ?? axes[0];
+  const up = axes.find((axis) => axis.id === chosen.value.y) ?? metricAxis;
+  const points = useMemo(() => (across && up ? pointsOf(view, across, up) : []), [view.best, across, up]);
+  if (!across || !up) return null;
+  const sentence = points.length === 0 ? "No finished trial has both values." : `${up.id} over ${across.id} of ${formatPlural(points.length, "trial")}; the better its ${view.metric.id}, the stronger its colour.`;
+  const tools = (
+    <>
+      <AxisSelect label="Horizontal" axes={axes} value={across.id} onChange={(x) => (chosen.value = { x, y: up.id })} />
+      <AxisSelect label="Vertical" axes={axes} value={up.id} onChange={(y) => (chosen.value = { x: across.id, y })} />
+    </>
+  );
+  const table = { heads: ["trial", across.id, up.id, view.metric.id], rows: () => points.map(({ rated, x, y }) => [String(rated.trial.number), String(x), String(y), String(rated.value)]) };
+  return (
+    <Figure title="Scatter" sentence={sentence} tools={tools} table={table}>
+      {points.length > 0 && (
+        <Chart option={(colours, dark) => optionOf(points, across, up, view, colours, dark)} height={280} label={sentence} onReady={chooseOnClick(points)}
+          version={`${across.id} ${up.id} ${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length} ${view.chosen}`} />
+      )}
+    </Figure>
+  );
+}
+
+function AxisSelect({ label, axes, value, onChange }: { label: string; axes: readonly StudyAxis[]; value: string; onChange: (id: string) => void }) {
+  return (
+    <select aria-label={`${label} axis`} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+      {axes.map((axis) => <option key={axis.id} value={axis.id}>{axis.id}</option>)}
+    </select>
+  );
+}
+
+function chooseOnClick(points: readonly Point[]) {
+  return (chart: ECharts): void => {
+    chart.on("click", (event) => {
+      const point = points[event.dataIndex];
+      if (point) chooseTrial(point.rated.trial.number);
+    });
+  };
+}
+
+function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, view: StudyView, colours: ChartColours, dark: boolean): ChartOption {
+  const shares = rankShares(points.map(({ rated }) => rated.value), (left, right) => isBetter(view.metric, left, right));
+  const data = points.map(({ rated, x, y }, index) => {
+    const colour = scaleColour(shares[index] ?? 0, dark);
+    const isEarly = rated.trial.stoppedEarly;
+    return { value: [x, y], symbol: isEarly ? "emptyCircle" : "circle", symbolSize: rated.trial.number === view.chosen ? 14 : 7, itemStyle: { color: colour, opacity: points.length > 2000 ? 0.4 : 0.8 } };
+  });
+  return {
+    animation: false,
+    grid: { left: 64, right: 20, top: 16, bottom: 44 },
+    xAxis: { ...axisOption(across, colours), name: across.id, nameLocation: "middle", nameGap: 28 },
+    yAxis: { ...axisOption(up, colours) },
+    tooltip: { trigger: "item", renderMode: "richText", formatter: (item: { dataIndex: number }) => describePoint(points[item.dataIndex], across, up, view) },
+    series: [{ type: "scatter", data, progressive: 0 }],
+  } as ChartOption;
+}
+
+function axisOption(axis: StudyAxis, colours: ChartColours): object {
+  const style = { axisLabel: { color: colours.text, fontSize: 11, hideOverlap: true }, axisLine: { lineStyle: { color: colours.faint } }, splitLine: { lineStyle: { color: colours.line } }, nameTextStyle: { color: colours.text } };
+  if (axis.kind === "category") return { type: "category", data: axis.words, ...style };
+  return { type: axis.kind, scale: true, ...style, axisLabel: { ...style.axisLabel, formatter: (value: number) => formatNumber(value, 3) } };
+}
+
+function describePoint(point: Point | undefined, across: StudyAxis, up: StudyAxis, view: StudyView): string {
+  if (!point) return "";
+  const { rated, x, y } = point;
+  const lines = [`trial ${rated.trial.number}`, `${across.id} ${x}`, `${up.id} ${y}`];
+  if (up.id !== view.metric.id) lines.push(`${view.metric.id} ${formatNumber(rated.value, 6)}`);
+  return lines.map(showHidden).join("\n").replaceAll(/[{}]/g, "");
+}

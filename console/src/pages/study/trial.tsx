@@ -1,0 +1,57 @@
+/** One chosen trial: its result, why it ended, its job and log, its arguments. */
+
+import { formatNumber, formatSpan } from "../../core/format";
+import { now } from "../../core/clock";
+import { jobPath } from "../../core/route";
+import { describeRule, listArguments } from "../../core/study";
+import type { TrialSummary } from "../../net/types";
+import { CopyButton } from "../../ui/copy";
+import { sentence } from "../../ui/notice";
+import { StateMark } from "../../ui/state";
+import type { StudyName } from "./data";
+import { chooseTrial } from "./view";
+
+/** Return the address of a trial's log: of its own job, or in ml v1 of its study's job with the trial. */
+export function trialLogPath(name: StudyName, trial: TrialSummary): string {
+  if (trial.job) return `${jobPath(name.project, trial.job)}?tab=log`;
+  return `${jobPath(name.project, name.job)}?tab=log&trial=${trial.number}`;
+}
+
+export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial: TrialSummary; isLeader: boolean }) {
+  const stop = trial.earlyStop;
+  const words = listArguments(trial);
+  return (
+    <section class="trial-detail" aria-label={`Trial ${trial.number}`}>
+      <header>
+        <h2>Trial {trial.number}{isLeader ? " (best)" : ""}</h2>
+        <StateMark state={trial.state} />
+        <TrialLinks name={name} trial={trial} />
+        <button type="button" class="plain" aria-label="Close" onClick={() => chooseTrial(null)}>✕</button>
+      </header>
+      <p>
+        {Object.entries(trial.metrics).map(([id, value]) => `${id} ${formatNumber(value, 6)}`).join(", ") || "No value yet"}
+        {trial.step ? ` at step ${trial.step}` : ""}
+        {trial.startTime ? `; ran ${formatSpan(trial.startTime, trial.endTime, trial.endTime ? 0 : now.value)}` : ""}
+      </p>
+      {trial.infeasibleReason && <p class="refusal">{sentence(trial.infeasibleReason)}</p>}
+      {stop && (
+        <table class="plain-table">
+          <caption>Stopped early</caption>
+          <thead><tr><th>rule</th><th>at {stop.byTime ? "second" : "step"}</th><th>value</th><th>bar</th></tr></thead>
+          <tbody><tr><td>{describeRule(stop.rule)}</td><td class="num">{formatNumber(stop.at)}</td><td class="num">{formatNumber(stop.value, 6)}</td><td class="num">{formatNumber(stop.bar, 6)}</td></tr></tbody>
+        </table>
+      )}
+      {stop && <p>{sentence(stop.reason)}</p>}
+      {trial.stoppedEarly && !stop && <p>A rule stopped it early; an older version of the server did not record why.</p>}
+      {words && <p><code>{words}</code> <CopyButton text={words} what="arguments" label="copy arguments" /></p>}
+    </section>
+  );
+}
+
+export function TrialLinks({ name, trial }: { name: StudyName; trial: TrialSummary }) {
+  return (
+    <>
+      {trial.job && <a href={jobPath(name.project, trial.job)}>job</a>} <a href={trialLogPath(name, trial)}>log</a>
+    </>
+  );
+}

@@ -1,0 +1,100 @@
+/** All trials as a table; a row chooses its trial. */
+
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+
+import { formatNumber, formatPlural } from "../../core/format";
+import { describeWhy, listArguments, writeCsv } from "../../core/study";
+import type { TrialSummary } from "../../net/types";
+import { copyText } from "../../ui/clipboard";
+import { StateMark } from "../../ui/state";
+import { VirtualTable, type Column, type Sort } from "../../ui/virtual_table";
+import type { StudyName } from "./data";
+import { TrialLinks } from "./trial";
+import { chooseTrial, type StudyView } from "./view";
+
+type Value = number | string | null;
+
+interface TrialColumn extends Column<TrialSummary> {
+  value: (trial: TrialSummary) => Value;
+}
+
+function secondsOf(trial: TrialSummary): number | null {
+  if (!trial.startTime || !trial.endTime) return null;
+  return Math.round((Date.parse(trial.endTime) - Date.parse(trial.startTime)) / 100) / 10;
+}
+
+const show = (value: Value): string => (typeof value === "number" ? formatNumber(value, 5) : value ?? "");
+
+function valueColumn(id: string, title: string, value: TrialColumn["value"]): TrialColumn {
+  return { id, title, width: "minmax(5rem, 8rem)", isNumber: true, isSortable: true, value, cell: (trial) => show(value(trial)) };
+}
+
+/** Return the columns of a study; parameters and metrics of one name stay apart by the ids. */
+function columnsOf(view: StudyView, name: StudyName): TrialColumn[] {
+  const parameters = [...new Set([...view.study.parameters.map(({ id }) => id), ...view.trials.slice(-100).flatMap((trial) => Object.keys(trial.parameters))])];
+  return [
+    { ...valueColumn("number", "#", (trial) => trial.number), width: "4.5rem" },
+    { id: "state", title: "State", width: "9rem", isSortable: true, value: (trial) => trial.state, cell: (trial) => <StateMark state={trial.state} /> },
+    ...view.study.metrics.map(({ id }) => valueColumn(`metrics.${id}`, id, (trial) => trial.metrics[id] ?? null)),
+    { ...valueColumn("step", "step", (trial) => trial.step ?? null), width: "5rem" },
+    ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null)),
+    { ...valueColumn("seconds", "seconds", secondsOf), width: "6rem" },
+    { id: "why", title: "Why", width: "minmax(14rem, 2fr)", value: describeWhy, cell: (trial) => <span title={trial.earlyStop?.reason ?? describeWhy(trial)}>{describeWhy(trial)}</span> },
+    { id: "links", title: "", width: "11rem", value: () => null, cell: (trial) => <><TrialLinks name={name} trial={trial} /> <button type="button" class="link" onClick={() => void copyText(listArguments(trial), "arguments")}>arguments</button></> },
+  ];
+}
+
+function sortTrials(trials: readonly TrialSummary[], column: TrialColumn | undefined, descending: boolean): readonly TrialSummary[] {
+  if (!column) return trials;
+  const sign = descending ? -1 : 1;
+  const keyed = trials.map((trial) => ({ trial, value: column.value(trial) }));
+  keyed.sort((left, right) => {
+    if (left.value === null || right.value === null) return Number(left.value === null) - Number(right.value === null);
+    if (typeof left.value === "number" && typeof right.value === "number") return sign * (left.value - right.value);
+    return sign * String(left.value).localeCompare(String(right.value), undefined, { numeric: true });
+  });
+  return keyed.map(({ trial }) => trial);
+}
+
+function saveCsv(columns: readonly TrialColumn[], trials: readonly TrialSummary[], job: string): void {
+  const shown = columns.filter((column) => column.id !== "links");
+  const rows = trials.map((trial) => shown.map((column) => String(column.value(trial) ?? "")));
+  const url = URL.createObjectURL(new Blob([writeCsv([shown.map((column) => column.id), ...rows])], { type: "text/csv" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `study-${job.replace(/[^\w.-]/g, "_")}.csv`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+interface TableProps {
+  view: StudyView;
+  name: StudyName;
+  /** The trials to show: all, or those in the chosen ranges. */
+  trials: readonly TrialSummary[];
+}
+
+export function TrialsTable({ view, name, trials }: TableProps) {
+  const sort = useSignal<Sort>({ column: "number", descending: true });
+  const columns = useMemo(() => columnsOf(view, name), [view.study, view.trials.length, name.job]);
+  const { column, descending } = sort.value;
+  const rows = useMemo(() => sortTrials(trials, columns.find(({ id }) => id === column), descending), [trials, columns, column, descending]);
+  const leaders = new Set(view.study.leaders);
+  const onSort = (id: string): void => {
+    sort.value = { column: id, descending: column === id ? !descending : false };
+  };
+  return (
+    <section class="figure wide" aria-label="Trials">
+      <header>
+        <h2>Trials</h2>
+        <span class="tools">
+          <span class="hint">{formatPlural(trials.length, "trial")}{trials.length < view.trials.length ? ` of ${view.trials.length}` : ""}</span>
+          <button type="button" class="link" onClick={() => saveCsv(columns, rows, name.job)}>CSV</button>
+        </span>
+      </header>
+      <VirtualTable label="Trials" columns={columns} rows={rows} rowKey={(trial) => String(trial.number)} rowHeight={30} sort={sort.value} onSort={onSort}
+        active={view.chosen === null ? null : String(view.chosen)} onActivate={(key) => chooseTrial(Number(key))} rowClass={(trial) => (leaders.has(trial.number) ? "leader" : "")} />
+    </section>
+  );
+}
