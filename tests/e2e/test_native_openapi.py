@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,11 @@ EXAMPLES = "20"
 
 def test_the_document_is_the_committed_one():
     check_golden(DOCUMENT_FILE, json.dumps(DOCUMENT, indent=2, ensure_ascii=False) + "\n")
+
+
+def test_all_schemas_that_the_document_refers_to_are_in_it():
+    names = set(re.findall(r'"\$ref": "#/components/schemas/([^"]+)"', json.dumps(DOCUMENT)))
+    assert names <= set(DOCUMENT["components"]["schemas"])
 
 
 @pytest.fixture(scope="module")

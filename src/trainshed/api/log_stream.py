@@ -48,10 +48,10 @@ def stream_lines(
     ``tail`` is the number of existing lines to send; None: all.  ``follow`` is whether to send new
     lines until the job ends.
     """
-    return _while_admitted(_read_lines(cursor, follow=follow, tail=tail), admit)
+    return while_admitted(_read_lines(cursor, follow=follow, tail=tail), admit)
 
 
-async def _while_admitted(
+async def while_admitted(
     lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
 ) -> AsyncIterator[bytes]:
     """End a stream when its caller's token is no longer valid."""

@@ -43,6 +43,14 @@ class JobLog:
             if span.before_ns is None or segment.first_ns < span.before_ns:
                 yield from segment.read(span)
 
+    def size_bytes(self, uid: JobUid) -> int:
+        """Return the size of a job's log."""
+        total = 0
+        for root in self._roots:
+            with self._open_root(root) as jobs:
+                total += sum(size for _, size in self._sizes(jobs, uid))
+        return total
+
     def prune(self, uid: JobUid, bytes_max: int) -> int:
         """Remove the oldest segments until a job's log has at most ``bytes_max`` bytes.
 

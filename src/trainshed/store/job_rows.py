@@ -5,7 +5,7 @@ row; the jobs of its trials are listed only if the query has the kind ``TRIAL``.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -110,10 +110,12 @@ class StoredJobRows:
 
     def job_rows(self, query: JobListQuery) -> Sequence[JobListRow]:
         """Return at most ``page_size`` rows, the newest first."""
-        rows = self._db.rows(page_of(query))
-        placed = json.dumps([[row.uid, row.attempt] for row in rows if row.attempt])
-        nodes = {uid: node for uid, *node in self._db.rows(NODES, placed=placed)}
-        return [_list_row(row, nodes.get(row.uid, _NO_NODES)) for row in rows]
+        return self._with_nodes(self._db.rows(page_of(query)))
+
+    def job_rows_of(self, uids: Collection[int]) -> Sequence[JobListRow]:
+        """Return the rows of these jobs, in no order; leaves out deleted jobs, and trials."""
+        wanted = json.dumps([[uid] for uid in uids])
+        return self._with_nodes(self._db.rows(ROWS_OF, wanted=wanted))
 
     def open_counts(self, project: str | None) -> Mapping[str, int]:
         """Return the number of listed jobs that have not ended, by state.
@@ -133,6 +135,11 @@ class StoredJobRows:
     def projects_in_use(self) -> Sequence[str]:
         """Return the ids of the projects that have jobs or tokens, at most ``PROJECTS_MAX``."""
         return [row.id for row in self._db.rows(_PROJECTS_IN_USE)]
+
+    def _with_nodes(self, rows: Sequence[Row[Any]]) -> Sequence[JobListRow]:
+        placed = json.dumps([[row.uid, row.attempt] for row in rows if row.attempt])
+        nodes = {uid: node for uid, *node in self._db.rows(NODES, placed=placed)}
+        return [_list_row(row, nodes.get(row.uid, _NO_NODES)) for row in rows]
 
 
 def page_of(query: JobListQuery) -> Select[Any]:
@@ -187,6 +194,10 @@ def _has_text(text: str) -> ColumnElement[bool]:
     pattern = func.lower(f"%{text}%")
     columns = (_NAME, JOBS.c.job_id, cast(PIPELINES.c.uid, Text))
     return or_(*(func.lower(column).like(pattern, escape=_ESCAPE) for column in columns))
+
+
+_WANTED: Final = given("wanted", uid=BigInteger)
+ROWS_OF: Final = _ROWS.where(JOBS.c.uid == _WANTED.c.uid, *_conditions(JobListQuery(project=None)))
 
 
 def _list_row(row: Row[Any], node: Sequence[Any]) -> JobListRow:

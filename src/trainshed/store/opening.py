@@ -23,6 +23,7 @@ from trainshed.store.fleet import StoredNodes
 from trainshed.store.grants import REMEMBERED_MAX, Grants, Places
 from trainshed.store.job_rows import StoredJobRows
 from trainshed.store.jobs import Forgetting, StoredJobs
+from trainshed.store.marks import StoredMarks
 from trainshed.store.migrate import check_exists, migrate
 from trainshed.store.models import Models
 from trainshed.store.outcomes import Outcomes
@@ -123,6 +124,7 @@ def _claim(path: Path, place: str, held: contextlib.ExitStack) -> DatabaseFile:
 class Store(
     StoredJobs,
     StoredJobRows,
+    StoredMarks,
     Steps,
     Story,
     StoredStudies,

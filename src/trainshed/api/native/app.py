@@ -25,6 +25,7 @@ from trainshed.api.native.plans import plan_router
 from trainshed.api.native.projects import project_router
 from trainshed.api.native.services import Native
 from trainshed.api.native.sign_ins import sign_in_router
+from trainshed.api.native.stream import stream_router
 from trainshed.api.native.studies import study_router
 from trainshed.api.native.texts import text_router
 from trainshed.api.permissions import Permissions
@@ -67,6 +68,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(credential_router(native))
     app.include_router(bucket_router(native))
     app.include_router(audit_router(native))
+    app.include_router(stream_router(native))
     app.include_router(sign_in_router(native, version))
     app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
     app.exception_handler(StoreFault)(_database_away)

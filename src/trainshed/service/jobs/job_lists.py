@@ -102,13 +102,13 @@ class JobLists:
             last = rows[call.page_size - 1]
             token = token_behind((last.create_ns, last.uid), call.digest, now)
         return JobList(
-            jobs=[_summarize(row) for row in rows[: call.page_size]],
+            jobs=[row_answer(row) for row in rows[: call.page_size]],
             counts=None if call.page_token else self.store.open_counts(call.project),
             next_page_token=token,
         )
 
 
-def _summarize(row: JobListRow) -> JobRow:
+def row_answer(row: JobListRow) -> JobRow:
     """Return a row field by field: a page has 5,000, and ``answer_of`` is slow."""
     return JobRow(
         uid=str(row.uid),

@@ -1,0 +1,1 @@
+"""What has changed since the last look, for pages that stay open: jobs, logs, nodes, studies."""

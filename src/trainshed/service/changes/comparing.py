@@ -1,0 +1,54 @@
+"""Decides what has changed between two looks, and when the next look is due.
+
+Comparing needs neither an order of commits nor a clock, so it holds on both databases.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.store.marks import JobMark, TrialMark
+
+#: Seconds between two looks, at least and at most.
+PAUSE_S_MIN: Final = 0.5
+PAUSE_S_MAX: Final = 10.0
+#: The most time that looks take, as a share of all time.
+LOOKING_SHARE: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedKeys:
+    """The keys of two mappings that differ."""
+
+    changed: Collection[int] = ()
+    """Keys that are new, or have another mark."""
+    left: Collection[int] = ()
+    """Keys that are no longer in the newer mapping."""
+
+    @property
+    def every(self) -> Collection[int]:
+        """Return the keys of both kinds."""
+        return (*self.changed, *self.left)
+
+
+def compare_marks(
+    before: Mapping[int, JobMark | TrialMark], now: Mapping[int, JobMark | TrialMark]
+) -> ChangedKeys:
+    """Compare the marks of two looks."""
+    changed = [key for key, mark in now.items() if before.get(key) != mark]
+    return ChangedKeys(changed, [key for key in before if key not in now])
+
+
+def count_states(marks: Mapping[int, JobMark], project: str | None) -> Mapping[str, int]:
+    """Count the jobs of a project (None: of all projects) by state, without trials."""
+    return Counter(
+        mark.state
+        for mark in marks.values()
+        if not mark.is_trial and project in (None, mark.project)
+    )
+
+
+def pause_after(look_s: float) -> float:
+    """Return the seconds from the end of a look to the next one: more after a slow look."""
+    return min(PAUSE_S_MAX, max(PAUSE_S_MIN, look_s / LOOKING_SHARE - look_s))

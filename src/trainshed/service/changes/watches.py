@@ -1,0 +1,223 @@
+"""One watch for each kind of topic: reads the present state, and compares it with the last one.
+
+A scope that is new to its watch is only remembered.  After a look that failed all pages read again
+what they show, because some watches may have remembered the new state already.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, Protocol
+
+from trainshed.model.refusals import Refusal
+from trainshed.model.resource_names import JobUid
+from trainshed.service.changes.comparing import compare_marks, count_states
+from trainshed.service.changes.documents import (
+    JobChange,
+    LogChange,
+    NodesChange,
+    QueueChange,
+    StudyChange,
+)
+from trainshed.service.changes.topics import TopicScope
+from trainshed.service.jobs.job_lists import row_answer
+from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.story_answers import JobSummary
+from trainshed.service.nodes.node_service import Fleet, NodeService, NodeSummary
+from trainshed.storage.log_files import JobLog
+from trainshed.store.listed_jobs import JobListRow
+from trainshed.store.marks import JobMark, TrialMark
+from trainshed.store.opening import Store
+from trainshed.wire.native_v1 import Answer
+
+#: The most jobs of one event; after more changes the page reads its list again.
+JOBS_MAX: Final = 1000
+#: Seconds between two looks at nodes, which change rarely.
+NODES_S: Final = 2.0
+
+#: The document of each scope that has changed; None: too much has changed for a document.
+Changes = Mapping[TopicScope, Answer | None]
+
+
+class Watch(Protocol):
+    """Finds the changes of the scopes of one kind."""
+
+    def look(self, scopes: Collection[TopicScope]) -> Changes:
+        """Return the changes since the last look, and forget other scopes.  Raises StoreFault."""
+
+
+class LogMark(NamedTuple):
+    """What changes whenever a log does."""
+
+    last_stamp_ns: int | None
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class QueueWatch:
+    """Finds changed jobs in the lists of projects."""
+
+    store: Store
+    _before: Mapping[int, JobMark] | None = None
+
+    def look(self, scopes: Collection[TopicScope]) -> Changes:
+        """Compare the marks of all open jobs, and read the rows of those that have changed."""
+        before, self._before = self._before, None
+        if not scopes:
+            return {}
+        now = self.store.open_marks()
+        changes = {} if before is None else self._compare(scopes, before, now)
+        self._before = now
+        return changes
+
+    def _compare(
+        self,
+        scopes: Collection[TopicScope],
+        before: Mapping[int, JobMark],
+        now: Mapping[int, JobMark],
+    ) -> Changes:
+        marks = {uid: now.get(uid) or before[uid] for uid in compare_marks(before, now).every}
+        jobs = {uid: mark for uid, mark in marks.items() if not mark.is_trial}
+        if len(jobs) > JOBS_MAX:
+            return dict.fromkeys(scopes)
+        rows = self.store.job_rows_of(jobs) if jobs else ()
+        gone = {uid: jobs[uid] for uid in jobs.keys() - {row.uid for row in rows}}
+        return {
+            scope: document
+            for scope in scopes
+            if (document := _queue_change(scope.project, rows, gone, now))
+        }
+
+
+def _queue_change(
+    project: str | None,
+    rows: Sequence[JobListRow],
+    gone: Mapping[int, JobMark],
+    now: Mapping[int, JobMark],
+) -> QueueChange | None:
+    """Return the changes of one project; None if there are none."""
+    jobs = [row_answer(row) for row in rows if project in (None, row.project)]
+    uids = [str(uid) for uid, mark in gone.items() if project in (None, mark.project)]
+    if not jobs and not uids:
+        return None
+    return QueueChange(jobs=jobs, gone=uids, counts=count_states(now, project))
+
+
+@dataclass(slots=True)
+class JobWatch:
+    """Finds changes of single jobs, also of those that have ended."""
+
+    store: Store
+    stories: Stories
+    _before: Mapping[int, JobMark | None] = field(default_factory=dict)
+
+    def look(self, scopes: Collection[TopicScope]) -> Changes:
+        """Compare the marks of these jobs, and summarize those that have changed."""
+        marks = self.store.marks_of({scope.uid for scope in scopes}) if scopes else {}
+        changes = {
+            scope: JobChange(summary=self._summarize(scope))
+            for scope in scopes
+            if scope.uid in self._before and self._before[scope.uid] != marks.get(scope.uid)
+        }
+        self._before = {scope.uid: marks.get(scope.uid) for scope in scopes}
+        return changes
+
+    def _summarize(self, scope: TopicScope) -> JobSummary | None:
+        """Return the summary; None if the job was deleted, even if another one has its name."""
+        try:
+            summary = self.stories.job(scope.project or "", scope.job)
+        except Refusal:
+            return None
+        return summary if summary.uid == str(scope.uid) else None
+
+
+@dataclass(slots=True)
+class LogWatch:
+    """Finds logs with new lines or sentences of the service, and pruned ones."""
+
+    store: Store
+    job_log: JobLog
+    _before: Mapping[TopicScope, LogMark] = field(default_factory=dict)
+
+    def look(self, scopes: Collection[TopicScope]) -> Changes:
+        """Compare the sizes of the files, and the stamps of the newest sentences."""
+        stamps = self.store.last_stamps({scope.uid for scope in scopes}) if scopes else {}
+        now = {scope: LogMark(stamps.get(scope.uid), self._bytes(scope.uid)) for scope in scopes}
+        before, self._before = self._before, now
+        return {
+            scope: LogChange() for scope, mark in now.items() if before.get(scope, mark) != mark
+        }
+
+    def _bytes(self, uid: JobUid) -> int:
+        """Return the size of a job's log; for a study that of its open trials' logs."""
+        trials = self.store.trial_jobs(uid)
+        uids = [trial.job_uid for trial in trials if trial.end_time is None] if trials else [uid]
+        return sum(self.job_log.size_bytes(JobUid(one)) for one in uids)
+
+
+@dataclass(slots=True)
+class NodesWatch:
+    """Finds changes of nodes and engines, for callers who may know the jobs of a project."""
+
+    nodes: NodeService
+    clock: Callable[[], float] = time.monotonic
+    _before: Mapping[TopicScope, Fleet] = field(default_factory=dict)
+    _due_s: float = 0.0
+
+    def look(self, scopes: Collection[TopicScope]) -> Changes:
+        """Compare the nodes as their engines last reported them, at most every ``NODES_S``."""
+        is_new = any(scope not in self._before for scope in scopes)
+        if scopes and not is_new and self.clock() < self._due_s:
+            return {}
+        now = {scope: self._read(scope.project) for scope in scopes}
+        changes = {
+            scope: change
+            for scope, fleet in now.items()
+            if (change := _nodes_change(self._before.get(scope, fleet), fleet))
+        }
+        self._before, self._due_s = now, self.clock() + NODES_S
+        return changes
+
+    def _read(self, project: str | None) -> Fleet:
+        return self.nodes.listing(lambda other: project in (None, other))
+
+
+def _nodes_change(before: Fleet, now: Fleet) -> NodesChange | None:
+    """Return the changed nodes; the time of their last report alone is no change."""
+    old, new = _by_name(before), _by_name(now)
+    changed = [node for node in now.nodes if old.get(node.name) != new[node.name]]
+    gone = [name for name in old if name not in new]
+    if not changed and not gone and before.engines == now.engines:
+        return None
+    return NodesChange(nodes=changed, gone=gone, engines=now.engines)
+
+
+def _by_name(fleet: Fleet) -> Mapping[str, NodeSummary]:
+    return {node.name: replace(node, seen="") for node in fleet.nodes}
+
+
+@dataclass(slots=True)
+class StudyWatch:
+    """Finds trials of studies that have changed or have new measurements."""
+
+    store: Store
+    _before: Mapping[TopicScope, Mapping[int, TrialMark]] = field(default_factory=dict)
+
+    def look(self, scopes: Collection[TopicScope]) -> Changes:
+        """Compare the marks of all trials of these studies."""
+        now = {scope: self.store.trial_marks(scope.uid) for scope in scopes}
+        before, self._before = self._before, now
+        return {
+            scope: _study_change(changed, marks)
+            for scope, marks in now.items()
+            if (changed := compare_marks(before.get(scope, marks), marks).changed)
+        }
+
+
+def _study_change(changed: Collection[int], marks: Mapping[int, TrialMark]) -> StudyChange:
+    return StudyChange(
+        trials=sorted(changed),
+        total=len(marks),
+        states=Counter(mark.state for mark in marks.values()),
+    )
