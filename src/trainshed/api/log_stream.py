@@ -1,8 +1,9 @@
 """Streams a job's log line by line, while the caller's token is valid."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from time import monotonic
+from typing import Final
 
 import anyio
 from fastapi.responses import StreamingResponse
@@ -15,6 +16,10 @@ from trainshed.service.log.stream import LogCursor
 from trainshed.service.log.streams import Streams
 from trainshed.wire.native_v1 import line_json
 
+NDJSON: Final = "application/x-ndjson"
+#: Seconds and bytes of one turn in a thread, of which there are two for all readers.
+TURN_S: Final = 0.05
+TURN_BYTES: Final = 1 << 18
 #: Seconds between two reads of a quiet job's log.
 FOLLOW_S = 0.2
 #: Seconds between two checks of the token of a stream's caller.
@@ -24,9 +29,17 @@ ADMITTED_S = 1.0
 class LogStream(StreamingResponse):
     """A response that streams a log; refused if the caller has too many streams."""
 
-    def __init__(self, streams: Streams, caller: Caller, body: AsyncIterator[bytes]) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        caller: Caller,
+        body: AsyncIterator[bytes],
+        *,
+        media_type: str = NDJSON,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """The stream is counted for its caller only when it is sent."""
-        super().__init__(body, media_type="application/x-ndjson")
+        super().__init__(body, media_type=media_type, headers=headers)
         self._streams = streams
         self._caller = caller
 
@@ -51,7 +64,39 @@ def stream_lines(
     return while_admitted(_read_lines(cursor, follow=follow, tail=tail), admit)
 
 
+<<<<<<< HEAD
 async def while_admitted(
+=======
+def stream_pieces(
+    pieces: Iterator[bytes], admit: Callable[[], Awaitable[Caller]]
+) -> AsyncIterator[bytes]:
+    """Yield pieces that are made in a thread, turn by turn; none is made after the reader left.
+
+    An empty piece only lets the turn end.
+    """
+    return _while_admitted(_take_turns(pieces), admit)
+
+
+async def _take_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    is_over = False
+    while not is_over:
+        data, is_over = await LOG_THREADS.run(_take_turn, pieces)
+        yield data
+
+
+def _take_turn(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
+    """Return the pieces of one turn, and whether they were the last."""
+    until_s = monotonic() + TURN_S
+    data = bytearray()
+    for piece in pieces:
+        data += piece
+        if monotonic() > until_s or len(data) > TURN_BYTES:
+            return bytes(data), False
+    return bytes(data), True
+
+
+async def _while_admitted(
+>>>>>>> 1d7e8992 (Search a whole log for a text or an expression, and download it)
     lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
 ) -> AsyncIterator[bytes]:
     """End a stream when its caller's token is no longer valid."""

@@ -19,7 +19,12 @@ from trainshed.api.native.buckets import bucket_router
 from trainshed.api.native.fleet import attempt_router, fleet_router
 from trainshed.api.native.jobs import job_router
 from trainshed.api.native.lists import job_list_router, quota_router
-from trainshed.api.native.logs import log_router, log_window_router
+from trainshed.api.native.logs import (
+    log_download_router,
+    log_router,
+    log_search_router,
+    log_window_router,
+)
 from trainshed.api.native.orders import order_router
 from trainshed.api.native.plans import plan_router
 from trainshed.api.native.projects import project_router
@@ -32,6 +37,8 @@ from trainshed.api.permissions import Permissions
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.job_lists import JobLists
 from trainshed.service.jobs.study_reads import StudyReader
+from trainshed.service.log.downloads import LogDownloads
+from trainshed.service.log.text_search import LogTextSearches
 from trainshed.service.log.windows import LogWindows
 from trainshed.store.base import StoreFault
 
@@ -60,6 +67,8 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(text_router(native.texts))
     app.include_router(log_router(native))
     app.include_router(log_window_router(native, LogWindows(native.numbered_logs)))
+    app.include_router(log_search_router(native, LogTextSearches(native.numbered_logs)))
+    app.include_router(log_download_router(native, LogDownloads(native.numbered_logs)))
     app.include_router(plan_router(native))
     app.include_router(fleet_router(native))
     app.include_router(quota_router(native.store, native.quotas))

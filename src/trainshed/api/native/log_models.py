@@ -70,10 +70,12 @@ class LogProgress(BaseModel):
 class LogSearchEnd(BaseModel):
     """The last line of a search.
 
-    ``complete`` is whether the search reached the end of the log; false if ``hits`` reached the
-    limit: the next search begins at the number behind the last hit.
+    ``complete`` is whether the search reached the end of the log.  If not, because ``hits``
+    reached the limit or the search took a minute, a search with ``from=next`` continues it;
+    ``next`` is absent after a complete search, and in a study.
     """
 
     done: Literal[True]
     hits: int
     complete: bool
+    next: int | None = None

@@ -6,24 +6,35 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import TypeAdapter
 
-from trainshed.api.log_stream import LogStream, stream_lines
+from trainshed.api.log_stream import NDJSON, LogStream, stream_lines, stream_pieces
 from trainshed.api.native import models
 from trainshed.api.native.callers import Known, Readable
 from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
-from trainshed.api.native.log_models import LogWindow
+from trainshed.api.native.log_models import LogHit, LogProgress, LogSearchEnd, LogWindow
 from trainshed.api.native.services import Native
 from trainshed.api.threads import LOG_THREADS
 from trainshed.model.log_line import SEVERITIES
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.log.downloads import (
+    LogDownloads,
+    LogFormat,
+    compress,
+    file_name,
+    render_lines,
+)
 from trainshed.service.log.numbered import LogSelection
 from trainshed.service.log.stream import check_trial
+from trainshed.service.log.text_search import HITS, HITS_MAX, LogTextSearches, TextQuery
 from trainshed.service.log.windows import COUNT, COUNT_MAX, LogPlace, LogWindows
 
 #: The most lines of a log's end in one response.
 TAIL_MAX = 10_000
 #: No name is longer.
 NAME_LENGTH_MAX = 256
+#: The most characters of a text to search for.
+QUERY_LENGTH_MAX = 1000
 
 LINES: Mapping[str, Any] = {
     "description": "One line of the log on each line of the response.",
@@ -128,6 +139,121 @@ def log_window_router(native: Native, windows: LogWindows) -> APIRouter:
         return Response(await LOG_THREADS.run(read), media_type="application/json")
 
     return router
+
+
+HITS_DOCUMENT: Mapping[str, Any] = {
+    "description": "On each line a hit, the progress of the search, or its end.",
+    "content": {
+        "application/x-ndjson": {
+            "schema": TypeAdapter(LogHit | LogProgress | LogSearchEnd).json_schema()
+        }
+    },
+}
+
+
+def log_search_router(native: Native, searches: LogTextSearches) -> APIRouter:
+    """Return the route that searches a log."""
+    router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
+
+    @router.get(
+        "/jobs/{job}/logs:search",
+        response_class=StreamingResponse,
+        responses={200: {**HITS_DOCUMENT}, 429: {"model": models.Status}},
+    )
+    def search(  # noqa: PLR0913 - one parameter a word of the query
+        request: Request,
+        project: Readable,
+        job: str,
+        caller: Known,
+        *,
+        selection: Selected,
+        q: Annotated[str, Query(min_length=1, max_length=QUERY_LENGTH_MAX)],
+        regex: bool = False,
+        case: bool = False,
+        first: Annotated[int, Query(alias="from", ge=1, le=SEQ_MAX)] = 1,
+        limit: Annotated[int, Query(ge=1, le=HITS_MAX)] = HITS,
+    ) -> StreamingResponse:
+        """Search the whole log for ``q``, and stream the hits in the order of the log.
+
+        ``regex``: ``q`` is an expression of RE2 (the first 32,768 characters of a line are
+        searched). ``case``: capital and small letters from A to Z differ. ``from`` is the number
+        of the first searched line, ``limit`` the most lines. ``task``, ``severity`` (or graver),
+        ``attempt`` and ``trial`` select lines. In a tuning job each hit has the number in the log
+        of its trial. A search ends with the call, and after a minute.
+        """
+        query = TextQuery(
+            text=q,
+            is_expression=regex,
+            ignores_case=not case,
+            from_number=first,
+            hits_max=limit,
+        )
+        steps = searches.search(native.stories.find(project, job), selection, query)
+        pieces = (b"" if step is None else _as_bytes(step) + b"\n" for step in steps)
+        lines = stream_pieces(pieces, request.state.admit_again)
+        return LogStream(native.streams, caller, lines)
+
+    return router
+
+
+def log_download_router(native: Native, downloads: LogDownloads) -> APIRouter:
+    """Return the route that sends a log as a file."""
+    router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
+
+    @router.get(
+        "/jobs/{job}/logs:download",
+        response_class=StreamingResponse,
+        responses={
+            200: {
+                "description": "The log as a file.",
+                "content": {"text/plain": {"schema": {"type": "string"}}, NDJSON: {}},
+            },
+            429: {"model": models.Status},
+        },
+    )
+    def download(  # noqa: PLR0913 - one parameter a word of the query
+        request: Request,
+        project: Readable,
+        job: str,
+        caller: Known,
+        *,
+        selection: Selected,
+        log_format: Annotated[LogFormat, Query(alias="format")] = LogFormat.TEXT,
+        times: bool = False,
+    ) -> StreamingResponse:
+        """Send the log as a file: as ``text``, or as JSON lines (``jsonl``) as ``logs`` has them.
+
+        ``times`` adds the time, task and severity to each line of the text. ``task``,
+        ``severity`` (or graver), ``attempt`` and ``trial`` select lines. The file is compressed
+        with gzip while it is sent if the caller accepts that.
+        """
+        record = native.stories.find(project, job)
+        lines = downloads.lines(record, selection)
+        pieces = render_lines(lines, log_format, has_times=times)
+        name = file_name(record, selection, log_format)
+        headers = {
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Vary": "Accept-Encoding",
+        }
+        if _accepts_gzip(request.headers.get("accept-encoding", "")):
+            pieces, headers["Content-Encoding"] = compress(pieces), "gzip"
+        is_text = log_format is LogFormat.TEXT
+        return LogStream(
+            native.streams,
+            caller,
+            stream_pieces(pieces, request.state.admit_again),
+            media_type="text/plain; charset=utf-8" if is_text else NDJSON,
+            headers=headers,
+        )
+
+    return router
+
+
+def _accepts_gzip(header: str) -> bool:
+    """Return whether an Accept-Encoding header names gzip with a quality above 0."""
+    codings = (part.replace(" ", "").lower().partition(";q=") for part in header.split(","))
+    qualities = [quality for name, _, quality in codings if name == "gzip"]
+    return any(not quality or quality.strip("0.") for quality in qualities)
 
 
 def _as_bytes(document: object) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from trainshed.model.log_line import LogLine
+from trainshed.service.log.matching import Columns, utf16_columns
 from trainshed.service.log.numbered import LogRow
 from trainshed.storage.numbered_log import NumberedLog
 
@@ -49,3 +50,18 @@ def _render_rows(rows: Iterable[LogRow]) -> Iterable[list[Any]]:
 def _render_row(number: int | None, line: LogLine, text: str, cut: int) -> list[Any]:
     row = [number, str(line.stamp_ns), line.task_name, line.severity, text, cut]
     return [*row, line.trial] if line.trial else row
+
+
+def render_hit(number: int | None, line: LogLine, columns: Columns) -> Json:
+    """Render a line with matches."""
+    text, cut = cut_text(line.text)
+    document: Json = {
+        "n": number,
+        "stamp": str(line.stamp_ns),
+        "task": line.task_name,
+        "severity": line.severity,
+        "text": text,
+        "columns": utf16_columns(text, [span for span in columns if span[1] <= len(text)]),
+    }
+    document |= {"cutBytes": cut} if cut else {}
+    return document | ({"trial": line.trial} if line.trial else {})
