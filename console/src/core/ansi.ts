@@ -32,15 +32,18 @@ const PALETTE: readonly (readonly [number, number, number])[] = [
 ];
 /** A sequence is read up to this length: a line without its end stays readable. */
 const SEQUENCE_MAX = 4096;
+/** Names of the characters 0 to 31, shown instead of them: few fonts have their symbols. */
+const CONTROLS = (
+  "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+).split(" ");
 /** Names of invisible and reordering characters, shown instead of them. */
 const NAMES: ReadonlyMap<number, string> = new Map([
-  [0x00ad, "SHY"], [0x061c, "ALM"], [0x180e, "MVS"], [0x200b, "ZWSP"], [0x200e, "LRM"],
+  [0x007f, "DEL"], [0x00ad, "SHY"], [0x061c, "ALM"], [0x180e, "MVS"], [0x200b, "ZWSP"], [0x200e, "LRM"],
   [0x200f, "RLM"], [0x2028, "LSEP"], [0x2029, "PSEP"], [0x202a, "LRE"], [0x202b, "RLE"],
   [0x202c, "PDF"], [0x202d, "LRO"], [0x202e, "RLO"], [0x2060, "WJ"], [0x2066, "LRI"],
   [0x2067, "RLI"], [0x2068, "FSI"], [0x2069, "PDI"], [0xfeff, "BOM"],
 ]);
 const UNSAFE =
-  // eslint-disable-next-line no-control-regex
   /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\u{e0000}-\u{e007f}]/u;
 const MOVES = /[\r\b]|\u001b\[[0-9;]*K/;
 
@@ -104,19 +107,16 @@ function readSequence(text: string, at: number, code: number): Sequence | null {
   const kind = text[at + 1];
   const rest = text.slice(at, at + SEQUENCE_MAX);
   if (kind === "[") {
-    // eslint-disable-next-line no-control-regex
-    const match = /^\u001b\[([0-?]*)[ -/]*([@-~])/.exec(rest);
+      const match = /^\u001b\[([0-?]*)[ -/]*([@-~])/.exec(rest);
     if (!match) return null;
     const colours = match[2] === "m" && /^[0-9;:]*$/.test(match[1] ?? "");
     return { size: match[0].length, colours: colours ? numbersOf(match[1] ?? "") : null };
   }
   if (kind === "]" || kind === "P" || kind === "_" || kind === "^" || kind === "X") {
     // The text of a title, a hyperlink or a device string ends with BEL or ESC \.
-    // eslint-disable-next-line no-control-regex
-    const match = /^\u001b[\]P_^X][^\u0007\u001b]*(?:\u0007|\u001b\\)/.exec(rest);
+      const match = /^\u001b[\]P_^X][^\u0007\u001b]*(?:\u0007|\u001b\\)/.exec(rest);
     return match ? { size: match[0].length, colours: null } : null;
   }
-  // eslint-disable-next-line no-control-regex
   const match = /^\u001b[ -/]*[0-~]/.exec(rest);
   return match ? { size: match[0].length, colours: null } : null;
 }
@@ -207,10 +207,8 @@ function isUnsafe(code: number): boolean {
 }
 
 function symbolOf(code: number): string {
-  if (code < 0x20) return String.fromCharCode(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
   if (code >= 0xd800 && code <= 0xdfff) return "\ufffd";
-  const name = NAMES.get(code) ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  const name = CONTROLS[code] ?? NAMES.get(code) ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
   return `\u27e8${name}\u27e9`;
 }
 
@@ -241,7 +239,6 @@ function moveOf(run: Run, source: string, column: number): number | null {
 }
 
 function isErasure(run: Run, source: string): boolean {
-  // eslint-disable-next-line no-control-regex
   return run.text === "" && /^\u001b\[[02]?K$/.test(source.slice(run.at, run.at + run.size));
 }
 

@@ -24,7 +24,7 @@ export function DifferenceTable({ caption, left, right, rows, hasRight = true }:
   const chosen = onlyDifferences.value && hasRight ? rows.filter((row) => row.differs) : rows;
   const shown = isAll.value ? chosen : chosen.slice(0, SHOWN);
   return (
-    <section class="differences" aria-label={caption}>
+    <section class="compare-table" aria-label={caption}>
       <h3>
         {caption} {hasRight && <span class="hint">{differing === 0 ? "no difference" : `${formatCount(differing)} of ${formatCount(rows.length)} differ`}</span>}
         {hasRight && differing > 0 && <label class="check"><input type="checkbox" checked={onlyDifferences.value} onChange={(event) => (onlyDifferences.value = event.currentTarget.checked)} /> only differences</label>}

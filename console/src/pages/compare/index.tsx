@@ -33,7 +33,7 @@ export default function ComparePage({ route }: { route: Route }) {
   return (
     <main id="main" tabIndex={-1} class="compare">
       <h1>Two jobs side by side</h1>
-      <p class="beside">
+      <p class="job-beside">
         <JobChoice label="Left" value={left} onChange={(name) => setQuery({ left: name })} />
         <button type="button" title="Exchange the sides" aria-label="Exchange the sides" onClick={() => setQuery({ left: right, right: left })}>⇄</button>
         <JobChoice label="Right" value={right} onChange={(name) => setQuery({ right: name })} />

@@ -28,7 +28,7 @@ export function Environment({ store, summary }: { store: JobStore; summary: JobS
       <p class="hint">What the server sent to the engine {content.engine} for attempt {content.attempt}. Secrets are not shown.</p>
       <Replicas manifest={content} />
       {otherParts(content.parts).map((part) => (
-        <details key={part.name} class="sent">
+        <details key={part.name} class="job-sent">
           <summary>{part.name}</summary>
           <pre>{part.text}</pre>
         </details>
@@ -47,7 +47,7 @@ function Replicas({ manifest }: { manifest: Manifest }) {
   if (!first) return null;
   return (
     <>
-      <p class="beside">
+      <p class="job-beside">
         <ReplicaChoice label="Replica" replicas={replicas} value={first.task} onChange={(task) => (left.value = task)} />
         {replicas.length > 1 && <ReplicaChoice label="beside" replicas={replicas} value={other} none onChange={(task) => (right.value = task)} />}
         <button type="button" onClick={() => void copyText(exportLines(first.variables), `variables of ${first.task}`)}>Copy as export</button>

@@ -34,13 +34,13 @@ export function Header({ store, summary }: HeaderProps) {
         {summary.attempt > 1 && <span>attempt {summary.attempt}</span>}
         <Orders store={store} summary={summary} document={document} onOrder={(value) => (order.value = value)} />
       </div>
-      <p class="facts">
+      <p class="job-facts">
         <span title={summary.name}>{store.project} / {parseResource(summary.name)?.job ?? store.job}</span>
         {content && <span>{KINDS[content.kind]}{content.location ? ` in ${content.location}` : ""}</span>}
         <span>by {showHidden(summary.creator)}</span>
         <Times summary={summary} />
         <Restarts summary={summary} />
-        {labels.map(([key, value]) => <span key={key} class="label">{showHidden(`${key}: ${String(value)}`)}</span>)}
+        {labels.map(([key, value]) => <span key={key} class="job-label">{showHidden(`${key}: ${String(value)}`)}</span>)}
         {isStudy(summary, content) && <a href={studyPath(store.project, store.job)}>Trials and charts of this study</a>}
       </p>
       {order.value && <OrderDialog order={order.value} store={store} summary={summary} labels={labels.map(([key, value]) => [key, String(value)])} onClose={() => (order.value = null)} onDone={document.reload} />}

@@ -85,7 +85,7 @@ function Tabs({ route, store, summary }: TabProps & { route: Route }) {
   };
   return (
     <>
-      <div class="tabs" role="tablist" aria-label="About the job" onKeyDown={onKey}>
+      <div class="job-tabs" role="tablist" aria-label="About the job" onKeyDown={onKey}>
         {TABS.map((tab) => (
           <button key={tab.id} id={`tab-${tab.id}`} type="button" role="tab" aria-selected={tab === active} aria-controls="tab-panel" tabIndex={tab === active ? 0 : -1}
             onClick={() => setQuery({ tab: tab.id === "log" ? null : tab.id }, { push: true })}>{tab.title}</button>

@@ -15,7 +15,7 @@ export function Roles({ store, summary }: { store: JobStore; summary: JobSummary
   const rows = failedFirst(summary.replicas);
   const shown = isAll.value ? rows : rows.slice(0, SHOWN);
   return (
-    <section class="panel" aria-label="Replicas">
+    <section class="job-panel" aria-label="Replicas">
       <h2>Replicas <span class="hint">{countStates(rows)}</span></h2>
       {rows.length === 0 ? <p class="hint">The job has no replicas yet.</p> : (
         <div class="scroll">

@@ -19,13 +19,13 @@ export function Spec({ store, summary }: { store: JobStore; summary: JobSummary 
   const text = isJson.value ? JSON.stringify(content.document, null, 2) : content.text;
   return (
     <section aria-label="Spec">
-      <p class="beside">
+      <p class="job-beside">
         <label><input type="radio" name="spec" checked={!isJson.value} onChange={() => (isJson.value = false)} /> YAML to submit again</label>
         <label><input type="radio" name="spec" checked={isJson.value} onChange={() => (isJson.value = true)} /> JSON as submitted</label>
         <button type="button" onClick={() => void copyText(text, "document")}>Copy</button>
       </p>
       <ClusterTable cluster={content.cluster} />
-      <pre class="spec" tabIndex={0}>{showLines(text)}</pre>
+      <pre class="job-spec" tabIndex={0}>{showLines(text)}</pre>
     </section>
   );
 }

@@ -21,7 +21,7 @@ export function Story({ store, summary }: { store: JobStore; summary: JobSummary
   const chosen = events.filter((event) => attempt.value === "" || String(event.attempt) === attempt.value);
   const shown = isAll.value ? chosen : chosen.slice(-SHOWN);
   return (
-    <section class="panel" aria-label="Story">
+    <section class="job-panel" aria-label="Story">
       <h2>
         Story
         {attempts.length > 1 && (
@@ -34,7 +34,7 @@ export function Story({ store, summary }: { store: JobStore; summary: JobSummary
       <Timeline events={events} summary={summary} />
       <div class="scroll" tabIndex={0} role="region" aria-label="Events">
         {shown.length < chosen.length && <button type="button" onClick={() => (isAll.value = true)}>Show {chosen.length - shown.length} earlier events</button>}
-        <ol class="events">{shown.map((event) => <EventRow key={event.seq} event={event} />)}</ol>
+        <ol class="job-events">{shown.map((event) => <EventRow key={event.seq} event={event} />)}</ol>
       </div>
     </section>
   );
@@ -55,7 +55,7 @@ function Timeline({ events, summary }: { events: readonly JobEvent[]; summary: J
   if (spans.length === 0) return null;
   const sentence = spans.map((span) => `${nameOf(span)} for ${lengthOf(span)}`).join(", ");
   return (
-    <div class="timeline" role="img" aria-label={`States: ${sentence}`}>
+    <div class="job-timeline" role="img" aria-label={`States: ${sentence}`}>
       {spans.map((span) => (
         <span key={`${span.from} ${span.state}`} class={`span t-${span.state.toLowerCase()}`} style={{ flexGrow: Math.max(span.share, 0.01) }}
           title={`${nameOf(span)}: ${formatTime(new Date(span.from).toISOString())}, ${lengthOf(span)}`}>

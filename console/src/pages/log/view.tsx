@@ -194,8 +194,8 @@ function LogStatus({ controller, choices }: { controller: LogController; choices
   const { feed, viewport } = controller;
   const total = feed.total.value;
   if (total === null || !feed.ready.value) return null;
-  const first = feed.positionOf(Math.min(viewport.top.value, feed.rows.value.length));
-  const last = Math.min(total, first + viewport.shown.value - 1);
+  const last = viewport.atEnd.value ? total : Math.min(total, feed.positionOf(Math.min(viewport.top.value, feed.rows.value.length)) + viewport.shown.value - 1);
+  const first = Math.max(1, last - viewport.shown.value + 1);
   const about = feed.exact.value ? "" : "about ";
   const noun = isFiltered(choices.filter) ? "lines that match the filters" : "lines";
   return <p class="log-status num">{total === 0 ? `0 ${noun}` : `${formatCount(first)}–${formatCount(last)} of ${about}${formatCount(total)} ${noun}`}</p>;
