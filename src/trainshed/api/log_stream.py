@@ -64,9 +64,6 @@ def stream_lines(
     return while_admitted(_read_lines(cursor, follow=follow, tail=tail), admit)
 
 
-<<<<<<< HEAD
-async def while_admitted(
-=======
 def stream_pieces(
     pieces: Iterator[bytes], admit: Callable[[], Awaitable[Caller]]
 ) -> AsyncIterator[bytes]:
@@ -74,7 +71,7 @@ def stream_pieces(
 
     An empty piece only lets the turn end.
     """
-    return _while_admitted(_take_turns(pieces), admit)
+    return while_admitted(_take_turns(pieces), admit)
 
 
 async def _take_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -95,8 +92,7 @@ def _take_turn(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
     return bytes(data), True
 
 
-async def _while_admitted(
->>>>>>> 1d7e8992 (Search a whole log for a text or an expression, and download it)
+async def while_admitted(
     lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
 ) -> AsyncIterator[bytes]:
     """End a stream when its caller's token is no longer valid."""
