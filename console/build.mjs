@@ -4,7 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, relative, sep } from "node:path";
+import { basename, dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
@@ -82,13 +82,35 @@ function writeFile(name, contents) {
   writeFileSync(join(OUT, `${name}.gz`), gzipSync(contents, { level: 9 }));
 }
 
-/** Return the page: @NONCE@ stands for what the server puts into each answer. */
-function indexPage(names, revision) {
+/** Return the scripts that a script needs before it runs; lazily loaded ones are not among them. */
+function neededScripts(metafile, script) {
+  const outputs = new Map(Object.entries(metafile.outputs).map(([path, output]) => [basename(path), output]));
+  const needed = new Set();
+  const add = (name) => {
+    for (const { path, kind } of outputs.get(name).imports) {
+      const other = basename(path);
+      if (kind === "import-statement" && !needed.has(other)) {
+        needed.add(other);
+        add(other);
+      }
+    }
+  };
+  add(script);
+  return [...needed].sort();
+}
+
+/**
+ * Return the page: @NONCE@ stands for what the server puts into each answer. It names all scripts that
+ * the first one needs, so that a browser requests them together.
+ */
+function indexPage(names, revision, metafile) {
   const script = names.find((name) => /^main-\w+\.js$/.test(name));
   const theme = names.find((name) => /^theme-\w+\.js$/.test(name));
   const style = names.find((name) => /^main-\w+\.css$/.test(name));
+  const preloads = neededScripts(metafile, script).map((name) => `<link rel="modulepreload" href="${PREFIX}${name}">`);
   return readFileSync(join(HERE, "src/index.html"), "utf8")
     .replace("@SCRIPT@", PREFIX + script)
+    .replace("@PRELOADS@", preloads.join("\n"))
     .replace("@THEME@", PREFIX + theme)
     .replace("@STYLE@", PREFIX + style)
     .replace("@REVISION@", revision);
@@ -119,7 +141,7 @@ rmSync(OUT, { recursive: true, force: true });
 mkdirSync(OUT, { recursive: true });
 const names = result.outputFiles.map((file) => relative(OUT, file.path));
 result.outputFiles.forEach((file, index) => writeFile(names[index], file.contents));
-writeFileSync(join(OUT, "index.html"), indexPage(names, revision.slice(0, 16)));
+writeFileSync(join(OUT, "index.html"), indexPage(names, revision.slice(0, 16), result.metafile));
 writeFileSync(join(OUT, "LICENSES.txt"), licences(result.metafile));
 writeFileSync(join(OUT, "sources.sha256"), `${revision}\n`);
 console.log(`${names.length} files, revision ${revision.slice(0, 16)}`);

@@ -65,10 +65,15 @@ function focusMain(event: Event): void {
   document.getElementById("main")?.focus();
 }
 
+/** The list of projects is read after what the page shows. */
+const PROJECTS_MS = 300;
+
 function ProjectSelector() {
   const isFixed = session.value !== null && session.value.project !== "*";
   useEffect(() => {
-    if (session.value) loadProjects().catch(() => undefined);
+    if (!session.value) return;
+    const timer = setTimeout(() => loadProjects().catch(() => undefined), PROJECTS_MS);
+    return () => clearTimeout(timer);
   }, [session.value]);
   if (isFixed) return <span class="project">project <b>{project.value}</b></span>;
   const ids = new Set(projects.value.map(({ id }) => id));
