@@ -281,6 +281,8 @@ export type LogAttempt = {
   lines: number;
 };
 
+export type LogFormat = "text" | "jsonl";
+
 export type LogWindow = {
   total?: number | null;
   exact: boolean;
