@@ -67,6 +67,7 @@ ALLOWED: Final = {
         "store/*",
         "workbench/doctor/looking.py::*",
     ),
+    "the package itself, which only its installer writes": ("api/console/bundle.py::*",),
     "the folder of an attempt itself, in which only its supervisor writes: not those in it": (
         "engines/isolation/compose.py::make_own_folders",
         "engines/local/attempts/*",

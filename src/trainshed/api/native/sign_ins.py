@@ -41,7 +41,7 @@ NO_LINK: Final = "only a signed-in browser needs a link; send the token with the
 def sign_in_router(native: Native, version: str) -> APIRouter:
     """Return the routes of sign-ins and downloads."""
     router = APIRouter(tags=["access"])
-    desk = SignInDesk(native, version)
+    handlers = SignInHandlers(native, version)
 
     @router.get("/signin", response_model_exclude_none=True)
     def get_sign_in(call: Call) -> models.SignedInCaller:
@@ -49,21 +49,21 @@ def sign_in_router(native: Native, version: str) -> APIRouter:
 
         A browser that is not signed in gets 401, or 400 if no browser can sign in.
         """
-        return desk.describe(call)
+        return handlers.describe(call)
 
     @router.post("/signin", response_model_exclude_none=True)
     def sign_in(
         call: Call, response: Response, credential: models.NewSignIn
     ) -> models.SignedInCaller:
         """Sign a browser in with a token or a code; the response sets its cookie."""
-        begun = desk.begin(call, credential)
+        begun = handlers.begin(call, credential)
         response.headers.append("Set-Cookie", _cookie(call, begun))
-        return desk.show(begun)
+        return handlers.show(begun)
 
     @router.delete("/signin")
     def sign_out(call: Call, response: Response, *, everywhere: Everywhere = False) -> Nothing:
         """End the sign-in of this browser, or all sign-ins with its token."""
-        desk.end(call, everywhere=everywhere)
+        handlers.end(call, everywhere=everywhere)
         response.headers.append("Set-Cookie", _cookie(call, None))
         return Nothing()
 
@@ -72,14 +72,14 @@ def sign_in_router(native: Native, version: str) -> APIRouter:
         """Create a code with which a browser signs in once, within 60 seconds."""
         if call.browser is not None:
             raise Refusal(Code.PERMISSION_DENIED, BEARER_ONLY)
-        desk.check_wanted()
+        handlers.check_wanted()
         code, until = native.sign_ins.make_code(caller)
         return models.MadeSignInCode(code=code, expireTime=cast("str", rfc3339(until)))
 
     @router.post("/downloads")
     def create_download(call: Call, caller: Known, download: models.NewDownload) -> models.Download:
         """Return a link that a signed-in browser can follow for 60 seconds."""
-        return models.Download(path=desk.link_of(call, caller, download.path))
+        return models.Download(path=handlers.link_of(call, caller, download.path))
 
     return router
 
@@ -97,8 +97,8 @@ Everywhere = Annotated[bool, Query(description="Whether to end all sign-ins with
 
 
 @dataclass(frozen=True, slots=True)
-class SignInDesk:
-    """Signs browsers in and out, and describes their sign-ins."""
+class SignInHandlers:
+    """The handlers of the routes of sign-ins and downloads."""
 
     native: Native
     version: str
