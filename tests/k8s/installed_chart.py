@@ -101,8 +101,7 @@ class ServerPod:
 
     def stop(self):
         """Delete the pod, as the collector does once its StatefulSet is gone."""
-        self._store.delete("Pod", NAMESPACE, POD)
-        self._cluster.wait_for(lambda: not self._exists(POD), "the server's pod to go")
+        self._delete(POD)
 
     def execute(self, *words):
         """Run a command in the container, as ``kubectl exec``; its result, with text."""
@@ -171,6 +170,11 @@ class ServerPod:
             self._create(name, [container])
             self._cluster.wait_for(partial(self._has_ended, name), f"{name} to end")
             assert self.phase(name) == "Succeeded", self.log(name, container["name"])
+            self._delete(name)
+
+    def _delete(self, name):
+        self._store.delete("Pod", NAMESPACE, name)
+        self._cluster.wait_for(lambda: not self._exists(name), f"{name} to go")
 
     def _create(self, name, containers):
         spec = {key: row for key, row in self._template["spec"].items() if key != "initContainers"}
