@@ -115,10 +115,14 @@ def pytest_fixture_setup(fixturedef):
 
 
 def _check_fixture(name, added, owner):
-    """Check that a fixture and everything that it started have ended."""
+    """Check that a fixture and everything that it started have ended.
+
+    What a test left behind may belong to any of its fixtures: the last of them is checked for it.
+    """
+    _added.pop(name, None)
+    added.difference_update(*_added.values())
     left = _wait(lambda: added & _held(owner)) if added else set()
     _expected.difference_update(added)
-    _added.pop(name, None)
     if left:
         _say(f"{owner} leaves behind: {_words(left)}")
 
