@@ -88,9 +88,13 @@ def _nothing_is_left(request, _own_temporary_folder):
 
 
 def _keep_for_servers(fixtures, left):
-    """What a module shares connects and starts threads when it is first asked, or starts again."""
-    for added in filter(None, map(_added.get, fixtures)):
-        added.update(left)
+    """What a module shares connects and starts threads when it is first asked, or starts again.
+
+    A fixture may have got another one without naming it, so all that live may own what is left.
+    """
+    if _added.keys() & set(fixtures):
+        for added in _added.values():
+            added.update(left)
         _expected.update(left)
 
 
