@@ -15,6 +15,8 @@ from trainshed.service.auth import tokens
 from trainshed.store.opening import Store
 from trainshed.testing.fake_engine import FakeEngine
 
+#: A name and an origin that the server's settings allow.
+HOST, WALL = "train.example", "https://wall.example"
 NATIVE = "/trainshed/v1"
 SIGN_IN = f"{NATIVE}/signin"
 FROM_PAGE = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
@@ -29,7 +31,8 @@ def make_server(folder, **fields):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    application = make_server(tmp_path_factory.mktemp("server"))
+    settings = {"allowed_hosts": (HOST,), "allowed_origins": (WALL,)}
+    application = make_server(tmp_path_factory.mktemp("server"), **settings)
     with serving(application.http) as port:
         yield SimpleNamespace(application=application, port=port, store=application.store)
     application.stop()
@@ -155,18 +158,26 @@ def test_a_browser_without_a_sign_in_is_told_where_to_sign_in(browser):
     assert "/console/signin" in answer.json()["error"]["message"]
 
 
-def test_failures_are_throttled_and_a_valid_token_is_accepted(tmp_path):
-    application = make_server(tmp_path, failed_sign_ins_a_minute=3)
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory):
+    """A server behind a proxy that provides TLS, and that allows few failures."""
+    settings = {"allowed_hosts": (HOST,), "console": ConsoleSettings(plain_http=True)}
+    folder = tmp_path_factory.mktemp("proxied")
+    application = make_server(folder, failed_sign_ins_a_minute=3, **settings)
     token = tokens.create(application.store, {})
     with serving(application.http) as port:
-        browser = Browser(port)
-        statuses = [browser.sign_in(code=f"wrong{n}").status_code for n in range(5)]
-        assert statuses == [401, 401, 401, 429, 429]
-        answer = browser.sign_in(token="wrong")
-        assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
-        assert browser.sign_in(token=token.token).status_code == 200
-        browser.http.close()
+        yield SimpleNamespace(port=port, token=token.token)
     application.stop()
+
+
+def test_failures_are_throttled_and_a_valid_token_is_accepted(proxied):
+    browser = Browser(proxied.port)
+    statuses = [browser.sign_in(code=f"wrong{n}").status_code for n in range(5)]
+    assert statuses == [401, 401, 401, 429, 429]
+    answer = browser.sign_in(token="wrong")
+    assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
+    assert browser.sign_in(token=proxied.token).status_code == 200
+    browser.http.close()
 
 
 def test_a_code_signs_one_browser_in(server, browser, token, noted):
@@ -269,20 +280,13 @@ def test_a_page_of_another_origin_is_refused_even_with_the_header(signed_in, not
     assert signed_in.call("GET", "/nodes").status_code == 200
 
 
-def test_an_allowed_origin_calls_with_tokens_and_never_with_a_sign_in(tmp_path):
-    application = make_server(tmp_path, allowed_origins=("https://wall.example",))
-    token = tokens.create(application.store, {})
-    with serving(application.http) as port:
-        browser = Browser(port)
-        browser.sign_in(token=token.token)
-        headers = {"Sec-Fetch-Site": "cross-site", "Origin": "https://wall.example"}
-        answer = browser.call("GET", "/nodes", headers=headers)
-        assert answer.status_code == 403
-        assert "access-control-allow-credentials" not in answer.headers
-        bearer = {**headers, "Authorization": f"Bearer {token.token}"}
-        assert browser.call("GET", "/nodes", headers=bearer).status_code == 200
-        browser.http.close()
-    application.stop()
+def test_an_allowed_origin_calls_with_tokens_and_never_with_a_sign_in(signed_in, token):
+    headers = {"Sec-Fetch-Site": "cross-site", "Origin": WALL}
+    answer = signed_in.call("GET", "/nodes", headers=headers)
+    assert answer.status_code == 403
+    assert "access-control-allow-credentials" not in answer.headers
+    bearer = {**headers, "Authorization": f"Bearer {token.token}"}
+    assert signed_in.call("GET", "/nodes", headers=bearer).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -446,48 +450,35 @@ def test_a_server_without_a_console_signs_no_browser_in(without_console):
     browser.http.close()
 
 
-HOST = "train.example"
 FROM_PROXY = {"Host": HOST, "Origin": f"https://{HOST}", "Sec-Fetch-Site": "same-origin"}
 
 
-def test_over_plain_http_from_another_machine_the_answer_is_why_not(tmp_path):
-    application = make_server(tmp_path, allowed_hosts=(HOST,))
-    token = tokens.create(application.store, {})
-    with serving(application.http) as port:
-        browser = Browser(port)
-        document = {"token": token.token}
-        headers = {"Host": HOST, "Origin": f"http://{HOST}"}
-        answers = [
-            browser.http.get(SIGN_IN, headers=headers),
-            browser.http.post(SIGN_IN, json=document, headers=headers),
-        ]
-        for answer in answers:
-            assert error_of(answer) == (400, "FAILED_PRECONDITION")
-            for setting in ("https = true", "plain_http = true"):
-                assert setting in answer.json()["error"]["message"]
-            assert "set-cookie" not in answer.headers
-        browser.sign_in(**document)
-        stolen = {"Host": HOST, "Cookie": browser.cookie, "X-Trainshed-Csrf": browser.csrf}
-        assert error_of(browser.http.get(f"{NATIVE}/nodes", headers=stolen))[0] == 403
-        browser.http.close()
-    application.stop()
+def test_over_plain_http_from_another_machine_the_answer_is_why_not(signed_in, token):
+    document = {"token": token.token}
+    headers = {"Host": HOST, "Origin": f"http://{HOST}"}
+    answers = [
+        signed_in.http.get(SIGN_IN, headers=headers),
+        signed_in.http.post(SIGN_IN, json=document, headers=headers),
+    ]
+    for answer in answers:
+        assert error_of(answer) == (400, "FAILED_PRECONDITION")
+        for setting in ("https = true", "plain_http = true"):
+            assert setting in answer.json()["error"]["message"]
+        assert "set-cookie" not in answer.headers
+    stolen = {"Host": HOST, "Cookie": signed_in.cookie, "X-Trainshed-Csrf": signed_in.csrf}
+    assert signed_in.http.get(f"{NATIVE}/nodes", headers=stolen).status_code == 403
 
 
-def test_behind_a_proxy_with_tls_the_cookie_is_secure(tmp_path):
-    console = ConsoleSettings(plain_http=True)
-    application = make_server(tmp_path, allowed_hosts=(HOST,), console=console)
-    token = tokens.create(application.store, {})
-    with serving(application.http) as port:
-        browser = Browser(port)
-        answer = browser.http.post(SIGN_IN, json={"token": token.token}, headers=FROM_PROXY)
-        cookie, *attributes = answer.headers["set-cookie"].split("; ")
-        assert cookie.startswith("__Host-trainshed=")
-        assert {"Secure", "Path=/", "HttpOnly", "SameSite=Strict"} <= set(attributes)
-        headers = {"Host": HOST, "Sec-Fetch-Site": "same-origin", "Cookie": cookie}
-        csrf = {"X-Trainshed-Csrf": answer.json()["csrf"]}
-        assert browser.http.get(f"{NATIVE}/nodes", headers=headers | csrf).status_code == 200
-        browser.http.close()
-    application.stop()
+def test_behind_a_proxy_with_tls_the_cookie_is_secure(proxied):
+    browser = Browser(proxied.port)
+    answer = browser.http.post(SIGN_IN, json={"token": proxied.token}, headers=FROM_PROXY)
+    cookie, *attributes = answer.headers["set-cookie"].split("; ")
+    assert cookie.startswith("__Host-trainshed=")
+    assert {"Secure", "Path=/", "HttpOnly", "SameSite=Strict"} <= set(attributes)
+    headers = {"Host": HOST, "Sec-Fetch-Site": "same-origin", "Cookie": cookie}
+    csrf = {"X-Trainshed-Csrf": answer.json()["csrf"]}
+    assert browser.http.get(f"{NATIVE}/nodes", headers=headers | csrf).status_code == 200
+    browser.http.close()
 
 
 def test_no_secret_is_in_the_log_or_in_the_audit_log(server, browser, token, caplog):
