@@ -1,5 +1,6 @@
 /** The console's start: signs in, then shows the page of the address. */
 
+import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";
 
 import { startClock } from "./core/clock";
@@ -7,6 +8,7 @@ import type { PageName, Route } from "./core/route";
 import { safeNext } from "./core/route";
 import { navigate, route, startRouter } from "./core/router";
 import { ApiError } from "./net/api";
+import { pauseAfter } from "./net/connection";
 import { session } from "./net/session";
 import { codeProblem, loadSession, signIn } from "./net/signin";
 import QueuePage from "./pages/queue";
@@ -54,6 +56,13 @@ function Console() {
   );
 }
 
+/** Why the page cannot begin yet. */
+const startProblem = signal("");
+
+function Starting() {
+  return <p class="loading" role="status">{startProblem.value ? `${startProblem.value} Trying again…` : "Connecting…"}</p>;
+}
+
 /** Sign in with the code of `#code=…`, which leaves the address at once. */
 async function signInWithCode(code: string): Promise<void> {
   history.replaceState(null, "", location.pathname + location.search);
@@ -65,22 +74,36 @@ async function signInWithCode(code: string): Promise<void> {
   }
 }
 
-async function start(): Promise<void> {
-  const code = /^#code=([\w.~-]+)$/.exec(location.hash)?.[1];
-  if (code) await signInWithCode(code);
-  try {
-    if (session.value === null) await loadSession();
-    if (route.value.page === "signin") navigate(safeNext(route.value.query.get("next")), { replace: true });
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    if (route.value.page !== "signin") {
-      const next = location.pathname + location.search;
-      navigate(`/console/signin?next=${encodeURIComponent(next)}`, { replace: true });
+/** Read the sign-in until the server answers: a page that was opened too early needs no reload. */
+async function readSession(): Promise<boolean> {
+  for (let failures = 0; ; failures += 1) {
+    try {
+      await loadSession();
+      return true;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.status === 401) return false;
+      startProblem.value = sentence(error.message);
+      await new Promise((resolve) => setTimeout(resolve, pauseAfter(failures)));
     }
   }
 }
 
+async function start(): Promise<void> {
+  const code = /^#code=([\w.~-]+)$/.exec(location.hash)?.[1];
+  if (code) await signInWithCode(code);
+  const isSignedIn = session.value !== null || (await readSession());
+  const { page, query } = route.value;
+  if (isSignedIn && page === "signin") navigate(safeNext(query.get("next")), { replace: true });
+  if (!isSignedIn && page !== "signin") {
+    const next = location.pathname + location.search;
+    navigate(`/console/signin?next=${encodeURIComponent(next)}`, { replace: true });
+  }
+}
+
+const body = document.getElementById("console") as HTMLElement;
 startRouter();
 startKeys();
 startClock();
-void start().then(() => render(<Console />, document.getElementById("console") as HTMLElement));
+render(<Starting />, body);
+void start().then(() => render(<Console />, body));

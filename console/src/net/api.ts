@@ -75,18 +75,32 @@ export async function errorOf(response: Response): Promise<ApiError> {
     Array.isArray(error.details) ? error.details : []);
 }
 
+/** A server that is being restarted accepts connections and answers later: so every wait has a limit. */
+const PROBE_MS = 3000;
+/** After this time without an answer to a call, the page asks whether the server answers at all. */
+const SLOW_MS = 5000;
+
 async function probe(): Promise<boolean> {
   try {
-    const response = await fetch(`${API}/signin`, { headers: headersOf({}), signal: AbortSignal.timeout(5000) });
+    const response = await fetch(`${API}/signin`, { headers: headersOf({}), signal: AbortSignal.timeout(PROBE_MS), cache: "no-store" });
     return response.status < 500;
   } catch {
     return false;
   }
 }
 
+/** Ask whether the server answers, and show the outage if it does not. Returns whether it does. */
+export async function checkServer(): Promise<boolean> {
+  const isThere = await probe();
+  if (isThere) reportAnswer();
+  else reportOutage(probe);
+  return isThere;
+}
+
 async function fetchOnce(method: string, path: string, options: CallOptions): Promise<Response> {
   const limit = options.timeoutMs ? AbortSignal.timeout(options.timeoutMs) : undefined;
   const signals = [limit, options.signal].filter((signal) => signal !== undefined);
+  const slow = setTimeout(() => void checkServer(), SLOW_MS);
   try {
     const response = await fetch(API + withQuery(path, options.query), {
       method,
@@ -101,6 +115,8 @@ async function fetchOnce(method: string, path: string, options: CallOptions): Pr
     if (options.signal?.aborted) throw error;
     reportOutage(probe);
     throw new ApiError(0, "UNAVAILABLE", "the server does not answer");
+  } finally {
+    clearTimeout(slow);
   }
 }
 

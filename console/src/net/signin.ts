@@ -11,7 +11,7 @@ export const codeProblem = signal("");
 
 /** Read the sign-in of this browser's cookie. Throws ApiError: 401 without one. */
 export async function loadSession(): Promise<void> {
-  acceptSession(await callApi<Session>("GET", "/signin", { noSignIn: true }));
+  acceptSession(await callApi<Session>("GET", "/signin", { noSignIn: true, timeoutMs: 10000 }));
 }
 
 /** Sign in with a token, or with the code of `trainshed console`. Throws ApiError. */

@@ -6,7 +6,7 @@
 import { signal } from "@preact/signals";
 
 import { parseEvent, type StreamEvent } from "../core/events";
-import { API, isSignInRenewed, withQuery } from "./api";
+import { API, checkServer, isSignInRenewed, withQuery } from "./api";
 import { outage, pauseAfter, recoveries } from "./connection";
 import { session } from "./session";
 
@@ -74,6 +74,8 @@ async function keepOpen(stop: AbortSignal): Promise<void> {
     else {
       if (outcome === "ended") failures = 0;
       liveness.value = "reconnecting";
+      // The server is away: when it is back, `recoveries` opens the stream.
+      if (!(await checkServer())) return;
       await pause(pauseAfter(failures), stop);
     }
   }
