@@ -4,14 +4,17 @@ import { signal } from "@preact/signals";
 
 import { parseLine } from "../../core/ansi";
 import { compareStamps } from "../../core/viewport";
+import { ApiError } from "../../net/api";
 import { LogFeed, type Target } from "./feed";
 import type { LogPort } from "./port";
-import { stampText, type LogFilter, type LogRow } from "./rows";
+import { isFiltered, stampText, type LogFilter, type LogRow } from "./rows";
 import { LogSearch, nextHit, type LogQuery } from "./search";
 import { LogViewport } from "./viewport";
 
 /** Where a line that was looked for appears: with some lines before it. */
 const LOOKED_FOR = 0.3;
+/** The most errors with marks. */
+const ERRORS_MAX = 500;
 
 export class LogController {
   readonly feed: LogFeed;
@@ -21,6 +24,8 @@ export class LogController {
   readonly current = signal<string | null>(null);
   /** A sentence about the last order that led nowhere; null if it did. */
   readonly message = signal<string | null>(null);
+  /** The newest errors of the log, for marks on the scrollbar. */
+  readonly errors = signal<readonly LogRow[]>([]);
   readonly port: LogPort;
   readonly filter: LogFilter;
   private wantsHit = false;
@@ -34,10 +39,20 @@ export class LogController {
     this.search = new LogSearch(port.hits);
   }
 
-  /** Show the line of a stamp, or the end. */
+  /** Show the line of a stamp, or the end; then read where the errors are. */
   async open(stamp: string | null): Promise<void> {
     if (stamp === null) await this.toEnd();
     else await this.toStamp(stamp);
+    if (!isFiltered(this.filter) && this.feed.hasPositions.peek()) await this.readErrors();
+  }
+
+  private async readErrors(): Promise<void> {
+    try {
+      const rows = await this.port.rowsOf({ end: true, count: ERRORS_MAX }, { ...this.filter, severity: "ERROR" });
+      this.errors.value = rows.filter((row) => row.number !== null);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+    }
   }
 
   async toEnd(): Promise<void> {
@@ -90,7 +105,11 @@ export class LogController {
   /** Search, and go to the first hit behind the reader. */
   find(query: LogQuery | null): void {
     this.wantsHit = query !== null;
-    void this.search.start(query).then(() => this.takeHits(true));
+    void this.search.start(query).then(() => {
+      const isEmpty = this.search.hits.peek().length === 0 && this.search.complete.peek();
+      if (query?.from && isEmpty) this.find({ ...query, from: undefined });
+      else this.takeHits(true);
+    });
   }
 
   /** Go to the first hit as soon as one behind the reader has arrived. */
@@ -106,16 +125,23 @@ export class LogController {
 
   /** Go to the next hit (`step` 1) or the one before (-1). */
   async stepHit(step: 1 | -1): Promise<void> {
-    const hits = this.search.hits.peek();
     const from = this.reference(step === 1);
+    const number = step === 1 ? this.numberBehindHits(from) : null;
+    const query = this.search.query.peek();
+    if (query && number !== null) this.find({ ...query, from: number });
+    else await this.toHit(nextHit(this.search.hits.peek(), from, step));
+  }
+
+  /** Return where to search on if the reader is behind the last of too many hits; else null. */
+  private numberBehindHits(from: string | null): number | null {
+    const hits = this.search.hits.peek();
     const last = hits[hits.length - 1];
-    const isCut = this.search.searched.peek() === null && !this.search.complete.peek();
-    if (step === 1 && isCut && last && last.n !== null && from !== null && compareStamps(last.stamp, from) <= 0) {
-      const query = this.search.query.peek();
-      if (query) this.find({ ...query, from: last.n + 1 });
-      return;
-    }
-    await this.toHit(nextHit(hits, from, step));
+    const isWhole = this.search.complete.peek() && !this.search.query.peek()?.from;
+    const isCut = this.search.searched.peek() === null && !isWhole;
+    if (!isCut || !last || last.n === null || from === null || compareStamps(last.stamp, from) > 0) return null;
+    const rows = this.feed.rows.peek();
+    const next = rows.find((row) => row.number !== null && compareStamps(row.stamp, from) > 0);
+    return next?.number ?? 1;
   }
 
   /** Go to the next error (`step` 1) or the one before (-1). */

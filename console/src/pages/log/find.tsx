@@ -27,6 +27,7 @@ export function FindBox({ controller, choices }: { controller: LogController; ch
   };
   const onKey = (event: KeyboardEvent): void => {
     if (event.key === "Escape") {
+      event.preventDefault();
       event.stopPropagation();
       field.current?.blur();
     } else if (event.key === "Enter") {

@@ -14,7 +14,7 @@ export interface LogQuery {
   readonly isExpression: boolean;
   readonly matchesCase: boolean;
   /** The number of the line where the search begins; absent for the first one. */
-  readonly from?: number;
+  readonly from?: number | undefined;
 }
 
 export interface Hit {

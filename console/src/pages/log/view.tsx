@@ -20,7 +20,7 @@ import type { LineStyle } from "./line";
 import { Lines } from "./lines";
 import { findLiteral } from "./pieces";
 import { logPort } from "./port";
-import { isFiltered, stampText, type LogRow } from "./rows";
+import { isFiltered, isGrave, stampText, type LogRow } from "./rows";
 import { Scrollbar, type ScrollMark } from "./scrollbar";
 import { hitRows } from "./search";
 import { Toolbar } from "./toolbar";
@@ -174,7 +174,7 @@ function LogScrollbar({ controller, choices }: { controller: LogController; choi
   const top = Math.min(viewport.top.value, rows.length);
   const line = viewport.atEnd.value ? Math.max(0, total - viewport.shown.value) : feed.positionOf(top) - 1;
   const hits = search.hits.value;
-  const marks = useMemo(() => scrollMarks(controller, choices), [controller, hits, rows, feed.attempts.value]);
+  const marks = useMemo(() => scrollMarks(controller, choices), [controller, hits, rows, feed.attempts.value, controller.errors.value]);
   return <Scrollbar line={line} total={total} shown={viewport.shown.value} marks={marks} onMove={(position) => void controller.toPosition(position + 1)} />;
 }
 
@@ -182,7 +182,7 @@ function LogScrollbar({ controller, choices }: { controller: LogController; choi
 function scrollMarks(controller: LogController, choices: LogChoices): readonly ScrollMark[] {
   if (isFiltered(choices.filter)) return [];
   const { feed, search } = controller;
-  const errors = feed.rows.peek().filter((row) => row.number !== null && (row.severity === "ERROR" || row.severity === "CRITICAL"));
+  const errors = [...controller.errors.peek(), ...feed.rows.peek().filter((row) => row.number !== null && isGrave(row.severity))];
   return [
     ...feed.attempts.peek().slice(1).map((attempt): ScrollMark => ({ line: attempt.first - 1, kind: "restart" })),
     ...search.hits.peek().filter((hit) => hit.n !== null).map((hit): ScrollMark => ({ line: (hit.n ?? 1) - 1, kind: "hit" })),
