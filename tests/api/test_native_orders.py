@@ -7,7 +7,6 @@ from databases import new_database
 from service.submitting import PLACE, Desk, custom_job, ml_job
 from trainshed.api.native.app import native_app
 from trainshed.model.status import JobState
-from trainshed.service.jobs.job_texts import JobTexts
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import open_store
@@ -28,7 +27,7 @@ def edge(desk):
         store=desk.store,
         stories=Stories(desk.store),
         orders=JobOrders(desk.store, desk.jobs, desk.pipelines),
-        texts=JobTexts(desk.store, desk.jobs, desk.pipelines),
+        texts=desk.texts,
     )
     app = native_app(native, "1")
     app.state.permissions = type(app.state.permissions)(project)

@@ -5,9 +5,9 @@ from contextlib import suppress
 import pytest
 
 from controller.world import World, go, nodes, runs
-from trainshed.controller.holdings import Holdings
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreFault
+from trainshed.store.holdings import Holdings
 
 
 class Hiccups:

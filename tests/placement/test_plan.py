@@ -223,3 +223,25 @@ def test_a_demand_that_no_node_holds_is_never_held_whoever_asks():
     planner = planner_of(node("n1", 1))
     assert planner.never(demand(gpus=1)) is None
     assert planner.never(demand(gpus=2)) is not None
+
+
+@settings(max_examples=40)
+@given(
+    nodes=fleets(),
+    queue=queues(),
+    rules=rule_sets,
+    priority=st.integers(0, 2),
+    gpus=st.integers(0, 8),
+)
+def test_a_forecast_is_what_the_next_pass_decides_and_changes_nothing(
+    nodes, queue, rules, priority, gpus
+):
+    planner = planner_of(*nodes, quotas=rules)
+    planner.plan(queue, 0.0)
+    before, reservation = planner.plan(queue, 0.0), planner.reservation
+    job = queued(-2, demand(gpus), priority=priority, order=10_000)
+    why = planner.forecast(queue, job, 0.0)
+    assert planner.reservation == reservation
+    assert planner.plan(queue, 0.0) == before
+    plan = planner.plan([*queue, job], 0.0, explain_uids=(job.uid,), explain_max=0)
+    assert why == plan.waiting.get(job.uid)

@@ -9,9 +9,12 @@ from trainshed.engines.container_runtime import Runtime, RuntimeChoice
 from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState
 from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.job_texts import JobTexts
 from trainshed.service.jobs.models import ModelService
 from trainshed.service.jobs.pipelines import PipelineService
+from trainshed.service.jobs.start_forecasts import StartForecasts
 from trainshed.service.jobs.submission import SubmitRules
+from trainshed.service.jobs.text_starts import TextStarts
 from trainshed.service.starts.images import Images
 from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.store.records.jobs import JobKind, JobRecord
@@ -66,6 +69,14 @@ class Desk:
         self.jobs = JobService(self.store, rules, self.wake, lambda: self.now)
         self.pipelines = PipelineService(self.store, rules, self.jobs, self.wake, lambda: self.now)
         self.models = ModelService(self.store, lambda: self.now)
+
+    @property
+    def texts(self):
+        """The service of texts, with forecasts over this store."""
+        choose = self.jobs.choose_engine
+        forecasts = StartForecasts(self.store, self.quotas, self.engines, choose)
+        starts = TextStarts(self.jobs, forecasts)
+        return JobTexts(self.store, self.jobs, self.pipelines, starts)
 
     def wake(self):
         self.woken += 1

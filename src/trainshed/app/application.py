@@ -411,8 +411,11 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     from trainshed.api.native.services import Native  # noqa: PLC0415
     from trainshed.service.jobs.job_texts import JobTexts  # noqa: PLC0415
     from trainshed.service.jobs.orders import JobOrders  # noqa: PLC0415
+    from trainshed.service.jobs.start_forecasts import StartForecasts  # noqa: PLC0415
+    from trainshed.service.jobs.text_starts import TextStarts  # noqa: PLC0415
     from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
 
+    starts = StartForecasts(store, quotas, nodes.engines, pipelines.jobs.choose_engine)
     native = Native(
         store=store,
         stories=Stories(store),
@@ -430,6 +433,6 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         quotas=quotas,
         dry_runs=dry_runs,
         orders=JobOrders(store, pipelines.jobs, pipelines),
-        texts=JobTexts(store, pipelines.jobs, pipelines),
+        texts=JobTexts(store, pipelines.jobs, pipelines, TextStarts(pipelines.jobs, starts)),
     )
     return native_app(native, __version__)

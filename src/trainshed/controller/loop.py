@@ -16,7 +16,6 @@ from trainshed.controller.choosing import Startable
 from trainshed.controller.deadlines import Deadlines
 from trainshed.controller.fleet import FleetReporter
 from trainshed.controller.hangs import Hangs
-from trainshed.controller.holdings import Holdings
 from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
 from trainshed.controller.maintenance import Maintenance
@@ -32,6 +31,7 @@ from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
 from trainshed.storage.buckets import Buckets
 from trainshed.store.base import StoreFault
+from trainshed.store.holdings import Holdings
 from trainshed.store.opening import Store
 
 _LOG = logging.getLogger(__name__)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.controller import story
-from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, events_of_attempt, step_of
 from trainshed.controller.worker import Pace
@@ -22,6 +21,7 @@ from trainshed.model.resources import NodeState
 from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.store.holdings import Holdings
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding, JobRecord
 from trainshed.store.records.nodes import NodeStateRow

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trainshed.controller.hangs import Hangs
-from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.model_folder import ModelFolders
 from trainshed.controller.steps import (
@@ -33,6 +32,7 @@ from trainshed.model.resources import Seat
 from trainshed.model.restarts import Budgets
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreFault
+from trainshed.store.holdings import Holdings
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Active, Holding
 from trainshed.store.records.steps import Step

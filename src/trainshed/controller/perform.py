@@ -13,7 +13,6 @@ from itertools import islice
 from typing import TypeGuard
 
 from trainshed.controller import story
-from trainshed.controller.holdings import Holdings
 from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import ended_rows, log_not_taken, log_with_story, step_of
@@ -37,6 +36,7 @@ from trainshed.model.resources import SeatsOrClaim
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreFault
+from trainshed.store.holdings import Holdings
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding, JobRecord
 from trainshed.store.records.steps import StoredCommand

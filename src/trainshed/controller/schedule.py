@@ -15,7 +15,6 @@ from typing import Final
 from trainshed.controller import story
 from trainshed.controller.choosing import Startable, choosing
 from trainshed.controller.handing_over import QueueHandover
-from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, placed_rows
 from trainshed.controller.worker import Pace
@@ -30,11 +29,11 @@ from trainshed.model.status import JobState
 from trainshed.placement.jobs import (
     RUNNING_S_DEFAULT,
     ChosenEngine,
-    HeldJob,
     QueuedJob,
     QuotaRule,
 )
 from trainshed.placement.plan import Planner
+from trainshed.store.holdings import Holdings, held_job
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding, WaitingJob
 from trainshed.store.records.steps import Step
@@ -191,18 +190,8 @@ class Scheduler:
         return True
 
     def _hold(self, holding: Holding) -> None:
-        running_s = holding.running_s_max or RUNNING_S_DEFAULT
         self._held[holding.uid] = holding.attempt
-        self._planner.hold(
-            HeldJob(
-                uid=holding.uid,
-                project=holding.project,
-                name=holding.name,
-                demand=holding.demand,
-                seats=holding.seats if holding.claim is None else (),
-                ends_at_s=holding.since.timestamp() + running_s,
-            )
-        )
+        self._planner.hold(held_job(holding))
 
     # engines with queues of their own
 

@@ -105,6 +105,29 @@ class Planner:
         )
         return PlacementPlan(placed=finished_pass.placed, waiting=_with_changes(waiting, changes))
 
+    def forecast(
+        self, queue: Sequence[QueuedJob], job: QueuedJob, now_s: float
+    ) -> Explanation | None:
+        """Return why a job that joins the queue now would wait; None if it would start at once.
+
+        The explanation has a change that would admit the job, if there is one.  Nothing is kept of
+        the pass.
+        """
+        queue = [*(other for other in queue if other.uid not in self._held), job]
+        offers = Offers((job.uid,), 0)
+        finished_pass = self._begin(now_s)
+        for state in finished_pass.run(queue, self.reservation):
+            offers.collect(state)
+        wait = finished_pass.waits.get(job.uid)
+        why = Explainer(finished_pass, self._held).explain(wait) if wait else None
+        finished_pass.close()
+        if why is None:
+            return None
+        changes = offers.changes | self._find_separate_changes(
+            offers.apart, queue, now_s, (job.uid,)
+        )
+        return replace(why, change=changes.get(job.uid))
+
     def _begin(self, now_s: float) -> PlanningPass:
         return PlanningPass(self._fleet, self._quotas, self._feasibility, self._ends, now_s)
 

@@ -75,31 +75,32 @@ class Located(NamedTuple):
 def locate(root: TextNode, path: str) -> Located:
     """Find the entry of a dotted path such as ``jobSpec.workerPoolSpecs[0].machineSpec``.
 
-    Names may contain dots: the longest name that fits is taken.
+    Names may contain dots: the longest names are tried first.
     """
-    node, rest, located = root, path, Located(None, path)
-    while rest:
-        match = _find_member(node, rest)
-        if match is None:
+    return _locate(root, Located(None, path))
+
+
+def _locate(node: TextNode, above: Located) -> Located:
+    if not above.rest:
+        return above
+    nearest = above
+    for entry, rest in _find_members(node, above.rest):
+        located = _locate(entry.value, Located(entry, rest))
+        if not located.rest:
             return located
-        entry, rest = match
-        node, located = entry.value, Located(entry, rest)
-    return located
+        nearest = min(nearest, located, key=lambda other: len(other.rest))
+    return nearest
 
 
-def _find_member(node: TextNode, path: str) -> tuple[TextEntry, str] | None:
-    """Return the member that a path begins with, and the rest of the path."""
+def _find_members(node: TextNode, path: str) -> Sequence[tuple[TextEntry, str]]:
+    """Return the members that a path begins with, and the rest of the path; longest names first."""
+    members = {_name_of(entry): entry for entry in node.members()}  # merged keys come first
     matches = [
-        (entry, path[len(name) :])
-        for entry in node.members()
-        if path.startswith(name := _name_of(entry))
-        and path[len(name) : len(name) + 1] in {"", ".", "["}
+        (entry, path[len(name) :].removeprefix("."))
+        for name, entry in members.items()
+        if path.startswith(name) and path[len(name) : len(name) + 1] in {"", ".", "["}
     ]
-    if not matches:
-        return None
-    entry, rest = min(matches, key=lambda match: len(match[1]))
-    last = next(e for e, _ in reversed(matches) if e.key == entry.key)  # merged keys come first
-    return last, rest.removeprefix(".")
+    return sorted(matches, key=lambda match: len(match[1]))
 
 
 def _name_of(entry: TextEntry) -> str:

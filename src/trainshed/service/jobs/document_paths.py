@@ -45,13 +45,17 @@ def with_value(document: Mapping[str, Any], path: str, value: Any) -> dict[str, 
     A number becomes a text where the document has a text, as 64-bit numbers in JSON are.
     None if the path leads through a value that is no mapping, or a list without that element.
     """
-    changed = copy.deepcopy(dict(document))
+    changed: dict[str, Any] = dict(document)
     *parents, last = steps_of(path)
     target: Any = changed
     for step in parents:
         if isinstance(step, str) and isinstance(target, dict) and target.get(step) is None:
             target[step] = {}
-        target = _look_up(target, [step])
+        inner = copy.copy(_look_up(target, [step]))  # aliases of YAML share it with other fields
+        if inner is _MISSING:
+            return None
+        target[step] = inner
+        target = inner
     if isinstance(last, int) or not isinstance(target, dict):
         return None
     target[last] = like(target.get(last), value)

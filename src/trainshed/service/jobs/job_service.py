@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from trainshed.engines.base import JobNeeds
+from trainshed.model.explanation import Explanation
 from trainshed.model.faults import Fault
 from trainshed.model.filters import Filter
+from trainshed.model.job import JobSpec
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import (
     JOBS,
@@ -126,12 +129,34 @@ class JobService:
         """Check a job as ``create`` does, and return where it would run; store nothing."""
         admitted = self._admit(kind, project, location, document)
         place = self._fleet.place(admitted.needs(project), lacks_of(admitted.expanded, self._rules))
-        self._bytes.check(project)
-        self._open_jobs.admit(project, new_jobs=0)
+        self.check_limits(project)
         job_id = admitted.spec.job_id
-        if job_id and self._store.job(project, kind, JobId(job_id)) is not None:
+        if job_id and self.exists(project, job_id):
             raise _already_exists(kind, project, location, job_id)
         return admitted, place
+
+    def exists(self, project: ProjectId, job_id: str) -> bool:
+        """Return whether an AI Platform job has this id."""
+        return self._store.job(project, JobKind.ML_JOB, JobId(job_id)) is not None
+
+    def check_limits(self, project: ProjectId) -> None:
+        """Raise Refusal if a limit of the project permits no other job; count none."""
+        self._bytes.check(project)
+        self._open_jobs.admit(project, new_jobs=0)
+
+    def find_obstacle(self, project: ProjectId, admitted: AdmittedJob) -> Explanation | None:
+        """Return why a job can never run here; None if it can, or the fleet is unknown."""
+        lacks = lacks_of(admitted.expanded, self._rules)
+        return self._fleet.find_obstacle(admitted.needs(project), lacks)
+
+    def choose_engine(self, needs: JobNeeds, spec: JobSpec | None = None) -> str | None:
+        """Return the engine that would run a job; None if none can, or engines have no names.
+
+        ``spec`` is the expanded spec, whose programs the engine must be able to start.
+        """
+        if spec is None:
+            return self._fleet.choose_engine(needs)
+        return self._fleet.choose_engine(needs, lacks_of(spec, self._rules))
 
     def _admit(
         self, kind: JobKind, project: ProjectId, location: str, document: Any

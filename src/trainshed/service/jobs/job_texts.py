@@ -1,28 +1,34 @@
 """Checks and submits the text of a job, and renders a stored job as a text to submit again."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.admission import ClusterRow
-from trainshed.model.faults import Violation
+from trainshed.admission.rules.job import JOB_ID
+from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
+from trainshed.model.refusals import Refusal
 from trainshed.model.resource_names import PIPELINES, ProjectId, resource_name
 from trainshed.planning.prices import PriceList, machines_of
+from trainshed.service.jobs.document_paths import value_at
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.refusing import invalid
-from trainshed.service.jobs.stored_texts import StoredTexts
-from trainshed.service.jobs.submission import JudgedSubmission
+from trainshed.service.jobs.stored_texts import StoredTexts, free_job_id
+from trainshed.service.jobs.submission import AdmittedJob, JudgedSubmission
 from trainshed.service.jobs.text_answers import (
     ClusterMachines,
     ClusterPrice,
-    StartForecast,
     StoredDocument,
     StoredJobName,
     TextCheck,
+    TextViolation,
 )
 from trainshed.service.jobs.text_check import TextJob, Unreadable, read_job_text
+from trainshed.service.jobs.text_starts import TextStarts
+from trainshed.service.jobs.unreadable_edits import find_edit
+from trainshed.service.jobs.violation_edits import EditFinder
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind
@@ -41,6 +47,8 @@ _KINDS: Final[Mapping[DocumentKind, JobKind]] = {
     DocumentKind.CUSTOM_JOB: JobKind.CUSTOM_JOB,
     DocumentKind.CUSTOM_JOB_SPEC: JobKind.CUSTOM_JOB,
 }
+#: The id of a text without one is the next after this.
+_BEFORE_FIRST_ID: Final = "job_0"
 _NO_LOCATION: Final = Violation(
     field="location",
     rule="region-unknown",
@@ -62,32 +70,59 @@ class JobTexts:
     store: Store
     jobs: JobService
     pipelines: PipelineService
+    starts: TextStarts
 
     def check(self, project: ProjectId, text: str, location: str | None) -> TextCheck:
         """Check a text as a submission does; store and start nothing."""
         try:
             job = read_job_text(text, location)
         except Unreadable as fault:
-            return TextCheck(valid=False, violations=[fault.violation], notes=[], cluster=[])
+            violation = replace(fault.violation, edit=find_edit(text, fault.violation))
+            return TextCheck(valid=False, violations=[violation], notes=[], cluster=[])
         submission = self._judge(project, job)
-        judgement, violations = submission.judgement, _all_violations(job, submission)
-        if violations or judgement.question is None:
+        judgement, kind = submission.judgement, _LISTED[job.kind]
+        try:
+            admitted = self._admit(project, job, submission)
+        except Refusal as refusal:
+            violations = self._with_edits(project, job, refusal.violations)
             return TextCheck(
-                valid=False,
-                kind=_LISTED[job.kind],
-                violations=job.locate_violations(violations),
-                notes=judgement.notes,
-                cluster=[],
+                valid=False, kind=kind, violations=violations, notes=judgement.notes, cluster=[]
             )
         return TextCheck(
             valid=True,
-            kind=_LISTED[job.kind],
+            kind=kind,
             violations=[],
             notes=judgement.notes,
             cluster=machines_by_row(judgement.cluster),
-            price=price_of_cluster(judgement.question.spec),
-            start=self._forecast(project, job, submission),
+            price=price_of_cluster(admitted.expanded),
+            start=self.starts.forecast(project, job, submission, admitted, self._judge),
         )
+
+    def _admit(self, project: ProjectId, job: TextJob, submission: JudgedSubmission) -> AdmittedJob:
+        """Return the job of a judged text.  Raises Refusal with all violations."""
+        if violations := self._violations(project, job, submission):
+            raise invalid(violations)
+        return self.jobs.admit_judged(project, submission)
+
+    def _with_edits(
+        self, project: ProjectId, job: TextJob, violations: Sequence[Violation]
+    ) -> Sequence[TextViolation]:
+        """Return the violations with their places in the text, and edits that repair them."""
+
+        def judge(changed: TextJob) -> Sequence[Violation]:
+            return self._violations(project, changed, self._judge(project, changed))
+
+        finder = EditFinder(job, judge, self._free_job_id(project, job))
+        located = job.locate_violations(violations)
+        return [
+            replace(row, edit=finder.find(violation, violations))
+            for violation, row in zip(violations, located, strict=True)
+        ]
+
+    def _free_job_id(self, project: ProjectId, job: TextJob) -> str:
+        job_id = value_at(job.merged.content, "jobId")
+        is_usable = isinstance(job_id, str) and JOB_ID.fullmatch(job_id)
+        return free_job_id(self.jobs, project, job_id if is_usable else _BEFORE_FIRST_ID)
 
     def submit(
         self, project: ProjectId, text: str, location: str | None, *, creator: str
@@ -99,8 +134,8 @@ class JobTexts:
             broken = fault.violation
             violation = Violation(field=broken.field, rule=broken.rule, message=broken.message)
             raise invalid([violation]) from None
-        if extra := tuple(_extra_violations(job)):
-            raise invalid(_all_violations(job, self._judge(project, job)) or extra)
+        if any(_extra_violations(job)):
+            raise invalid(self._violations(project, job, self._judge(project, job)))
         return self._create(project, job, creator)
 
     def document(self, project: ProjectId, job_id: str) -> StoredDocument:
@@ -121,17 +156,24 @@ class JobTexts:
             return self.pipelines.judge(project, job.merged)
         return self.jobs.judge(_KINDS[job.kind], project, job.merged, PARSE[job.kind])
 
-    def _forecast(
+    def _violations(
         self, project: ProjectId, job: TextJob, submission: JudgedSubmission
-    ) -> StartForecast | None:
-        del project, job, submission
-        return None
+    ) -> tuple[Violation, ...]:
+        """Return all violations for which a submission would be refused."""
+        is_spec = job.kind is DocumentKind.CUSTOM_JOB_SPEC  # it has no display name
+        broken = (v for v in submission.violations if not (is_spec and v.rule == "display-name"))
+        return (*broken, *_extra_violations(job), *self._taken_id(project, job, submission))
 
-
-def _all_violations(job: TextJob, submission: JudgedSubmission) -> tuple[Violation, ...]:
-    is_spec = job.kind is DocumentKind.CUSTOM_JOB_SPEC  # it has no display name
-    broken = (v for v in submission.violations if not (is_spec and v.rule == "display-name"))
-    return (*broken, *_extra_violations(job))
+    def _taken_id(
+        self, project: ProjectId, job: TextJob, submission: JudgedSubmission
+    ) -> Iterator[Violation]:
+        question = submission.judgement.question
+        job_id = question.submitted_spec.job_id if question else ""
+        if job.kind is DocumentKind.ML_JOB and job_id and self.jobs.exists(project, job_id):
+            message = f"the project already has a job {job_id}"
+            accepted = f"an id that no job has, such as {free_job_id(self.jobs, project, job_id)}"
+            name = submission.judgement.say(FieldPath(Field.JOB_ID))
+            yield Violation(field=name, rule="job-id", message=message, accepted=accepted)
 
 
 def _extra_violations(job: TextJob) -> Iterable[Violation]:

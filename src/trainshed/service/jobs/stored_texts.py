@@ -68,11 +68,7 @@ class StoredTexts:
         if match.record.kind not in ML_KINDS:
             return document
         job_id = str(document["jobId"]).replace("/trials/", "_trial_")
-        for _ in range(_IDS_MAX):
-            job_id = next_id(job_id)
-            if self.store.job(project, JobKind.ML_JOB, job_id) is None:
-                break
-        return {**document, "jobId": job_id}
+        return {**document, "jobId": free_job_id(self.jobs, project, job_id)}
 
     def _change(
         self, project: ProjectId, match: JobMatch, copy: Mapping[str, Any], change: Change
@@ -119,6 +115,15 @@ def document_of(match: JobMatch) -> dict[str, Any]:
     envelope = with_labels(json.loads(job.spec.envelope), job.labels)
     name = "trialJobSpec" if record.kind is JobKind.TUNING_JOB else "jobSpec"
     return {"displayName": job.spec.display_name, **envelope, name: request}
+
+
+def free_job_id(jobs: JobService, project: ProjectId, job_id: str) -> str:
+    """Return the next id after ``job_id`` that no AI Platform job of the project has."""
+    for _ in range(_IDS_MAX):
+        job_id = next_id(job_id)
+        if not jobs.exists(project, job_id):
+            break
+    return job_id
 
 
 def next_id(job_id: str) -> str:

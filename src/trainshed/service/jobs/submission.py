@@ -159,6 +159,14 @@ class FleetCheck:
             wants=engines.resolve_wishes(engine, needs.wants),
         )
 
+    def choose_engine(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> str | None:
+        """Return the engine that would run a job; None if none can, or engines have no names."""
+        if self._engines is None:
+            return None
+        with self._lock:
+            self._refresh_nodes()
+            return self._choose(needs, lacks, self._engines).engine
+
     def _judge(self, needs: JobNeeds, lacks: Lacks) -> Explanation | None:
         if self._engines is None:
             return self._judge_by_nodes(needs.project, needs.demand)

@@ -39,12 +39,15 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class TextJob:
-    """The text of one job, its kind and its document with its own flags applied."""
+    """The text of one job, its kind and its document with its own flags applied.
 
-    text: str
+    ``location`` is the region that was given beside the text.
+    """
+
     kind: DocumentKind
     merged: Merged
     document: JobDocument
+    location: str | None
 
     @cached_property
     def root(self) -> TextNode:
@@ -54,7 +57,7 @@ class TextJob:
     @cached_property
     def lines(self) -> Lines:
         """The lines of the text."""
-        return Lines(self.text)
+        return Lines(self.document.text)
 
     def locate_violations(self, violations: Iterable[Violation]) -> Sequence[TextViolation]:
         """Return the violations with their places in the text."""
@@ -116,7 +119,7 @@ def read_job_text(text: str, location: str | None) -> TextJob:
         raise Unreadable(_locate_alone(document, violation)) from None
     if kind is not DocumentKind.ML_JOB and location:
         merged = replace(merged, region=location, region_word=LOCATION)
-    return TextJob(text, kind, merged, document)
+    return TextJob(kind, merged, document, location)
 
 
 def _locate_alone(document: JobDocument, violation: Violation) -> TextViolation:

@@ -4,12 +4,26 @@ import threading
 from collections.abc import Mapping
 
 from trainshed.model.attempt import AttemptKey
+from trainshed.placement.jobs import RUNNING_S_DEFAULT, HeldJob
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding
 
 
+def held_job(holding: Holding) -> HeldJob:
+    """Return what an attempt holds, for the planner; a claim holds quota and no seats."""
+    running_s = holding.running_s_max or RUNNING_S_DEFAULT
+    return HeldJob(
+        uid=holding.uid,
+        project=holding.project,
+        name=holding.name,
+        demand=holding.demand,
+        seats=holding.seats if holding.claim is None else (),
+        ends_at_s=holding.since.timestamp() + running_s,
+    )
+
+
 class Holdings:
-    """The cached holdings, shared by the threads of one controller."""
+    """The cached holdings, shared by threads."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,0 +1,138 @@
+"""Finds edits of a text that repair violations.
+
+Candidates come from the words of a violation: the name that it suggests, and the values that it
+accepts.  The edited document is judged again, and an edit is offered only if its violation is gone
+and no other has come.  So a candidate that is wrong costs time and misleads nobody.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainshed.model.faults import Violation
+from trainshed.service.jobs.document_paths import has_value, value_at
+from trainshed.service.jobs.text_answers import TextEdit
+from trainshed.service.jobs.text_check import TextJob, Unreadable, read_job_text
+from trainshed.service.jobs.text_edits import Edit, rename_key, set_value, wrap_spec
+
+#: The most documents that are judged for the edits of one text; each costs a few milliseconds.
+JUDGED_MAX: Final = 24
+#: The most characters that are read for edits, all edited texts together.
+CHARACTERS_MAX: Final = 400_000
+#: The most candidates of one violation.
+CANDIDATES_MAX: Final = 4
+
+_SUGGESTED: Final = re.compile(r"did you mean ([\w./-]+)(?: instead of [^?]*)?\?")
+_WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z0-9][\w./-]*(?![\w/-])")
+#: Names of machines, regions, accelerators and enums; words of a sentence have none of these.
+_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+|[a-z0-9.]+(?:[-_][a-z0-9.]+)+|[a-z]+-[a-z]+\d+")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+#: Similar enough to be meant, as for misspelled names.
+_ALIKE: Final = 0.6
+_DISPLAY_NAME: Final = "my-job"
+
+#: Returns all violations that refuse a changed text.
+Rejudge = Callable[[TextJob], Sequence[Violation]]
+
+
+@dataclass
+class EditFinder:
+    """Finds the edits of one text."""
+
+    job: TextJob
+    judge: Rejudge
+    free_job_id: str
+    """An id that no job of the project has."""
+
+    def __post_init__(self) -> None:
+        self._left = min(JUDGED_MAX, CHARACTERS_MAX // max(1, len(self.job.document.text)))
+
+    def find(self, violation: Violation, all_violations: Sequence[Violation]) -> TextEdit | None:
+        """Return an edit that repairs a violation; None if none is known."""
+        rest = {_key(v) for v in all_violations} - {_key(violation)}
+        for edit, title in self._candidates(violation):
+            if self._left <= 0:
+                return None
+            self._left -= 1
+            if self._repairs(edit, rest):
+                return text_edit(self.job, edit, title)
+        return None
+
+    def _repairs(self, edit: Edit, rest: set[tuple[str, str]]) -> bool:
+        try:
+            job = read_job_text(edit.apply(self.job.document.text), self.job.location)
+        except Unreadable:
+            return False
+        return {_key(v) for v in self.judge(job)} <= rest
+
+    def _candidates(self, violation: Violation) -> Iterator[tuple[Edit, str]]:
+        document, root, path = self.job.document, self.job.root, str(violation.field)
+        if violation.rule == "not-a-job" and not path:
+            if edit := wrap_spec(document, _DISPLAY_NAME):
+                yield edit, "Make it a CustomJob"
+            return
+        suggested = _SUGGESTED.search(violation.message)
+        if violation.rule == "unknown-field":
+            if suggested and (edit := rename_key(document, root, path, suggested[1])):
+                yield edit, f"Rename to {suggested[1]}"
+            return
+        if path.startswith("--") or (not path):
+            return
+        for value in self._values(violation, path)[:CANDIDATES_MAX]:
+            if edit := set_value(document, root, path, value):
+                yield edit, f"Use {value}"
+
+    def _values(self, violation: Violation, path: str) -> Sequence[str]:
+        content = self.job.document.content
+        if violation.rule == "job-id":
+            return [self.free_job_id]
+        if violation.rule == "display-name" and not value_at(content, path):
+            return [_DISPLAY_NAME]
+        if has_value(content, path):
+            return candidate_values(violation, value_at(content, path))
+        only = candidate_values(violation, None)
+        return only if len(only) == 1 else []
+
+
+def _key(violation: Violation) -> tuple[str, str]:
+    """Return what tells violations apart, also after a CustomJobSpec became a CustomJob."""
+    return str(violation.field).removeprefix("jobSpec."), violation.rule
+
+
+def candidate_values(violation: Violation, value: Any) -> Sequence[str]:
+    """Return the values that a violation names, the most likely first; ``value`` is the faulty one.
+
+    The suggested name comes first, then the nearest numbers, or the names that are most similar.
+    """
+    suggested = _SUGGESTED.findall(violation.message)
+    words = _WORD.findall(violation.accepted)
+    text = "" if value is None else str(value)
+    if _NUMBER.fullmatch(text):
+        numbers = [word for word in words if _NUMBER.fullmatch(word)]
+        return [
+            *suggested,
+            *sorted(numbers, key=lambda n: (abs(float(n) - float(text)), -float(n))),
+        ]
+    names = [word for word in words if _NAME.fullmatch(word) or _NUMBER.fullmatch(word)]
+    if len(names) > 1 and text:
+        names = [name for name in names if _likeness(name, text) >= _ALIKE]
+    return list(dict.fromkeys([*suggested, *sorted(names, key=lambda n: -_likeness(n, text))]))
+
+
+def _likeness(name: str, text: str) -> float:
+    return difflib.SequenceMatcher(None, name.lower(), text.lower()).ratio()
+
+
+def text_edit(job: TextJob, edit: Edit, title: str) -> TextEdit:
+    """Return an edit for the answer, with lines and columns."""
+    begin, end = job.lines.position(edit.span.start), job.lines.position(edit.span.end)
+    return TextEdit(
+        line=begin.line,
+        column=begin.column,
+        end_line=end.line,
+        end_column=end.column,
+        text=edit.text,
+        title=title,
+    )
